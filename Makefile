@@ -1,0 +1,31 @@
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.PHONY: run test test-all lint bench clean
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(PY) || python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+run: $(INSTALLED)
+	$(VENV)/bin/wickgarten check
+
+test: $(INSTALLED)
+	$(PY) -m pytest
+
+test-all: $(INSTALLED)
+	$(PY) -m pytest -m 'slow or not slow'
+
+lint: $(INSTALLED)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(INSTALLED)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(PY) -m pytest tests/benchmarks --benchmark-only
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""Symbols: what is true of random deep networks, derived with sympy."""

@@ -1,0 +1,115 @@
+"""Polynomials in symbols with coefficients in Q[1/n, n], truncated: the arithmetic of the engine.
+
+A term c · n^{-power} · Π atom^exponent is the item ((monomial, power), c) of a dictionary. Generic
+computer algebra spends seconds where this spends milliseconds; sympy is met at the end only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from fractions import Fraction
+from functools import cache
+
+Atom = Hashable
+Monomial = frozenset[tuple[Atom, int]]
+Expansion = dict[tuple[Monomial, int], Fraction]
+
+UNIT: Monomial = frozenset()
+
+
+def monomial(atoms: Iterable[Atom]) -> Monomial:
+    """The product of the atoms, each to the power of its count."""
+    powers: dict[Atom, int] = {}
+    for atom in atoms:
+        powers[atom] = powers.get(atom, 0) + 1
+    return frozenset(powers.items())
+
+
+def power(atom: Atom, exponent: int) -> Monomial:
+    """atom^exponent."""
+    return frozenset({(atom, exponent)}) if exponent else UNIT
+
+
+def times(a: Monomial, b: Monomial) -> Monomial:
+    """a·b."""
+    if not a or not b:
+        return a or b
+    powers = dict(a)
+    for atom, exponent in b:
+        powers[atom] = powers.get(atom, 0) + exponent
+    return frozenset(item for item in powers.items() if item[1])
+
+
+def constant(value: Fraction | int, n_power: int = 0) -> Expansion:
+    """value · n^{-n_power}."""
+    return {(UNIT, n_power): Fraction(value)}
+
+
+def add(total: Expansion, other: Mapping[tuple[Monomial, int], Fraction], factor: int = 1) -> None:
+    """total += factor · other, in place, dropping what cancels."""
+    for key, value in other.items():
+        new = total.get(key, 0) + factor * value
+        if new:
+            total[key] = Fraction(new)
+        else:
+            total.pop(key, None)
+
+
+def multiply(a: Expansion, b: Expansion, order: int) -> Expansion:
+    """a·b without the terms beyond n^{-order}."""
+    result: Expansion = {}
+    for (left, i), x in a.items():
+        for (right, j), y in b.items():
+            if i + j <= order:
+                key = (times(left, right), i + j)
+                new = result.get(key, 0) + x * y
+                if new:
+                    result[key] = Fraction(new)
+                else:
+                    result.pop(key, None)
+    return result
+
+
+def multiply_all(factors: Iterable[Expansion], order: int) -> Expansion:
+    """The product of all factors without the terms beyond n^{-order}."""
+    result = constant(1)
+    for factor in factors:
+        result = multiply(result, factor, order)
+    return result
+
+
+@cache
+def falling_factorial(width_ratio: Atom | None, count: int) -> tuple[tuple[int, int, int], ...]:
+    """(rn)(rn − 1) … (rn − count + 1) as terms (coefficient, power of 1/n, power of r)."""
+    coefficients = {0: 1}
+    for shift in range(count):
+        grown: dict[int, int] = {}
+        for degree, value in coefficients.items():
+            grown[degree + 1] = grown.get(degree + 1, 0) + value
+            grown[degree] = grown.get(degree, 0) - shift * value
+        coefficients = grown
+    return tuple(
+        (value, -degree, degree if width_ratio is not None else 0)
+        for degree, value in coefficients.items()
+        if value
+    )
+
+
+def distinct_neurons(width_ratio: Atom | None, count: int) -> Expansion:
+    """How many ways to choose `count` distinct neurons, in order, among rn."""
+    return {
+        (power(width_ratio, exponent), n_power): Fraction(value)
+        for value, n_power, exponent in falling_factorial(width_ratio, count)
+    }
+
+
+def substitute(expansion: Expansion, rule: Mapping[Atom, Expansion], order: int) -> Expansion:
+    """Every atom of `rule` replaced by its expansion (positive powers only)."""
+    result: Expansion = {}
+    for (mono, n_power), value in expansion.items():
+        kept = frozenset(item for item in mono if item[0] not in rule)
+        factors = [rule[atom] for atom, exponent in mono if atom in rule for _ in range(exponent)]
+        add(result, multiply_all([{(kept, n_power): value}, *factors], order))
+    return result
+
+

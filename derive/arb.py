@@ -1,0 +1,90 @@
+"""Sympy expressions in one variable as functions of python-flint's complex balls.
+
+A compiled function takes a ball and a flag, the pair that `acb.integral` asks for: with the flag
+set, a ball that meets a branch cut gives a value that is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy
+from flint import acb, arb, fmpq
+
+from .errors import InputError
+
+Ball = Callable[[acb, bool], acb]
+
+_MEROMORPHIC: dict[type[sympy.Basic], Callable[[acb], acb]] = {
+    sympy.cos: acb.cos,
+    sympy.cosh: acb.cosh,
+    sympy.erf: acb.erf,
+    sympy.erfc: acb.erfc,
+    sympy.exp: acb.exp,
+    sympy.sech: acb.sech,
+    sympy.sin: acb.sin,
+    sympy.sinh: acb.sinh,
+    sympy.tan: acb.tan,
+    sympy.tanh: acb.tanh,
+}
+_CONSTANTS: dict[sympy.Expr, Callable[[], acb]] = {
+    sympy.pi: lambda: acb(arb.pi()),
+    sympy.E: lambda: acb(1).exp(),
+    sympy.I: lambda: acb(0, 1),
+}
+
+
+def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
+    """expr as a function (ball, analytic) → a ball that holds every value of expr on it.
+
+    Raises InputError for a function that is not among the ones listed here, or another symbol.
+    """
+    if expr == variable:
+        return lambda x, analytic: x
+    if expr.is_Rational:
+        rational = fmpq(int(expr.p), int(expr.q))
+        return lambda x, analytic: acb(arb(rational))
+    if expr.is_Float:
+        return compile_arb(sympy.Rational(expr), variable)
+    if expr in _CONSTANTS:
+        constant = _CONSTANTS[expr]
+        return lambda x, analytic: constant()
+    parts = [compile_arb(arg, variable) for arg in expr.args]
+    match expr:
+        case sympy.Add():
+            return lambda x, analytic: sum((part(x, analytic) for part in parts), acb(0))
+        case sympy.Mul():
+            return lambda x, analytic: _product(parts, x, analytic)
+        case sympy.Pow() if expr.exp.is_Integer:
+            power = int(expr.exp)
+            return lambda x, analytic: parts[0](x, analytic) ** power
+        case sympy.Pow():
+            return lambda x, analytic: parts[0](x, analytic).pow(
+                parts[1](x, analytic), analytic=analytic
+            )
+        case sympy.log():
+            return lambda x, analytic: parts[0](x, analytic).log(analytic=analytic)
+        case sympy.atan():
+            return lambda x, analytic: _atan(parts[0](x, analytic), analytic)
+    if type(expr) in _MEROMORPHIC:
+        function = _MEROMORPHIC[type(expr)]
+        return lambda x, analytic: function(parts[0](x, analytic))
+    raise InputError(
+        "expr",
+        expr,
+        f"one variable and the functions log, atan, {', '.join(f.__name__ for f in _MEROMORPHIC)}",
+    )
+
+
+def _product(parts: list[Ball], x: acb, analytic: bool) -> acb:
+    value = acb(1)
+    for part in parts:
+        value *= part(x, analytic)
+    return value
+
+
+def _atan(u: acb, analytic: bool) -> acb:
+    """The arctangent, whose cuts lie where 1 + u² is negative."""
+    if analytic and not (1 + u * u).log(analytic=True).is_finite():
+        return acb("nan", "nan")
+    return u.atan()

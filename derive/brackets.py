@@ -1,0 +1,257 @@
+"""Gaussian expectations ⟨…⟩_K as symbols.
+
+The one bracket of every recursion is
+
+    ⟨ ∂^{outer} Π_p σ^{(order_p)}(z_{sample_p}) ⟩_K ,        z ~ N(0, K),
+
+kept with its derivatives outside: by Price's theorem they are derivatives by K of the inner
+average, so they exist for kinked activations, where σ'' does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import sympy
+
+from .activations import Activation, z
+
+
+class Shape(NamedTuple):
+    """A bracket without its labels: position p carries σ^{(orders[p])} and outer[p] derivatives."""
+
+    orders: tuple[int, ...]
+    outer: tuple[int, ...]
+
+
+class Bracket(NamedTuple):
+    """⟨∂^outer Π σ^{(order)}(z_sample)⟩_K with sorted `factors` (sample, order) and sorted `outer`.
+
+    `outer` lists the samples that are differentiated, with repetition; each occurs among the
+    factors, and ∂ acts on every factor of that sample.
+    """
+
+    factors: tuple[tuple[int, int], ...]
+    outer: tuple[int, ...] = ()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one sample alone occurs."""
+        return len({sample for sample, _ in self.factors}) == 1
+
+
+class Average(sympy.Expr):
+    """A bracket of the unspecified σ, as a sympy expression that prints itself."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, factors: Any, outer: Any = ()) -> Average:
+        pairs = sympy.Tuple(*(sympy.Tuple(*factor) for factor in factors))
+        made: Average = super().__new__(cls, pairs, sympy.Tuple(*outer))
+        return made
+
+    @property
+    def bracket(self) -> Bracket:
+        """The bracket this stands for."""
+        factors, outer = self.args
+        return Bracket(
+            tuple((int(sample), int(order)) for sample, order in factors.args),
+            tuple(int(sample) for sample in outer.args),
+        )
+
+    def _sympystr(self, printer: Any) -> str:
+        single = self.bracket.is_single
+        parts = [
+            "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
+            for (sample, order), count in Counter(self.bracket.factors).items()
+        ]
+        outer = self.bracket.outer
+        if not outer:
+            return f"⟨{' '.join(parts)}⟩"
+        if single:
+            return f"⟨({' '.join(parts)}){_primes(len(outer))}⟩"
+        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({' '.join(parts)})⟩"
+
+    def _latex(self, printer: Any) -> str:
+        single = self.bracket.is_single
+        parts = []
+        for (sample, order), count in Counter(self.bracket.factors).items():
+            primes = "'" * order if order < 4 else f"^{{({order})}}"
+            label = "" if single else rf"_{{\alpha_{sample}}}"
+            body = rf"\sigma{primes}{label}"
+            parts.append(body if count == 1 else rf"\left({body}\right)^{{{count}}}" if order else (
+                rf"\sigma{label}^{{{count}}}"))
+        inner, outer = "".join(parts), self.bracket.outer
+        if not outer:
+            return rf"\left\langle {inner}\right\rangle_{{K}}"
+        if single:
+            order = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
+            return rf"\left\langle \left({inner}\right){order}\right\rangle_{{K}}"
+        signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
+        return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{K}}"
+
+    _pretty = None
+
+
+del Average._pretty
+
+
+def _primes(order: int) -> str:
+    return "'" * order if order < 4 else f"⁽{_superscript(order)}⁾"
+
+
+def _subscript(value: int) -> str:
+    return str(value).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def _superscript(value: int) -> str:
+    if value == 1:
+        return ""
+    return str(value).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+class GaussianAverage(sympy.Expr):
+    """⟨f(z_1, …, z_k)⟩ for z ~ N(0, K) without a closed form, with k = 1 evaluated on demand.
+
+    Arguments: f, its variables, and the entries K_{ab}, a ≤ b, row by row.
+    """
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, integrand: Any, variables: Any, covariance: Any) -> GaussianAverage:
+        made: GaussianAverage = super().__new__(
+            cls, sympy.sympify(integrand), sympy.Tuple(*variables), sympy.Tuple(*covariance)
+        )
+        return made
+
+    @property
+    def free_symbols(self) -> set[sympy.Basic]:
+        """The symbols of the covariance and the integrand's parameters, not the variables."""
+        integrand, variables, covariance = self.args
+        symbols: set[sympy.Basic] = integrand.free_symbols - set(variables.args)
+        return symbols | covariance.free_symbols
+
+    def _eval_subs(self, old: Any, new: Any) -> Any:
+        integrand, variables, covariance = self.args
+        if old in variables.args:
+            return self
+        return self.func(integrand, variables, covariance._subs(old, new))
+
+    def _eval_evalf(self, prec: int) -> sympy.Expr | None:
+        integrand, variables, covariance = self.args
+        if len(variables.args) != 1 or not covariance.args[0].is_number:
+            return None
+        digits = max(15, int(prec * 0.30103) + 1)
+        value = gaussian_average(integrand, covariance.args[0].evalf(digits + 5), digits)[0]
+        return sympy.Float(value, digits)
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"⟨{printer.doprint(self.args[0])}⟩"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\left\langle {printer.doprint(self.args[0])}\right\rangle_{{K}}"
+
+
+class Component(sympy.Expr):
+    """A component T_{α_1 α_2 …} of a tensor of the layer below."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, name: Any, samples: Any) -> Component:
+        symbol = sympy.Symbol(name) if isinstance(name, str) else name
+        made: Component = super().__new__(cls, symbol, sympy.Tuple(*samples))
+        return made
+
+    def _sympystr(self, printer: Any) -> str:
+        name, samples = self.args
+        return f"{name}[{','.join(str(sample) for sample in samples.args)}]"
+
+    def _latex(self, printer: Any) -> str:
+        name, samples = self.args
+        return component_latex(str(name), tuple(int(sample) for sample in samples.args))
+
+
+def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
+    """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
+    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
+    if name in {"V", "V2", "U6"}:
+        labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
+    head, upper = TENSOR_LATEX.get(name, (rf"\mathrm{{{name}}}", ""))
+    upper += f"({layer})" if layer else ""
+    lower = f"_{{{''.join(labels)}}}" if labels else ""
+    return head + (f"^{{{upper}}}" if upper else "") + lower
+
+
+TENSOR_LATEX = {
+    "K": ("K", ""),
+    "K0": ("K", "(0)"),
+    "G1": ("G", r"\{1\}"),
+    "G2": ("G", r"\{2\}"),
+    "V": ("V", ""),
+    "V2": ("V", r"\{2\}"),
+    "U6": ("U", ""),
+    "Theta": (r"\Theta", ""),
+    "Theta1": (r"\Theta", r"\{1\}"),
+    "Theta2": (r"\Theta", r"\{2\}"),
+} | {name: (name, "") for name in "DFABPQRST"}
+
+K = sympy.Symbol("K", positive=True)
+"""The kernel of a single input."""
+
+
+def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
+    """The bracket of a given activation: closed where a closed form is found.
+
+    With one sample the kernel is the symbol `K`; with several it is Component("K", (a, b)).
+    """
+    samples = sorted({sample for sample, _ in bracket.factors})
+    if len(samples) == 1:
+        orders = tuple(order for _, order in bracket.factors)
+        closed = activation.average_outer(orders, len(bracket.outer), K)
+        if closed is not None:
+            return closed
+        product = sympy.prod([activation.derivative(order) for order in orders])
+        return GaussianAverage(sympy.diff(product, z, len(bracket.outer)), (z,), (K,))
+    kernel = {
+        (a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]
+    }
+    closed = _specialise_pair(bracket, activation, samples, kernel)
+    if closed is not None:
+        return closed
+    if not activation.is_smooth:
+        return Average(bracket.factors, bracket.outer)
+    variables = {sample: sympy.Symbol(f"z_{sample}", real=True) for sample in samples}
+    product = sympy.prod(
+        [activation.derivative(order).subs(z, variables[sample]) for sample, order in bracket.factors]
+    )
+    for sample in bracket.outer:
+        product = sympy.diff(product, variables[sample])
+    return GaussianAverage(product, variables.values(), kernel.values())
+
+
+def _specialise_pair(
+    bracket: Bracket,
+    activation: Activation,
+    samples: list[int],
+    kernel: dict[tuple[int, int], sympy.Expr],
+) -> sympy.Expr | None:
+    """Two samples with one factor each: Price's theorem turns outer derivatives into ∂/∂K."""
+    if len(samples) != 2 or len(bracket.factors) != 2 or len(bracket.outer) % 2:
+        return None
+    a, b = samples
+    K_aa, K_ab, K_bb = (sympy.Dummy(positive=True), sympy.Dummy(real=True), sympy.Dummy(positive=True))
+    value = activation.average_two(*(order for _, order in bracket.factors), K_aa, K_ab, K_bb)
+    if value is None:
+        return None
+    count = Counter(bracket.outer)
+    mixed = min(count[a], count[b])
+    value = sympy.diff(value, K_ab, mixed)
+    for sample, variance in ((a, K_aa), (b, K_bb)):
+        half = (count[sample] - mixed) // 2
+        value = sympy.diff(value, variance, half) * 2**half
+    names = {K_aa: kernel[a, a], K_ab: kernel[a, b], K_bb: kernel[b, b]}
+    return sympy.simplify(value).xreplace(names)

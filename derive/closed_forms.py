@@ -1,0 +1,357 @@
+"""Closed forms of Gaussian averages ⟨Π σ^{(o)}⟩_K, by integration by parts.
+
+One algorithm serves polynomials, exponentials, sines and error functions in any number of
+variables: a term is Π z_i^{k_i} · e^{Q(z)} · Π erf(ℓ(z)) with Q quadratic and ℓ affine. The
+exponential makes the Gaussian another Gaussian, Stein's identity
+
+    ⟨z_i F⟩ = m_i ⟨F⟩ + Σ_j S_ij ⟨∂_j F⟩,        z ~ N(m, S),
+
+removes one power after the other (∂erf is again an exponential), and what remains is ⟨1⟩, ⟨erf⟩ or
+⟨erf erf⟩, the arcsine law. Pieces between kinks are truncated Gaussian moments, by the same
+identity with its boundary terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import sympy
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .activations import Activation
+
+K = sympy.Symbol("K", positive=True)
+K_PAIR = (
+    sympy.Symbol("K11", positive=True),
+    sympy.Symbol("K12", real=True),
+    sympy.Symbol("K22", positive=True),
+)
+
+
+class _Term(NamedTuple):
+    """coefficient · Π z_i^{powers_i} · e^{exponent} · Π erf(arguments)."""
+
+    coefficient: sympy.Expr
+    powers: tuple[int, ...]
+    exponent: sympy.Expr
+    erfs: tuple[sympy.Expr, ...]
+
+
+@cache
+def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy.Expr | None:
+    """K^{−outer/2} ⟨Π_p σ^{(orders_p)}(z) He_outer(z/√K)⟩_K as a function of `K`, or None.
+
+    Raises InputError where the product of distributions at a kink has no meaning.
+    """
+    (z,) = _variables(1)
+    hermite = hermite_weight(z, K, outer)
+    total = sympy.Integer(0)
+    for lower, upper, part in activation.pieces:
+        regular = sympy.prod(_derivative(part, order, z) for order in orders)
+        value = _integral(regular * hermite, z, lower, upper)
+        if value is None:
+            return None
+        total += value
+    return _tidy(total + _on_kinks(activation, orders, hermite, z))
+
+
+@cache
+def double(activation: Activation, order1: int, order2: int) -> sympy.Expr | None:
+    """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩ as a function of `K_PAIR`, or None."""
+    if activation.is_smooth:
+        x, y = _variables(2)
+        (piece,) = activation.pieces
+        product = _derivative(piece.expr, order1, x) * _derivative(piece.expr, order2, y)
+        K11, K12, K22 = K_PAIR
+        value = expectation(product, (x, y), sympy.Matrix([[K11, K12], [K12, K22]]))
+        return None if value is None else _tidy(value)
+    if activation.is_scale_invariant and max(order1, order2) <= 2:
+        return _tidy(_by_price(activation.slopes, order1, order2, K_PAIR))
+    return None
+
+
+def hermite_weight(z: sympy.Symbol, variance: sympy.Expr, outer: int) -> sympy.Expr:
+    """K^{−outer/2} He_outer(z/√K), so that ⟨∂^outer F⟩_K = ⟨F · weight⟩_K; a polynomial in z, 1/K."""
+    previous, weight = sympy.Integer(0), sympy.Integer(1)
+    for k in range(outer):
+        previous, weight = weight, sympy.expand((z * weight - k * previous) / variance)
+    return weight
+
+
+def expectation(
+    expr: sympy.Expr, variables: Sequence[sympy.Symbol], covariance: sympy.Matrix
+) -> sympy.Expr | None:
+    """⟨expr⟩ over a centred Gaussian vector with this covariance, or None where it is not found."""
+    total = sympy.Integer(0)
+    memo: dict[_Term, sympy.Expr | None] = {}
+    for term in _terms(expr, variables):
+        value = None if term is None else _moment(term, tuple(variables), covariance, memo)
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+@cache
+def _variables(count: int) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.Dummy(f"z{k}", real=True) for k in range(count))
+
+
+def _derivative(part: sympy.Expr, order: int, z: sympy.Symbol) -> sympy.Expr:
+    """The order-th derivative of an expression in one symbol, in the symbol z."""
+    (old,) = part.free_symbols or {z}
+    return part.diff(old, order).xreplace({old: z})
+
+
+def _terms(expr: sympy.Expr, variables: Sequence[sympy.Symbol]) -> Iterator[_Term | None]:
+    """The sum's terms in the algorithm's form; None for one that does not have it."""
+    exponentials = expr.replace(
+        lambda node: isinstance(node, (sympy.sin, sympy.cos, sympy.sinh, sympy.cosh)),
+        lambda node: node.rewrite(sympy.exp),
+    )
+    for term in sympy.Add.make_args(sympy.expand(exponentials)):
+        yield _read(term, variables)
+
+
+def _read(term: sympy.Expr, variables: Sequence[sympy.Symbol]) -> _Term | None:
+    coefficient, exponent = sympy.Integer(1), sympy.Integer(0)
+    powers, erfs = [0] * len(variables), []
+    for factor in sympy.Mul.make_args(term):
+        if not factor.has(*variables):
+            coefficient *= factor
+            continue
+        base, power = factor.as_base_exp()
+        if base == sympy.E and power.is_polynomial(*variables):
+            exponent += power
+        elif not (power.is_Integer and power > 0):
+            return None
+        elif base in variables:
+            powers[variables.index(base)] += int(power)
+        elif isinstance(base, sympy.erf) and _degree(base.args[0], variables) == 1:
+            erfs += [base.args[0]] * int(power)
+        else:
+            return None
+    if _degree(exponent, variables) > 2:
+        return None
+    return _Term(coefficient, tuple(powers), sympy.expand(exponent), tuple(erfs))
+
+
+def _degree(expr: sympy.Expr, variables: Sequence[sympy.Symbol]) -> int:
+    """The degree, or 99 for what is not a polynomial."""
+    if not expr.is_polynomial(*variables):
+        return 99
+    return 0 if expr == 0 else int(sympy.Poly(expr, *variables).total_degree())
+
+
+def _tilted(
+    exponent: sympy.Expr, variables: Sequence[sympy.Symbol], covariance: sympy.Matrix
+) -> tuple[sympy.Expr, sympy.Matrix, sympy.Matrix] | None:
+    """(⟨e^Q⟩, mean, covariance) of the Gaussian that e^Q turns N(0, covariance) into.
+
+    With Q = zᵀAz + bᵀz + c: S' = Σ(1 − 2AΣ)^{-1}, m' = S'b, ⟨e^Q⟩ = det(1−2AΣ)^{-1/2} e^{bᵀm'/2+c}.
+    None where A has a positive diagonal, whose average diverges at some K.
+    """
+    origin = dict.fromkeys(variables, 0)
+    A = sympy.hessian(exponent, variables) / 2
+    b = sympy.Matrix([exponent.diff(v).xreplace(origin) for v in variables])
+    if any(A[k, k].is_negative is not True and A[k, k] != 0 for k in range(len(variables))):
+        return None
+    ratio = sympy.eye(len(variables)) - 2 * A * covariance
+    S = (covariance * ratio.inv()).applyfunc(sympy.cancel)
+    mean = (S * b).applyfunc(sympy.expand)
+    constant = exponent.xreplace(origin) + sympy.expand((b.T * mean)[0] / 2)
+    return sympy.exp(constant) / sympy.sqrt(sympy.factor(ratio.det())), mean, S
+
+
+def _moment(
+    term: _Term,
+    variables: tuple[sympy.Symbol, ...],
+    covariance: sympy.Matrix,
+    memo: dict[_Term, sympy.Expr | None],
+) -> sympy.Expr | None:
+    key = term._replace(coefficient=sympy.Integer(1))
+    if key not in memo:
+        memo[key] = _unit_moment(key, variables, covariance, memo)
+    return None if memo[key] is None else term.coefficient * memo[key]
+
+
+def _unit_moment(
+    term: _Term,
+    variables: tuple[sympy.Symbol, ...],
+    covariance: sympy.Matrix,
+    memo: dict[_Term, sympy.Expr | None],
+) -> sympy.Expr | None:
+    tilted = _tilted(term.exponent, variables, covariance)
+    if tilted is None:
+        return None
+    weight, mean, S = tilted
+    if not any(term.powers):
+        tail = _erf_average(term.erfs, variables, mean, S)
+        return None if tail is None else weight * tail
+    first = next(k for k, power in enumerate(term.powers) if power)
+    rest = _lowered(term, first)
+    pieces = [rest._replace(coefficient=mean[first])]
+    for j, variable in enumerate(variables):
+        if rest.powers[j]:
+            pieces.append(_lowered(rest, j)._replace(coefficient=S[first, j] * rest.powers[j]))
+        for position, argument in enumerate(rest.erfs):
+            slope = argument.diff(variable) * 2 / sympy.sqrt(sympy.pi)
+            pieces.append(
+                _Term(
+                    S[first, j] * slope,
+                    rest.powers,
+                    sympy.expand(rest.exponent - argument**2),
+                    rest.erfs[:position] + rest.erfs[position + 1 :],
+                )
+            )
+    values = [_moment(piece, variables, covariance, memo) for piece in pieces if piece[0] != 0]
+    return None if None in values else sum(values, sympy.Integer(0))
+
+
+def _lowered(term: _Term, position: int) -> _Term:
+    powers = list(term.powers)
+    powers[position] -= 1
+    return term._replace(powers=tuple(powers))
+
+
+def _erf_average(
+    erfs: tuple[sympy.Expr, ...],
+    variables: Sequence[sympy.Symbol],
+    mean: sympy.Matrix,
+    S: sympy.Matrix,
+) -> sympy.Expr | None:
+    """⟨Π erf(ℓ)⟩ over N(mean, S) for affine ℓ: one of any mean, or two of mean zero."""
+    at_mean = dict(zip(variables, mean, strict=True))
+    means = [sympy.expand(argument.xreplace(at_mean)) for argument in erfs]
+    slopes = [sympy.Matrix([argument.diff(v) for v in variables]) for argument in erfs]
+
+    def spread(j: int, k: int) -> sympy.Expr:
+        return 2 * (slopes[j].T * S * slopes[k])[0]
+
+    if not erfs:
+        return sympy.Integer(1)
+    if len(erfs) == 1:
+        return sympy.erf(means[0] / sympy.sqrt(1 + spread(0, 0)))
+    if all(value == 0 for value in means):
+        if len(erfs) % 2:
+            return sympy.Integer(0)
+        if len(erfs) == 2:
+            scale = sympy.sqrt(sympy.factor(1 + spread(0, 0)) * sympy.factor(1 + spread(1, 1)))
+            return 2 / sympy.pi * sympy.asin(spread(0, 1) / scale)
+    return None
+
+
+def _integral(
+    integrand: sympy.Expr, z: sympy.Symbol, lower: sympy.Expr, upper: sympy.Expr
+) -> sympy.Expr | None:
+    """⟨integrand · 1(lower < z < upper)⟩_K."""
+    if lower == -sympy.oo and upper == sympy.oo:
+        return expectation(integrand, (z,), sympy.Matrix([[K]]))
+    total = sympy.Integer(0)
+    for term in _terms(integrand, (z,)):
+        tilted = None if term is None else _tilted(term.exponent, (z,), sympy.Matrix([[K]]))
+        if term is None or tilted is None or term.erfs or term.exponent.has(sympy.I):
+            return None
+        weight, mean, S = tilted
+        total += (
+            term.coefficient
+            * weight
+            * _truncated(term.powers[0], mean[0], S[0, 0], lower, upper)
+        )
+    return total
+
+
+def _truncated(
+    power: int, mean: sympy.Expr, variance: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr
+) -> sympy.Expr:
+    """⟨z^power 1(lower < z < upper)⟩ over N(mean, variance)."""
+
+    def density_moment(k: int, at: sympy.Expr) -> sympy.Expr:
+        return at**k * _density(at - mean, variance) if at.is_finite else sympy.Integer(0)
+
+    ends = [sympy.erf((end - mean) / sympy.sqrt(2 * variance)) for end in (lower, upper)]
+    previous, current = sympy.Integer(0), (ends[1] - ends[0]) / 2
+    for k in range(power):
+        boundary = density_moment(k, upper) - density_moment(k, lower)
+        previous, current = current, mean * current + variance * (k * previous - boundary)
+    return current
+
+
+def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
+    return sympy.exp(-(at**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
+
+
+def _on_kinks(
+    activation: Activation, orders: tuple[int, ...], weight: sympy.Expr, z: sympy.Symbol
+) -> sympy.Expr:
+    """What the δ-functions of σ^{(order)} at the kinks add."""
+    total = sympy.Integer(0)
+    for left in activation.pieces[:-1]:
+        kink = left.upper
+        singular = {
+            position: {
+                order - 1 - j: activation.jumps(j)[kink]
+                for j in range(order)
+                if kink in activation.jumps(j)
+            }
+            for position, order in enumerate(orders)
+        }
+        carriers = [position for position, deltas in singular.items() if deltas]
+        if not carriers:
+            continue
+        others = [order for position, order in enumerate(orders) if position != carriers[0]]
+        deepest = max(singular[carriers[0]])
+        if len(carriers) > 1 or any(
+            kink in activation.jumps(order + k) for order in others for k in range(deepest + 1)
+        ):
+            raise InputError(
+                "orders",
+                orders,
+                f"at most one factor that is singular at the kink {kink} and the others smooth "
+                "there (put derivatives outside: average_outer)",
+            )
+        smooth = sympy.prod(_derivative(left.expr, order, z) for order in others) * weight
+        for m, jump in singular[carriers[0]].items():
+            total += (
+                jump * (-1) ** m * (smooth * _density(z, K)).diff(z, m).subs(z, kink)
+            )
+    return total
+
+
+def _by_price(
+    slopes: tuple[sympy.Expr, sympy.Expr],
+    order1: int,
+    order2: int,
+    covariance: tuple[sympy.Expr, sympy.Expr, sympy.Expr],
+) -> sympy.Expr:
+    """⟨σ^{(o1)}(z_1)σ^{(o2)}(z_2)⟩ of σ = (s z + j|z|)/2 from ∂/∂K12 = ⟨σ^{(o1+1)} σ^{(o2+1)}⟩.
+
+    A factor σ'' = j δ(z) conditions on z = 0, which ends the recursion.
+    """
+    left, right = slopes
+    half_sum, jump = (left + right) / 2, right - left
+    K11, K12, K22 = covariance
+
+    def one_point(order: int, variance: sympy.Expr) -> sympy.Expr:
+        means = (jump * sympy.sqrt(variance / (2 * sympy.pi)), half_sum, jump * _density(0, variance))
+        return means[order]
+
+    if order2 == 2:
+        conditional = (K11 * K22 - K12**2) / K22
+        return jump * _density(sympy.Integer(0), K22) * one_point(order1, conditional)
+    if order1 == 2:
+        return _by_price(slopes, order2, order1, (K22, K12, K11))
+    t = sympy.Dummy("t", real=True)
+    correlation = sympy.Dummy("rho", real=True)
+    scale = sympy.sqrt(K11 * K22)
+    inner = _by_price(slopes, order1 + 1, order2 + 1, (K11, scale * t, K22))
+    grown = sympy.integrate(sympy.simplify(scale * inner), (t, 0, correlation))
+    return one_point(order1, K11) * one_point(order2, K22) + grown.subs(correlation, K12 / scale)
+
+
+def _tidy(expr: sympy.Expr) -> sympy.Expr:
+    return sympy.simplify(expr)

@@ -1,0 +1,268 @@
+"""From a network to a recursion: average one layer's weights, then the layer below, in 1/n.
+
+The five steps, none of which knows a tensor by name:
+1. forward equations of the fields as polynomials in the weights (`fields.forward`);
+2. E over the weights: Σ_{p,q} δ_p(i) C(p,q) δ_q(j) (`weights`), biases by Wick;
+3. sums over neurons split into sums over distinct neurons;
+4. E over the layer below, expanded around the Gaussian of kernel K,
+       E[F] = exp(Σ_r κ_r·∂^r / r!) F    at z ~ N(0, K), H = Θ, …;
+5. joint cumulants from moments; the coefficient of δ_p(i) n^{-power} is the tensor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
+
+from .algebra import (
+    UNIT,
+    Expansion,
+    Monomial,
+    add,
+    distinct_neurons,
+    monomial,
+    multiply,
+    multiply_all,
+    power,
+    times,
+)
+from .brackets import Bracket
+from .fields import Field, Placed, Term, Z, forward
+from .pairings import Pairing, coset_type, pair_partitions, refining_pairings, set_partitions
+from .parameters import C_B, C_W, R_IN
+from .tensors import tensor
+from .weights import WeightEnsemble
+
+Moment = dict[Pairing, Expansion]
+Below = Callable[[Term, int, bool], Expansion]
+Neuron = tuple[tuple[int, int], ...]
+"""The factors σ^{(order)}(z_{sample}) at one neuron, as sorted pairs (sample, order)."""
+
+
+
+def layer_cumulant(
+    fields: tuple[Field, ...],
+    samples: tuple[int, ...],
+    weights: WeightEnsemble,
+    order: int,
+    square: bool = True,
+    below: Below | None = None,
+) -> Moment:
+    """The joint cumulant of fields at layer ℓ+1, up to n^{-order}, by pairing of its neural indices.
+
+    Arguments:
+        fields, samples: the fields, and the sample of each of their nodes in turn.
+        weights: the ensemble of layer ℓ+1.
+        order: the highest power of 1/n kept.
+        square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
+        below: how to average layer ℓ; by default `hidden_layer`, the expansion around its kernel.
+    """
+    below = below or hidden_layer
+    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
+    slots = [tuple(range(s, s + field.nodes)) for s, field in zip(starts, fields, strict=True)]
+
+    @cache
+    def moment(block: tuple[int, ...]) -> Moment:
+        expanded = [
+            forward(fields[f], slots[f], tuple(samples[slot] for slot in slots[f])) for f in block
+        ]
+        result: Moment = {}
+        for terms in product(*expanded):
+            whole = prod(terms, start=Term())
+            for pairing, expansion in _average(whole, weights, order, square, below):
+                add(result.setdefault(pairing, {}), expansion)
+        return result
+
+    result: Moment = {}
+    for partition in set_partitions(tuple(range(len(fields)))):
+        sign = (-1) ** (len(partition) - 1) * factorial(len(partition) - 1)
+        for parts in product(*(moment(block).items() for block in partition)):
+            pairing = tuple(sorted(pair for pairs, _ in parts for pair in pairs))
+            joined = multiply_all((expansion for _, expansion in parts), order)
+            add(result.setdefault(pairing, {}), joined, sign)
+    return result
+
+
+def _average(
+    term: Term, weights: WeightEnsemble, order: int, square: bool, below: Below
+) -> Iterator[tuple[Pairing, Expansion]]:
+    """Steps 2 to 4 for one product of forward terms: (pairing of the slots, its coefficient)."""
+    if len(term.weights) % 2 or len(term.biases) % 2:
+        return
+    half = len(term.weights) // 2
+    scale = times(power(C_W, half), power(C_B, len(term.biases) // 2))
+    fan_in = UNIT if square else power(R_IN, -term.fan_in)
+    prefactor = {(times(times(term.parameters, scale), fan_in), term.fan_in): Fraction(1)}
+    pairings = pair_partitions(2 * half)
+    for q in pairings:
+        averaged: Expansion | None = None
+        for p in pairings:
+            spectrum = weights.expansion(coset_type(p, q), order + half, square)
+            if not spectrum:
+                continue
+            if averaged is None:
+                joined = _identify(term, q)
+                averaged = below(joined, order - half - term.fan_in, square)
+            coefficient = multiply(multiply(prefactor, spectrum, order + 2 * half), averaged, order)
+            if not coefficient:
+                continue
+            rows = [(term.weights[a][0], term.weights[b][0]) for a, b in p]
+            for wick in pair_partitions(len(term.biases)):
+                biases = [(term.biases[a], term.biases[b]) for a, b in wick]
+                pairs = (*rows, *biases, *term.deltas)
+                yield tuple(sorted((min(pair), max(pair)) for pair in pairs)), coefficient
+
+
+def _identify(term: Term, q: Pairing) -> Term:
+    """The term with the neurons that q pairs made one, and numbered from 0."""
+    name = list(range(term.neurons))
+    for a, b in q:
+        i, j = name[term.weights[a][1]], name[term.weights[b][1]]
+        name = [i if other == j else other for other in name]
+    return _renumber(term, {j: sorted(set(name)).index(name[j]) for j in range(term.neurons)})
+
+
+def _renumber(term: Term, neuron: dict[int, int]) -> Term:
+    return term._replace(
+        weights=(),
+        factors=tuple((neuron[j], sample, order) for j, sample, order in term.factors),
+        fields=tuple(
+            placed._replace(neurons=tuple(neuron[j] for j in placed.neurons))
+            for placed in term.fields
+        ),
+        neurons=len(set(neuron.values())),
+    )
+
+
+def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
+    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer, up to n^{-order}: steps 3 and 4."""
+    result: Expansion = {}
+    for partition in set_partitions(tuple(range(term.neurons))):
+        budget = order + len(partition)
+        if budget < 0:
+            continue
+        distinct = _renumber(term, {j: b for b, block in enumerate(partition) for j in block})
+        content: list[list[tuple[int, int]]] = [[] for _ in partition]
+        for j, sample, derivatives in distinct.factors:
+            content[j].append((sample, derivatives))
+        neurons = tuple(tuple(sorted(factors)) for factors in content)
+        averaged = _expand_layer(neurons, distinct.fields, budget)
+        add(result, multiply(distinct_neurons(None if square else R_IN, len(neurons)), averaged, order))
+    return result
+
+
+def input_layer(term: Term, order: int, square: bool) -> Expansion:
+    """Σ_j Π x_j over the inputs: each sum is n_0 K_{αβ}, K = xᵀx/n_0; older parameters are none."""
+    if term.fields or any(derivatives for _, _, derivatives in term.factors):
+        return {}
+    samples: list[list[int]] = [[] for _ in range(term.neurons)]
+    for j, sample, _ in term.factors:
+        samples[j].append(sample)
+    kernels = [tensor((Z, Z), 0, ((0, 1),), (a, b)) for a, b in samples]
+    width = UNIT if square else power(R_IN, len(kernels))
+    return {(times(monomial(kernels), width), -len(kernels)): Fraction(1)}
+
+
+@lru_cache(maxsize=100_000)
+def _expand_layer(
+    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int
+) -> Expansion:
+    """E[Π_j F_j(z_j) Π fields] over distinct neurons, up to n^{-order}, around z ~ N(0, K).
+
+    Every set partition of the fields into joint cumulants, each with any number of preactivations
+    that become derivatives of the F_j, times any number of cumulants of preactivations alone.
+    """
+    targets = [
+        (j, sample) for j, factors in enumerate(neurons) for sample in sorted({s for s, _ in factors})
+    ]
+    result: Expansion = {}
+    for partition in set_partitions(fields):
+        for insertions in _choices(partition, targets, order):
+            for (outer, mono, n_power), value in insertions.items():
+                averages = []
+                for j, factors in enumerate(neurons):
+                    derivatives = tuple(sample for i, sample in outer if i == j)
+                    averages.append(Bracket(factors, derivatives))
+                averages = [bracket for bracket in averages if bracket.factors]
+                add(result, {(times(mono, monomial(averages)), n_power): value})
+    return result
+
+
+Insertions = dict[tuple[tuple[tuple[int, int], ...], Monomial, int], Fraction]
+"""(outer derivatives (neuron, sample), tensors, power of 1/n) → coefficient."""
+
+
+def _choices(
+    blocks: tuple[tuple[Placed, ...], ...], targets: list[tuple[int, int]], order: int
+) -> Iterator[Insertions]:
+    """The joint cumulants of the blocks, then exp of the cumulants of z alone, to n^{-order}."""
+    partial: Insertions = {((), UNIT, 0): Fraction(1)}
+    for block in blocks:
+        nodes = sum(placed.field.nodes for placed in block)
+        joined: Insertions = {}
+        for extra in range(nodes % 2, 2 * order + 3 - nodes, 2):
+            pairs = (nodes + extra) // 2
+            for relative in range(order - pairs + 2):
+                insertion = _insert(block, extra, relative, tuple(targets))
+                _convolve(joined, partial, insertion, order)
+        partial = joined
+    yield from _exponential(partial, targets, order)
+
+
+def _exponential(
+    partial: Insertions, targets: list[tuple[int, int]], order: int
+) -> Iterator[Insertions]:
+    """partial · exp(Σ κ_{2m}(z)·∂^{2m}/(2m)!) without K itself, to n^{-order}."""
+    kinds = [
+        (2 * pairs, relative)
+        for pairs in range(1, order + 2)
+        for relative in range(order + 2 - pairs)
+        if (pairs, relative) != (1, 0)
+    ]
+    cost = {kind: kind[0] // 2 - 1 + kind[1] for kind in kinds}
+    for number in range(order + 1):
+        for chosen in combinations_with_replacement(kinds, number):
+            if sum(cost[kind] for kind in chosen) > order:
+                continue
+            repeats = prod(factorial(count) for count in Counter(chosen).values())
+            current = {key: value / repeats for key, value in partial.items()}
+            for extra, relative in chosen:
+                joined: Insertions = {}
+                _convolve(joined, current, _insert((), extra, relative, tuple(targets)), order)
+                current = joined
+            yield current
+
+
+def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> None:
+    for (outer, mono, i), x in a.items():
+        for (more, other, j), y in b.items():
+            if i + j <= order:
+                key = (tuple(sorted(outer + more)), times(mono, other), i + j)
+                total[key] = total.get(key, Fraction(0)) + x * y
+
+
+@lru_cache(maxsize=100_000)
+def _insert(
+    block: tuple[Placed, ...], extra: int, relative: int, targets: tuple[tuple[int, int], ...]
+) -> Insertions:
+    """κ(block, z^extra)·∂^extra/extra! at this relative order in 1/n, as insertions."""
+    fields = (*(placed.field for placed in block), *((Z,) * extra))
+    neurons = [j for placed in block for j in placed.neurons]
+    samples = [sample for placed in block for sample in placed.samples]
+    result: Insertions = {}
+    for outer in combinations_with_replacement(targets, extra):
+        weight = Fraction(1, prod(factorial(count) for count in Counter(outer).values()))
+        slots = neurons + [j for j, _ in outer]
+        labels = tuple(samples + [sample for _, sample in outer])
+        places = [[slot for slot, j in enumerate(slots) if j == neuron] for neuron in set(slots)]
+        if any(len(place) % 2 for place in places):
+            continue
+        for pairing in refining_pairings(places):
+            atom = tensor(fields, relative, pairing, labels)
+            key = (outer, monomial([atom]), atom.n_power)
+            result[key] = result.get(key, Fraction(0)) + weight
+    return result

@@ -1,0 +1,136 @@
+"""Text to sympy by whitelist: numbers, one variable, arithmetic and named real functions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from numbers import Real
+
+import sympy
+
+from .errors import InputError
+
+MAX_LENGTH = 500
+MAX_EXPONENT = 64
+MAX_BITS = 4096
+
+FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
+    "Abs": sympy.Abs,
+    "Heaviside": lambda u: sympy.Heaviside(u, sympy.Rational(1, 2)),
+    "Max": sympy.Max,
+    "Min": sympy.Min,
+    "abs": sympy.Abs,
+    "arctan": sympy.atan,
+    "atan": sympy.atan,
+    "cos": sympy.cos,
+    "cosh": sympy.cosh,
+    "erf": sympy.erf,
+    "erfc": lambda u: 1 - sympy.erf(u),
+    "exp": sympy.exp,
+    "log": sympy.log,
+    "max": sympy.Max,
+    "min": sympy.Min,
+    "sign": sympy.sign,
+    "sin": sympy.sin,
+    "sinh": sympy.sinh,
+    "sqrt": sympy.sqrt,
+    "tanh": sympy.tanh,
+}
+_VARIADIC = {"Max", "Min", "max", "min"}
+_OPERATORS: dict[type[ast.operator], Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+WANTED = (
+    f"an expression of at most {MAX_LENGTH} characters in z, numbers, pi, + - * / ** and the "
+    f"functions {', '.join(FUNCTIONS)}"
+)
+
+
+def parse_expression(text: str, variable: sympy.Symbol) -> sympy.Expr:
+    """The expression a user typed in the letter z (taken for `variable`); decimals stay exact.
+
+    Raises InputError, with what is allowed, for anything outside the whitelist, for exponents
+    above 64 in size and for numbers of more than 4096 bits.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_LENGTH:
+        raise InputError("expr", text, WANTED)
+    return _Reader(text.strip(), {"z": variable, "pi": sympy.pi}).read()
+
+
+def parse_number(argument: str, value: object) -> sympy.Expr:
+    """An exact number from text, a number or a sympy expression; 0.1 is taken for 1/10."""
+    if isinstance(value, sympy.Expr) and not value.has(sympy.Float):
+        return value
+    if isinstance(value, str | Real | sympy.Expr) and not isinstance(value, bool):
+        try:
+            return _Reader(str(value).strip(), {"pi": sympy.pi}).read()
+        except InputError:
+            pass
+    raise InputError(argument, value, "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2")
+
+
+class _Reader:
+    """Walks the syntax tree of `text`, one method per kind of node."""
+
+    def __init__(self, text: str, names: dict[str, sympy.Expr]) -> None:
+        self.text, self.names = text, names
+
+    def read(self) -> sympy.Expr:
+        try:
+            tree = ast.parse(self.text, mode="eval")
+            value = self.visit(tree.body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError("expr", self.text, WANTED) from None
+        if value.has(sympy.nan, sympy.zoo, sympy.oo, sympy.I):
+            raise InputError("expr", self.text, "an expression that is finite and real")
+        return value
+
+    def visit(self, node: ast.expr) -> sympy.Expr:
+        match node:
+            case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+                return self.number(node)
+            case ast.Name(id=name) if name in self.names:
+                return self.names[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.visit(operand)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.visit(operand)
+            case ast.BinOp(op=ast.Pow(), left=base, right=exponent):
+                return self.power(self.visit(base), self.visit(exponent))
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
+                return self.bounded(_OPERATORS[type(op)](self.visit(left), self.visit(right)))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+                return self.call(name, args)
+            case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
+                raise InputError("expr", self.text, f"no name {name!r}, but {WANTED}")
+        raise InputError("expr", self.text, WANTED)
+
+    def number(self, node: ast.Constant) -> sympy.Expr:
+        literal = ast.get_source_segment(self.text, node) or str(node.value)
+        mantissa, _, exponent = literal.lower().partition("e")
+        if isinstance(node.value, float) and abs(int(exponent or 0)) > 400:
+            raise InputError("expr", self.text, "decimals whose exponent is at most 400")
+        if isinstance(node.value, float) and mantissa:
+            return sympy.Rational(literal.replace("_", ""))
+        return self.bounded(sympy.Integer(node.value))
+
+    def call(self, name: str, args: list[ast.expr]) -> sympy.Expr:
+        if not args or (len(args) > 1 and name not in _VARIADIC):
+            raise InputError("expr", self.text, f"one argument for {name}")
+        return FUNCTIONS[name](*(self.visit(arg) for arg in args))
+
+    def power(self, base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
+        if exponent.is_number and abs(exponent) > MAX_EXPONENT:
+            raise InputError("expr", self.text, f"exponents of at most {MAX_EXPONENT}")
+        return self.bounded(base**exponent)
+
+    def bounded(self, value: sympy.Expr) -> sympy.Expr:
+        if value.is_Rational and max(value.p.bit_length(), value.q.bit_length()) > MAX_BITS:
+            raise InputError("expr", self.text, f"numbers of at most {MAX_BITS} bits")
+        return value

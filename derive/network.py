@@ -1,0 +1,93 @@
+"""The network: what every derivation, kernel and ensemble starts from, and nothing else describes.
+
+    z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))       (000, eq. 3.1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sympy
+
+from .activations import Activation
+from .errors import InputError
+from .weights import Gaussian, WeightEnsemble
+
+Number = sympy.Expr | float
+PerLayer = Number | Callable[[int], Number]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A fully connected network and its initialization, without its inputs and its width.
+
+    Arguments:
+        activation: σ, from `derive.activations`.
+        weights: the ensemble of every layer, with its C_W.
+        first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
+        C_b: variance of the biases, a number or a function of the layer ℓ = 1, 2, … (eq. 3.3).
+        lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise.
+        width_ratio: n_ℓ / n for unequal widths, a number or a function of the layer.
+    """
+
+    activation: Activation
+    weights: WeightEnsemble = field(default_factory=Gaussian)
+    first_weights: WeightEnsemble | None = None
+    C_b: PerLayer = 0
+    lambda_b: PerLayer = 1
+    lambda_W: PerLayer = 1
+    width_ratio: PerLayer = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.activation, Activation):
+            raise InputError("activation", self.activation, "an activation of derive.activations")
+        for name in ("weights", "first_weights"):
+            value = getattr(self, name)
+            if not isinstance(value, WeightEnsemble) and not (
+                value is None and name == "first_weights"
+            ):
+                raise InputError(name, value, "a weight ensemble such as Orthogonal(C_W=1)")
+        for name in ("C_b", "lambda_b", "lambda_W", "width_ratio"):
+            if not callable(getattr(self, name)):
+                self._value(name, 1)
+
+    def weights_at(self, layer: int) -> WeightEnsemble:
+        """The ensemble of the weights that lead into this layer."""
+        if layer == 1 and self.first_weights is not None:
+            return self.first_weights
+        return self.weights
+
+    def C_b_at(self, layer: int) -> sympy.Expr:
+        """The bias variance of this layer."""
+        return self._value("C_b", layer)
+
+    def lambda_b_at(self, layer: int) -> sympy.Expr:
+        """The biases' learning rate at this layer."""
+        return self._value("lambda_b", layer)
+
+    def lambda_W_at(self, layer: int) -> sympy.Expr:
+        """The weights' learning rate at this layer."""
+        return self._value("lambda_W", layer)
+
+    def width_ratio_at(self, layer: int) -> sympy.Expr:
+        """n_ℓ/n of this layer; at layer 0, the inputs, this is not asked."""
+        ratio = self._value("width_ratio", layer)
+        if ratio.is_zero:
+            raise InputError("width_ratio", ratio, "a positive ratio at every layer")
+        return ratio
+
+    def _value(self, name: str, layer: int) -> sympy.Expr:
+        given = getattr(self, name)
+        got = given(layer) if callable(given) else given
+        try:
+            value = sympy.sympify(got, strict=True)
+        except sympy.SympifyError:
+            raise InputError(name, got, "a number or a sympy expression") from None
+        if (value.is_number and not (value.is_real and value.is_finite)) or value.is_negative:
+            raise InputError(name, got, f"a real number, 0 or more, at layer {layer}")
+        return value
+
+    def __str__(self) -> str:
+        first = f", first_weights={self.first_weights}" if self.first_weights else ""
+        return f"Network({self.activation}, {self.weights}{first}, C_b={self.C_b})"

@@ -1,0 +1,106 @@
+"""Pair partitions, their coset types, and set partitions: the combinatorics under every average.
+
+A *pairing* of 2k points is a tuple of k sorted pairs, sorted: ((0, 1), (2, 3)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
+from itertools import product
+from math import prod
+from typing import TypeVar
+
+from .errors import InputError
+
+Pairing = tuple[tuple[int, int], ...]
+Partition = tuple[int, ...]
+T = TypeVar("T", bound=Hashable)
+
+
+@cache
+def pair_partitions(points: int) -> tuple[Pairing, ...]:
+    """All (2k−1)!! ways to put 2k points 0 … 2k−1 into pairs, in lexicographic order.
+
+    >>> pair_partitions(4)
+    (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
+    """
+    if not isinstance(points, int) or points < 0 or points % 2:
+        raise InputError("points", points, "an even number of points, 0 or more")
+    return tuple(_pairings(tuple(range(points))))
+
+
+def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:
+    if not points:
+        yield ()
+        return
+    first, rest = points[0], points[1:]
+    for position, partner in enumerate(rest):
+        for tail in _pairings(rest[:position] + rest[position + 1 :]):
+            yield ((first, partner), *tail)
+
+
+@cache
+def coset_type(p: Pairing, q: Pairing) -> Partition:
+    """Half the lengths of the loops of p ∪ q, in descending order: a partition of k.
+
+    Drawing both pairings on the same 2k points gives closed loops of even length; the loop
+    lengths halved say which double coset of the hyperoctahedral group (p, q) lies in.
+
+    >>> coset_type(((0, 1), (2, 3)), ((0, 2), (1, 3)))
+    (2,)
+    """
+    partner_p, partner_q = _partners(p, "p"), _partners(q, "q")
+    if partner_p.keys() != partner_q.keys():
+        raise InputError("q", q, f"a pairing of the points that p pairs, {sorted(partner_p)}")
+    unseen, parts = set(partner_p), []
+    while unseen:
+        point = min(unseen)
+        length = 0
+        while point in unseen:
+            across = partner_p[point]
+            unseen -= {point, across}
+            point = partner_q[across]
+            length += 1
+        parts.append(length)
+    return tuple(sorted(parts, reverse=True))
+
+
+def _partners(pairing: Pairing, name: str) -> dict[int, int]:
+    partner = {a: b for pair in pairing for a, b in (pair, pair[::-1])}
+    if len(partner) != 2 * len(pairing) or any(a == b for a, b in pairing):
+        raise InputError(name, pairing, "pairs of distinct points, each point once")
+    return partner
+
+
+def loops(p: Pairing, q: Pairing) -> int:
+    """The number of closed loops of p ∪ q, so that Σ_i δ_p(i) δ_q(i) = n^loops."""
+    return len(coset_type(p, q))
+
+
+def set_partitions(items: Sequence[T]) -> Iterator[tuple[tuple[T, ...], ...]]:
+    """All ways to split items into non-empty blocks (Bell's number of them).
+
+    >>> list(set_partitions("ab"))
+    [(('a', 'b'),), (('a',), ('b',))]
+    """
+    if not items:
+        yield ()
+        return
+    first, rest = items[0], items[1:]
+    for partition in set_partitions(rest):
+        for position, block in enumerate(partition):
+            yield (*partition[:position], (first, *block), *partition[position + 1 :])
+        yield ((first,), *partition)
+
+
+def refining_pairings(blocks: Sequence[Sequence[int]]) -> Iterator[Pairing]:
+    """The pairings that stay inside the given blocks: those whose δ survives when only the points
+    of one block carry the same index."""
+    for choice in product(*(tuple(_pairings(tuple(sorted(block)))) for block in blocks)):
+        yield tuple(sorted(pair for part in choice for pair in part))
+
+
+def double_factorial_pairings(points: int) -> int:
+    """(2k−1)!!, the number of pairings of 2k points."""
+    return prod(range(points - 1, 0, -2))

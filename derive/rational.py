@@ -1,0 +1,97 @@
+"""Rational functions of the dimension n whose poles are integers: what every Haar average is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import sympy
+from flint import fmpq, fmpz_poly
+
+from .errors import InputError
+
+
+def linear_product(exponents: Mapping[int, int]) -> fmpz_poly:
+    """Π_c (n + c)^{exponents[c]}."""
+    return prod((fmpz_poly([c, 1]) ** e for c, e in exponents.items()), start=fmpz_poly([1]))
+
+
+class Term(NamedTuple):
+    """weight · n^power · (one of the functions)."""
+
+    weight: int
+    function: RationalFunction
+    power: int = 0
+
+
+@dataclass(frozen=True)
+class RationalFunction:
+    """numerator(n) / Π_c (n + c)^{poles[c]}, with integer coefficients."""
+
+    numerator: fmpz_poly
+    poles: Mapping[int, int]
+
+    @classmethod
+    def total(cls, terms: Iterable[Term]) -> RationalFunction:
+        """Σ weight n^power function over a common denominator, not reduced."""
+        terms = tuple(terms)
+        poles: Counter[int] = Counter()
+        for term in terms:
+            poles |= Counter(term.function.poles)
+        numerator = fmpz_poly([0])
+        for weight, function, power in terms:
+            missing = linear_product(poles - Counter(function.poles))
+            numerator += (weight * missing * function.numerator).left_shift(power)
+        return cls(numerator, dict(poles))
+
+    def reduced(self) -> RationalFunction:
+        """In lowest terms."""
+        numerator = self.numerator
+        left = {}
+        for c, exponent in self.poles.items():
+            remaining = exponent if numerator else 0
+            while remaining and numerator(-c) == 0:
+                numerator //= fmpz_poly([c, 1])
+                remaining -= 1
+            if remaining:
+                left[c] = remaining
+        return RationalFunction(numerator, left)
+
+    def reflected(self) -> RationalFunction:
+        """The function of −n."""
+        sign = (-1) ** sum(self.poles.values())
+        return RationalFunction(
+            sign * self.numerator(fmpz_poly([0, -1])), {-c: e for c, e in self.poles.items()}
+        )
+
+    def at(self, n: int) -> fmpq:
+        """The value at an integer, as a limit where numerator and denominator both vanish."""
+        lowest = self.reduced()
+        bottom = linear_product(lowest.poles)(n)
+        if bottom == 0:
+            raise InputError(
+                "n", n, f"a dimension where {lowest.expr(sympy.Symbol('n'))} is finite"
+            )
+        return fmpq(lowest.numerator(n), bottom)
+
+    def expr(self, n: sympy.Expr) -> sympy.Expr:
+        """Reduced and factored over the integers, as a sympy expression in n."""
+        lowest = self.reduced()
+        if not lowest.numerator:
+            return sympy.Integer(0)
+        content, factors = lowest.numerator.factor()
+        top = [
+            sum((int(a) * n**i for i, a in enumerate(factor.coeffs())), start=sympy.Integer(0))
+            ** exponent
+            for factor, exponent in factors
+        ]
+        bottom = [(n + c) ** -exponent for c, exponent in lowest.poles.items()]
+        return sympy.Mul(int(content), *top, *bottom)
+
+
+def as_sympy(value: fmpq) -> sympy.Rational:
+    """A flint rational as a sympy one."""
+    return sympy.Rational(int(value.p), int(value.q))

@@ -1,0 +1,336 @@
+"""Weingarten functions of O(n), U(n) and Sp(n): exact in n, and as series in 1/n.
+
+Haar averages are sums over pairings (O, Sp: pair partitions; U: bijections from U's to Ū's)
+
+    E[O_{i1 j1} … O_{i2k j2k}] = Σ_{p,q} δ_p(i) W(p,q) δ_q(j),
+
+where W, the inverse of the Gram matrix n^{loops(p,q)}, depends on the coset type μ ⊢ k of (p,q)
+alone (U: the cycle type). Let the summed columns of two factors coincide: Σ_j O_ij O_i'j = δ_ii'.
+Where those two points lie in a loop of length m ≥ 2 of type μ, comparing coefficients of δ_p gives
+
+    n W(μ) = −(α−1)(m−1) W(μ) − Σ_{s=1}^{m−1} W(m → s, m−s) − α Σ_j μ_j W(m, μ_j → m+μ_j)
+
+with j over the other loops and α = 2 for O(n), α = 1 for U(n) (source: B. Collins, S. Matsumoto,
+"Weingarten calculus via orthogonality relations", 2017; derived here from the Gram matrix). The
+Gram matrix has constant row sums Π_{j<k}(n + αj), which fixes W(1^k). Splitting a loop keeps the
+order in 1/n and joining two loses two orders, so the system is solved order by order in integers.
+The common denominator of all types is known, so the truncated series gives the exact functions.
+
+Sp(n), n the even dimension of the matrix: W_Sp(μ; n) = (−1)^k W_O(μ; −n), for pairings that carry
+the sign of their permutation, δ'_p(i) = sgn(p) Π_{(a,b)∈p} J_{i_a i_b}.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+from math import prod
+
+import sympy
+from flint import fmpq, fmpz_poly
+
+from .errors import InputError
+from .pairings import Pairing, Partition, coset_type, pair_partitions
+from .rational import RationalFunction, as_sympy, linear_product
+from .zonal import insert, partitions, remove, spherical_functions, type_class_size
+
+ALPHA = {"O": 2, "U": 1, "Sp": 2}
+GUARD = 3
+
+
+def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
+    """The Weingarten function W(μ; n), exact, reduced and factored.
+
+    Arguments:
+        partition: the coset type (O, Sp) or cycle type (U) μ, a partition of k in any order.
+        n: the dimension of the matrices: a positive integer (even for Sp) or a sympy expression.
+        group: "O", "U" or "Sp".
+
+    Satisfies Σ_q W(p,q) n^{loops(q,r)} = δ_pr. At an integer n < k (Sp: n < 2k), where the Gram
+    matrix is singular, W is its pseudo-inverse; the Haar averages are those of the group all the
+    same.
+    Raises InputError for what is not a partition, a group or a dimension.
+
+    >>> weingarten((2,), sympy.Symbol("n"))
+    -1/(n*(n - 1)*(n + 2))
+    >>> weingarten((1, 1), 1), weingarten((2, 1), 4, "U")
+    (1/9, -1/180)
+    """
+    mu, size = as_partition(partition), dimension(n, group)
+    if not size.is_number:
+        return table(sum(mu), group).function(mu).expr(size)
+    return as_sympy(value_at(mu, int(size), group))
+
+
+def value_at(mu: Partition, n: int, group: str) -> fmpq:
+    """W(μ; n) at an integer n, the pseudo-inverse where the Gram matrix is singular."""
+    k = sum(mu)
+    if n < k * (2 if group == "Sp" else 1):
+        return _pseudo_inverse(k, n, group)[mu]
+    return table(k, group).function(mu).at(n)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All W(μ), μ ⊢ k, as numerator polynomials over one denominator Π_c (n + c)^{poles[c]}."""
+
+    k: int
+    group: str
+    poles: Mapping[int, int]
+    numerators: Mapping[Partition, fmpz_poly]
+
+    def function(self, partition: Sequence[int]) -> RationalFunction:
+        """W(μ), not reduced."""
+        mu = as_partition(partition)
+        if mu not in self.numerators:
+            raise InputError("partition", partition, f"a partition of {self.k}")
+        return RationalFunction(self.numerators[mu], self.poles)
+
+    def exprs(self, n: sympy.Expr) -> dict[Partition, sympy.Expr]:
+        """Every W(μ) as a factored sympy expression in n."""
+        return {mu: self.function(mu).expr(n) for mu in self.numerators}
+
+
+@cache
+def table(k: int, group: str = "O") -> Table:
+    """The Weingarten functions of every type of k, as exact rational functions of n.
+
+    The common denominator is lcm_λ Π_{(i,j)∈λ}(n + α(j−1) − (i−1)) over λ ⊢ k. Boxes of one content
+    are nested along a diagonal, and the smallest λ with the box (i,j) is the i × j rectangle, so
+    the lcm is the product over all boxes with i·j ≤ k. Series are multiplied by it and truncated;
+    the coefficients past the cut must vanish, or an ArithmeticError says that the method broke.
+    """
+    _check_k(k)
+    alpha = alpha_of(group)
+    poles = Counter(
+        alpha * (j - 1) - (i - 1) for i in range(1, k + 1) for j in range(1, k // i + 1)
+    )
+    degree = poles.total()
+    length = degree - k + 1 + GUARD
+    denominator_in_1_over_n = fmpz_poly(linear_product(poles).coeffs()[::-1])
+    orders = _orders(k, alpha, length)
+    numerators = {}
+    for index, mu in enumerate(partitions(k)):
+        expansion = fmpz_poly([row[index] for row in orders])
+        coefficients = expansion.mul_low(denominator_in_1_over_n, length).coeffs()
+        top = degree - 2 * k + len(mu)
+        if len(coefficients) > top + 1:
+            raise ArithmeticError(f"the Weingarten series of {mu} does not end at order {top}")
+        numerators[mu] = fmpz_poly(coefficients[::-1]).left_shift(top + 1 - len(coefficients))
+    if group == "Sp":
+        numerators = {
+            mu: (-1) ** k * RationalFunction(numerator, poles).reflected().numerator
+            for mu, numerator in numerators.items()
+        }
+        poles = Counter({-c: e for c, e in poles.items()})
+    return Table(k, group, poles, numerators)
+
+
+def laurent(partition: Sequence[int], terms: int, group: str = "O") -> tuple[int, tuple[int, ...]]:
+    """(leading power, integer coefficients): W(μ) = n^power (c_0 + c_1/n + … + c_{terms−1}/n^{…}).
+
+    The power is ℓ(μ) − 2k; c_0 is the product of signed Catalan numbers, Möbius' function of the
+    lattice of non-crossing partitions.
+
+    >>> laurent((2,), 4)
+    (-3, (-1, 1, -3, 5))
+    """
+    mu = as_partition(partition)
+    if not isinstance(terms, int) or terms < 0:
+        raise InputError("terms", terms, "a number of terms, 0 or more")
+    alpha_of(group)
+    return len(mu) - 2 * sum(mu), _coefficients(mu, terms, group)
+
+
+@cache
+def _coefficients(mu: Partition, terms: int, group: str) -> tuple[int, ...]:
+    k = sum(mu)
+    index = partitions(k).index(mu)
+    coefficients = tuple(row[index] for row in _orders(k, ALPHA[group], terms))
+    if group == "Sp":
+        sign = (-1) ** (k + len(mu))
+        coefficients = tuple(sign * (-1) ** j * c for j, c in enumerate(coefficients))
+    return coefficients
+
+
+def series(partition: Sequence[int], order: int, group: str = "O") -> tuple[int, ...]:
+    """Integers c_0 … c_order with W(μ) = Σ_j c_j n^{−j} + O(n^{−order−1}).
+
+    >>> series((1, 1), 6)
+    (0, 0, 1, 0, 2, -2, 6)
+    """
+    if not isinstance(order, int) or order < 0:
+        raise InputError("order", order, "an order in 1/n, 0 or more")
+    mu = as_partition(partition)
+    first = 2 * sum(mu) - len(mu)
+    coefficients = laurent(mu, max(order + 1 - first, 0), group)[1]
+    return ((0,) * first + coefficients)[: order + 1]
+
+
+def leading(partition: Sequence[int], n: sympy.Expr, group: str = "O") -> sympy.Expr:
+    """The leading term of W(μ) as n → ∞, Π_i (−1)^{μ_i−1} Catalan(μ_i − 1) / n^{2k−ℓ(μ)} (O, U).
+
+    >>> leading((3, 1), sympy.Symbol("n"))
+    2/n**6
+    """
+    power, (coefficient,) = laurent(as_partition(partition), 1, group)
+    return coefficient * sympy.sympify(n) ** power
+
+
+def class_size(partition: Sequence[int], group: str = "O") -> int:
+    """How many pairings q have this type relative to one p: α^{k−ℓ} k!/z_μ.
+
+    >>> [class_size(mu) for mu in partitions(3)]
+    [1, 6, 8]
+    """
+    return type_class_size(as_partition(partition), alpha_of(group))
+
+
+def gram_matrix(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Matrix:
+    """The Gram matrix of the δ's, n^{loops(p,q)} (U: n^{cycles}), with Wg its (pseudo-)inverse.
+
+    Rows and columns run over `pair_partitions(2k)`; for U over the permutations of 0 … k−1 in
+    lexicographic order. For Sp the pairings carry signs, (−1)^k (−n)^{loops}.
+    """
+    size = dimension(n, group)
+    sign, base = (sympy.Integer((-1) ** k), -size) if group == "Sp" else (sympy.Integer(1), size)
+    elements = elements_of(k, group)
+    return sympy.Matrix(
+        [[sign * base ** len(coset_type(p, q)) for q in elements] for p in elements]
+    )
+
+
+def elements_of(k: int, group: str = "O") -> tuple[Pairing, ...]:
+    """The pairings that index the Gram matrix: all of 2k points, for U those that pair the
+    U's 0 … k−1 with the Ū's k … 2k−1."""
+    _check_k(k)
+    if alpha_of(group) == 1:
+        return tuple(
+            tuple((a, k + b) for a, b in enumerate(sigma)) for sigma in permutations(range(k))
+        )
+    return pair_partitions(2 * k)
+
+
+def gram_determinant(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
+    """The determinant of the Gram matrix, factored: Π_λ (Π_{(i,j)∈λ} n + α(j−1) − (i−1))^{d_λ}.
+
+    d_λ is the dimension of the eigenspace: f^{2λ} for O, (f^λ)² for U.
+
+    >>> gram_determinant(2, sympy.Symbol("n"))
+    n**3*(n - 1)**2*(n + 2)
+    """
+    _check_k(k)
+    size = dimension(n, group)
+    sign = -1 if group == "Sp" else 1
+    exponents: Counter[int] = Counter()
+    for spherical in spherical_functions(k, alpha_of(group)):
+        for content in spherical.contents:
+            exponents[sign * content] += spherical.multiplicity
+    return sympy.Mul(*((size + c) ** e for c, e in exponents.items()))
+
+
+@cache
+def _orders(k: int, alpha: int, length: int) -> tuple[tuple[int, ...], ...]:
+    """Row j holds the coefficients of n^{ℓ(μ)−2k−j} in W(μ), for μ in `partitions(k)`."""
+    types = partitions(k)
+    relations = [_relation(mu, types, alpha) for mu in types[1:]]
+    sizes = [(i, type_class_size(mu, alpha), k - len(mu)) for i, mu in enumerate(types)]
+    row_sums = _row_sums(k, alpha, length)
+    empty = (0,) * len(types)
+    rows: list[tuple[int, ...]] = []
+    for j in range(length):
+        last, before = (rows[-1] if j else empty), (rows[-2] if j > 1 else empty)
+        row = [row_sums[j] - sum(size * rows[j - gap][i] for i, size, gap in sizes[1:] if gap <= j)]
+        for index, (stay, splits, joins) in enumerate(relations, start=1):
+            value = stay * last[index]
+            for other, weight in splits:
+                value += weight * row[other]
+            for other, weight in joins:
+                value += weight * before[other]
+            row.append(-value)
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+_Weights = tuple[tuple[int, int], ...]
+
+
+def _relation(
+    mu: Partition, types: tuple[Partition, ...], alpha: int
+) -> tuple[int, _Weights, _Weights]:
+    """The orthogonality relation of μ at its smallest part m ≥ 2: the coefficients of −n W(μ), on
+    W(μ) itself, on the types with m split, and on those with m joined to another part."""
+    position = {nu: i for i, nu in enumerate(types)}
+    m = min(part for part in mu if part > 1)
+    rest = remove(mu, m)
+    splits = Counter(position[insert(insert(rest, s), m - s)] for s in range(1, m))
+    joins: Counter[int] = Counter()
+    for other, count in Counter(rest).items():
+        joins[position[insert(remove(rest, other), m + other)]] += alpha * other * count
+    return (alpha - 1) * (m - 1), tuple(splits.items()), tuple(joins.items())
+
+
+def _row_sums(k: int, alpha: int, length: int) -> list[int]:
+    """The series of n^k Π_{j<k} 1/(n + αj) in 1/n."""
+    coefficients = [1] + [0] * (length - 1)
+    for j in range(1, k):
+        for i in range(1, length):
+            coefficients[i] -= alpha * j * coefficients[i - 1]
+    return coefficients[:length]
+
+
+@cache
+def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
+    """W(μ; n) = Σ_λ (d_λ/|X|) ω^λ(μ) / Π_{(i,j)∈λ}(n + c), over the λ with no vanishing factor."""
+    sign, size = (-1, -n) if group == "Sp" else (1, n)
+    total = dict.fromkeys(partitions(k), fmpq(0))
+    for spherical in spherical_functions(k, alpha_of(group)):
+        eigenvalue = prod(size + content for content in spherical.contents)
+        if eigenvalue:
+            weight = spherical.weight / (sign**k * eigenvalue)
+            for mu, value in spherical.values.items():
+                total[mu] += weight * value
+    return total
+
+
+def as_partition(partition: Sequence[int]) -> Partition:
+    """A partition as a descending tuple of positive integers, or an InputError."""
+    try:
+        parts = [int(part) if int(part) == part else 0 for part in partition]
+    except (TypeError, ValueError):
+        parts = [0]
+    if any(part < 1 for part in parts):
+        raise InputError("partition", partition, "a sequence of positive integers")
+    return tuple(sorted(parts, reverse=True))
+
+
+def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
+    """The matrix dimension as a sympy expression: a finite number, at least 1, even for Sp,
+    or an expression with symbols."""
+    alpha_of(group)
+    try:
+        size = sympy.sympify(n, strict=True)
+    except sympy.SympifyError:
+        size = sympy.nan
+    wanted = f"a dimension of {group}(n): a positive integer{' that is even' * (group == 'Sp')}"
+    if isinstance(size, sympy.Expr) and not size.is_number:
+        return size
+    odd = group == "Sp" and size.is_Integer and size % 2 != 0
+    if not (isinstance(size, sympy.Expr) and size.is_Integer and size > 0) or odd:
+        raise InputError("n", n, f"{wanted} or a sympy expression with symbols")
+    return size
+
+
+def alpha_of(group: str) -> int:
+    """α of a group's name: 2 for O and Sp, 1 for U."""
+    if group not in ALPHA:
+        raise InputError("group", group, "one of 'O', 'U', 'Sp'")
+    return ALPHA[group]
+
+
+def _check_k(k: int) -> None:
+    if not isinstance(k, int) or k < 0:
+        raise InputError("k", k, "a number of pairs, 0 or more")

@@ -1,0 +1,412 @@
+"""Print sympy expressions as the source of numba kernels: all of it runs, or an error says why not.
+
+The output calls `math` and builtins alone, so that the same text compiles under `numba.njit` and
+`numba.cuda.jit(device=True)`. Integer powers are products, negative ones quotients, rational
+coefficients constants that the compiler folds. Before printing, forms that overflow or cancel far
+from the origin are replaced by equal ones that do neither (`stable`).
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from math import lcm
+
+import sympy
+from sympy.printing.printer import Printer
+
+from derive.errors import InputError
+
+_MATH = {
+    sympy.exp: "exp",
+    sympy.log: "log",
+    sympy.sin: "sin",
+    sympy.cos: "cos",
+    sympy.tan: "tan",
+    sympy.asin: "asin",
+    sympy.acos: "acos",
+    sympy.atan: "atan",
+    sympy.atan2: "atan2",
+    sympy.sinh: "sinh",
+    sympy.cosh: "cosh",
+    sympy.tanh: "tanh",
+    sympy.asinh: "asinh",
+    sympy.acosh: "acosh",
+    sympy.atanh: "atanh",
+    sympy.erf: "erf",
+    sympy.erfc: "erfc",
+    sympy.gamma: "gamma",
+    sympy.loggamma: "lgamma",
+}
+_RELATIONS = {
+    sympy.Lt: "<",
+    sympy.Le: "<=",
+    sympy.Gt: ">",
+    sympy.Ge: ">=",
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+}
+# How tightly printed text binds: conditions and conditionals are always put in parentheses.
+_SUM, _PRODUCT, _ATOM = range(3)
+
+
+class Sigmoid(sympy.Function):  # type: ignore[misc]
+    """s(u) = 1/(1 + e^{-u}), so that s(u) + s(-u) = 1 and e^u = s(u)/s(-u)."""
+
+
+class Softplus(sympy.Function):  # type: ignore[misc]
+    """log(1 + e^u)."""
+
+
+def expression(expr: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
+    """The Python source of a real expression, with each symbol printed as `names` says.
+
+    Raises:
+        InputError: at a symbol that `names` lacks and at whatever a kernel can't compute.
+    """
+    return _Source(names).text(stable(sympy.sympify(expr)))
+
+
+def function(
+    name: str,
+    arguments: Sequence[sympy.Symbol],
+    results: sympy.Expr | Sequence[sympy.Expr],
+    locals: Sequence[tuple[sympy.Symbol, sympy.Expr]] = (),
+    *,
+    decorator: str = "",
+    doc: str = "",
+) -> str:
+    """The source of a function, its common subexpressions computed once.
+
+    Arguments:
+        name: the function's name.
+        arguments: symbols, each printed under its own name.
+        results: one expression, returned as a number, or a sequence, returned as a tuple.
+        locals: definitions (symbol, expression), each made once, under its name.
+        decorator: a line such as `@scalar` to put on top.
+        doc: the function's docstring.
+
+    Raises:
+        InputError: as `expression`; also for a symbol whose name is no Python identifier.
+    """
+    single = isinstance(results, sympy.Basic)
+    wanted = [results] if single else list(results)
+    named = [*arguments, *(symbol for symbol, _ in locals)]
+    names = {symbol: identifier(symbol) for symbol in named}
+    if len(set(names.values())) < len(named):
+        raise InputError("arguments, locals", named, "symbols with distinct names")
+
+    fresh = _fresh_symbols(names)
+    bodies = [stable(sympy.sympify(body)) for body in (*(body for _, body in locals), *wanted)]
+    shared, bodies = sympy.cse(bodies, symbols=fresh)
+    bases: dict[sympy.Expr, sympy.Symbol] = {}
+    bodies = [_name_bases(body, bases, fresh) for body in bodies]
+    definitions = {symbol: _name_bases(body, bases, fresh) for symbol, body in shared}
+    definitions |= {symbol: body for (symbol, _), body in zip(locals, bodies, strict=False)}
+    definitions |= {symbol: base for base, symbol in bases.items()}
+
+    source = _Source(names | {symbol: str(symbol) for symbol in definitions})
+    lines = [f'"""{doc}"""'] if doc else []
+    lines += [f"{symbol} = {source.text(definitions[symbol])}" for symbol in _ordered(definitions)]
+    returned = [source.text(body) for body in bodies[len(locals) :]]
+    lines.append("return " + (returned[0] if single else f"({', '.join(returned)},)"))
+    signature = f"def {name}({', '.join(names[symbol] for symbol in arguments)}):"
+    return "\n".join([*([decorator] if decorator else []), signature, *indented(lines)]) + "\n"
+
+
+def identifier(symbol: sympy.Symbol) -> str:
+    """The symbol's name, where Python can use it for a variable.
+
+    Raises:
+        InputError: for a name such as `lambda` or `C^{1}`.
+    """
+    name = str(symbol)
+    if not name.isidentifier() or keyword.iskeyword(name) or name == "math":
+        raise InputError("symbol", name, "a symbol whose name Python can use for a variable")
+    return name
+
+
+def indented(lines: Sequence[str], levels: int = 1) -> list[str]:
+    """Lines moved in by four spaces for each level, those inside multi-line strings as well."""
+    return ["    " * levels + part if part else "" for line in lines for part in line.split("\n")]
+
+
+def stable(expr: sympy.Expr) -> sympy.Expr:
+    """An equal expression that neither overflows nor cancels where its value is moderate.
+
+    log(1 + e^u) becomes `Softplus`; 1 + erf(x) becomes erfc(-x); and a quotient R(e^u), whose
+    numerator and denominator would both overflow, becomes its form in s(u) and s(-u), `Sigmoid`:
+    N(E)/((1+E)^m D(E)) = N̂(s, t)/D̂(s, t) · t^{m + deg D - deg N}, the hats for homogeneous forms.
+    """
+    if expr.has(sympy.log):
+        expr = expr.replace(sympy.log, _stable_log)
+    if expr.has(sympy.erf):
+        expr = expr.replace(lambda e: e.is_Add, _stable_erf)
+    return _stable_quotients(expr) if expr.has(sympy.exp) else expr
+
+
+def _stable_log(argument: sympy.Expr) -> sympy.Expr:
+    """log(a + b e^u) = log a + log(1 + e^{u + log(b/a)}) for positive a and b."""
+    constant, rest = argument.as_independent(*argument.free_symbols, as_Add=True)
+    factor, power = rest.as_independent(*rest.free_symbols, as_Add=False)
+    if isinstance(power, sympy.exp) and constant.is_positive and factor.is_positive:
+        return sympy.log(constant) + Softplus(power.args[0] + sympy.log(factor / constant))
+    return sympy.log(argument)
+
+
+def _stable_erf(total: sympy.Add) -> sympy.Expr:
+    """c + c erf(x) = c erfc(-x), within a sum."""
+    constant, rest = total.as_coeff_Add()
+    for term in rest.args if rest.is_Add else (rest,):
+        coefficient, factor = term.as_coeff_Mul()
+        if isinstance(factor, sympy.erf) and constant and abs(coefficient) == abs(constant):
+            side = -sympy.sign(coefficient * constant)
+            return rest - term + constant * sympy.erfc(side * factor.args[0])
+    return total
+
+
+def _stable_quotients(expr: sympy.Expr) -> sympy.Expr:
+    """Each quotient with an exponential below its line, rewritten in s and t; inner ones first."""
+    if expr.is_Atom:
+        return expr
+    if not (expr.is_Add or expr.is_Mul or expr.is_Pow):
+        return expr.func(*(_stable_quotients(argument) for argument in expr.args))
+    opaque: dict[sympy.Expr, sympy.Dummy] = {}
+
+    def hide(part: sympy.Expr) -> sympy.Expr:
+        if part.is_Atom or isinstance(part, sympy.exp):
+            return part
+        if part.is_Add or part.is_Mul or (part.is_Pow and part.exp.is_Integer):
+            return part.func(*(hide(argument) for argument in part.args))
+        return opaque.setdefault(part, sympy.Dummy(real=True))
+
+    skeleton = hide(expr)
+    below = {
+        power.args[0]
+        for quotient in skeleton.atoms(sympy.Pow)
+        if quotient.exp.is_negative
+        for power in quotient.base.atoms(sympy.exp)
+    }
+    for argument in sorted(below, key=sympy.default_sort_key):
+        skeleton = _in_sigmoids(skeleton, argument)
+    shown = {dummy: part.func(*map(_stable_quotients, part.args)) for part, dummy in opaque.items()}
+    return skeleton.xreplace(shown)
+
+
+def _in_sigmoids(expr: sympy.Expr, argument: sympy.Expr) -> sympy.Expr:
+    """A rational function of E = e^{argument/c}, c the least integer that makes it one."""
+    powers = {power: power.args[0] / argument for power in expr.atoms(sympy.exp)}
+    powers = {power: ratio for power, ratio in powers.items() if ratio.is_Rational}
+    if not powers:
+        return expr
+    parts = lcm(*(int(ratio.q) for ratio in powers.values()))
+    E = sympy.Dummy("E", positive=True)
+    rational = sympy.cancel(
+        expr.xreplace({power: E ** (ratio * parts) for power, ratio in powers.items()})
+    )
+    numerator, denominator = (sympy.Poly(part, E) for part in sympy.fraction(rational))
+    surplus = -numerator.degree()
+    while True:
+        quotient, remainder = denominator.div(sympy.Poly(E + 1, E))
+        if not remainder.is_zero:
+            break
+        denominator, surplus = quotient, surplus + 1
+    surplus += denominator.degree()
+    s, t = Sigmoid(argument / parts), Sigmoid(-argument / parts)
+
+    def homogeneous(polynomial: sympy.Poly) -> sympy.Expr:
+        degree = polynomial.degree()
+        return sympy.Add(*(c * s**k * t ** (degree - k) for (k,), c in polynomial.terms()))
+
+    return homogeneous(numerator) * t**surplus / homogeneous(denominator)
+
+
+def _fresh_symbols(names: Mapping[sympy.Symbol, str]) -> Iterator[sympy.Symbol]:
+    taken = set(names.values())
+    return (s for s in sympy.numbered_symbols("x", real=True) if str(s) not in taken)
+
+
+def _name_bases(
+    expr: sympy.Expr, bases: dict[sympy.Expr, sympy.Symbol], fresh: Iterator[sympy.Symbol]
+) -> sympy.Expr:
+    """The expression with a name for whatever its printed form would write out more than once."""
+
+    def named(part: sympy.Expr) -> sympy.Expr:
+        first, *rest = part.args
+        if first not in bases:
+            bases[first] = next(fresh)
+        return part.func(bases[first], *rest)
+
+    def repeats(part: sympy.Expr) -> bool:
+        if part.is_Pow:
+            return bool((2 * part.exp).is_Integer and abs(part.exp) > 1 and not part.base.is_Atom)
+        return isinstance(part, sympy.sign | sympy.Heaviside) and not part.args[0].is_Atom
+
+    return expr.replace(repeats, named)
+
+
+def _ordered(definitions: Mapping[sympy.Symbol, sympy.Expr]) -> list[sympy.Symbol]:
+    """The defined symbols, each after those that its definition needs."""
+    needs = {
+        symbol: [other for other in definitions if other in body.free_symbols]
+        for symbol, body in definitions.items()
+    }
+    try:
+        return list(TopologicalSorter(needs).static_order())
+    except CycleError as cycle:
+        raise InputError("locals", cycle.args[1], "definitions without a circle") from None
+
+
+class _Source(Printer):  # type: ignore[misc]
+    """The visitor behind `expression`: each method gives (text, how tightly it binds)."""
+
+    def __init__(self, names: Mapping[sympy.Symbol, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def text(self, expr: sympy.Expr, binding: int = _SUM) -> str:
+        """The source of an expression, in parentheses if it binds less tightly than `binding`."""
+        text, bound = self._print(expr)
+        return f"({text})" if bound < binding else text
+
+    def emptyPrinter(self, expr: object) -> tuple[str, int]:
+        kind = type(expr).__name__
+        raise InputError("expr", expr, f"an expression that a kernel can compute; {kind} is none")
+
+    def _print_Symbol(self, expr: sympy.Symbol) -> tuple[str, int]:
+        if expr not in self.names:
+            known = ", ".join(map(str, self.names)) or "none"
+            raise InputError("expr", expr, f"only symbols that have a name here: {known}")
+        return self.names[expr], _ATOM
+
+    def _print_Rational(self, expr: sympy.Rational) -> tuple[str, int]:
+        if abs(expr.p) >= 2**53 or expr.q >= 2**53:
+            return self._number(expr, float(expr))
+        if expr.q & (expr.q - 1) == 0:
+            return self._number(expr, expr.p / expr.q)
+        return f"{float(expr.p)!r} / {float(expr.q)!r}", _PRODUCT if expr.p > 0 else _SUM
+
+    def _print_Float(self, expr: sympy.Float) -> tuple[str, int]:
+        return self._number(expr, float(expr))
+
+    def _print_NumberSymbol(self, expr: sympy.NumberSymbol) -> tuple[str, int]:
+        return self._number(expr, float(expr))
+
+    def _print_Pi(self, expr: sympy.Expr) -> tuple[str, int]:
+        return "math.pi", _ATOM
+
+    def _print_Exp1(self, expr: sympy.Expr) -> tuple[str, int]:
+        return "math.e", _ATOM
+
+    def _print_Infinity(self, expr: sympy.Expr) -> tuple[str, int]:
+        return "math.inf", _ATOM
+
+    def _print_NegativeInfinity(self, expr: sympy.Expr) -> tuple[str, int]:
+        return "-math.inf", _SUM
+
+    def _number(self, expr: sympy.Expr, value: float) -> tuple[str, int]:
+        if abs(value) == float("inf") or (value == 0 and expr != 0):
+            raise InputError("expr", expr, "numbers within the range of doubles")
+        return repr(value), _ATOM if value >= 0 else _SUM
+
+    def _print_Add(self, expr: sympy.Add) -> tuple[str, int]:
+        first, *rest = (self.text(term) for term in expr.as_ordered_terms())
+        return first + "".join(f" - {t[1:]}" if t[0] == "-" else f" + {t}" for t in rest), _SUM
+
+    def _print_Mul(self, expr: sympy.Mul) -> tuple[str, int]:
+        coefficient, rest = expr.as_coeff_Mul()
+        above, below = [], []
+        for factor in sympy.Mul.make_args(rest):
+            if factor.is_Pow and factor.exp.is_Rational and factor.exp.is_negative:
+                below.append(factor.base**-factor.exp)
+            else:
+                above.append(factor)
+        sign = "-" if coefficient.is_negative else ""
+        if abs(coefficient) != 1 or not above:
+            above.insert(0, abs(coefficient))
+        product = " * ".join(
+            self.text(factor, _ATOM if factor.is_Rational else _PRODUCT) for factor in above
+        )
+        if below:
+            product += f" / {self.text(sympy.Mul(*below, evaluate=False), _ATOM)}"
+        return sign + product, _SUM if sign else _PRODUCT
+
+    def _print_Pow(self, expr: sympy.Pow) -> tuple[str, int]:
+        base, power = expr.args
+        if not (2 * power).is_Integer or abs(power) > 64:
+            return f"math.pow({self.text(base)}, {self.text(power)})", _ATOM
+        if power < 0:
+            return f"1.0 / {self.text(base**-power, _ATOM)}", _PRODUCT
+        if power.is_Integer:
+            return self._product(self.text(base, _ATOM), int(power)), _PRODUCT
+        root = f"math.sqrt({self.text(base)})"
+        if power == sympy.S.Half:
+            return root, _ATOM
+        return f"{self._product(self.text(base, _ATOM), int(power))} * {root}", _PRODUCT
+
+    def _product(self, base: str, power: int) -> str:
+        """base^power by halves, which the compiler computes once each."""
+        if power <= 3:
+            return " * ".join([base] * power)
+        lower = self._product(base, power // 2)
+        return f"({lower}) * ({self._product(base, power - power // 2)})"
+
+    def _print_Function(self, expr: sympy.Function) -> tuple[str, int]:
+        if type(expr) not in _MATH:
+            known = ", ".join(sorted(f.__name__ for f in _MATH))
+            raise InputError("expr", expr, f"functions that a kernel can call: {known}")
+        return f"math.{_MATH[type(expr)]}({', '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_Sigmoid(self, expr: Sigmoid) -> tuple[str, int]:
+        return f"1.0 / (1.0 + math.exp({self.text(-expr.args[0])}))", _PRODUCT
+
+    def _print_Softplus(self, expr: Softplus) -> tuple[str, int]:
+        u = self.text(expr.args[0])
+        return f"(max({u}, 0.0) + math.log1p(math.exp(-abs({u}))))", _ATOM
+
+    def _print_Abs(self, expr: sympy.Abs) -> tuple[str, int]:
+        return f"abs({self.text(expr.args[0])})", _ATOM
+
+    def _print_Max(self, expr: sympy.Max) -> tuple[str, int]:
+        return f"max({', '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_Min(self, expr: sympy.Min) -> tuple[str, int]:
+        return f"min({', '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_sign(self, expr: sympy.sign) -> tuple[str, int]:
+        return self._step(self.text(expr.args[0]), "-1.0", "0.0")
+
+    def _print_Heaviside(self, expr: sympy.Heaviside) -> tuple[str, int]:
+        return self._step(self.text(expr.args[0]), "0.0", self.text(expr.args[1]))
+
+    def _step(self, x: str, below: str, at_zero: str) -> tuple[str, int]:
+        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))", _ATOM
+
+    def _print_Piecewise(self, expr: sympy.Piecewise) -> tuple[str, int]:
+        *branches, (last, condition) = expr.args
+        if condition != sympy.true and not _covers(expr):
+            raise InputError("expr", expr, "a Piecewise that has a value for every argument")
+        text = self.text(last)
+        for value, condition in reversed(branches):
+            text = f"({self.text(value)} if {self.text(condition)} else {text})"
+        return text, _ATOM
+
+    def _print_Relational(self, expr: sympy.Rel) -> tuple[str, int]:
+        return f"{self.text(expr.lhs)} {_RELATIONS[type(expr)]} {self.text(expr.rhs)}", _SUM
+
+    def _print_And(self, expr: sympy.And) -> tuple[str, int]:
+        return f"({' and '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_Or(self, expr: sympy.Or) -> tuple[str, int]:
+        return f"({' or '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_Not(self, expr: sympy.Not) -> tuple[str, int]:
+        return f"(not {self.text(expr.args[0], _ATOM)})", _ATOM
+
+
+def _covers(expr: sympy.Piecewise) -> bool:
+    conditions = [condition for _, condition in expr.args]
+    if len(expr.free_symbols) != 1:
+        return False
+    return bool(sympy.Union(*(c.as_set() for c in conditions)) == sympy.S.Reals)
