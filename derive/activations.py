@@ -77,11 +77,9 @@ class Activation:
     @cached_property
     def is_odd(self) -> bool:
         """Whether σ(−z) = −σ(z)."""
-        reflected = [(-p.upper, -p.lower, -p.expr.subs(z, -z)) for p in reversed(self.pieces)]
-        return len(reflected) == len(self.pieces) and all(
-            sympy.simplify(a.lower - b[0]) in (0, sympy.nan)
-            and sympy.simplify(a.expr - b[2]) == 0
-            for a, b in zip(self.pieces, reflected, strict=True)
+        return self.kinks == tuple(-kink for kink in reversed(self.kinks)) and all(
+            sympy.simplify(left.expr.subs(z, -z) + right.expr) == 0
+            for left, right in zip(self.pieces, reversed(self.pieces), strict=True)
         )
 
     @property

@@ -58,6 +58,9 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
         case sympy.Pow() if expr.exp.is_Integer:
             power = int(expr.exp)
             return lambda x, analytic: parts[0](x, analytic) ** power
+        case sympy.Pow() if (2 * expr.exp).is_Integer:
+            odd = int(2 * expr.exp)
+            return lambda x, analytic: parts[0](x, analytic).sqrt(analytic=analytic) ** odd
         case sympy.Pow():
             return lambda x, analytic: parts[0](x, analytic).pow(
                 parts[1](x, analytic), analytic=analytic

@@ -48,6 +48,8 @@ def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy
     Raises InputError where the product of distributions at a kink has no meaning.
     """
     (z,) = _variables(1)
+    if activation.is_odd and (sum(orders) + len(orders) + outer) % 2:
+        return sympy.Integer(0)
     hermite = hermite_weight(z, K, outer)
     total = sympy.Integer(0)
     for lower, upper, part in activation.pieces:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import sympy
-from flint import acb, arb
+from flint import acb, arb, ctx, fmpq
 
-from .arb import compile_arb
+from .arb import Ball, compile_arb
 from .errors import InputError
 
 Interval = tuple[sympy.Expr, sympy.Expr, sympy.Expr]
+MAX_GROWTH = 1.95
 _SWITCHES = (sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.Heaviside, sympy.Piecewise)
 
 
@@ -131,7 +132,8 @@ def analytic_strip(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
     2^{-j}, certified in ball arithmetic on |Re z| ≤ 32. Branch points count as singularities, and
     so do removable ones.
     """
-    return min((_distance(h, z) for h in _denominators(expr, z)), default=sympy.oo)
+    distances = [_distance(h, z) for h in _denominators(expr, z)]
+    return _certified(expr, z) if None in distances else min(distances, default=sympy.oo)
 
 
 def _denominators(expr: sympy.Expr, z: sympy.Symbol) -> Iterator[sympy.Expr]:
@@ -151,23 +153,21 @@ def _denominators(expr: sympy.Expr, z: sympy.Symbol) -> Iterator[sympy.Expr]:
             yield sympy.cosh(node.args[0])
 
 
-def _distance(h: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
-    """min |Im z| over the zeros of h, or a certified lower bound."""
-    exponential = sympy.expand(h.rewrite(sympy.exp), power_exp=True)
-    rates = {node.args[0].coeff(z) for node in exponential.atoms(sympy.exp)}
-    y = sympy.Dummy("y")
+def _distance(h: sympy.Expr, z: sympy.Symbol) -> sympy.Expr | None:
+    """min |Im z| over the zeros of h, or None where they are not roots of a polynomial."""
     if h.is_polynomial(z):
         return _nearest([sympy.im(root) for root in _roots(h, z)])
-    if rates and all(rate.is_Rational for rate in rates):
-        rate = sympy.gcd_list(list(rates))
-        inner = exponential.replace(
-            sympy.exp, lambda u: y ** (u.coeff(z) / rate) * sympy.exp(u - u.coeff(z) * z)
-        )
-        numerator = sympy.fraction(sympy.together(inner))[0]
+    exponential = sympy.expand(h.rewrite(sympy.exp))
+    exponents = [node.args[0] for node in exponential.atoms(sympy.exp) if node.has(z)]
+    if exponents and all(u.diff(z).is_Rational for u in exponents):
+        rate = sympy.gcd_list([u.diff(z) for u in exponents])
+        y = sympy.Dummy("y")
+        powers = {sympy.exp(u): y ** (u.diff(z) / rate) * sympy.exp(u.subs(z, 0)) for u in exponents}
+        numerator = sympy.fraction(sympy.together(exponential.xreplace(powers)))[0]
         if numerator.is_polynomial(y) and not numerator.has(z):
             roots = [root for root in _roots(numerator, y) if root != 0]
             return _nearest([sympy.arg(root) / rate for root in roots])
-    return _certified(h, z)
+    return None
 
 
 def _roots(polynomial: sympy.Expr, variable: sympy.Symbol) -> list[sympy.Expr]:
@@ -181,28 +181,74 @@ def _nearest(heights: list[sympy.Expr]) -> sympy.Expr:
     return min((sympy.simplify(sympy.Abs(height)) for height in heights), default=sympy.oo)
 
 
-def _certified(h: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
-    """The largest 2^{-j}, 2 ≥ 2^{-j} ≥ 2^{-7}, with no zero of h in |Re z| ≤ 32, |Im z| ≤ 2^{-j}."""
-    function = compile_arb(h, z)
-    for halvings in range(-1, 8):
-        height = arb(2) ** -halvings
-        if all(_no_zero(function, arb(k) + arb(0.5), arb(0.5), height) for k in range(-32, 32)):
-            return sympy.Integer(2) ** -halvings
-    return sympy.Integer(0)
+def _certified(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
+    """The largest of 2, 1, 1/2, … so that expr is analytic on |Re z| ≤ 32, |Im z| ≤ it."""
+    function = compile_arb(expr, z)
 
+    def analytic(centre: arb, radius: arb, height: arb, depth: int = 12) -> bool:
+        if function(acb(arb(centre, radius), arb(0, height)), True).is_finite():
+            return True
+        half = radius / 2
+        return depth > 0 and all(
+            analytic(centre + shift, half, height, depth - 1) for shift in (-half, half)
+        )
 
-def _no_zero(function: object, centre: arb, radius: arb, height: arb, depth: int = 8) -> bool:
-    box = acb(arb(centre, radius), arb(0, height))
-    value = function(box)  # type: ignore[operator]
-    if not value.contains(0) and value.is_finite():
-        return True
-    if depth == 0:
-        return False
-    half = radius / 2
-    return all(
-        _no_zero(function, centre + shift, half, height, depth - 1) for shift in (-half, half)
-    )
+    for halvings in range(-1, 12):
+        width = sympy.Integer(2) ** -halvings
+        height = arb(fmpq(int(width.p), int(width.q)))
+        if all(analytic(arb(k) + 0.5, arb(0.5), height) for k in range(-32, 32)):
+            return width
+    raise InputError("expr", expr, "a function analytic in a strip of half-width 1/2048 or more")
 
 
 def check_usable(pieces: Sequence[Interval], z: sympy.Symbol, given: object) -> None:
-    """Raise InputError unless the pieces are real, finite and of sub-Gaussian growth."""
+    """Raise InputError unless a Gaussian of any variance can average σ² and σ'².
+
+    That is, unless on every closed piece within |z| ≤ 1024 both σ and σ' are real and finite, in
+    ball arithmetic, and beyond it log|σ| grows slower than z².
+    """
+    for lower, upper, part in pieces:
+        for end, sign in ((lower, -1), (upper, 1)):
+            if not end.is_finite and _growth(compile_arb(part, z), sign) > MAX_GROWTH:
+                raise InputError("expr", given, "growth slower than e^{c z²}, to have averages")
+        for function in (compile_arb(part, z), compile_arb(part.diff(z), z)):
+            for left, right in _cover(lower, upper):
+                _check_real(function, left, right, given)
+
+
+def _cover(lower: sympy.Expr, upper: sympy.Expr) -> Iterator[tuple[arb, arb]]:
+    """Intervals that cover the piece up to |z| = 1024, short ones near 0 and long ones far out."""
+    marks = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+    ends = sorted({-mark for mark in marks} | set(marks))
+    inside = [end for end in ends if lower < end < upper]
+    outer = [end for end in (lower, upper) if end.is_finite]
+    points = sorted({sympy.sympify(end) for end in (*inside, *outer)})
+    balls = [compile_arb(point, sympy.Dummy())(acb(0), False).real for point in points]
+    return zip(balls, balls[1:], strict=False)
+
+
+def _check_real(function: Ball, left: arb, right: arb, given: object, depth: int = 16) -> None:
+    value = function(acb(left.union(right)), False)
+    if value.is_finite() and value.imag.contains(0):
+        return
+    middle = (left + right) / 2
+    if depth == 0 or (value.is_finite() and not value.imag.contains(0)):
+        raise InputError(
+            "expr",
+            given,
+            "a function that is real, finite and of finite slope on the whole line (it is not "
+            f"near z = {float(middle.mid()):.6g})",
+        )
+    _check_real(function, left, middle, given, depth - 1)
+    _check_real(function, middle, right, given, depth - 1)
+
+
+def _growth(function: Ball, sign: int) -> float:
+    """The power p in log|σ| ~ |z|^p, between |z| = 2^20 and 2^40; 0 where |σ| grows like a power."""
+    with ctx.workprec(256):
+        near, far = (function(acb(sign * arb(2) ** k), False).abs_upper() for k in (20, 40))
+        if not far.is_finite():
+            return float("inf")
+        if not far.log() > 2**20 or not near > 2:
+            return 0.0
+        return float((far.log() / near.log()).log() / arb(2**20).log())

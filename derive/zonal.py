@@ -129,8 +129,9 @@ def partitions(k: int) -> tuple[Partition, ...]:
 def type_class_size(mu: Partition, alpha: int) -> int:
     """How many elements have type μ relative to a given one: α^{k−ℓ} k!/z_μ."""
     k = sum(mu)
-    z: int = prod(part**count * factorial(count) for part, count in Counter(mu).items())
-    return alpha ** (k - len(mu)) * factorial(k) // z
+    z = prod(part**count * factorial(count) for part, count in Counter(mu).items())
+    size: int = alpha ** (k - len(mu)) * factorial(k) // z
+    return size
 
 
 def insert(parts: Partition, part: int) -> Partition:

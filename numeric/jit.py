@@ -38,6 +38,14 @@ def reduction(function: F) -> F:
     return compiled
 
 
+ENTRY = """\
+entry = numba.njit(
+    error_model="numpy", fastmath={"contract"}, nogil=True, cache=True
+)  # called from Python threads
+"""
+"""The decorator, in an emitted module, of functions that run beside one another in threads."""
+
+
 def fingerprint(*modules: ModuleType) -> str:
     """A hash of the source of modules, for the text of an emitted module that calls them."""
     text = "".join(inspect.getsource(module) for module in modules)

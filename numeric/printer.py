@@ -55,6 +55,10 @@ class Sigmoid(sympy.Function):  # type: ignore[misc]
     """s(u) = 1/(1 + e^{-u}), so that s(u) + s(-u) = 1 and e^u = s(u)/s(-u)."""
 
 
+class ErrorTail(sympy.Function):  # type: ignore[misc]
+    """erfc(x), but left alone where sympy makes erfc(-x) the cancelling 2 - erfc(x)."""
+
+
 class Softplus(sympy.Function):  # type: ignore[misc]
     """log(1 + e^u)."""
 
@@ -110,7 +114,8 @@ def function(
     lines = [f'"""{doc}"""'] if doc else []
     lines += [f"{symbol} = {source.text(definitions[symbol])}" for symbol in _ordered(definitions)]
     returned = [source.text(body) for body in bodies[len(locals) :]]
-    lines.append("return " + (returned[0] if single else f"({', '.join(returned)},)"))
+    comma = "," if len(returned) == 1 and not single else ""
+    lines.append(f"return {', '.join(returned)}{comma}")
     signature = f"def {name}({', '.join(names[symbol] for symbol in arguments)}):"
     return "\n".join([*([decorator] if decorator else []), signature, *indented(lines)]) + "\n"
 
@@ -162,7 +167,7 @@ def _stable_erf(total: sympy.Add) -> sympy.Expr:
         coefficient, factor = term.as_coeff_Mul()
         if isinstance(factor, sympy.erf) and constant and abs(coefficient) == abs(constant):
             side = -sympy.sign(coefficient * constant)
-            return rest - term + constant * sympy.erfc(side * factor.args[0])
+            return rest - term + constant * ErrorTail(side * factor.args[0])
     return total
 
 
@@ -357,6 +362,9 @@ class _Source(Printer):  # type: ignore[misc]
             known = ", ".join(sorted(f.__name__ for f in _MATH))
             raise InputError("expr", expr, f"functions that a kernel can call: {known}")
         return f"math.{_MATH[type(expr)]}({', '.join(map(self.text, expr.args))})", _ATOM
+
+    def _print_ErrorTail(self, expr: ErrorTail) -> tuple[str, int]:
+        return f"math.erfc({self.text(expr.args[0])})", _ATOM
 
     def _print_Sigmoid(self, expr: Sigmoid) -> tuple[str, int]:
         return f"1.0 / (1.0 + math.exp({self.text(-expr.args[0])}))", _PRODUCT

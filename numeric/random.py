@@ -10,6 +10,7 @@ they reach to 6.8 standard deviations, and their variance is short of 1 by ln 2/
 
 from __future__ import annotations
 
+import hashlib
 import math
 
 import numpy as np
@@ -124,27 +125,23 @@ def _circle(word: np.uint64) -> tuple[float, float]:
 
 
 def stream_key(seed: int, *labels: int) -> NDArray[np.uint64]:
-    """The Philox key of a family of streams: the seed, mixed with labels such as the width.
+    """The Philox key of a family of streams: the seed, hashed with labels such as the width.
 
     Families with different labels are independent, which a comparison across widths needs.
 
     Raises:
-        InputError: unless seed and labels are integers in 0 … 2^64 − 1.
+        InputError: unless the seed is an integer in 0 … 2^64 − 1.
     """
-    key = _words("seed", seed)
-    for label in labels:
-        low, high = _words("labels", label)
-        word_0, word_1, _, _ = philox((low, high, np.uint64(0), np.uint64(1)), (key[0], key[1]))
-        key = np.array([word_0, word_1], np.uint64)
-    return key
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise InputError("seed", seed, "an integer from 0 to 2^64 − 1")
+    key = int(seed)
+    if labels:
+        text = " ".join(str(int(number)) for number in (seed, *labels))
+        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return np.array([key & 0xFFFFFFFF, key >> 32], np.uint64)
 
 
-def _words(name: str, value: int) -> NDArray[np.uint64]:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**64:
-        raise InputError(name, value, "an integer from 0 to 2^64 − 1")
-    return np.array([int(value) & 0xFFFFFFFF, int(value) >> 32], np.uint64)
-
-
+@scalar
 def padded(count: int) -> int:
     """The smallest multiple of 4, a whole number of Philox blocks, that is at least count."""
     return count + -count % 4

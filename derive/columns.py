@@ -1,0 +1,200 @@
+"""Haar averages of monomials, one column after the other.
+
+Given its first c columns, column c+1 of a Haar matrix is uniform on the unit sphere of their
+orthogonal complement, which has dimension N = n − c and projector P = 1 − Σ_{e≤c} v_e v_e†. So
+
+    O:  E[Π_r v_r^{a_r}]             = Σ_{pairings}  Π P_{rr'} / N(N+2)…(N+2d−2),     2d = Σ a,
+    U:  E[Π_r v_r^{a_r} v̄_r^{b_r}]  = Σ_{bijections} Π P_{rr'} / N(N+1)…(N+d−1),       d = Σ a,
+
+is a polynomial in the columns before it. For Sp(n) the columns come in pairs, v and its partner
+w_r = ±v̄_{r̄}, N = n − 2c, and P projects on the complement of both. With one column this is the
+closed form on the sphere. The result holds at every n that has room for the columns, n < k
+included. Source: T. Gorin, G. V. López, "Monomial integrals on the classical groups" (2008), for
+the idea; the recursion is derived here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from math import factorial, prod
+from typing import NamedTuple
+
+from flint import Ordering, fmpz_mpoly, fmpz_mpoly_ctx, fmpz_poly
+
+from .rational import RationalFunction
+
+
+class Row(NamedTuple):
+    """A row's label; for Sp(n) the barred one is the partner n/2 + label."""
+
+    label: object
+    barred: bool = False
+
+    @property
+    def partner(self) -> Row:
+        """The row that J pairs with this one."""
+        return Row(self.label, not self.barred)
+
+    @property
+    def sign(self) -> int:
+        """J between the partner's partner and this row: + on the first half, − on the second."""
+        return -1 if self.barred else 1
+
+
+class Entry(NamedTuple):
+    """The matrix entry of a row and a column label, or its conjugate."""
+
+    row: Row
+    col: object
+    conjugated: bool = False
+
+
+def column_average(entries: Sequence[Entry], group: str) -> RationalFunction:
+    """E[Π entries] as a function of n; for Sp(n) the columns are those of the first half."""
+    degrees = Counter(entry.col for entry in entries)
+    columns = sorted(degrees, key=lambda col: (-degrees[col], str(col)))
+    rows = sorted({entry.row for entry in entries}, key=str)
+    if group == "Sp":
+        rows = sorted({*rows, *(row.partner for row in rows)}, key=str)
+    frame = _Frame(rows, len(columns), group)
+    average = prod(
+        (frame.entry(e.row, columns.index(e.col), e.conjugated) for e in entries),
+        start=frame.constant(1),
+    )
+    poles: Counter[int] = Counter()
+    for column in reversed(range(len(columns))):
+        average, found = frame.average_out(average, column)
+        poles += found
+    coefficients = {exponents[-1]: int(c) for exponents, c in average.to_dict().items()}
+    degree = max(coefficients, default=0)
+    return RationalFunction(
+        fmpz_poly([coefficients.get(i, 0) for i in range(degree + 1)]), dict(poles)
+    )
+
+
+class _Frame:
+    """The polynomial ring of the entries of some columns, and of n."""
+
+    def __init__(self, rows: Sequence[Row], columns: int, group: str) -> None:
+        self.rows, self.group = rows, group
+        self.kinds = 1 if group == "O" else 2
+        self.stride = len(rows) * self.kinds
+        self.ring = fmpz_mpoly_ctx.get(
+            [f"x{i}" for i in range(self.stride * columns)] + ["n"], Ordering.lex
+        )
+        self.gens = self.ring.gens()
+        self.place = {row: i for i, row in enumerate(rows)}
+
+    def constant(self, value: int) -> fmpz_mpoly:
+        return self.ring.constant(value)
+
+    def entry(self, row: Row, column: int, conjugated: bool) -> fmpz_mpoly:
+        kind = len(self.rows) if conjugated and self.kinds == 2 else 0
+        return self.gens[column * self.stride + kind + self.place[row]]
+
+    def projector(self, row: Row, other: Row, columns: int) -> fmpz_mpoly:
+        """P_{row, other} on the complement of the first columns."""
+        total = self.constant(int(row == other))
+        for c in range(columns):
+            total -= self.entry(row, c, False) * self.entry(other, c, True)
+            if self.group == "Sp":
+                partners = self.entry(row.partner, c, True) * self.entry(other.partner, c, False)
+                total -= row.sign * other.sign * partners
+        return total
+
+    def average_out(self, poly: fmpz_mpoly, column: int) -> tuple[fmpz_mpoly, Counter[int]]:
+        """The average over a column given those before it: numerator and poles."""
+        first, last = column * self.stride, (column + 1) * self.stride
+        by_pattern: dict[tuple[int, ...], dict[tuple[int, ...], int]] = defaultdict(dict)
+        for exponents, coefficient in poly.to_dict().items():
+            rest = (*exponents[:first], *(0,) * self.stride, *exponents[last:])
+            by_pattern[exponents[first:last]][rest] = coefficient
+        degrees = {pattern: sum(pattern) // 2 for pattern in by_pattern}
+        step, back = (2 if self.group == "O" else 1), (2 if self.group == "Sp" else 1)
+        top = max(degrees.values(), default=0)
+        poles = [step * t - back * column for t in range(top)]
+        projector = {
+            (r, s): self.projector(row, other, column)
+            for r, row in enumerate(self.rows)
+            for s, other in enumerate(self.rows)
+        }
+        total = self.constant(0)
+        for pattern, rest_terms in by_pattern.items():
+            moment = self.constant(0)
+            for table, count in self._matchings(pattern):
+                factors = (projector[edge] ** power for edge, power in table.items())
+                moment += count * prod(factors, start=self.constant(1))
+            for pole in poles[degrees[pattern] :]:
+                moment *= self.gens[-1] + pole
+            total += moment * self.ring.from_dict(rest_terms)
+        return total, Counter(poles)
+
+    def _matchings(
+        self, pattern: tuple[int, ...]
+    ) -> Iterator[tuple[dict[tuple[int, int], int], int]]:
+        """How the factors of one column are matched: edge multiplicities, and in how many ways."""
+        if self.group == "O":
+            return _pairing_tables(pattern)
+        half = len(self.rows)
+        return _bijection_tables(pattern[:half], pattern[half:])
+
+
+Table = tuple[dict[tuple[int, int], int], int]
+
+
+def _pairing_tables(degrees: Sequence[int]) -> Iterator[Table]:
+    """Multigraphs with these degrees and the number of pairings behind each."""
+    for edges in _multigraphs(tuple(degrees), 0):
+        ways = prod(factorial(a) for a in degrees)
+        for (r, s), multiplicity in edges.items():
+            ways //= factorial(multiplicity) * (2**multiplicity if r == s else 1)
+        yield edges, ways
+
+
+def _multigraphs(degrees: tuple[int, ...], vertex: int) -> Iterator[dict[tuple[int, int], int]]:
+    if vertex == len(degrees):
+        yield {}
+        return
+    for loops in range(degrees[vertex] // 2 + 1):
+        open_ends = degrees[vertex] - 2 * loops
+        for links in _distributions(open_ends, degrees[vertex + 1 :]):
+            rest = (*degrees[: vertex + 1], *map(int.__sub__, degrees[vertex + 1 :], links))
+            own = {(vertex, vertex): loops} if loops else {}
+            own |= {(vertex, vertex + 1 + i): e for i, e in enumerate(links) if e}
+            for others in _multigraphs(rest, vertex + 1):
+                yield own | others
+
+
+def _bijection_tables(left: Sequence[int], right: Sequence[int]) -> Iterator[Table]:
+    """Matrices with these row and column sums and the number of bijections behind each."""
+    if sum(left) != sum(right):
+        return
+    for edges in _contingency(tuple(left), tuple(right), 0):
+        ways = prod(factorial(a) for a in (*left, *right))
+        for multiplicity in edges.values():
+            ways //= factorial(multiplicity)
+        yield edges, ways
+
+
+def _contingency(
+    left: tuple[int, ...], right: tuple[int, ...], row: int
+) -> Iterator[dict[tuple[int, int], int]]:
+    if row == len(left):
+        yield {}
+        return
+    for links in _distributions(left[row], right):
+        own = {(row, i): e for i, e in enumerate(links) if e}
+        for others in _contingency(left, tuple(map(int.__sub__, right, links)), row + 1):
+            yield own | others
+
+
+def _distributions(total: int, capacities: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Ways to spread a total over places of limited capacity."""
+    if not capacities:
+        if total == 0:
+            yield ()
+        return
+    for here in range(min(total, capacities[0]) + 1):
+        for rest in _distributions(total - here, capacities[1:]):
+            yield (here, *rest)

@@ -1,0 +1,481 @@
+"""Gaussian averages to any number of digits: slow, independent of every closed form and kernel.
+
+    ⟨f⟩_K = ∫ f(z) e^{−z²/2K} dz / √(2πK)
+
+One variable goes through Arb's adaptive integration, which encloses the value rigorously; two go
+through mpmath's nested quadrature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from math import comb
+from typing import NamedTuple
+
+import mpmath
+import sympy
+from flint import acb, arb, ctx
+
+from .activations import Activation, z
+from .arb import Ball, compile_arb
+from .brackets import Shape
+from .closed_forms import hermite_weight
+from .errors import InputError
+from .piecewise import split_pieces
+
+Number = sympy.Expr | float | mpmath.mpf
+Numeric = Callable[[mpmath.mpf], mpmath.mpf]
+MAX_DIGITS = 200
+
+
+class Enclosure(NamedTuple):
+    """A value and how far from it the truth can be."""
+
+    value: mpmath.mpf
+    radius: mpmath.mpf
+
+
+def gaussian_average(
+    function: sympy.Expr | Numeric,
+    K: Number,
+    digits: int = 30,
+    kinks: Sequence[Number] = (),
+) -> Enclosure:
+    """⟨function(z)⟩_K for z ~ N(0, K), K ≥ 0, to a relative or absolute 10^{−digits}.
+
+    Arguments:
+        function: an expression in `activations.z` (its kinks are found), or an mpmath function.
+        kinks: where an mpmath function is not analytic.
+
+    Returns the value with its radius. For expressions it is rigorous: the integral is enclosed by
+    ball arithmetic on |z| ≤ T√K and bounded on the dyadic intervals from there to 2^{20} T√K, the
+    rest of the line carrying less than e^{−10^{12}} of the Gaussian. For mpmath functions, and
+    expressions that Arb cannot evaluate, it is the quadrature's own estimate.
+
+    Raises InputError where K is negative or the integral does not reach the digits.
+    """
+    variance, goal = _mpf("K", K), _digits(digits)
+    if variance < 0:
+        raise InputError("K", K, "a variance, 0 or more")
+    if not isinstance(function, sympy.Expr):
+        return _by_mpmath(function, variance, goal, [_mpf("kinks", kink) for kink in kinks])
+    if variance == 0:
+        return _at_zero(function, goal)
+    pieces = split_pieces(function, z)
+    try:
+        compiled = [(lower, upper, compile_arb(part, z)) for lower, upper, part in pieces]
+    except InputError:
+        ends = [_mpf("kinks", lower.evalf(goal + 10)) for lower, _, _ in pieces[1:]]
+        return _by_mpmath(sympy.lambdify(z, function, "mpmath"), variance, goal, ends)
+    return _by_arb(compiled, variance, goal, function)
+
+
+def bracket(activation: Activation, shape: Shape, K: object, digits: int = 20) -> Enclosure:
+    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ for z ~ N(0, K), as in `brackets.Bracket`.
+
+    Arguments:
+        shape: which derivatives; its positions p are the variables z_p.
+        K: the covariance of the positions, nested lists or a matrix, singular or not, for one or two
+            positions; or one variance, which puts all positions at a single z, whose product is
+            differentiated Σ outer times.
+
+    Distributions at the kinks are integrated exactly. The radius is rigorous where one variable is
+    integrated, and mpmath's estimate where two are. Raises InputError for more positions, for a
+    matrix that is not a covariance, or for a product of two distributions at one point.
+    """
+    goal = _digits(digits)
+    if len(shape.orders) != len(shape.outer):
+        raise InputError("shape", shape, "one number of outer derivatives per position")
+    rows = _rows(K)
+    if rows is None:
+        ones = [mpmath.mpf(1)] * len(shape.orders)
+        return _line(activation, shape.orders, ones, sum(shape.outer), _mpf("K", K), goal)
+    if len(rows) != len(shape.orders) or len(rows) > 2:
+        raise InputError("K", K, "a covariance of the shape's positions, one or two of them")
+    raised = [order + outer for order, outer in zip(*shape, strict=True)]
+    if len(rows) == 1:
+        return _line(activation, raised, [mpmath.mpf(1)], 0, rows[0][0], goal)
+    (K11, K12), (_, K22) = rows
+    if K11 * K22 - K12**2 > 0:
+        return _plane(activation, raised, K11, K12, K22, goal)
+    with mpmath.workdps(goal + 20):
+        if K11 == 0:
+            return _line(activation, raised, [mpmath.mpf(0), mpmath.mpf(1)], 0, K22, goal)
+        return _line(activation, raised, [mpmath.mpf(1), K12 / K11], 0, K11, goal)
+
+
+def _mpf(argument: str, value: object) -> mpmath.mpf:
+    try:
+        with mpmath.workdps(MAX_DIGITS + 20):
+            exact = value.evalf(MAX_DIGITS + 10) if isinstance(value, sympy.Expr) else value
+            number = mpmath.mpf(exact)
+    except (TypeError, ValueError):
+        raise InputError(argument, value, "a real number") from None
+    if not mpmath.isfinite(number):
+        raise InputError(argument, value, "a finite real number")
+    return number
+
+
+def _digits(digits: object) -> int:
+    if not isinstance(digits, int) or not 1 <= digits <= MAX_DIGITS:
+        raise InputError("digits", digits, f"a whole number from 1 to {MAX_DIGITS}")
+    return digits
+
+
+def _rows(K: object) -> list[list[mpmath.mpf]] | None:
+    """The covariance as lists, or None for a single variance."""
+    nested = K.tolist() if hasattr(K, "tolist") else K
+    if not isinstance(nested, list | tuple):
+        return None
+    rows = [[_mpf("K", entry) for entry in row] for row in nested]
+    size = range(len(rows))
+    if any(len(row) != len(rows) for row in rows) or any(
+        rows[a][b] != rows[b][a] for a in size for b in size
+    ):
+        raise InputError("K", K, "a square symmetric matrix")
+    slack = mpmath.mpf(2) ** -48
+    if any(rows[a][a] < 0 for a in size) or any(
+        rows[a][b] ** 2 > rows[a][a] * rows[b][b] * (1 + slack) for a in size for b in size
+    ):
+        raise InputError("K", K, "a positive semidefinite matrix")
+    return rows
+
+
+def _to_arb(value: mpmath.mpf) -> arb:
+    sign, mantissa, exponent, _ = value._mpf_
+    return arb((-1) ** int(sign) * int(mantissa)) * arb(2) ** int(exponent)
+
+
+def _to_mpf(value: arb) -> mpmath.mpf:
+    """The dyadic number at the middle of a ball, exactly."""
+    mantissa, exponent = value.mid().man_exp()
+    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
+
+
+def _at_zero(function: sympy.Expr, digits: int) -> Enclosure:
+    around = [part for lower, upper, part in split_pieces(function, z) if lower <= 0 <= upper]
+    left, right = around[0].subs(z, 0), around[-1].subs(z, 0)
+    if sympy.simplify(left - right) != 0:
+        raise InputError("K", 0, "a positive variance, where the function jumps at 0")
+    value = _mpf("function", right)
+    return Enclosure(value, abs(value) * mpmath.mpf(10) ** -digits)
+
+
+def _by_mpmath(
+    function: Numeric, K: mpmath.mpf, digits: int, kinks: Sequence[mpmath.mpf]
+) -> Enclosure:
+    with mpmath.workdps(digits + 10):
+        root = mpmath.sqrt(K)
+        if root == 0:
+            return Enclosure(function(root), mpmath.mpf(10) ** -digits)
+        reach = _reach(digits)
+        cuts = sorted(kink / root for kink in kinks if abs(kink) < reach * root)
+        return _sum_of_integrals(
+            [(lambda x: function(root * x), *ends) for ends in pairwise([-reach, *cuts, reach])],
+            digits,
+        )
+
+
+def _reach(digits: int) -> mpmath.mpf:
+    """Where the standard normal has fallen below 10^{−digits}, with some room for growth."""
+    return mpmath.sqrt(2 * (digits + 3) * mpmath.log(10)) + 2
+
+
+def _sum_of_integrals(
+    pieces: Sequence[tuple[Numeric, mpmath.mpf, mpmath.mpf]], digits: int
+) -> Enclosure:
+    """Σ ∫ f(x) ρ(x) dx over intervals, ρ the standard normal's density.
+
+    The trapezoid rule where one piece spans all of the Gaussian, else Gauss–Legendre on each.
+    """
+    total, radius = mpmath.mpf(0), mpmath.mpf(10) ** -digits
+    for function, left, right in pieces:
+        if left < right:
+            whole = -left == right == _reach(digits)
+            rule = _trapezoid if whole else _gauss_legendre
+            value, error = rule(lambda x: function(x) * _normal(x), left, right, radius)  # noqa: B023
+            total, radius = total + value, radius + error
+    return Enclosure(total, radius)
+
+
+def _gauss_legendre(
+    integrand: Numeric, left: mpmath.mpf, right: mpmath.mpf, goal: mpmath.mpf
+) -> tuple[mpmath.mpf, mpmath.mpf]:
+    value, error = mpmath.quad(
+        integrand, mpmath.linspace(left, right, 3), error=True, method="gauss-legendre"
+    )
+    return value, error
+
+
+def _trapezoid(
+    integrand: Numeric, left: mpmath.mpf, right: mpmath.mpf, goal: mpmath.mpf
+) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """Halve the step until the sum stands still: for an analytic integrand that has died out at
+    both ends the error squares with every halving."""
+    count = 16
+    step = (right - left) / count
+    total = mpmath.fsum(integrand(left + k * step) for k in range(count + 1)) * step
+    for _ in range(12):
+        middle = mpmath.fsum(integrand(left + (k + 0.5) * step) for k in range(count)) * step
+        refined = (total + middle) / 2
+        change = abs(refined - total)
+        total, step, count = refined, step / 2, 2 * count
+        if change < goal * max(1, abs(total)):
+            return total, change
+    raise InputError("function", "one that a trapezoid rule of 65536 steps misses", "a smoother one")
+
+
+def _normal(x: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.exp(-x * x / 2) / mpmath.sqrt(2 * mpmath.pi)
+
+
+def _by_arb(
+    pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: mpmath.mpf, digits: int, given: object
+) -> Enclosure:
+    """Double the precision until the relative error is 10^{−digits}, or the absolute one."""
+    for attempt in range(4):
+        with ctx.workprec((int(3.33 * digits) + 40) << attempt):
+            total = _enclosure(pieces, _to_arb(K))
+            scale = abs(total).upper() if attempt == 0 else arb(1).max(abs(total).upper())
+            if total.is_finite() and total.rad() <= arb(10) ** -digits * scale:
+                return Enclosure(_to_mpf(total), _to_mpf(total.rad().upper()))
+    raise InputError("function", given, f"one whose average reaches {digits} digits")
+
+
+def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb) -> arb:
+    """Σ over the pieces of ∫ f e^{−z²/2K}/√(2πK), with every error in the ball's radius."""
+    root, scale = K.sqrt(), 1 / (2 * arb.pi() * K).sqrt()
+    reach = ((1.4 * arb(ctx.prec)).sqrt() * root).mid()
+    horizon = (reach * 2**20).mid()
+    marks = [arb(0), reach]
+    while marks[-1] < horizon:
+        marks.append((marks[-1] * 1.25).mid())
+    total = arb(0)
+    for lower, upper, function in pieces:
+
+        def weighted(x: acb, analytic: bool, function: Ball = function) -> acb:
+            return function(x, analytic) * (-x * x / (2 * K)).exp() * scale
+
+        start = _constant(lower) if lower.is_finite else -horizon
+        stop = _constant(upper) if upper.is_finite else horizon
+        for end in (start, stop):
+            total += arb(0, (weighted(acb(end), False).abs_upper() * end.rad()).upper())
+        left, right = start.mid(), stop.mid()
+        inner = left.max(-reach), right.min(reach)
+        if inner[0] < inner[1]:
+            total += acb.integral(weighted, *inner).real
+        for near, far in pairwise(marks[1:]):
+            for a, b in ((-far, -near), (near, far)):
+                a, b = a.max(left), b.min(right)
+                if a < b:
+                    mass = (near / (root * arb(2).sqrt())).erfc() / 2
+                    size = function(acb(a.union(b)), False).abs_upper()
+                    total += arb(0, (size * mass).upper())
+    return total
+
+
+def _constant(value: sympy.Expr) -> arb:
+    return compile_arb(value, z)(acb(0), False).real
+
+
+def _rational(value: mpmath.mpf) -> sympy.Expr:
+    """The number itself: every mpf is a dyadic rational."""
+    sign, mantissa, exponent, _ = value._mpf_
+    return sympy.Integer((-1) ** int(sign) * int(mantissa)) * sympy.Integer(2) ** int(exponent)
+
+
+def _line(
+    activation: Activation,
+    orders: Sequence[int],
+    scales: Sequence[mpmath.mpf],
+    outer: int,
+    K: mpmath.mpf,
+    digits: int,
+) -> Enclosure:
+    """⟨∂_z^outer Π_p σ^{(orders_p)}(scales_p z)⟩ over z ~ N(0, K)."""
+    rates = [_rational(scale) for scale in scales]
+    variance = _rational(K)
+    if activation.is_smooth:
+        product = sympy.prod(
+            activation.expr.diff(z, order).subs(z, rate * z)
+            for order, rate in zip(orders, rates, strict=True)
+        )
+        return gaussian_average(product.diff(z, outer), K, digits)
+    if K == 0 and outer:
+        raise InputError("K", 0, "a positive variance, for outer derivatives across a kink")
+    weight = hermite_weight(z, variance, outer)
+    kinks = sorted({kink / rate for kink in activation.kinks for rate in rates if rate != 0})
+    ends = [-sympy.oo, *kinks, sympy.oo]
+    parts = [
+        sympy.prod(
+            _part_at(activation, order, rate, _inside(lower, upper))
+            for order, rate in zip(orders, rates, strict=True)
+        )
+        for lower, upper in pairwise(ends)
+    ]
+    integrand = sympy.Piecewise(
+        *((part * weight, z < kink) for part, kink in zip(parts, kinks, strict=False)),
+        (parts[-1] * weight, True),
+    )
+    value, radius = gaussian_average(integrand, K, digits)
+    with mpmath.workdps(digits + 20):
+        for kink in kinks:
+            deltas = _delta_average(activation, orders, rates, weight, kink, variance)
+            value += _mpf("K", deltas)
+    return Enclosure(value, radius)
+
+
+def _inside(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
+    if lower.is_finite and upper.is_finite:
+        return (lower + upper) / 2
+    return lower + 1 if lower.is_finite else upper - 1
+
+
+def _part_at(activation: Activation, order: int, rate: sympy.Expr, at: sympy.Expr) -> sympy.Expr:
+    """σ^{(order)}(rate·z) as the analytic expression that holds around z = at."""
+    value = rate * at
+    (part,) = (p.expr for p in activation.pieces if p.lower <= value < p.upper)
+    if rate == 0 and (0 in activation.kinks):
+        raise InputError("K", 0, f"a positive variance at every position ({activation} kinks at 0)")
+    return part.diff(z, order).subs(z, rate * z)
+
+
+def _delta_average(
+    activation: Activation,
+    orders: Sequence[int],
+    rates: Sequence[sympy.Expr],
+    weight: sympy.Expr,
+    kink: sympy.Expr,
+    K: sympy.Expr,
+) -> sympy.Expr:
+    """What the δ-functions at z = kink add: δ^{(m)}(rz − c) = δ^{(m)}(z − c/r)/(|r| r^m)."""
+    carriers = [
+        position
+        for position, (order, rate) in enumerate(zip(orders, rates, strict=True))
+        if any(kink * rate in activation.jumps(j) for j in range(order))
+    ]
+    if not carriers:
+        return sympy.Integer(0)
+    order, rate = orders[carriers[0]], rates[carriers[0]]
+    others = [
+        (o, r) for position, (o, r) in enumerate(zip(orders, rates, strict=True))
+        if position != carriers[0]
+    ]
+    deepest = max(order - 1 - j for j in range(order) if kink * rate in activation.jumps(j))
+    rough = any(
+        kink * r in activation.jumps(o + k) for o, r in others for k in range(deepest + 1)
+    )
+    if len(carriers) > 1 or rough or K == 0:
+        raise InputError(
+            "shape",
+            tuple(orders),
+            f"one factor at most that is singular at the kink {kink}, the others smooth there",
+        )
+    smooth = weight * sympy.prod(_part_at(activation, o, r, kink) for o, r in others)
+    density = sympy.exp(-(z**2) / (2 * K)) / sympy.sqrt(2 * sympy.pi * K)
+    return sum(
+        (
+            activation.jumps(j)[kink * rate]
+            * (-1) ** (order - 1 - j)
+            * (smooth * density).diff(z, order - 1 - j).subs(z, kink)
+            / (abs(rate) * rate ** (order - 1 - j))
+            for j in range(order)
+            if kink * rate in activation.jumps(j)
+        ),
+        sympy.Integer(0),
+    )
+
+
+def _plane(
+    activation: Activation,
+    orders: Sequence[int],
+    K11: mpmath.mpf,
+    K12: mpmath.mpf,
+    K22: mpmath.mpf,
+    digits: int,
+) -> Enclosure:
+    """⟨σ^{(o1)}(z_1) σ^{(o2)}(z_2)⟩ as ∫ over z_1 of the average over z_2 given z_1.
+
+    Given z_1, z_2 is r z_1 + s x with x standard normal. A δ^{(m)} of the first factor takes m
+    derivatives of (density × conditional average); one of the second differentiates its density.
+    """
+    with mpmath.workdps(digits + 12):
+        rate = K12 / K11
+        root, spread = mpmath.sqrt(K11), mpmath.sqrt(K22 - K12 * rate)
+        radii = [mpmath.mpf(0)]
+
+        def average(order: int, mean: mpmath.mpf, scale: mpmath.mpf, g: Numeric) -> mpmath.mpf:
+            value, radius = _sum_of_integrals(
+                [
+                    (lambda x, f=f: f(mean + scale * x) * g(x), *ends)
+                    for f, *ends in _pieces(activation, order, mean, scale, _reach(digits))
+                ],
+                digits,
+            )
+            radii.append(radius)
+            return value
+
+        def given_first(order: int, first: mpmath.mpf) -> mpmath.mpf:
+            mean = rate * first
+            regular = average(order, mean, spread, lambda x: mpmath.mpf(1))
+            return regular + sum(
+                jump * _density_derivative(m, (kink - mean) / spread, spread) * (-1) ** m
+                for kink, m, jump in _deltas(activation, order)
+            )
+
+        total = average(orders[0], mpmath.mpf(0), root, lambda x: given_first(orders[1], root * x))
+        for kink, m, jump in _deltas(activation, orders[0]):
+            total += jump * (-1) ** m * sum(
+                comb(m, k)
+                * _density_derivative(m - k, kink / root, root)
+                * rate**k
+                * given_first(orders[1] + k, kink)
+                for k in range(m + 1)
+            )
+        return Enclosure(total, max(radii) * (1 + abs(total)))
+
+
+def _pieces(
+    activation: Activation, order: int, mean: mpmath.mpf, scale: mpmath.mpf, reach: mpmath.mpf
+) -> list[tuple[Numeric, mpmath.mpf, mpmath.mpf]]:
+    """The pieces of σ^{(order)} that are not zero, and their ends in x where z = mean + scale·x."""
+    return [
+        (
+            function,
+            max(-reach, (lower - mean) / scale),
+            min(reach, (upper - mean) / scale),
+        )
+        for function, lower, upper in _compiled(activation, order)
+    ]
+
+
+@cache
+def _compiled(activation: Activation, order: int) -> list[tuple[Numeric, mpmath.mpf, mpmath.mpf]]:
+    return [
+        (sympy.lambdify(z, part, "mpmath"), *(_end(end) for end in (lower, upper)))
+        for lower, upper, expr in activation.pieces
+        if (part := expr.diff(z, order)) != 0
+    ]
+
+
+def _end(end: sympy.Expr) -> mpmath.mpf:
+    return _mpf("kinks", end) if end.is_finite else mpmath.mpf("inf") * int(sympy.sign(end))
+
+
+def _deltas(activation: Activation, order: int) -> list[tuple[mpmath.mpf, int, mpmath.mpf]]:
+    """(kink, m, size) of every δ^{(m)} in σ^{(order)}."""
+    return [
+        (_mpf("kinks", kink), order - 1 - j, _mpf("jump", jump))
+        for j in range(order)
+        for kink, jump in activation.jumps(j).items()
+    ]
+
+
+def _density_derivative(m: int, x: mpmath.mpf, scale: mpmath.mpf) -> mpmath.mpf:
+    """The m-th derivative of the density of N(0, scale²) at scale·x: (−1)^m He_m(x) ρ(x)/scale^{m+1}."""
+    he = [mpmath.mpf(1), x]
+    for k in range(1, m):
+        he.append(x * he[k] - k * he[k - 1])
+    return (-1) ** m * he[m] * _normal(x) / scale ** (m + 1)

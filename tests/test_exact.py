@@ -1,0 +1,119 @@
+"""The 1/n expansion against what is exactly known at finite width."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from derive import activations, exact
+from derive.errors import InputError
+from derive.network import Network
+from derive.recursion import recursion
+from derive.weights import Gaussian, Orthogonal
+
+n = exact.n
+K0 = sympy.Symbol("K0", positive=True)
+COMPONENTS = {name: sympy.Symbol(name, real=True) for name in ("K0", "V", "G1")}
+ENSEMBLES = [Gaussian(), Orthogonal()]
+
+
+def leading(expr: sympy.Expr) -> sympy.Expr:
+    return sympy.limit(expr, n, sympy.oo)
+
+
+def second_layer(network: Network, name: str) -> sympy.Expr:
+    """What the recursions say of layer 2, at leading order."""
+    weights, C_b = network.weights, network.C_b_at(1)
+    hyper = {sympy.Symbol("C_W", positive=True): weights.C_W}
+    hyper[sympy.Symbol("C_b", nonnegative=True)] = C_b
+    below = {}
+    for tensor in ("K", "V", "G1"):
+        first = recursion(tensor, network.weights_at(1), first_layer=True).single_input()
+        below[tensor] = first.expr.subs(hyper).subs(COMPONENTS["K0"], K0)
+    made = recursion(name, weights).single_input().specialise(network.activation)
+    return made.expr.subs(hyper).subs(
+        {
+            COMPONENTS["V"]: below["V"],
+            COMPONENTS["G1"]: below["G1"],
+            sympy.Symbol("K", positive=True): below["K"],
+        }
+    )
+
+
+small = st.fractions(min_value=-2, max_value=2, max_denominator=3)
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+@settings(max_examples=8, deadline=None)
+@given(coefficients=st.lists(small, min_size=2, max_size=3), C_b=st.sampled_from([0, 1]))
+def test_expansion_is_the_limit_of_the_exact_second_layer(weights, coefficients, C_b):
+    network = Network(activations.polynomial(coefficients), weights, C_b=C_b)
+    vertex = exact.cumulant("V", network, 2)
+    assert sympy.expand(leading(vertex) - second_layer(network, "V")) == 0
+    metric = exact.cumulant("K", network, 2)
+    assert sympy.expand(leading(metric) - second_layer(network, "K")) == 0
+    correction = leading(n * (metric - leading(metric)))
+    assert sympy.expand(correction - second_layer(network, "G1")) == 0
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_cubic_network(weights):
+    network = Network(activations.polynomial([0, 1, 0, -sympy.Rational(1, 3)]), weights)
+    vertex = exact.cumulant("V", network, 2)
+    assert sympy.expand(leading(vertex) - second_layer(network, "V")) == 0
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_several_inputs_reduce_to_one(weights):
+    network = Network(activations.polynomial([0, 1, 1]), weights)
+    several = exact.cumulant("V", network, 2, (1, 1, 2, 2))
+    merged = several.replace(lambda e: type(e).__name__ == "Component", lambda e: K0)
+    assert sympy.simplify(merged - exact.cumulant("V", network, 2)) == 0
+
+
+def test_linear_networks_of_source_000():
+    # (4.11): V = -2 K²/(n+2) in the paper's normalisation, without the factor n
+    network = Network(activations.linear, Orthogonal())
+    assert sympy.simplify(exact.vertex(network, 7) / n + 2 / (n + 2)) == 0
+    # (4.12)
+    network = Network(activations.linear, Gaussian())
+    assert leading(exact.vertex(network, 7)) == 2 * (7 - 1)
+
+
+@pytest.mark.parametrize(("weights", "slope", "offset"), [(Orthogonal(2), 3, -5), (Gaussian(2), 5, -5)])
+def test_relu_of_source_000(weights, slope, offset):
+    # (5.19), and the slope 5 of Gaussian weights, as the limits of the exact curve
+    network = Network(activations.relu, weights)
+    for layer in (1, 2, 5):
+        assert leading(exact.vertex(network, layer)) == slope * layer + offset
+
+
+@settings(max_examples=10, deadline=None)
+@given(slope=st.fractions(min_value=-1, max_value=1, max_denominator=4), layer=st.integers(1, 5))
+def test_scale_invariant_recursion_is_the_limit(slope, layer):
+    activation = activations.leaky_relu(slope)
+    C_W = 2 / (1 + slope**2)
+    V, K_symbol = COMPONENTS["V"], sympy.Symbol("K", positive=True)
+    made = recursion("V", Orthogonal()).single_input().specialise(activation).expr
+    step = made.subs({sympy.Symbol("C_W", positive=True): C_W, K_symbol: 1})
+    value = sympy.Integer(-2)
+    for _ in range(layer - 1):
+        value = step.subs(V, value)
+    network = Network(activation, Orthogonal(C_W), first_weights=Orthogonal(1))
+    assert leading(exact.vertex(network, layer)) == sympy.nsimplify(value)
+
+
+def test_bad_input():
+    network = Network(activations.tanh, Orthogonal())
+    with pytest.raises(InputError, match="polynomial"):
+        exact.cumulant("V", network, 2)
+    with pytest.raises(InputError, match="layer"):
+        exact.cumulant("V", network, 3)
+    with pytest.raises(InputError, match="scale-invariant"):
+        exact.moment_factor(2, activations.tanh, Gaussian())
+    with pytest.raises(InputError, match="name"):
+        exact.cumulant("G1", network, 2)
+    with pytest.raises(InputError, match="C_b"):
+        exact.scale_invariant_moment(2, Network(activations.relu, Gaussian(2), C_b=1), 2)
