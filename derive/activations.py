@@ -1,8 +1,8 @@
 """Activation functions: pieces, kinks, derivatives, Taylor series and Gaussian averages.
 
 An activation σ is a real function of one real symbol `z`, analytic between finitely many *kinks*.
-Everything else (where the kinks are, what jumps there, how wide the strip of analyticity is, whether
-σ is odd, scale-invariant, …) is derived from its expression.
+Everything else (where the kinks are, what jumps there, how wide the strip of analyticity is,
+whether σ is odd, scale-invariant, …) is derived from its expression.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from math import factorial
 from typing import NamedTuple
 
@@ -17,10 +18,14 @@ import sympy
 
 from . import closed_forms
 from .errors import InputError
-from .expressions import parse_expression, parse_number
+from .expressions import parse_expression, parse_number, z
 from .piecewise import analytic_strip, check_usable, logistic_to_tanh, split_pieces
 
-z = sympy.Symbol("z", real=True)
+__all__ = [
+    "Activation", "Piece", "arctan", "by_name", "erf", "erf_scaled", "erf_unit_cubic", "from_expr",
+    "gelu", "hard_tanh", "leaky_relu", "linear", "monomial", "names", "polynomial", "relu",
+    "shifted_relu", "sigmoid", "silu", "sin", "softplus", "tanh", "z",
+]  # fmt: skip
 
 
 class Piece(NamedTuple):
@@ -53,7 +58,7 @@ class Activation:
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """σ between its kinks, from −∞ to ∞; a single piece where σ is smooth."""
-        return tuple(Piece(*piece) for piece in split_pieces(self.expr, z))
+        return tuple(Piece(*piece) for piece in split_pieces(self.expr))
 
     @cached_property
     def kinks(self) -> tuple[sympy.Expr, ...]:
@@ -67,7 +72,7 @@ class Activation:
         Found exactly where the singularities solve a polynomial equation in z or in exp(c z);
         else a lower bound, 2^{-j}, certified by ball arithmetic on |Re z| ≤ 32.
         """
-        return sympy.Integer(0) if self.kinks else analytic_strip(self.expr, z)
+        return sympy.Integer(0) if self.kinks else analytic_strip(self.expr)
 
     @property
     def is_smooth(self) -> bool:
@@ -123,7 +128,7 @@ class Activation:
         """
         _check_order("order", order)
         found = {}
-        for left, right in zip(self.pieces, self.pieces[1:], strict=False):
+        for left, right in pairwise(self.pieces):
             at = right.lower
             jump = sympy.simplify(
                 (right.expr.diff(z, order) - left.expr.diff(z, order)).subs(z, at)
@@ -148,7 +153,7 @@ class Activation:
         )
 
     def average(self, orders: Sequence[int], K: sympy.Expr | float) -> sympy.Expr | None:
-        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), K > 0, or None where no closed form is found."""
+        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), K > 0, or None without a closed form."""
         return self.average_outer(orders, 0, K)
 
     def average_outer(
@@ -159,7 +164,7 @@ class Activation:
         Equal to K^{−outer/2} ⟨Π_p σ^{(orders_p)} He_outer(z/√K)⟩_K (integration by parts), which is
         how it is computed: a kink is never differentiated.
 
-        Raises InputError where the orders ask for a product of distributions, such as σ''σ'' of ReLU.
+        Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ'').
         """
         for order in orders:
             _check_order("orders", order)
@@ -197,7 +202,7 @@ class Activation:
 
 @cache
 def _derivative(activation: Activation, order: int) -> sympy.Expr:
-    parts = [logistic_to_tanh(piece.expr.diff(z, order), z) for piece in activation.pieces]
+    parts = [logistic_to_tanh(piece.expr.diff(z, order)) for piece in activation.pieces]
     return sympy.Piecewise(
         *((part, z < kink) for part, kink in zip(parts, activation.kinks, strict=False)),
         (parts[-1], True),
@@ -222,7 +227,7 @@ def _variance(argument: str, value: sympy.Expr | float) -> sympy.Expr:
 def _parameter(argument: str, value: object) -> sympy.Expr:
     """An exact real parameter: a float is taken for the decimal it prints as."""
     parameter = parse_number(argument, value)
-    if parameter.is_real is False or not parameter.is_finite and parameter.is_number:
+    if parameter.is_real is False or (parameter.is_number and not parameter.is_finite):
         raise InputError(argument, value, "a finite real number")
     return parameter
 
@@ -287,16 +292,16 @@ def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
     line, for infinitely many kinks, and for growth like e^{c z²}, which no Gaussian can average.
     """
     text = expr if isinstance(expr, str) else None
-    parsed = parse_expression(expr, z) if isinstance(expr, str) else expr
+    parsed = parse_expression(expr) if isinstance(expr, str) else expr
     if not isinstance(parsed, sympy.Expr):
         raise InputError("expr", expr, "a sympy expression in one symbol, or its text")
     if len(parsed.free_symbols) > 1:
         raise InputError("expr", expr, "an expression in one symbol")
     for symbol in parsed.free_symbols:
         parsed = parsed.xreplace({symbol: z})
-    parsed = logistic_to_tanh(parsed, z)
+    parsed = logistic_to_tanh(parsed)
     activation = Activation(name or f"expr: {text or parsed}", parsed)
-    check_usable(activation.pieces, z, given=expr)
+    check_usable(activation.pieces, given=expr)
     return activation
 
 

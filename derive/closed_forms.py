@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sympy
 
 from .errors import InputError
+from .expressions import z
 
 if TYPE_CHECKING:
     from .activations import Activation
@@ -30,6 +31,7 @@ K_PAIR = (
     sympy.Symbol("K12", real=True),
     sympy.Symbol("K22", positive=True),
 )
+_FIRST, _SECOND = sympy.symbols("z_1 z_2", real=True)
 
 
 class _Term(NamedTuple):
@@ -47,37 +49,35 @@ def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy
 
     Raises InputError where the product of distributions at a kink has no meaning.
     """
-    (z,) = _variables(1)
     if activation.is_odd and (sum(orders) + len(orders) + outer) % 2:
         return sympy.Integer(0)
-    hermite = hermite_weight(z, K, outer)
+    hermite = hermite_weight(K, outer)
     total = sympy.Integer(0)
     for lower, upper, part in activation.pieces:
-        regular = sympy.prod(_derivative(part, order, z) for order in orders)
-        value = _integral(regular * hermite, z, lower, upper)
+        regular = sympy.prod(part.diff(z, order) for order in orders)
+        value = _integral(regular * hermite, lower, upper)
         if value is None:
             return None
         total += value
-    return _tidy(total + _on_kinks(activation, orders, hermite, z))
+    return _tidy(total + _on_kinks(activation, orders, hermite))
 
 
 @cache
 def double(activation: Activation, order1: int, order2: int) -> sympy.Expr | None:
     """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩ as a function of `K_PAIR`, or None."""
     if activation.is_smooth:
-        x, y = _variables(2)
-        (piece,) = activation.pieces
-        product = _derivative(piece.expr, order1, x) * _derivative(piece.expr, order2, y)
+        first, second = (activation.expr.diff(z, order) for order in (order1, order2))
+        product = first.xreplace({z: _FIRST}) * second.xreplace({z: _SECOND})
         K11, K12, K22 = K_PAIR
-        value = expectation(product, (x, y), sympy.Matrix([[K11, K12], [K12, K22]]))
+        value = expectation(product, (_FIRST, _SECOND), sympy.Matrix([[K11, K12], [K12, K22]]))
         return None if value is None else _tidy(value)
     if activation.is_scale_invariant and max(order1, order2) <= 2:
         return _tidy(_by_price(activation.slopes, order1, order2, K_PAIR))
     return None
 
 
-def hermite_weight(z: sympy.Symbol, variance: sympy.Expr, outer: int) -> sympy.Expr:
-    """K^{−outer/2} He_outer(z/√K), so that ⟨∂^outer F⟩_K = ⟨F · weight⟩_K; a polynomial in z, 1/K."""
+def hermite_weight(variance: sympy.Expr, outer: int) -> sympy.Expr:
+    """K^{−outer/2} He_outer(z/√K), a polynomial in z and 1/K: ⟨∂^outer F⟩_K = ⟨F · weight⟩_K."""
     previous, weight = sympy.Integer(0), sympy.Integer(1)
     for k in range(outer):
         previous, weight = weight, sympy.expand((z * weight - k * previous) / variance)
@@ -96,17 +96,6 @@ def expectation(
             return None
         total += value
     return total
-
-
-@cache
-def _variables(count: int) -> tuple[sympy.Symbol, ...]:
-    return tuple(sympy.Dummy(f"z{k}", real=True) for k in range(count))
-
-
-def _derivative(part: sympy.Expr, order: int, z: sympy.Symbol) -> sympy.Expr:
-    """The order-th derivative of an expression in one symbol, in the symbol z."""
-    (old,) = part.free_symbols or {z}
-    return part.diff(old, order).xreplace({old: z})
 
 
 def _terms(expr: sympy.Expr, variables: Sequence[sympy.Symbol]) -> Iterator[_Term | None]:
@@ -210,8 +199,14 @@ def _unit_moment(
                     rest.erfs[:position] + rest.erfs[position + 1 :],
                 )
             )
-    values = [_moment(piece, variables, covariance, memo) for piece in pieces if piece[0] != 0]
-    return None if None in values else sum(values, sympy.Integer(0))
+    total = sympy.Integer(0)
+    for piece in pieces:
+        if piece.coefficient != 0:
+            value = _moment(piece, variables, covariance, memo)
+            if value is None:
+                return None
+            total += value
+    return total
 
 
 def _lowered(term: _Term, position: int) -> _Term:
@@ -247,9 +242,7 @@ def _erf_average(
     return None
 
 
-def _integral(
-    integrand: sympy.Expr, z: sympy.Symbol, lower: sympy.Expr, upper: sympy.Expr
-) -> sympy.Expr | None:
+def _integral(integrand: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr | None:
     """⟨integrand · 1(lower < z < upper)⟩_K."""
     if lower == -sympy.oo and upper == sympy.oo:
         return expectation(integrand, (z,), sympy.Matrix([[K]]))
@@ -260,9 +253,7 @@ def _integral(
             return None
         weight, mean, S = tilted
         total += (
-            term.coefficient
-            * weight
-            * _truncated(term.powers[0], mean[0], S[0, 0], lower, upper)
+            term.coefficient * weight * _truncated(term.powers[0], mean[0], S[0, 0], lower, upper)
         )
     return total
 
@@ -287,9 +278,7 @@ def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
     return sympy.exp(-(at**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
 
 
-def _on_kinks(
-    activation: Activation, orders: tuple[int, ...], weight: sympy.Expr, z: sympy.Symbol
-) -> sympy.Expr:
+def _on_kinks(activation: Activation, orders: tuple[int, ...], weight: sympy.Expr) -> sympy.Expr:
     """What the δ-functions of σ^{(order)} at the kinks add."""
     total = sympy.Integer(0)
     for left in activation.pieces[:-1]:
@@ -316,11 +305,9 @@ def _on_kinks(
                 f"at most one factor that is singular at the kink {kink} and the others smooth "
                 "there (put derivatives outside: average_outer)",
             )
-        smooth = sympy.prod(_derivative(left.expr, order, z) for order in others) * weight
+        smooth = sympy.prod(left.expr.diff(z, order) for order in others) * weight
         for m, jump in singular[carriers[0]].items():
-            total += (
-                jump * (-1) ** m * (smooth * _density(z, K)).diff(z, m).subs(z, kink)
-            )
+            total += jump * (-1) ** m * (smooth * _density(z, K)).diff(z, m).subs(z, kink)
     return total
 
 
@@ -339,7 +326,11 @@ def _by_price(
     K11, K12, K22 = covariance
 
     def one_point(order: int, variance: sympy.Expr) -> sympy.Expr:
-        means = (jump * sympy.sqrt(variance / (2 * sympy.pi)), half_sum, jump * _density(0, variance))
+        means = (
+            jump * sympy.sqrt(variance / (2 * sympy.pi)),
+            half_sum,
+            jump * _density(0, variance),
+        )
         return means[order]
 
     if order2 == 2:

@@ -109,7 +109,7 @@ class _Frame:
         by_pattern: dict[tuple[int, ...], dict[tuple[int, ...], int]] = defaultdict(dict)
         for exponents, coefficient in poly.to_dict().items():
             rest = (*exponents[:first], *(0,) * self.stride, *exponents[last:])
-            by_pattern[exponents[first:last]][rest] = coefficient
+            by_pattern[tuple(map(int, exponents[first:last]))][rest] = coefficient
         degrees = {pattern: sum(pattern) // 2 for pattern in by_pattern}
         step, back = (2 if self.group == "O" else 1), (2 if self.group == "Sp" else 1)
         top = max(degrees.values(), default=0)

@@ -14,31 +14,34 @@ Its solutions are all K (scale-invariant σ), K* → 0, and isolated K* > 0 (hal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from math import prod
+from math import factorial
 
 import mpmath
 import sympy
+from sympy.core.evalf import PrecisionExhausted
 
 from .activations import Activation
 from .brackets import Shape
 from .closed_forms import K
 from .errors import InputError
+from .expressions import z
 from .oracle import bracket
 
 C_b = sympy.Symbol("C_b", nonnegative=True)
 C_W = sympy.Symbol("C_W", positive=True)
-SCAN = (-4, 6)
-"""Isolated fixed points are looked for at K between 10^−4 and 10^6."""
+SCAN = (-3, 4)
+"""Isolated fixed points are looked for at K between 10^−3 and 10^4."""
 _STEPS_PER_DECADE = 8
 _MAX_ORDER = 40
 
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """offset·C_b + factor·C_W ⟨∂^outer Π σ^{(orders)}⟩_K as a function of K: the map (5.3) or a χ."""
+    """offset·C_b + factor·C_W ⟨∂^outer Π σ^{(orders)}⟩_K as a function of K: (5.3) or a χ."""
 
     name: str
     activation: Activation
@@ -56,23 +59,32 @@ class KernelFunction:
     def series(self, power: int) -> sympy.Expr:
         """The expansion for small K, through K^power, with C_W and C_b."""
         average = small_kernel_average(self.activation, self.orders, power + self.outer // 2)
-        for _ in range(self.outer // 2):
-            average = 2 * average.diff(K)
+        average = 2 ** (self.outer // 2) * average.diff(K, self.outer // 2)
         return sympy.expand(self.offset * C_b + C_W * self.factor * average)
 
     def __call__(
         self, at: sympy.Expr | float, C_W: object = 1, C_b: object = 0, digits: int = 20
     ) -> mpmath.mpf:
-        """The value at K = `at` ≥ 0 to this many digits, by rigorous quadrature."""
-        shape = Shape(self.orders, (self.outer,) + (0,) * (len(self.orders) - 1))
+        """The value at K = `at` ≥ 0 to this many digits: the closed form, or quadrature."""
         with mpmath.workdps(digits + 10):
-            value = bracket(self.activation, shape, at, digits + 5).value
-            return self.offset * _number(C_b) + _number(C_W) * _number(self.factor) * value
+            average = self._average(_number(at), digits + 5)
+            return self.offset * _number(C_b) + _number(C_W) * _number(self.factor) * average
+
+    def _average(self, at: mpmath.mpf, digits: int) -> mpmath.mpf:
+        closed = self.activation.average_outer(self.orders, self.outer, K) if at > 0 else None
+        if closed is not None:
+            try:
+                exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+                return mpmath.mpf(closed.evalf(digits, subs=exact, strict=True))
+            except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
+                pass
+        shape = Shape(self.orders, (self.outer,) + (0,) * (len(self.orders) - 1))
+        return bracket(self.activation, shape, at, digits).value
 
 
 @dataclass(frozen=True)
 class CriticalPoint:
-    """χ_∥ = χ_⊥ = 1 at K*, and the leading deviation K' − K* = ΔK + coefficient·ΔK^{1+exponent} + ….
+    """χ_∥ = χ_⊥ = 1 at K*, where K' − K* = ΔK + coefficient·ΔK^{1+exponent} + ….
 
     `K` is None where every K is fixed. `coefficient` is 0 where the deviation vanishes identically,
     or faster than every power; then `stability` says which way it goes all the same.
@@ -86,7 +98,7 @@ class CriticalPoint:
     stability: str
 
     def decay(self, layer: sympy.Symbol) -> sympy.Expr | None:
-        """The leading |K − K*| at large depth, (exponent |coefficient| ℓ)^{−1/exponent}, or None."""
+        """|K − K*| at large depth, (exponent |coefficient| ℓ)^{−1/exponent}, or None."""
         if self.coefficient == 0 or self.stability == "unstable":
             return None
         return (self.exponent * abs(self.coefficient) * layer) ** (-1 / self.exponent)
@@ -172,7 +184,7 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
     Arguments:
         digits: of K*, C_b and C_W where they are not exact.
 
-    The equation ⟨σσ''⟩_K = 0 is solved on 10^−4 ≤ K ≤ 10^6 where it changes sign; a K* beyond, or
+    The equation ⟨σσ''⟩_K = 0 is solved on 10^−3 ≤ K ≤ 10^4 where it changes sign; a K* beyond, or
     one that only touches zero, is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
     """
     if not isinstance(activation, Activation):
@@ -203,9 +215,7 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
     return Criticality(activation, "none", unstable, reason)
 
 
-def small_kernel_average(
-    activation: Activation, orders: tuple[int, ...], power: int
-) -> sympy.Expr:
+def small_kernel_average(activation: Activation, orders: tuple[int, ...], power: int) -> sympy.Expr:
     """⟨Π σ^{(orders)}⟩_K for small K, through K^power; asymptotic.
 
     Each side of 0 by its own Taylor series, with ⟨|z|^k 1(z>0)⟩ = K^{k/2} 2^{k/2} Γ((k+1)/2)/(2√π):
@@ -214,16 +224,21 @@ def small_kernel_average(
     """
     if any(0 in activation.jumps(j) for order in orders for j in range(order)):
         raise InputError("orders", orders, f"derivatives of {activation} without a δ at its kink 0")
-    x = sympy.Dummy("x")
+    degree = 2 * power
     total = sympy.Integer(0)
     for side, expr in _sides(activation):
-        series = sympy.Integer(1)
+        series = [sympy.Integer(1)] + [sympy.Integer(0)] * degree
         for order in orders:
-            series = sympy.expand(series * _taylor(expr, order, 2 * power, x))
-        for k in range(2 * power + 1):
-            absolute = 2 ** (sympy.Rational(k, 2)) * sympy.gamma(sympy.Rational(k + 1, 2))
-            half_moment = absolute / (2 * sympy.sqrt(sympy.pi)) * K ** sympy.Rational(k, 2)
-            total += series.coeff(x, k) * side**k * half_moment
+            factor = _taylor(expr.diff(z, order), degree)
+            series = [
+                sum(series[j] * factor[k - j] for j in range(k + 1)) for k in range(degree + 1)
+            ]
+        for k, coefficient in enumerate(series):
+            half = sympy.Rational(k, 2)
+            moment = (
+                (2 * K) ** half * sympy.gamma(half + sympy.Rational(1, 2)) / sympy.sqrt(sympy.pi)
+            )
+            total += coefficient * side**k * moment / 2
     return sympy.expand(total)
 
 
@@ -233,7 +248,7 @@ def fixed_points(
     C_W: sympy.Expr | float,
     digits: int = 20,
 ) -> list[tuple[sympy.Expr, sympy.Expr, sympy.Expr]]:
-    """The K* of K = C_b + C_W ⟨σσ⟩_K with 10^−4 ≤ K* ≤ 10^6, each with χ_∥ and χ_⊥ there.
+    """The K* of K = C_b + C_W ⟨σσ⟩_K with 10^−3 ≤ K* ≤ 10^4, each with χ_∥ and χ_⊥ there.
 
     K* attracts where χ_∥ < 1. Found where K' − K changes sign.
     """
@@ -245,8 +260,12 @@ def fixed_points(
         return step(at, C_W, C_b, wanted) - at
 
     return [
-        tuple(_float(value, digits) for value in (K_, parallel(K_, C_W), perp(K_, C_W)))  # type: ignore[misc]
-        for K_ in _roots(excess, digits)
+        (
+            _float(root, digits),
+            _float(parallel(root, C_W, digits=digits), digits),
+            _float(perp(root, C_W, digits=digits), digits),
+        )
+        for root in _roots(excess, digits)
     ]
 
 
@@ -264,45 +283,137 @@ def _kernel_functions(
 
 def _sides(activation: Activation) -> Iterator[tuple[int, sympy.Expr]]:
     """(−1, σ left of 0) and (1, σ right of 0)."""
-    for side, inside in ((-1, lambda p: p.lower < 0 <= p.upper), (1, lambda p: p.lower <= 0 < p.upper)):
-        (expr,) = (piece.expr for piece in activation.pieces if inside(piece))
-        yield side, expr
+    yield -1, next(piece.expr for piece in activation.pieces if piece.lower < 0 <= piece.upper)
+    yield 1, next(piece.expr for piece in activation.pieces if piece.lower <= 0 < piece.upper)
 
 
-def _taylor(expr: sympy.Expr, order: int, degree: int, x: sympy.Symbol) -> sympy.Expr:
-    """Σ_{k ≤ degree} of the order-th derivative's Taylor series at 0."""
-    (variable,) = expr.free_symbols or {x}
-    terms, derivative = sympy.Integer(0), expr.diff(variable, order)
+def _taylor(derivative: sympy.Expr, degree: int) -> list[sympy.Expr]:
+    """The Taylor coefficients at 0 of an expression in z."""
+    coefficients = []
     for k in range(degree + 1):
-        terms += derivative.subs(variable, 0) * x**k / sympy.factorial(k)
-        derivative = derivative.diff(variable)
-    return sympy.expand(terms)
+        coefficients.append(derivative.subs(z, 0) / factorial(k))
+        derivative = derivative.diff(z)
+    return coefficients
 
 
 def _point_at_zero(activation: Activation) -> CriticalPoint | None:
     """K* = 0 with C_b = 0 and C_W g'(0) = 1, where σ(0) = 0 and g'(0) ≠ 0."""
     slope = small_kernel_average(activation, (0, 0), 1)
-    if slope.subs(K, 0) != 0 or slope == 0:
+    if slope == 0 or slope.subs(K, 0) != 0:
         return None
-    C = 1 / slope.coeff(K, 1)
-    zero = sympy.Integer(0)
-    linear = all(sympy.simplify(expr.diff(*expr.free_symbols, 2)) == 0 for _, expr in _sides(activation))
-    if linear:
+    zero, C = sympy.Integer(0), 1 / slope.coeff(K, 1)
+    if all(expr.diff(z, 2) == 0 for _, expr in _sides(activation)):
         return CriticalPoint(zero, C, zero, zero, zero, _beyond_powers(activation, C))
-    power = 2
-    while True:
-        series = sympy.expand(C * small_kernel_average(activation, (0, 0), power)) - K
-        if series != 0:
-            break
-        if power > _MAX_ORDER:
-            raise InputError("activation", str(activation), f"a nonlinear term below z^{power}")
-        power += 1
-    coefficient, monomial = series.as_ordered_terms()[-1].as_independent(K)
-    return CriticalPoint(
-        zero,
-        C,
-        zero,
-        sympy.nsimplify(coefficient),
-        sympy.degree(monomial, K) - 1,
-        "stable" if coefficient < 0 else "unstable",
-    )
+    for power in range(2, _MAX_ORDER):
+        deviation = sympy.expand(C * small_kernel_average(activation, (0, 0), power) - K)
+        terms = [term.as_coeff_exponent(K) for term in sympy.Add.make_args(deviation)]
+        if deviation != 0:
+            coefficient, exponent = min(terms, key=lambda term: term[1])
+            stability = "stable" if coefficient < 0 else "unstable"
+            return CriticalPoint(zero, C, zero, coefficient, exponent - 1, stability)
+    raise InputError("activation", str(activation), f"nonlinear terms below z^{2 * _MAX_ORDER}")
+
+
+def _beyond_powers(activation: Activation, weight_variance: sympy.Expr) -> str:
+    """Which way K moves where σ is linear on either side of 0, up to a kink at distance d.
+
+    Decided at K = d²/16, where what is beyond the kink weighs e^{−8}.
+    """
+    distance = min(abs(kink) for kink in activation.kinks if kink != 0)
+    at = distance**2 / 16
+    step = _kernel_functions(activation)[0]
+    return "stable" if step(at, weight_variance) < _number(at) else "unstable"
+
+
+def _isolated_points(activation: Activation, digits: int) -> Iterator[CriticalPoint]:
+    """K* > 0 with ⟨σσ''⟩ = 0 there, and C_b ≥ 0; exact where that is an equation by radicals."""
+    step, _, perp = _kernel_functions(activation)
+    balance = KernelFunction("⟨σσ''⟩", activation, (0, 2), 0, sympy.Integer(1), 0)
+    curvature = KernelFunction("g''", activation, (0, 0), 4, sympy.Rational(1, 4), 0)
+    equation = activation.average((0, 2), K)
+    for root in _roots(lambda at, wanted: balance(at, digits=wanted), digits):
+        K_star = _exact_root(equation, root, digits)
+        with mpmath.workdps(digits + 10):
+            weight = 1 / perp(root, digits=digits + 5)
+            bias = root - weight * step(root, digits=digits + 5)
+            quadratic = weight * curvature(root, digits=digits) / 2
+        if bias >= 0:
+            yield CriticalPoint(
+                C_b=_float(bias, digits),
+                C_W=_float(weight, digits),
+                K=K_star,
+                coefficient=_float(quadratic, digits),
+                exponent=sympy.Integer(1),
+                stability=f"half-stable: attracts from {'below' if quadratic > 0 else 'above'}",
+            )
+
+
+def _exact_root(equation: sympy.Expr | None, near: mpmath.mpf, digits: int) -> sympy.Expr:
+    """The root by radicals where the equation's numerator has a polynomial factor; else a Float."""
+    if equation is not None:
+        numerator = sympy.fraction(sympy.factor(equation))[0]
+        for factor in sympy.Mul.make_args(numerator):
+            if factor.is_polynomial(K) and 0 < sympy.degree(factor, K) <= 2:
+                for root in sympy.roots(factor, K):
+                    with mpmath.workdps(digits + 10):
+                        if abs(_number(root) - near) < near * mpmath.mpf(10) ** (2 - digits):
+                            return root
+    return _float(near, digits)
+
+
+def _roots(function: Callable[[mpmath.mpf, int], mpmath.mpf], digits: int) -> Iterator[mpmath.mpf]:
+    """The zeros of function(K, digits) at sign changes between 10^−3 and 10^4.
+
+    A value below 10^−14, or one that the quadrature does not reach, has no sign that could be
+    trusted, and is skipped.
+    """
+    low, high = SCAN
+    count = (high - low) * _STEPS_PER_DECADE
+    grid = [mpmath.mpf(10) ** (low + mpmath.mpf(k) / _STEPS_PER_DECADE) for k in range(count + 1)]
+    certain = []
+    for at in grid:
+        with suppress(InputError):
+            value = function(at, 15)
+            if abs(value) > mpmath.mpf(10) ** -14:
+                certain.append((at, value))
+    for (left, below), (right, above) in pairwise(certain):
+        if below * above < 0:
+            yield _refined(lambda at: function(at, digits + 12), left, right, digits)
+
+
+def _refined(
+    function: Callable[[mpmath.mpf], mpmath.mpf], left: mpmath.mpf, right: mpmath.mpf, digits: int
+) -> mpmath.mpf:
+    """The zero in the bracket, to a relative 10^{−digits}, proven by the signs on either side."""
+    with mpmath.workdps(digits + 15):
+        step = mpmath.mpf(10) ** -digits
+        root = mpmath.findroot(
+            function,
+            (left, right),
+            solver="anderson",
+            tol=step**2,
+            maxsteps=100,
+            verify=False,
+        )
+        if function(root * (1 - step)) * function(root * (1 + step)) >= 0:
+            raise InputError("digits", digits, f"fewer, for the zero near K = {float(root):.6g}")
+        return root
+
+
+def _number(value: object) -> mpmath.mpf:
+    exact = sympy.sympify(value)
+    if not exact.is_number or not exact.is_real:
+        raise InputError("C_W, C_b", value, "real numbers")
+    return mpmath.mpf(exact.evalf(mpmath.mp.dps + 5))
+
+
+def _float(value: mpmath.mpf, digits: int) -> sympy.Expr:
+    return sympy.Float(value, digits)
+
+
+def _rounded(value: sympy.Expr) -> sympy.Expr:
+    return value.evalf(8) if value.has(sympy.Float) else value
+
+
+def _short(value: sympy.Expr) -> str:
+    return str(_rounded(value))

@@ -11,6 +11,9 @@ import sympy
 
 from .errors import InputError
 
+z = sympy.Symbol("z", real=True)
+"""The preactivation, the one variable of every activation."""
+
 MAX_LENGTH = 500
 MAX_EXPONENT = 64
 MAX_BITS = 4096
@@ -50,15 +53,15 @@ WANTED = (
 )
 
 
-def parse_expression(text: str, variable: sympy.Symbol) -> sympy.Expr:
-    """The expression a user typed in the letter z (taken for `variable`); decimals stay exact.
+def parse_expression(text: str) -> sympy.Expr:
+    """The expression in `z` that a user typed; decimals stay exact.
 
     Raises InputError, with what is allowed, for anything outside the whitelist, for exponents
     above 64 in size and for numbers of more than 4096 bits.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_LENGTH:
         raise InputError("expr", text, WANTED)
-    return _Reader(text.strip(), {"z": variable, "pi": sympy.pi}).read()
+    return _Reader(text.strip(), {"z": z, "pi": sympy.pi}).read()
 
 
 def parse_number(argument: str, value: object) -> sympy.Expr:

@@ -8,25 +8,27 @@ through mpmath's nested quadrature.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from math import comb
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from .activations import Activation, z
+from .activations import Activation
 from .arb import Ball, compile_arb
 from .brackets import Shape
 from .closed_forms import hermite_weight
 from .errors import InputError
+from .expressions import z
 from .piecewise import split_pieces
 
-Number = sympy.Expr | float | mpmath.mpf
-Numeric = Callable[[mpmath.mpf], mpmath.mpf]
+Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
+Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]
 MAX_DIGITS = 200
 
 
@@ -49,10 +51,10 @@ def gaussian_average(
         function: an expression in `activations.z` (its kinks are found), or an mpmath function.
         kinks: where an mpmath function is not analytic.
 
-    Returns the value with its radius. For expressions it is rigorous: the integral is enclosed by
-    ball arithmetic on |z| ≤ T√K and bounded on the dyadic intervals from there to 2^{20} T√K, the
-    rest of the line carrying less than e^{−10^{12}} of the Gaussian. For mpmath functions, and
-    expressions that Arb cannot evaluate, it is the quadrature's own estimate.
+    Returns the value with its radius. For expressions the integral over |z| ≤ T√K is enclosed by
+    ball arithmetic, and the tails beyond, of weight 10^{−digits−12} or less, are bounded by |f| at
+    points that lie 5/4 apart, which takes |f| in between to be at most twice as large. For mpmath
+    functions, and expressions that Arb cannot evaluate, it is the quadrature's own estimate.
 
     Raises InputError where K is negative or the integral does not reach the digits.
     """
@@ -63,7 +65,7 @@ def gaussian_average(
         return _by_mpmath(function, variance, goal, [_mpf("kinks", kink) for kink in kinks])
     if variance == 0:
         return _at_zero(function, goal)
-    pieces = split_pieces(function, z)
+    pieces = split_pieces(function)
     try:
         compiled = [(lower, upper, compile_arb(part, z)) for lower, upper, part in pieces]
     except InputError:
@@ -77,9 +79,9 @@ def bracket(activation: Activation, shape: Shape, K: object, digits: int = 20) -
 
     Arguments:
         shape: which derivatives; its positions p are the variables z_p.
-        K: the covariance of the positions, nested lists or a matrix, singular or not, for one or two
-            positions; or one variance, which puts all positions at a single z, whose product is
-            differentiated Σ outer times.
+        K: the covariance of the positions, nested lists or a matrix, singular or not, for one or
+            two positions; or one variance, which puts all positions at a single z, whose product
+            is differentiated Σ outer times.
 
     Distributions at the kinks are integrated exactly. The radius is rigorous where one variable is
     integrated, and mpmath's estimate where two are. Raises InputError for more positions, for a
@@ -90,20 +92,20 @@ def bracket(activation: Activation, shape: Shape, K: object, digits: int = 20) -
         raise InputError("shape", shape, "one number of outer derivatives per position")
     rows = _rows(K)
     if rows is None:
-        ones = [mpmath.mpf(1)] * len(shape.orders)
-        return _line(activation, shape.orders, ones, sum(shape.outer), _mpf("K", K), goal)
+        same = [(order, mpmath.mpf(1)) for order in shape.orders]
+        return _line(activation, same, sum(shape.outer), _mpf("K", K), goal)
     if len(rows) != len(shape.orders) or len(rows) > 2:
         raise InputError("K", K, "a covariance of the shape's positions, one or two of them")
     raised = [order + outer for order, outer in zip(*shape, strict=True)]
     if len(rows) == 1:
-        return _line(activation, raised, [mpmath.mpf(1)], 0, rows[0][0], goal)
+        return _line(activation, [(raised[0], mpmath.mpf(1))], 0, rows[0][0], goal)
     (K11, K12), (_, K22) = rows
     if K11 * K22 - K12**2 > 0:
-        return _plane(activation, raised, K11, K12, K22, goal)
+        return _plane(activation, raised, (K11, K12, K22), goal)
     with mpmath.workdps(goal + 20):
-        if K11 == 0:
-            return _line(activation, raised, [mpmath.mpf(0), mpmath.mpf(1)], 0, K22, goal)
-        return _line(activation, raised, [mpmath.mpf(1), K12 / K11], 0, K11, goal)
+        first, second = (0, 1) if K11 == 0 else (1, K12 / K11)
+        collinear = [(raised[0], mpmath.mpf(first)), (raised[1], mpmath.mpf(second))]
+        return _line(activation, collinear, 0, K22 if K11 == 0 else K11, goal)
 
 
 def _mpf(argument: str, value: object) -> mpmath.mpf:
@@ -155,7 +157,7 @@ def _to_mpf(value: arb) -> mpmath.mpf:
 
 
 def _at_zero(function: sympy.Expr, digits: int) -> Enclosure:
-    around = [part for lower, upper, part in split_pieces(function, z) if lower <= 0 <= upper]
+    around = [part for lower, upper, part in split_pieces(function) if lower <= 0 <= upper]
     left, right = around[0].subs(z, 0), around[-1].subs(z, 0)
     if sympy.simplify(left - right) != 0:
         raise InputError("K", 0, "a positive variance, where the function jumps at 0")
@@ -224,7 +226,9 @@ def _trapezoid(
         total, step, count = refined, step / 2, 2 * count
         if change < goal * max(1, abs(total)):
             return total, change
-    raise InputError("function", "one that a trapezoid rule of 65536 steps misses", "a smoother one")
+    raise InputError(
+        "function", "one that a trapezoid rule of 65536 steps misses", "a smoother one"
+    )
 
 
 def _normal(x: mpmath.mpf) -> mpmath.mpf:
@@ -234,45 +238,45 @@ def _normal(x: mpmath.mpf) -> mpmath.mpf:
 def _by_arb(
     pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: mpmath.mpf, digits: int, given: object
 ) -> Enclosure:
-    """Double the precision until the relative error is 10^{−digits}, or the absolute one."""
+    """Double the precision, and integrate farther out, until the relative error is 10^{−digits}.
+
+    From the second time on an absolute error of that size will do: the average may be zero.
+    """
     for attempt in range(4):
         with ctx.workprec((int(3.33 * digits) + 40) << attempt):
-            total = _enclosure(pieces, _to_arb(K))
+            total = _enclosure(pieces, _to_arb(K), 8**attempt)
             scale = abs(total).upper() if attempt == 0 else arb(1).max(abs(total).upper())
             if total.is_finite() and total.rad() <= arb(10) ** -digits * scale:
                 return Enclosure(_to_mpf(total), _to_mpf(total.rad().upper()))
     raise InputError("function", given, f"one whose average reaches {digits} digits")
 
 
-def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb) -> arb:
+def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farther: int) -> arb:
     """Σ over the pieces of ∫ f e^{−z²/2K}/√(2πK), with every error in the ball's radius."""
     root, scale = K.sqrt(), 1 / (2 * arb.pi() * K).sqrt()
-    reach = ((1.4 * arb(ctx.prec)).sqrt() * root).mid()
-    horizon = (reach * 2**20).mid()
-    marks = [arb(0), reach]
-    while marks[-1] < horizon:
-        marks.append((marks[-1] * 1.25).mid())
+    reach = ((1.4 * arb(ctx.prec)).sqrt() * root * farther).mid()
+    marks = [(reach * arb(1.25) ** k).mid() for k in range(11)]
     total = arb(0)
     for lower, upper, function in pieces:
 
         def weighted(x: acb, analytic: bool, function: Ball = function) -> acb:
             return function(x, analytic) * (-x * x / (2 * K)).exp() * scale
 
-        start = _constant(lower) if lower.is_finite else -horizon
-        stop = _constant(upper) if upper.is_finite else horizon
+        start = _constant(lower) if lower.is_finite else -marks[-1]
+        stop = _constant(upper) if upper.is_finite else marks[-1]
         for end in (start, stop):
             total += arb(0, (weighted(acb(end), False).abs_upper() * end.rad()).upper())
         left, right = start.mid(), stop.mid()
         inner = left.max(-reach), right.min(reach)
         if inner[0] < inner[1]:
-            total += acb.integral(weighted, *inner).real
-        for near, far in pairwise(marks[1:]):
-            for a, b in ((-far, -near), (near, far)):
-                a, b = a.max(left), b.min(right)
+            total += acb.integral(weighted, *inner, eval_limit=200 * ctx.prec).real
+        for near, far in pairwise(marks):
+            mass = (near / (root * arb(2).sqrt())).erfc() / 2
+            for first, last in ((-far, -near), (near, far)):
+                a, b = first.max(left), last.min(right)
                 if a < b:
-                    mass = (near / (root * arb(2).sqrt())).erfc() / 2
-                    size = function(acb(a.union(b)), False).abs_upper()
-                    total += arb(0, (size * mass).upper())
+                    ends = (function(acb(end), False).abs_upper() for end in (a, b))
+                    total += arb(0, (2 * arb.max(*ends) * mass).upper())
     return total
 
 
@@ -288,30 +292,24 @@ def _rational(value: mpmath.mpf) -> sympy.Expr:
 
 def _line(
     activation: Activation,
-    orders: Sequence[int],
-    scales: Sequence[mpmath.mpf],
+    scaled: Sequence[tuple[int, mpmath.mpf]],
     outer: int,
     K: mpmath.mpf,
     digits: int,
 ) -> Enclosure:
-    """⟨∂_z^outer Π_p σ^{(orders_p)}(scales_p z)⟩ over z ~ N(0, K)."""
-    rates = [_rational(scale) for scale in scales]
+    """⟨∂_z^outer Π σ^{(order)}(rate·z)⟩ over z ~ N(0, K), for the pairs (order, rate)."""
+    factors = [(order, _rational(rate)) for order, rate in scaled]
     variance = _rational(K)
     if activation.is_smooth:
-        product = sympy.prod(
-            activation.expr.diff(z, order).subs(z, rate * z)
-            for order, rate in zip(orders, rates, strict=True)
-        )
-        return gaussian_average(product.diff(z, outer), K, digits)
+        return gaussian_average(_leibniz(activation, factors, outer), K, digits)
     if K == 0 and outer:
         raise InputError("K", 0, "a positive variance, for outer derivatives across a kink")
-    weight = hermite_weight(z, variance, outer)
-    kinks = sorted({kink / rate for kink in activation.kinks for rate in rates if rate != 0})
+    weight = hermite_weight(variance, outer)
+    kinks = sorted({kink / rate for kink in activation.kinks for _, rate in factors if rate != 0})
     ends = [-sympy.oo, *kinks, sympy.oo]
     parts = [
         sympy.prod(
-            _part_at(activation, order, rate, _inside(lower, upper))
-            for order, rate in zip(orders, rates, strict=True)
+            _part_at(activation, order, rate, _inside(lower, upper)) for order, rate in factors
         )
         for lower, upper in pairwise(ends)
     ]
@@ -322,9 +320,30 @@ def _line(
     value, radius = gaussian_average(integrand, K, digits)
     with mpmath.workdps(digits + 20):
         for kink in kinks:
-            deltas = _delta_average(activation, orders, rates, weight, kink, variance)
-            value += _mpf("K", deltas)
+            value += _mpf("K", _delta_average(activation, factors, weight, kink, variance))
     return Enclosure(value, radius)
+
+
+def _leibniz(
+    activation: Activation, factors: Sequence[tuple[int, sympy.Expr]], outer: int
+) -> sympy.Expr:
+    """∂_z^outer Π σ^{(order)}(rate·z) as a sum of products of σ's derivatives."""
+    products = Counter({tuple(order for order, _ in factors): sympy.Integer(1)})
+    for _ in range(outer):
+        raised: Counter[tuple[int, ...]] = Counter()
+        for orders, weight in products.items():
+            for position, (_, rate) in enumerate(factors):
+                up = (*orders[:position], orders[position] + 1, *orders[position + 1 :])
+                raised[up] += weight * rate
+        products = raised
+    return sum(
+        weight
+        * sympy.prod(
+            activation.derivative(order).subs(z, rate * z)
+            for order, (_, rate) in zip(orders, factors, strict=True)
+        )
+        for orders, weight in products.items()
+    )
 
 
 def _inside(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
@@ -344,8 +363,7 @@ def _part_at(activation: Activation, order: int, rate: sympy.Expr, at: sympy.Exp
 
 def _delta_average(
     activation: Activation,
-    orders: Sequence[int],
-    rates: Sequence[sympy.Expr],
+    factors: Sequence[tuple[int, sympy.Expr]],
     weight: sympy.Expr,
     kink: sympy.Expr,
     K: sympy.Expr,
@@ -353,24 +371,19 @@ def _delta_average(
     """What the δ-functions at z = kink add: δ^{(m)}(rz − c) = δ^{(m)}(z − c/r)/(|r| r^m)."""
     carriers = [
         position
-        for position, (order, rate) in enumerate(zip(orders, rates, strict=True))
+        for position, (order, rate) in enumerate(factors)
         if any(kink * rate in activation.jumps(j) for j in range(order))
     ]
     if not carriers:
         return sympy.Integer(0)
-    order, rate = orders[carriers[0]], rates[carriers[0]]
-    others = [
-        (o, r) for position, (o, r) in enumerate(zip(orders, rates, strict=True))
-        if position != carriers[0]
-    ]
+    order, rate = factors[carriers[0]]
+    others = [factor for position, factor in enumerate(factors) if position != carriers[0]]
     deepest = max(order - 1 - j for j in range(order) if kink * rate in activation.jumps(j))
-    rough = any(
-        kink * r in activation.jumps(o + k) for o, r in others for k in range(deepest + 1)
-    )
+    rough = any(kink * r in activation.jumps(o + k) for o, r in others for k in range(deepest + 1))
     if len(carriers) > 1 or rough or K == 0:
         raise InputError(
             "shape",
-            tuple(orders),
+            tuple(order for order, _ in factors),
             f"one factor at most that is singular at the kink {kink}, the others smooth there",
         )
     smooth = weight * sympy.prod(_part_at(activation, o, r, kink) for o, r in others)
@@ -391,9 +404,7 @@ def _delta_average(
 def _plane(
     activation: Activation,
     orders: Sequence[int],
-    K11: mpmath.mpf,
-    K12: mpmath.mpf,
-    K22: mpmath.mpf,
+    covariance: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
     digits: int,
 ) -> Enclosure:
     """⟨σ^{(o1)}(z_1) σ^{(o2)}(z_2)⟩ as ∫ over z_1 of the average over z_2 given z_1.
@@ -401,6 +412,7 @@ def _plane(
     Given z_1, z_2 is r z_1 + s x with x standard normal. A δ^{(m)} of the first factor takes m
     derivatives of (density × conditional average); one of the second differentiates its density.
     """
+    K11, K12, K22 = covariance
     with mpmath.workdps(digits + 12):
         rate = K12 / K11
         root, spread = mpmath.sqrt(K11), mpmath.sqrt(K22 - K12 * rate)
@@ -409,7 +421,7 @@ def _plane(
         def average(order: int, mean: mpmath.mpf, scale: mpmath.mpf, g: Numeric) -> mpmath.mpf:
             value, radius = _sum_of_integrals(
                 [
-                    (lambda x, f=f: f(mean + scale * x) * g(x), *ends)
+                    (_product_at(f, g, mean, scale), *ends)
                     for f, *ends in _pieces(activation, order, mean, scale, _reach(digits))
                 ],
                 digits,
@@ -427,14 +439,22 @@ def _plane(
 
         total = average(orders[0], mpmath.mpf(0), root, lambda x: given_first(orders[1], root * x))
         for kink, m, jump in _deltas(activation, orders[0]):
-            total += jump * (-1) ** m * sum(
-                comb(m, k)
-                * _density_derivative(m - k, kink / root, root)
-                * rate**k
-                * given_first(orders[1] + k, kink)
-                for k in range(m + 1)
+            total += (
+                jump
+                * (-1) ** m
+                * sum(
+                    comb(m, k)
+                    * _density_derivative(m - k, kink / root, root)
+                    * rate**k
+                    * given_first(orders[1] + k, kink)
+                    for k in range(m + 1)
+                )
             )
         return Enclosure(total, max(radii) * (1 + abs(total)))
+
+
+def _product_at(f: Numeric, g: Numeric, mean: mpmath.mpf, scale: mpmath.mpf) -> Numeric:
+    return lambda x: f(mean + scale * x) * g(x)
 
 
 def _pieces(
@@ -474,7 +494,7 @@ def _deltas(activation: Activation, order: int) -> list[tuple[mpmath.mpf, int, m
 
 
 def _density_derivative(m: int, x: mpmath.mpf, scale: mpmath.mpf) -> mpmath.mpf:
-    """The m-th derivative of the density of N(0, scale²) at scale·x: (−1)^m He_m(x) ρ(x)/scale^{m+1}."""
+    """The m-th derivative of N(0, scale²)'s density at scale·x: (−1)^m He_m(x) ρ(x)/scale^{m+1}."""
     he = [mpmath.mpf(1), x]
     for k in range(1, m):
         he.append(x * he[k] - k * he[k - 1])

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import sympy
 from flint import acb, arb, ctx, fmpq
 
 from .arb import Ball, compile_arb
 from .errors import InputError
+from .expressions import z
 
 Interval = tuple[sympy.Expr, sympy.Expr, sympy.Expr]
 MAX_GROWTH = 1.95
 _SWITCHES = (sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.Heaviside, sympy.Piecewise)
 
 
-def split_pieces(expr: sympy.Expr, z: sympy.Symbol) -> list[Interval]:
+def split_pieces(expr: sympy.Expr) -> list[Interval]:
     """(lower, upper, expression) between the points where a switch of `expr` changes its mind.
 
     Switches are Abs, Max, Min, sign, Heaviside and Piecewise; a point where both sides carry the
     same expression is none. Raises InputError where the points cannot be found or never end.
     """
     merged: list[Interval] = []
-    for lower, upper, part in _split(expr, z, -sympy.oo, sympy.oo):
+    for lower, upper, part in _split(expr, -sympy.oo, sympy.oo):
         if merged and sympy.simplify(merged[-1][2] - part) == 0:
             merged[-1] = (merged[-1][0], upper, merged[-1][2])
         else:
@@ -30,9 +32,7 @@ def split_pieces(expr: sympy.Expr, z: sympy.Symbol) -> list[Interval]:
     return merged
 
 
-def _split(
-    expr: sympy.Expr, z: sympy.Symbol, lower: sympy.Expr, upper: sympy.Expr
-) -> Iterator[Interval]:
+def _split(expr: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> Iterator[Interval]:
     switch = next(
         (
             node
@@ -44,11 +44,11 @@ def _split(
     if switch is None:
         yield lower, upper, expr
         return
-    cuts = sorted({root for u in _arguments(switch) for root in _real_roots(u, z)})
+    cuts = sorted({root for u in _arguments(switch) for root in _real_roots(u)})
     ends = [lower, *(cut for cut in cuts if lower < cut < upper), upper]
-    for left, right in zip(ends, ends[1:], strict=False):
-        resolved = _resolve(switch, z, _between(left, right))
-        yield from _split(expr.xreplace({switch: resolved}), z, left, right)
+    for left, right in pairwise(ends):
+        resolved = _resolve(switch, _between(left, right))
+        yield from _split(expr.xreplace({switch: resolved}), left, right)
 
 
 def _arguments(switch: sympy.Expr) -> Iterator[sympy.Expr]:
@@ -63,7 +63,7 @@ def _arguments(switch: sympy.Expr) -> Iterator[sympy.Expr]:
         yield switch.args[0]
 
 
-def _resolve(switch: sympy.Expr, z: sympy.Symbol, inside: sympy.Expr) -> sympy.Expr:
+def _resolve(switch: sympy.Expr, inside: sympy.Expr) -> sympy.Expr:
     """What the switch is on an interval, decided at one point inside."""
     if isinstance(switch, (sympy.Max, sympy.Min)):
         choose = max if isinstance(switch, sympy.Max) else min
@@ -81,7 +81,7 @@ def _resolve(switch: sympy.Expr, z: sympy.Symbol, inside: sympy.Expr) -> sympy.E
     return sympy.Integer(1 if positive else 0)
 
 
-def _real_roots(u: sympy.Expr, z: sympy.Symbol) -> Iterable[sympy.Expr]:
+def _real_roots(u: sympy.Expr) -> Iterable[sympy.Expr]:
     if not u.has(z):
         return ()
     try:
@@ -100,7 +100,7 @@ def _between(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
     return lower + 1 if upper == sympy.oo else (lower + upper) / 2
 
 
-def logistic_to_tanh(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
+def logistic_to_tanh(expr: sympy.Expr) -> sympy.Expr:
     """A rational function of e^{cz} that stays bounded, as a polynomial in tanh(cz/2).
 
     e^{cz} = (1 + t)/(1 − t): the same function, without an exponential that could overflow.
@@ -122,27 +122,32 @@ def logistic_to_tanh(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
     if not candidate.is_polynomial(t):
         return expr
     back = {dummy: node for node, dummy in shielded.items()}
-    return candidate.xreplace({t: sympy.tanh(rate * z / 2)}).xreplace(back)
+    return sympy.factor(candidate).xreplace({t: sympy.tanh(rate * z / 2)}).xreplace(back)
 
 
-def analytic_strip(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
+def analytic_strip(expr: sympy.Expr) -> sympy.Expr:
     """Half the width of the widest strip |Im z| < a where the analytic `expr` has no singularity.
 
     Exact where every singularity solves a polynomial equation in z or in e^{cz}; else a lower bound
     2^{-j}, certified in ball arithmetic on |Re z| ≤ 32. Branch points count as singularities, and
     so do removable ones.
     """
-    distances = [_distance(h, z) for h in _denominators(expr, z)]
-    return _certified(expr, z) if None in distances else min(distances, default=sympy.oo)
+    nearest = sympy.oo
+    for denominator in _denominators(expr):
+        distance = _distance(denominator)
+        if distance is None:
+            return _certified(expr)
+        nearest = min(nearest, distance)
+    return nearest
 
 
-def _denominators(expr: sympy.Expr, z: sympy.Symbol) -> Iterator[sympy.Expr]:
+def _denominators(expr: sympy.Expr) -> Iterator[sympy.Expr]:
     """Functions at whose zeros a node of `expr` is singular."""
     for node in sympy.preorder_traversal(expr):
         if not node.has(z):
             continue
         if isinstance(node, sympy.Pow) and not (
-            node.exp.is_integer and node.exp.is_nonnegative or not node.base.has(z)
+            (node.exp.is_integer and node.exp.is_nonnegative) or not node.base.has(z)
         ):
             yield node.base
         elif isinstance(node, sympy.log):
@@ -153,7 +158,7 @@ def _denominators(expr: sympy.Expr, z: sympy.Symbol) -> Iterator[sympy.Expr]:
             yield sympy.cosh(node.args[0])
 
 
-def _distance(h: sympy.Expr, z: sympy.Symbol) -> sympy.Expr | None:
+def _distance(h: sympy.Expr) -> sympy.Expr | None:
     """min |Im z| over the zeros of h, or None where they are not roots of a polynomial."""
     if h.is_polynomial(z):
         return _nearest([sympy.im(root) for root in _roots(h, z)])
@@ -162,7 +167,9 @@ def _distance(h: sympy.Expr, z: sympy.Symbol) -> sympy.Expr | None:
     if exponents and all(u.diff(z).is_Rational for u in exponents):
         rate = sympy.gcd_list([u.diff(z) for u in exponents])
         y = sympy.Dummy("y")
-        powers = {sympy.exp(u): y ** (u.diff(z) / rate) * sympy.exp(u.subs(z, 0)) for u in exponents}
+        powers = {
+            sympy.exp(u): y ** (u.diff(z) / rate) * sympy.exp(u.subs(z, 0)) for u in exponents
+        }
         numerator = sympy.fraction(sympy.together(exponential.xreplace(powers)))[0]
         if numerator.is_polynomial(y) and not numerator.has(z):
             roots = [root for root in _roots(numerator, y) if root != 0]
@@ -181,7 +188,7 @@ def _nearest(heights: list[sympy.Expr]) -> sympy.Expr:
     return min((sympy.simplify(sympy.Abs(height)) for height in heights), default=sympy.oo)
 
 
-def _certified(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
+def _certified(expr: sympy.Expr) -> sympy.Expr:
     """The largest of 2, 1, 1/2, … so that expr is analytic on |Re z| ≤ 32, |Im z| ≤ it."""
     function = compile_arb(expr, z)
 
@@ -201,7 +208,7 @@ def _certified(expr: sympy.Expr, z: sympy.Symbol) -> sympy.Expr:
     raise InputError("expr", expr, "a function analytic in a strip of half-width 1/2048 or more")
 
 
-def check_usable(pieces: Sequence[Interval], z: sympy.Symbol, given: object) -> None:
+def check_usable(pieces: Sequence[Interval], given: object) -> None:
     """Raise InputError unless a Gaussian of any variance can average σ² and σ'².
 
     That is, unless on every closed piece within |z| ≤ 1024 both σ and σ' are real and finite, in
@@ -224,7 +231,7 @@ def _cover(lower: sympy.Expr, upper: sympy.Expr) -> Iterator[tuple[arb, arb]]:
     outer = [end for end in (lower, upper) if end.is_finite]
     points = sorted({sympy.sympify(end) for end in (*inside, *outer)})
     balls = [compile_arb(point, sympy.Dummy())(acb(0), False).real for point in points]
-    return zip(balls, balls[1:], strict=False)
+    return pairwise(balls)
 
 
 def _check_real(function: Ball, left: arb, right: arb, given: object, depth: int = 16) -> None:
@@ -244,7 +251,7 @@ def _check_real(function: Ball, left: arb, right: arb, given: object, depth: int
 
 
 def _growth(function: Ball, sign: int) -> float:
-    """The power p in log|σ| ~ |z|^p, between |z| = 2^20 and 2^40; 0 where |σ| grows like a power."""
+    """The power p in log|σ| ~ |z|^p between |z| = 2^20 and 2^40, or 0 for powers of z."""
     with ctx.workprec(256):
         near, far = (function(acb(sign * arb(2) ** k), False).abs_upper() for k in (20, 40))
         if not far.is_finite():

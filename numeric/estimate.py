@@ -99,15 +99,17 @@ def moments_of_samples(z: Array, k: int) -> Array:
     check_width(n, k)
     gram = np.einsum("dai,dbi->dab", z, z) / n
     reference = np.zeros(m * (m + 1) // 2)
-    out = np.empty((draws,) + (m,) * (2 * k))
+    out = np.empty((m,) * (2 * k) + (draws,))
     for labels, places in symmetry_classes(m, k):
         value = np.zeros(draws)
         for monomial, coefficient in moment(labels, pairing_estimator(n), reference).items():
-            factors = (gram[(slice(None), *entries(m)[entry])] for entry in monomial)
-            value += coefficient * prod(factors, start=np.ones(draws))
+            term = np.full(draws, coefficient)
+            for a, b in (entries(m)[entry] for entry in monomial):
+                term *= gram[:, a, b]
+            value += term
         for place in places:
-            out[(slice(None), *place)] = value
-    return out
+            out[place] = value
+    return np.moveaxis(out, -1, 0)
 
 
 def check_width(n: int, pairs: int) -> None:
@@ -292,4 +294,4 @@ def _without_constant(polynomial: Polynomial) -> Polynomial:
 
 def _mobius(blocks: int) -> int:
     """(−1)^{r−1} (r−1)!, the weight of r blocks in a cumulant and of r draws that coincide."""
-    return (-1) ** (blocks - 1) * factorial(blocks - 1)
+    return -factorial(blocks - 1) if blocks % 2 == 0 else factorial(blocks - 1)

@@ -7,15 +7,12 @@ the tensors are read off z itself by the pairing estimator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import gram, weights
+from .ensemble import Ensemble
 from .weights import Array
-
-if TYPE_CHECKING:
-    from .simulate import Ensemble
 
 
 def haar(size: int, rng: np.random.Generator) -> Array:
@@ -28,9 +25,9 @@ def weight_matrix(kind: int, C_W: float, shape: tuple[int, int], rng: np.random.
     """W of shape (n_out, n_in) with E[W_ij²] = C_W/n_in."""
     n_out, n_in = shape
     if kind == weights.GAUSSIAN:
-        return np.sqrt(C_W / n_in) * rng.standard_normal(shape)
+        return float(np.sqrt(C_W / n_in)) * rng.standard_normal(shape)
     size = max(shape)
-    return np.sqrt(C_W * size / n_in) * haar(size, rng)[:n_out, :n_in]
+    return float(np.sqrt(C_W * size / n_in)) * haar(size, rng)[:n_out, :n_in]
 
 
 def preactivations(ensemble: Ensemble, draw: int) -> list[Array]:
@@ -60,7 +57,7 @@ def record(
             entry = (z @ z.T / z.shape[1])[np.triu_indices(m)]
             if draw == 0:
                 reference[layer] = entry
-            value = {(): 1.0}
+            value: dict[gram.Monomial, float] = {(): 1.0}
             for monomial, place in kept.position.items():
                 value[monomial] = value[monomial[:-1]] * (entry - reference[layer])[monomial[-1]]
                 sums[draw % gram.BLOCKS, layer, place] += value[monomial]

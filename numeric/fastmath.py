@@ -46,7 +46,7 @@ def tanh(z: float) -> float:
 
 
 @scalar
-def _reduced(x: float) -> tuple[int, float]:
+def _reduced(x: float) -> tuple[np.int64, np.float64]:
     """(k, e^r − 1) with x = k ln 2 + r; k is off by a multiple of 2^52, which shifts out."""
     shifted = np.float64(x * _PER_LN2 + _ROUND)
     k = shifted - _ROUND
@@ -57,7 +57,7 @@ def _reduced(x: float) -> tuple[int, float]:
 
 
 @scalar
-def _power_of_two(k: int) -> float:
+def _power_of_two(k: np.int64) -> np.float64:
     return np.int64((k + 1023) << 52).view(np.float64)
 
 

@@ -77,15 +77,18 @@ def monomials(samples: int, degree: int) -> Monomials:
 def record(
     X: Array,
     draws: NDArray[np.int64],
-    reference: Array,
-    parent: NDArray[np.int64],
-    factor: NDArray[np.int64],
+    products: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
     sums: Array,
 ) -> None:
     """Add the monomials of X Xᵀ/n − S⁰ of each draw to its block of `sums`.
 
-    X is (draws, m, n), `reference` lists S⁰'s entries a ≤ b, `sums` is (blocks, monomials).
+    Arguments:
+        X: (draws, m, n).
+        draws: the networks' numbers, in the order of X.
+        products: S⁰'s entries a ≤ b, and `parent` and `factor` of `Monomials`.
+        sums: (blocks, monomials).
     """
+    reference, parent, factor = products
     m, n = X.shape[1:]
     entry, value = np.empty(reference.size), np.empty(parent.size)
     for s in range(draws.size):

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -20,22 +20,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def scalar(function: F) -> F:
     """A function of numbers that is inlined into the loop around it."""
-    compiled: F = numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
-    return compiled
+    return cast(
+        F, numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
+    )
 
 
 def driver(function: F) -> F:
     """A loop over arrays, its sums in order."""
-    compiled: F = numba.njit(error_model="numpy", fastmath={"contract"})(function)
-    return compiled
+    return cast(F, numba.njit(error_model="numpy", fastmath={"contract"})(function))
 
 
 def reduction(function: F) -> F:
     """A sum in whatever order the vector unit likes: the same on one machine, at any time."""
-    compiled: F = numba.njit(
-        error_model="numpy", fastmath={"contract", "reassoc"}, forceinline=True
-    )(function)
-    return compiled
+    return cast(
+        F,
+        numba.njit(error_model="numpy", fastmath={"contract", "reassoc"}, forceinline=True)(
+            function
+        ),
+    )
 
 
 ENTRY = """\

@@ -9,9 +9,9 @@ from the origin are replaced by equal ones that do neither (`stable`).
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from math import lcm
 
 import sympy
 from sympy.printing.printer import Printer
@@ -39,6 +39,7 @@ _MATH = {
     sympy.gamma: "gamma",
     sympy.loggamma: "lgamma",
 }
+_CALLED = {"math", "abs", "max", "min"}
 _RELATIONS = {
     sympy.Lt: "<",
     sympy.Le: "<=",
@@ -116,25 +117,44 @@ def function(
     returned = [source.text(body) for body in bodies[len(locals) :]]
     comma = "," if len(returned) == 1 and not single else ""
     lines.append(f"return {', '.join(returned)}{comma}")
-    signature = f"def {name}({', '.join(names[symbol] for symbol in arguments)}):"
+    signature = f"def {identifier(name)}({', '.join(names[symbol] for symbol in arguments)}):"
     return "\n".join([*([decorator] if decorator else []), signature, *indented(lines)]) + "\n"
 
 
-def identifier(symbol: sympy.Symbol) -> str:
+def identifier(symbol: sympy.Symbol | str) -> str:
     """The symbol's name, where Python can use it for a variable.
 
     Raises:
-        InputError: for a name such as `lambda` or `C^{1}`.
+        InputError: for a name such as `lambda` or `C^{1}`, or one that printed source calls.
     """
     name = str(symbol)
-    if not name.isidentifier() or keyword.iskeyword(name) or name == "math":
-        raise InputError("symbol", name, "a symbol whose name Python can use for a variable")
+    if not name.isidentifier() or keyword.iskeyword(name) or name in _CALLED:
+        raise InputError("symbol", name, "a name that Python can use for a variable")
     return name
 
 
 def indented(lines: Sequence[str], levels: int = 1) -> list[str]:
     """Lines moved in by four spaces for each level, those inside multi-line strings as well."""
     return ["    " * levels + part if part else "" for line in lines for part in line.split("\n")]
+
+
+def literal(value: float) -> str:
+    """A double as source; infinities as math.inf."""
+    return repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}math.inf"
+
+
+def listing(items: Iterable[str]) -> str:
+    """Items as a tuple's source: (a, b), or (a,) for a single one."""
+    listed = list(items)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
+
+
+def constant(name: str, values: Iterable[float], array: bool = False) -> str:
+    """`name = (…)`, or an array, one number to a line."""
+    items = [f"    {literal(float(value))}," for value in values]
+    if not array:
+        return "\n".join([f"{name} = (", *items, ")"]) + "\n"
+    return "\n".join([f"{name} = np.array(", "    [", *indented(items), "    ]", ")"]) + "\n"
 
 
 def stable(expr: sympy.Expr) -> sympy.Expr:
@@ -205,7 +225,7 @@ def _in_sigmoids(expr: sympy.Expr, argument: sympy.Expr) -> sympy.Expr:
     powers = {power: ratio for power, ratio in powers.items() if ratio.is_Rational}
     if not powers:
         return expr
-    parts = lcm(*(int(ratio.q) for ratio in powers.values()))
+    parts = math.lcm(*(int(ratio.q) for ratio in powers.values()))
     E = sympy.Dummy("E", positive=True)
     rational = sympy.cancel(
         expr.xreplace({power: E ** (ratio * parts) for power, ratio in powers.items()})
@@ -311,7 +331,7 @@ class _Source(Printer):  # type: ignore[misc]
         return "-math.inf", _SUM
 
     def _number(self, expr: sympy.Expr, value: float) -> tuple[str, int]:
-        if abs(value) == float("inf") or (value == 0 and expr != 0):
+        if math.isinf(value) or (value == 0 and expr != 0):
             raise InputError("expr", expr, "numbers within the range of doubles")
         return repr(value), _ATOM if value >= 0 else _SUM
 

@@ -116,8 +116,8 @@ def _circle(word: np.uint64) -> tuple[float, float]:
     cosine = _C0 + y * (_C1 + y * (_C2 + y * (_C3 + y * cosine_high)))
     quarter_turn = (word >> _TURN) & np.uint64(1)
     sign = (word >> _TOP) << _SIGN_SHIFT
-    a = np.float64(sine if quarter_turn else cosine)
-    b = np.float64(-cosine if quarter_turn else sine)
+    a = np.float64(-sine if quarter_turn else cosine)
+    b = np.float64(cosine if quarter_turn else sine)
     return (
         np.uint64(a.view(np.uint64) ^ sign).view(np.float64),
         np.uint64(b.view(np.uint64) ^ sign).view(np.float64),

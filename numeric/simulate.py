@@ -2,34 +2,25 @@
 
     simulate(net, inputs, width=100, depth=10, draws=1000)["V"]
 
-No weight matrix is built (`weights`), the last layer's weights are averaged exactly (`estimate`),
-and the loop over draws and layers is compiled once for each activation.
+No weight matrix is built (`lazy`), and each layer's own weights are averaged exactly (`estimate`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable
 from importlib.metadata import version
-from types import ModuleType
 from typing import Any
 
-import numba
 import numpy as np
-import sympy
 import xarray
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from derive import activations
 from derive.errors import InputError
 from derive.network import Network
-from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
-from . import estimate, explicit, fastmath, gram, jit, modules, printer, random, weights
+from . import estimate, explicit, gram, lazy
+from .ensemble import Ensemble, checked_count, checked_ensemble
 from .weights import Array
 
 TENSORS = {"K": 1, "G1": 1, "V": 2, "U6": 3}
@@ -39,123 +30,7 @@ K is the metric at this width, E[z z]; G1 is n(metric − K), with K that of inf
 are n^{k−1} times the joint cumulants of 4 and 6 preactivations, at this width likewise.
 """
 
-_KINDS: dict[type[WeightEnsemble], int] = {Gaussian: weights.GAUSSIAN, Orthogonal: weights.HAAR}
 _VERSION = version("wickgarten")
-_CHUNK_NUMBERS = 1 << 17  # preactivations of one layer that are held at a time
-
-_ACTIVATION = '''\
-"""The activation {activation}, applied to all neurons of an ensemble.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric import fastmath
-
-{entry}
-
-@scalar
-def sigma(z):
-    """The activation {activation}."""
-    return {sigma}
-
-
-@entry
-def activate(Z):
-    """Z ← σ(Z), in place, for Z (draws, m, n)."""
-    for s in range(Z.shape[0]):
-        flat = Z[s].reshape(-1)
-        for i in range(flat.size):
-            flat[i] = sigma(flat[i])
-'''
-
-_LAYER = '''\
-"""The kernels that take an ensemble from layer to layer.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric import gram, weights
-
-{entry}
-
-@entry
-def advance(X, Z, draws, law, source):
-    """Z ← W X + b, sampled anew for each draw (numeric.weights.advance)."""
-    weights.advance(X, Z, draws, law, source)
-
-
-@entry
-def record(X, draws, reference, parent, factor, sums):
-    """Add the monomials of each draw's Gram matrix to sums (numeric.gram.record)."""
-    gram.record(X, draws, reference, parent, factor, sums)
-'''
-
-
-@dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Networks of given widths on given inputs: what a sampler needs, all of it checked.
-
-    Arguments:
-        net: the network.
-        inputs: (m, n_0).
-        width: n, the reference width.
-        widths: n_0, n_1, …, n_depth.
-        seed: the seed of all streams.
-    """
-
-    net: Network
-    inputs: Array
-    width: int
-    widths: tuple[int, ...]
-    seed: int
-
-    @property
-    def depth(self) -> int:
-        """The number of layers of preactivations."""
-        return len(self.widths) - 1
-
-    @cached_property
-    def key(self) -> NDArray[np.uint64]:
-        """The key of the random numbers: ensembles of different width are independent."""
-        return random.stream_key(self.seed, self.width)
-
-    @cached_property
-    def C_W(self) -> Array:
-        """The weight variance of layers 1 … depth."""
-        return self._numbers("C_W", lambda layer: self.net.weights_at(layer).C_W)
-
-    @cached_property
-    def C_b(self) -> Array:
-        """The bias variance of layers 1 … depth."""
-        return self._numbers("C_b", self.net.C_b_at)
-
-    @cached_property
-    def kinds(self) -> NDArray[np.int64]:
-        """How the kernels are told the weight ensembles of layers 1 … depth."""
-        ensembles = [self.net.weights_at(layer) for layer in range(1, self.depth + 1)]
-        for ensemble in ensembles:
-            if type(ensemble) not in _KINDS:
-                wanted = " or ".join(kind.__name__ for kind in _KINDS)
-                raise InputError("weights", str(ensemble), f"{wanted}, which can be sampled")
-        return np.array([_KINDS[type(ensemble)] for ensemble in ensembles])
-
-    @cached_property
-    def activate(self) -> Callable[[Array], None]:
-        """Z ← σ(Z) in place, compiled for this activation."""
-        activation = self.net.activation
-        printed = printer.expression(activation.expr, {activations.z: "z"})
-        sigma = fastmath.vectorised(printed)
-        module = _load(_ACTIVATION, "activation", fastmath, activation=activation, sigma=sigma)
-        compiled: Callable[[Array], None] = module.activate
-        return compiled
-
-    def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
-        try:
-            return np.array([float(value(layer)) for layer in range(1, self.depth + 1)])
-        except TypeError:
-            raise InputError(name, str(value(1)), "a number at every layer, not a symbol") from None
 
 
 def simulate(
@@ -164,6 +39,7 @@ def simulate(
     width: int = 100,
     depth: int = 10,
     draws: int = 1000,
+    *,
     tensors: Iterable[str] = ("K", "G1", "V"),
     seed: int = 0,
     sampler: str = "lazy",
@@ -193,13 +69,15 @@ def simulate(
         InputError: for an argument that can't be used, and for activations that overflow.
     """
     names = _checked_names(tensors)
-    ensemble = _checked_ensemble(net, inputs, width, depth, seed)
+    ensemble = checked_ensemble(net, inputs, width, depth, seed)
     pairs = max(TENSORS[name] for name in names)
-    _checked_count("draws", draws, pairs + 1)
+    checked_count("draws", draws, pairs + 1)
+    if draws >= 2**32:
+        raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
     for n in ensemble.widths[1:]:
         estimate.check_width(n, pairs)
     if sampler == "lazy":
-        sample, readings = lazy_record, _weights_averaged(ensemble)
+        sample, readings = lazy.record, _weights_averaged(ensemble)
     elif sampler == "explicit":
         sample = explicit.record
         readings = [estimate.pairing_estimator(n) for n in ensemble.widths[1:]]
@@ -214,67 +92,6 @@ def simulate(
     return xarray.Dataset(
         arrays, {"layer": np.arange(1, depth + 1)}, _attributes(ensemble, draws, sampler)
     )
-
-
-def lazy_record(
-    ensemble: Ensemble, degree: int, draws: int, done: Callable[[int], object]
-) -> gram.PowerSums:
-    """Gram matrices of σ^(ℓ−1), ℓ = 1 … depth, from weights sampled on the vectors they meet.
-
-    Runs in as many threads as numba is told to use (NUMBA_NUM_THREADS); calls `done` with the
-    number of draws finished since the last call.
-    """
-    m = len(ensemble.inputs)
-    first = gram.monomials(m, 1)
-    reference = np.zeros((1, ensemble.depth, len(first)))
-    no_reference = np.zeros(reference.shape[1:])
-    _add_draws(ensemble, np.zeros(1, np.int64), first, no_reference, reference)
-    kept = gram.monomials(m, degree)
-    sums = np.zeros((gram.BLOCKS, ensemble.depth, len(kept)))
-    threads = numba.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for start, stop in _chunks(ensemble, draws):
-            chunk = np.arange(start, stop)
-            stripe = chunk % gram.BLOCKS % threads  # a block's draws stay in one thread, in order
-            parts = [chunk[stripe == part] for part in range(threads)]
-            list(pool.map(lambda part: _add_draws(ensemble, part, kept, reference[0], sums), parts))
-            done(stop - start)
-    return gram.PowerSums(kept, reference[0], sums, draws)
-
-
-def _add_draws(
-    ensemble: Ensemble,
-    draws: NDArray[np.int64],
-    kept: gram.Monomials,
-    reference: Array,
-    sums: Array,
-) -> None:
-    """Add these draws to sums (blocks, depth, monomials)."""
-    kernels = _load(_LAYER, "layer", gram, random, weights)
-    X = np.repeat(ensemble.inputs[None], draws.size, axis=0)
-    for layer in range(ensemble.depth):
-        kernels.record(X, draws, reference[layer], kept.parent, kept.factor, sums[:, layer])
-        if layer + 1 < ensemble.depth:
-            Z = np.empty((draws.size, X.shape[1], ensemble.widths[layer + 1]))
-            law = (ensemble.kinds[layer], ensemble.C_W[layer], ensemble.C_b[layer])
-            kernels.advance(X, Z, draws, law, (ensemble.key, layer + 1))
-            ensemble.activate(Z)
-            X = Z
-
-
-def _chunks(ensemble: Ensemble, draws: int) -> Iterator[tuple[int, int]]:
-    """Stretches of draws that fit the processor's cache and end soon after an interrupt."""
-    step = max(16, _CHUNK_NUMBERS // (ensemble.inputs.shape[0] * max(ensemble.widths)))
-    for start in range(0, draws, step):
-        yield start, min(start + step, draws)
-
-
-def _load(template: str, stem: str, *kernels: ModuleType, **fields: object) -> ModuleType:
-    """The module of a template, with the hash of the kernels that it calls."""
-    fingerprint = jit.fingerprint(jit, *kernels)
-    prelude, entry = modules.PRELUDE, jit.ENTRY
-    source = template.format(fingerprint=fingerprint, prelude=prelude, entry=entry, **fields)
-    return modules.load(source, stem)
 
 
 def _weights_averaged(ensemble: Ensemble) -> list[estimate.Reading]:
@@ -315,9 +132,10 @@ def _tensor(
 
 
 def _infinite_width(ensemble: Ensemble) -> Array:
-    from .flow import flow
+    from .flow import flow  # noqa: PLC0415
 
-    return flow(ensemble.net, ensemble.inputs, ensemble.depth, ["K"])["K"].to_numpy()
+    flowed = flow(ensemble.net, ensemble.inputs, ensemble.depth, ["K"])["K"]
+    return np.asarray(flowed.to_numpy(), float)
 
 
 def _attributes(ensemble: Ensemble, draws: int, sampler: str) -> dict[str, Any]:
@@ -349,42 +167,3 @@ def _checked_names(tensors: Iterable[str]) -> list[str]:
     if not names or any(name not in TENSORS for name in names):
         raise InputError("tensors", names, f"names among {', '.join(TENSORS)}")
     return list(dict.fromkeys(names))
-
-
-def _checked_count(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(name, value, f"an integer, {least} or more")
-    return int(value)
-
-
-def _checked_ensemble(
-    net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
-) -> Ensemble:
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
-    _checked_count("width", width, 1)
-    _checked_count("depth", depth, 1)
-    random.stream_key(seed)
-    X = checked_inputs(inputs)
-    widths = [X.shape[1]]
-    for layer in range(1, depth + 1):
-        n = net.width_ratio_at(layer) * width
-        if not (
-            n.is_Integer or math.isclose(float(n), round(float(n)), abs_tol=0.0, rel_tol=1e-12)
-        ):
-            raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
-        widths.append(round(float(n)))
-    return Ensemble(net, X, int(width), tuple(widths), int(seed))
-
-
-def checked_inputs(inputs: ArrayLike) -> Array:
-    """The inputs as (m, n_0), finite and real, or an InputError."""
-    try:
-        X = np.asarray(inputs, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError("inputs", inputs, "real numbers of shape (n_0,) or (m, n_0)") from None
-    if X.ndim not in (1, 2) or X.size == 0:
-        raise InputError("inputs", f"shape {X.shape}", "shape (n_0,) or (m, n_0), not empty")
-    if not np.isfinite(X).all():
-        raise InputError("inputs", "NaN or infinity", "finite numbers")
-    return np.ascontiguousarray(np.atleast_2d(X))

@@ -94,7 +94,7 @@ def triangle(X: Array, Q: Array, R: Array, squares: Array) -> int:
                 R[rank, a] = dot(Q[rank], X[a])
                 add_multiple(X[a], -R[rank, a], Q[rank])
                 rest[a] = dot(X[a], X[a])
-    return min(m, n)
+    return int(min(m, n))
 
 
 @driver

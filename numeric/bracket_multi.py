@@ -1,0 +1,229 @@
+"""Brackets with each position at its own z_p, z ~ N(0, K), as source: a function for each shape.
+
+The positions are z = B y, K = B Bᵀ, with as many normal y as K has rank, and nested loops sum over
+y, each factor computed at the first level that fixes its z.
+
+Analytic σ: derivatives go inside, and every level is a trapezoid rule. Piecewise analytic σ: every
+level has panels, ending at the kinks. A derivative goes inside where σ has no jump; the others stay
+outside, ⟨∂^k F⟩ = ⟨F H_k(G z, G)⟩ with G = K⁻¹. A singular K says nothing about derivatives across
+its range: there *all* stay outside, with any G for which K G K = K; their contractions with tensors
+in the range of K are right, and a recursion asks for no others. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from derive.activations import Activation, z
+from derive.brackets import Shape
+
+from . import printer, quadrature
+from .bracket_shapes import describe, hermite, is_even
+
+
+def bracket_name(shape: Shape) -> str:
+    """The name of the bracket's function: orders, then derivatives, as in bracket_0_1_by_1_1."""
+    return "bracket" + _suffix(shape.orders, shape.outer)
+
+
+def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
+    """The functions for an analytic activation; what is odd in z is zero and not summed."""
+    totals = {shape: tuple(map(sum, zip(*shape, strict=True))) for shape in shapes}
+    summed = {t for t in totals.values() if is_even(t) or not activation.is_odd}
+    parts = []
+    if summed:
+        parts += [_sigma(activation, {m for t in summed for m in t}), quadrature.FACTORISE_SOURCE]
+    parts += [_nested_smooth(d, activation.is_odd) for d in sorted({len(t) for t in summed})]
+    for orders in sorted({tuple(sorted(t)) for t in summed}):
+        columns = zip(*(_factor_growth(activation, m) for m in orders), strict=True)
+        table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
+        parts.append(printer.constant("GROWTH" + _suffix(orders), table))
+    for shape, t in totals.items():
+        value = "0.0  # odd in z"
+        if t in summed:
+            growth = "GROWTH" + _suffix(sorted(t))
+            value = f"nested_{len(t)}(K, {printer.listing(map(str, t))}, {growth})"
+        parts.append(_bracket_function(activation, shape, [f"return {value}"]))
+    return "\n\n".join(parts)
+
+
+@cache
+def _factor_growth(activation: Activation, order: int) -> tuple[float, ...]:
+    return quadrature.growth(activation, [{(order,): 1}])
+
+
+def _sigma(activation: Activation, orders: Iterable[int]) -> str:
+    """`sigma(m, z)`: the derivatives that the module needs, chosen by their order."""
+    functions, cases = [], []
+    for m in sorted(orders):
+        doc = f"Derivative {m} of {activation.name}, away from kinks."
+        derivative = activation.derivative(m)
+        functions.append(
+            printer.function(f"sigma_{m}", [z], derivative, decorator="@scalar", doc=doc)
+        )
+        cases += [f"if m == {m}:", f"    return sigma_{m}(z)"]
+    lines = ['"""The m-th of them."""', *cases, "return math.nan"]
+    return "\n\n".join([*functions, _function("@scalar", "sigma(m, z)", lines)])
+
+
+class _Level(NamedTuple):
+    """Lines around the loop over one latent variable y_j, whose value is called v_j."""
+
+    rule: Sequence[str] = ()
+    start: str = ""
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+
+
+def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
+    """Nested loops over the latent variables; what a variable fixes is computed on its level.
+
+    Row k of B gives the position z_k = Σ_j B_kj y_j; p_j is the product of
+    the weights and factors so far.
+    """
+    d = len(levels)
+    lines = [f"B{k}{j} = B[{k}, {j}]" for k in range(d) for j in range(k + 1)]
+    lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = 0.0"]
+    for j, level in enumerate(levels):
+        mean = f"z{j}_{j - 1} + " if j else ""
+        product = f"p{j - 1} * " if j else ""
+        body = [
+            f"v{j} = y{j}[i{j}]",
+            *level.before,
+            f"p{j} = {product}w{j}[i{j}] * sigma(m{j}, {mean}B{j}{j} * v{j})",
+            *level.after,
+        ]
+        if j == d - 1:
+            body.append(f"total += {summand}")
+        else:
+            body += [f"if p{j} == 0.0:", "    continue"]
+        for k in range(j + 1, d):
+            body.append(f"z{k}_{j} = {f'z{k}_{j - 1} + ' if j else ''}B{k}{j} * v{j}")
+        loop = [*level.rule, f"for i{j} in range({level.start}len(y{j})):", *printer.indented(body)]
+        lines += printer.indented(loop, j)
+    return [*lines, "return total"]
+
+
+def _nested_smooth(d: int, odd: bool) -> str:
+    accuracies = printer.listing(map(repr, (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])))
+    head = [
+        f'"""The average of {d} derivatives of σ, of these orders, over z ~ N(0, K)."""',
+        "order, B, rank = factorise(K)",
+        "if rank < 0:",
+        "    return math.nan",
+        f"accuracy = {accuracies}[rank]",
+        "radius = (math.sqrt(2.0 * accuracy) + 0.5) ** 2",
+        *(f"y{j}, w{j} = trapezoid({j}, B, STRIPS, growth, accuracy)" for j in range(d)),
+    ]
+    levels = []
+    for j in range(d):
+        squares = " + ".join(f"v{k} * v{k}" for k in range(j + 1))
+        levels.append(_Level(before=[f"if {squares} > radius:", "    continue"] if j > 1 else []))
+    if odd:
+        levels[0] = _Level(start="len(y0) // 2, ", after=["p0 *= 1.0 if v0 == 0.0 else 2.0"])
+    return _function(
+        "@quadrature", f"nested_{d}(K, orders, growth)", head + _loops(levels, f"p{d - 1}")
+    )
+
+
+def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
+    """The functions for a piecewise analytic activation."""
+    forms = {shape: _forms(activation, shape) for shape in shapes}
+    used = [form for pair in forms.values() for form in pair if form is not None]
+    parts = [
+        _sigma(activation, {m for form in used for m in form.orders}),
+        quadrature.FACTORISE_SOURCE,
+        quadrature.INVERSE_SOURCE,
+        quadrature.LATENT_PANELS_SOURCE,
+        quadrature.rule_source(),
+    ]
+    parts += [_nested_kinked(outer) for outer in dict.fromkeys(form.outer for form in used)]
+    for shape, (regular, singular) in forms.items():
+        d = len(shape.orders)
+        lines = ["order, B, rank = factorise(K)", "if rank < 0:", "    return math.nan"]
+        lines += [f"if rank == {d}:", f"    return {_call(regular)}"]
+        for p in range(d):
+            if singular is not None and 0 in activation.jumps(singular.orders[p]):
+                lines += [f"if K[{p}, {p}] == 0.0:", "    return math.nan"]
+        lines.append("return math.nan" if singular is None else f"return {_call(singular)}")
+        parts.append(_bracket_function(activation, shape, lines))
+    return "\n\n".join(parts)
+
+
+def _call(form: Shape) -> str:
+    return f"{_nested_name(form.outer)}(order, B, rank, {printer.listing(map(str, form.orders))})"
+
+
+def _nested_name(outer: tuple[int, ...]) -> str:
+    return f"nested_{len(outer)}{_suffix((), outer)}"
+
+
+def _forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
+    """The shape as it is summed for regular K and for singular K.
+
+    Regular: all derivatives inside that no jump forbids. Singular: the shape as it is, or None
+    where a factor is itself a distribution.
+    """
+    orders, outer = list(shape.orders), list(shape.outer)
+    for p in range(len(orders)):
+        while any(activation.jumps(j) for j in range(orders[p])):
+            orders[p], outer[p] = orders[p] - 1, outer[p] + 1
+    singular = shape if tuple(orders) == shape.orders else None
+    for p in range(len(orders)):
+        while outer[p] and not activation.jumps(orders[p]):
+            orders[p], outer[p] = orders[p] + 1, outer[p] - 1
+    return Shape(tuple(orders), tuple(outer)), singular
+
+
+def _nested_kinked(outer: tuple[int, ...]) -> str:
+    d = len(outer)
+    active = [p for p, count in enumerate(outer) if count]
+    head = [
+        f'"""The average of {d} derivatives of σ, of these orders, over z = B y, y ~ N(0, 1),',
+        f"with {outer} derivatives outside.",
+        '"""',
+        "nodes, weights, reach, width = rule(rank)",
+        f"latent = np.zeros({d})",
+    ]
+    levels = []
+    for j in range(d):
+        after = [f"latent[{j}] = v{j}"] if j < d - 1 else []
+        after += [f"u{p}_{j} = {f'u{p}_{j - 1} + ' if j else ''}M{p}{j} * v{j}" for p in active]
+        rule = f"panels({j}, rank, B, latent, KINKS, SMOOTH, reach, width, nodes, weights)"
+        levels.append(_Level(rule=[f"y{j}, w{j} = {rule}"], after=after))
+    if not active:
+        lines = head + _loops(levels, f"p{d - 1}")
+        return _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
+    polynomial, u, Q = hermite(outer)
+    name = "hermite" + _suffix((), outer)
+    source = printer.function(
+        name,
+        [*u, *Q.values()],
+        polynomial,
+        decorator="@scalar",
+        doc="Hermite's polynomial of u = M y and Q = M Mᵀ for the derivatives outside.",
+    )
+    head.append("M = inverse(order, B, rank)")
+    head += [f"M{p}{j} = M[{p}, {j}]" for p in active for j in range(d)]
+    for (p, q), symbol in Q.items():
+        head.append(f"{symbol} = " + " + ".join(f"M{p}{j} * M{q}{j}" for j in range(d)))
+    arguments = ", ".join([*(f"u{p}_{d - 1}" for p in active), *map(str, Q.values())])
+    lines = head + _loops(levels, f"p{d - 1} * {name}({arguments})")
+    nested = _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
+    return f"{source}\n\n{nested}"
+
+
+def _bracket_function(activation: Activation, shape: Shape, lines: Sequence[str]) -> str:
+    doc = f'"""{describe(shape)}_K of {activation.name}, K the covariance of the positions."""'
+    return _function("@driver", f"{bracket_name(shape)}(K)", [doc, *lines])
+
+
+def _function(decorator: str, signature: str, lines: Sequence[str]) -> str:
+    return "\n".join([decorator, f"def {signature}:", *printer.indented(lines)]) + "\n"
+
+
+def _suffix(orders: Sequence[int], outer: Sequence[int] = ()) -> str:
+    by = "_by_" + "_".join(map(str, outer)) if any(outer) else ""
+    return "".join(f"_{order}" for order in orders) + by

@@ -1,0 +1,229 @@
+"""Brackets with every position at one z ~ N(0, K), as source: `brackets(K)`, one loop for all.
+
+Analytic σ: Leibniz's rule puts the derivatives inside and the trapezoid rule sums. Piecewise
+analytic σ: the integrand is a distribution, a piecewise function plus terms c δ^{(m)}(z − κ),
+
+    ⟨δ^{(m)}(z − κ)⟩_K = He_m(κ/√K) K^{−m/2} e^{−κ²/2K} / √(2πK),
+
+so that no derivative of a kink is ever sampled, and nothing cancels as K → 0. Derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sympy
+
+from derive.activations import Activation, z
+from derive.errors import InputError
+
+from . import printer, quadrature
+from .bracket_shapes import SingleShape, describe, hermite, is_even, leibniz
+
+_NEXT = "\n        "
+
+
+def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    """`brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
+    kept = [not activation.is_odd or is_even(*shape) for shape in shapes]
+    terms = [leibniz(*shape) for shape, keep in zip(shapes, kept, strict=True) if keep]
+    t, d, f, g = (_names(letter, len(terms)) for letter in "tdfg")
+    totals = iter(t)
+    values = [next(totals) if keep else "0.0" for keep in kept]
+    scaled = ["0.0" if value == "0.0" else f"c * {value}" for value in values]
+    head = f'''@quadrature
+def brackets(K):
+    """{_doc(activation, shapes)}
+    """
+    if not 0.0 <= K < math.inf:
+        return {printer.listing(["math.nan"] * len(shapes))}
+'''
+    if not terms:
+        return head + f"    return {printer.listing(values)}\n"
+    if activation.is_odd:
+        step = [f"{a} = 2.0 * w * {b}" for a, b in zip(d, f, strict=True)]
+    else:
+        step = [f"{printer.listing(g)} = integrands(-scale * x)"]
+        step += [f"{a} = w * ({b} + {c})" for a, b, c in zip(d, f, g, strict=True)]
+    step += [f"{a} += {b}" for a, b in zip(t, d, strict=True)]
+    small = " and ".join(f"abs({a}) <= 1e-17 * abs({b})" for a, b in zip(d, t, strict=True))
+    accuracy = quadrature.ACCURACY[0]
+    return f"""{printer.constant("GROWTH", quadrature.growth(activation, terms))}
+
+{_integrands(activation, terms)}
+
+{head}    scale = math.sqrt(K)
+    {printer.listing(t)} = integrands(0.0)
+    if K == 0.0:
+        return {printer.listing(values)}
+    h = step(scale, STRIPS, GROWTH, {accuracy!r}, 0.5)
+    for k in range(1, int(38.0 / h)):
+        x = h * k
+        w = math.exp(-0.5 * x * x)
+        {printer.listing(f)} = integrands(scale * x)
+        {_NEXT.join(step)}
+        if x > {math.sqrt(2.0 * accuracy)!r} and {small}:
+            break
+    c = h / math.sqrt(2.0 * math.pi)
+    return {printer.listing(scaled)}
+"""
+
+
+def _integrands(activation: Activation, terms: Sequence[Counter[tuple[int, ...]]]) -> str:
+    s = sympy.symbols(f"s:{1 + max(max(f, default=0) for term in terms for f in term)}", real=True)
+    results = [
+        sympy.Add(*(c * sympy.Mul(*(s[m] for m in factors)) for factors, c in term.items()))
+        for term in terms
+    ]
+    used = sorted({m for term in terms for factors in term for m in factors})
+    derivatives = [(s[m], activation.derivative(m)) for m in used]
+    doc = "The averaged functions of z, from s0 = σ(z), s1 = σ'(z), …"
+    return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
+
+
+class _Distribution(NamedTuple):
+    """A piecewise function plus Σ c δ^{(m)}(z − κ), deltas = {(κ, m): c}."""
+
+    pieces: tuple[sympy.Expr, ...]
+    deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
+
+
+def _distribution(activation: Activation, shape: SingleShape) -> _Distribution:
+    """(d/dz)^outer Π σ^{(order)} as a distribution.
+
+    σ^{(m)} has jump_j δ^{(m−1−j)} for every jump of σ^{(j)}, j < m, and for g smooth to order r
+
+        δ^{(r)}(z − κ) g(z) = Σ_i (−1)^i binom(r, i) g^{(i)}(κ) δ^{(r−i)}(z − κ).
+    """
+    pieces = [_product(piece.expr, shape.orders) for piece in activation.pieces]
+    deltas: Counter[tuple[sympy.Expr, int]] = Counter()
+    for place, order in enumerate(shape.orders):
+        others = shape.orders[:place] + shape.orders[place + 1 :]
+        for j in range(order):
+            for kink, jump in activation.jumps(j).items():
+                r = order - 1 - j
+                for i, value in enumerate(_smooth_at(activation, others, kink, r, shape)):
+                    deltas[kink, r - i] += jump * (-1) ** i * math.comb(r, i) * value
+    for _ in range(shape.outer):
+        deltas = Counter({(kink, order + 1): c for (kink, order), c in deltas.items()})
+        for kink, left, right in zip(activation.kinks, pieces, pieces[1:], strict=False):
+            deltas[kink, 0] += (right - left).subs(z, kink)
+        pieces = [piece.diff(z) for piece in pieces]
+    simple = {at: sympy.simplify(c) for at, c in deltas.items()}
+    return _Distribution(
+        tuple(sympy.simplify(piece) for piece in pieces),
+        {at: c for at, c in simple.items() if c != 0},
+    )
+
+
+def _smooth_at(
+    activation: Activation, orders: tuple[int, ...], kink: sympy.Expr, r: int, shape: SingleShape
+) -> list[sympy.Expr]:
+    """g, …, g^{(r)} at a kink, g = Π σ^{(order)}, where they have a value there."""
+    side = activation.kinks.index(kink)
+    left, right = (
+        [_product(piece.expr, orders).diff(z, i).subs(z, kink) for i in range(r + 1)]
+        for piece in activation.pieces[side : side + 2]
+    )
+    singular = any(kink in activation.jumps(j) for order in orders for j in range(order))
+    if singular or any(sympy.simplify(b - a) != 0 for a, b in zip(left, right, strict=True)):
+        wanted = f"no product of distributions, as {describe(shape)} has at z = {kink}"
+        raise InputError("shape", shape, wanted)
+    return left
+
+
+def _product(piece: sympy.Expr, orders: Sequence[int]) -> sympy.Expr:
+    return sympy.Mul(*(piece.diff(z, order) for order in orders))
+
+
+def _limit(activation: Activation, distribution: _Distribution) -> sympy.Expr:
+    """The average as K → 0: of even deltas at 0 the strongest wins, of odd ones nothing is left."""
+    at_zero = {order: c for (kink, order), c in distribution.deltas.items() if kink == 0}
+    if even := [order for order in at_zero if order % 2 == 0]:
+        strongest = max(even)
+        return sympy.sign(at_zero[strongest]) * (-1) ** (strongest // 2) * sympy.oo
+    near = [
+        part.subs(z, 0)
+        for part, piece in zip(distribution.pieces, activation.pieces, strict=True)
+        if piece.lower <= 0 <= piece.upper
+    ]
+    return sympy.Add(*near) / len(near)
+
+
+def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    """`brackets(K)` for a piecewise analytic activation."""
+    found = [_distribution(activation, shape) for shape in shapes]
+    scale = sympy.Symbol("scale", positive=True)
+    e, f = (_names(letter, len(shapes)) for letter in "ef")
+    regular = [k for k, one in enumerate(found) if any(one.pieces)]
+    panels = quadrature.PANELS[0]
+    sums = [f"{e[k]} += w[i] * {f[k]}" for k in regular]
+    loop = f"""    points = np.empty(len(KINKS))
+    for j in range(len(KINKS)):
+        points[j] = KINKS[j] / scale
+    edges = split(points, len(KINKS), {panels.reach!r}, min({panels.width!r}, SMOOTH / scale))
+    x, w = legendre(edges, NODES_{panels.nodes}, WEIGHTS_{panels.nodes})
+    for i in range(len(x)):
+        {printer.listing(f[k] for k in regular)} = integrands(scale * x[i])
+        {_NEXT.join(sums)}
+"""
+    integrands = printer.function(
+        "integrands",
+        [z],
+        [_piecewise(activation, found[k].pieces) for k in regular],
+        decorator="@scalar",
+        doc="The averaged functions of z, away from kinks.",
+    )
+    at_kinks = printer.function(
+        "at_kinks",
+        [scale],
+        [_at_kinks(one, scale) for one in found],
+        decorator="@scalar",
+        doc="What the kinks add, for scale = √K.",
+    )
+    limits = printer.listing(printer.literal(float(_limit(activation, one))) for one in found)
+    brackets = f'''@quadrature
+def brackets(K):
+    """{_doc(activation, shapes)}
+    """
+    if not 0.0 <= K < math.inf:
+        return {printer.listing(["math.nan"] * len(shapes))}
+    if K == 0.0:
+        return {limits}
+    scale = math.sqrt(K)
+    {printer.listing(e)} = at_kinks(scale)
+{loop if regular else ""}    return {printer.listing(e)}
+'''
+    return "\n\n".join([*([integrands] if regular else []), at_kinks, brackets])
+
+
+def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Expr:
+    *branches, last = parts
+    cuts = [(part, z < kink) for part, kink in zip(branches, activation.kinks, strict=True)]
+    return sympy.Piecewise(*cuts, (last, True))
+
+
+def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> sympy.Expr:
+    """Σ c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
+    total = sympy.Integer(0)
+    for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
+        x = kink / scale
+        polynomial, u, Q = hermite((order,))
+        he = polynomial.subs(dict(zip((*u, *Q.values()), (x, 1), strict=False)))
+        term = coefficient * he * sympy.exp(-(x**2) / 2) / scale ** (order + 1)
+        if kink != 0:
+            term = sympy.Piecewise((term, abs(kink) < 38 * scale), (0, True))
+        total += term / sympy.sqrt(2 * sympy.pi)
+    return total
+
+
+def _doc(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    first = f"Averages over z ~ N(0, K) with the activation {activation.name}:"
+    return "\n    ".join([first, "", *map(describe, shapes)])
+
+
+def _names(letter: str, count: int) -> list[str]:
+    return [f"{letter}{k}" for k in range(count)]

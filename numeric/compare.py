@@ -1,0 +1,265 @@
+"""Theory against simulation: z-scores with every comparison counted, tables, figures.
+
+One width is compared with the series in 1/n as far as the flow has it (K + G1/n + …). Several
+widths are extrapolated: y(n) = c_0 + c_1/n + … by weighted least squares, and c_0 meets the leading
+term, with the fit's error in the z-score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy import stats
+
+from derive.errors import InputError
+
+Array = NDArray[np.float64]
+
+SERIES = {
+    "K": ("K", "G1", "G2"),
+    "G1": ("G1", "G2"),
+    "V": ("V", "V2"),
+    "Theta": ("Theta", "Theta1"),
+}
+"""What a measured tensor is at finite width: the coefficients of 1, 1/n, 1/n², …"""
+
+ACCURACY = 1e-11
+"""To how many parts of the terms that cancel in it theory and arithmetic are trusted."""
+
+FALSE_ALARMS = 5.7e-7
+"""The chance that a Comparison that should agree does not: that of one number beyond 5 sigma."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number, derived and sampled: z = (sample − theory)/se."""
+
+    tensor: str
+    layer: int
+    indices: tuple[int, ...]
+    theory: float
+    sample: float
+    se: float
+    z: float
+
+    @property
+    def name(self) -> str:
+        """The tensor with its sample indices, counted from 1."""
+        return f"{self.tensor}_{''.join(str(a + 1) for a in self.indices)}".rstrip("_")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every derived number beside its sampled one.
+
+    Arguments:
+        rows: all comparisons, tensor by tensor, layer by layer.
+        bound: the |z| that all stay under but for `false_alarms` of cases (Bonferroni, Student's
+            t with the blocks of draws as its degrees of freedom).
+        widths: of the simulations; more than one are extrapolated in 1/n.
+        degree: of the polynomial in 1/n.
+    """
+
+    rows: tuple[Row, ...]
+    bound: float
+    false_alarms: float
+    widths: tuple[int, ...]
+    degree: int
+
+    @property
+    def worst(self) -> Row:
+        """The row with the largest |z|."""
+        return max(self.rows, key=lambda row: abs(row.z))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no |z| exceeds the bound."""
+        return abs(self.worst.z) <= self.bound
+
+    @property
+    def table(self) -> str:
+        """All rows as text."""
+        return _table(self.rows)
+
+    def __str__(self) -> str:
+        verdict = "agrees" if self.agrees else "DISAGREES"
+        widths = ", ".join(map(str, self.widths))
+        fit = f", extrapolated in 1/n (degree {self.degree})" if self.degree else ""
+        count = f"{len(self.rows)} comparison" + "s" * (len(self.rows) > 1)
+        worst = sorted(self.rows, key=lambda row: -abs(row.z))[:5]
+        return (
+            f"{verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
+            f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e})\n{_table(worst)}"
+        )
+
+    def plot(self) -> Figure:
+        """Lines for theory and points with error bars for samples, a panel for each tensor.
+
+        Components whose theory coincides at every layer share a line; at most six are drawn.
+        """
+        tensors = list(dict.fromkeys(row.tensor for row in self.rows))
+        figure = Figure(figsize=(4.5 * len(tensors), 3.5), layout="constrained")
+        panels = figure.subplots(1, len(tensors), squeeze=False)[0]
+        for tensor, panel in zip(tensors, panels, strict=True):
+            for number, rows in enumerate(self._lines(tensor)):
+                layers, colour = [row.layer for row in rows], f"C{number}"
+                panel.plot(layers, [row.theory for row in rows], color=colour)
+                panel.errorbar(
+                    layers,
+                    [row.sample for row in rows],
+                    [row.se for row in rows],
+                    fmt="o",
+                    markersize=3,
+                    color=colour,
+                    label=rows[0].name,
+                )
+            panel.set(xlabel="layer", title=tensor)
+            panel.legend()
+        return figure
+
+    def _lines(self, tensor: str) -> list[list[Row]]:
+        components: dict[tuple[int, ...], list[Row]] = {}
+        for row in self.rows:
+            if row.tensor == tensor:
+                components.setdefault(row.indices, []).append(row)
+        distinct: dict[tuple[float, ...], list[Row]] = {}
+        for rows in components.values():
+            distinct.setdefault(tuple(row.theory for row in rows), rows)
+        return list(distinct.values())[:6]
+
+
+def compare(
+    flowed: xarray.Dataset,
+    simulated: xarray.Dataset | Sequence[xarray.Dataset],
+    false_alarms: float = FALSE_ALARMS,
+    degree: int | None = None,
+) -> Comparison:
+    """Compare what was derived with what was sampled, in every tensor and layer that both have.
+
+    Arguments:
+        flowed: from `flow`.
+        simulated: from `simulate`; or several of the same network and inputs at different widths.
+        false_alarms: the chance of disagreement by accident, all comparisons together.
+        degree: of the polynomial in 1/n fitted to several widths; one less than their number, at
+            most 2, if not given. What it leaves out must be small beside the errors.
+
+    A standard error below `ACCURACY` times the terms that cancel in the number is raised to that:
+    an entry that does not fluctuate is compared to rounding.
+
+    Raises:
+        InputError: if the tables have nothing in common, differ in shape or are not finite, or if
+            there are fewer widths than the fit needs.
+    """
+    tables = [simulated] if isinstance(simulated, xarray.Dataset) else list(simulated)
+    if not isinstance(flowed, xarray.Dataset):
+        raise InputError("flowed", type(flowed).__name__, "a table from flow")
+    if not 0.0 < false_alarms < 1.0:
+        raise InputError("false_alarms", false_alarms, "a probability between 0 and 1")
+    widths = _widths(tables)
+    distinct = len(set(widths))
+    degree = min(distinct - 1, 2) if degree is None else degree
+    if not 0 <= degree < distinct:
+        raise InputError("degree", degree, f"0 to {distinct - 1} with widths {widths}")
+    tensors = [name for name in flowed.data_vars if all(name in table for table in tables)]
+    layers = sorted(set(flowed["layer"].values).intersection(*(t["layer"].values for t in tables)))
+    if not tensors or not layers:
+        have = [sorted(map(str, table.data_vars)) for table in (flowed, *tables)]
+        raise InputError("simulated", have, "a tensor and a layer that every table has")
+    flowed, tables = flowed.sel(layer=layers), [table.sel(layer=layers) for table in tables]
+    rows = tuple(
+        row for name in tensors for row in _rows(str(name), flowed, tables, widths, degree)
+    )
+    freedom = min(table.attrs.get("blocks", np.inf) for table in tables) - 1
+    bound = float(stats.t.isf(false_alarms / (2 * len(rows)), freedom))
+    return Comparison(rows, bound, false_alarms, widths, degree)
+
+
+def _widths(tables: Sequence[xarray.Dataset]) -> tuple[int, ...]:
+    if not tables or not all(
+        isinstance(table, xarray.Dataset) and "width" in table.attrs for table in tables
+    ):
+        raise InputError("simulated", tables, "one or more tables from simulate")
+    networks = {str(table.attrs.get("network")) for table in tables}
+    if len(networks) > 1:
+        raise InputError("simulated", sorted(networks), "simulations of one network")
+    return tuple(int(table.attrs["width"]) for table in tables)
+
+
+def _rows(
+    name: str,
+    flowed: xarray.Dataset,
+    tables: Sequence[xarray.Dataset],
+    widths: tuple[int, ...],
+    degree: int,
+) -> Iterator[Row]:
+    samples = np.array([_values(table, name, "simulated", flowed) for table in tables])
+    errors = np.array([_values(table, f"{name}_se", "simulated", flowed, name) for table in tables])
+    floors = np.array([_floor(table[name]) for table in tables])
+    theory = _theory(name, flowed, widths[0] if degree == 0 and len(set(widths)) == 1 else None)
+    powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
+    for place in np.ndindex(theory.shape):
+        at = (slice(None), *place)
+        floor = np.maximum(floors[:, place[0]], ACCURACY * abs(theory[place]))
+        sample, se = _intercept(powers, samples[at], np.hypot(errors[at], floor))
+        difference = sample - theory[place]
+        z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
+        layer = int(flowed["layer"].values[place[0]])
+        yield Row(name, layer, place[1:], float(theory[place]), sample, se, float(z))
+
+
+def _values(
+    table: xarray.Dataset, name: str, argument: str, like: xarray.Dataset, as_in: str | None = None
+) -> Array:
+    if name not in table:
+        raise InputError(argument, sorted(map(str, table.data_vars)), f"a table with {name}")
+    array, model = table[name], like[as_in or name]
+    if array.dims != model.dims or array.shape != model.shape:
+        raise InputError(
+            argument, f"{name} {dict(array.sizes)}", f"axes as in the flow, {dict(model.sizes)}"
+        )
+    values = array.to_numpy().astype(float)
+    if not np.isfinite(values).all():
+        raise InputError(argument, f"{name} with NaN or infinity", "finite values")
+    return values
+
+
+def _floor(array: xarray.DataArray) -> Array:
+    """The rounding error at each layer of `array`, whose attribute is for layers 1, 2, …"""
+    cancelling = np.asarray(array.attrs.get("cancelling", np.zeros(int(array["layer"].max()))))
+    return np.asarray(ACCURACY * cancelling[array["layer"].to_numpy() - 1])
+
+
+def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> Array:
+    """The leading term, or the series at one width as far as the flow has it."""
+    total = _values(flowed, name, "flowed", flowed)
+    if width is not None:
+        for order, correction in enumerate(SERIES.get(name, (name,))[1:], 1):
+            if correction not in flowed:
+                break
+            total = total + _values(flowed, correction, "flowed", flowed) / float(width) ** order
+    return total
+
+
+def _intercept(powers: Array, samples: Array, errors: Array) -> tuple[float, float]:
+    """c_0 of the weighted least-squares polynomial, and its standard error."""
+    if not errors.all():  # nothing to weigh by: an unweighted fit, taken to be exact
+        return float(np.linalg.lstsq(powers, samples)[0][0]), 0.0
+    weights = np.linalg.pinv(powers / errors[:, None])[0]
+    return float(weights @ (samples / errors)), float(np.linalg.norm(weights))
+
+
+def _table(rows: Sequence[Row]) -> str:
+    names = [row.name for row in rows]
+    width = max(map(len, [*names, "tensor"]))
+    lines = [f"{'tensor':{width}}  layer        theory        sample          se       z"]
+    for row, name in zip(rows, names, strict=True):
+        lines.append(
+            f"{name:{width}}  {row.layer:5d}  {row.theory:12.6g}  {row.sample:12.6g}  "
+            f"{row.se:10.3g}  {row.z:6.2f}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,374 @@
+"""Rules of quadrature for Gaussian averages, and the error bounds that set their steps.
+
+*Analytic integrands*: the trapezoid rule with step h. For F analytic on |Im z| ≤ b,
+
+    |Σ_k h F(s k h) φ(k h) − ∫ F(s x) φ(x) dx| ≤ 2 M / (e^{2π a/h} − 1),      a = b/s,
+
+with M the integral of |F φ| along Im x = ±a (Trefethen and Weideman, SIAM Rev. 56 (2014), thm 5.1),
+so M ≤ e^{a²/2} G(b) for φ the normal density and G(b) the growth of F from the line to Im z = b,
+both in units of F's size on the line. `growth` samples G at a few b; a module takes the largest h
+for which one of them bounds the error by 2 e^{−accuracy}.
+
+*Piecewise analytic integrands*: Gauss and Legendre's rule with n nodes on panels that end at the
+kinks. On a panel of half-width c, for F φ bounded by M in the Bernstein ellipse whose half-axes add
+up to ρ,
+
+    |error| ≤ (64/15) c M ρ^{−2n} / (1 − ρ^{−2})      (Trefethen, SIAM Rev. 50 (2008), thm 4.5);
+
+entire pieces have M = e^{c²(ρ − 1/ρ)²/8}, so that 20 nodes on c = 2.25 leave 1e-18.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
+
+from derive.activations import Activation, z
+from derive.errors import InputError
+
+from . import printer
+
+ACCURACY = (36.0, 32.0, 27.0, 23.0)
+"""log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""
+
+_WINDOW, _SPACING, _FARTHEST = 1.0, 0.05, 40.0
+
+UNBOUNDED = 1e300
+"""A logarithm that stands for growth beyond doubles."""
+
+Terms = Mapping[tuple[int, ...], int]
+"""A polynomial in σ's derivatives: {orders of the factors: coefficient}."""
+
+
+class Panels(NamedTuple):
+    """Gauss and Legendre's rule in one of the dimensions: nodes per panel, reach, widest panel."""
+
+    nodes: int
+    reach: float
+    width: float
+
+
+PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Panels(10, 7.0, 3.5))
+"""The panels of brackets in 1 … 4 dimensions; errors near 1e-14, 1e-13, 1e-10 and 1e-9."""
+
+
+def strips(activation: Activation) -> tuple[float, ...]:
+    """The heights b at which `growth` is sampled, all inside the strip of analyticity."""
+    if activation.strip == sympy.oo:
+        return tuple(2.0 ** (j / 2) for j in range(-6, 11))
+    width = float(activation.strip)
+    return tuple(width * k / 16 for k in (1, 2, 4, 6, 8, 10, 12, 14, 15))
+
+
+def growth(activation: Activation, integrands: Sequence[Terms]) -> tuple[float, ...]:
+    """log G(b) for each b of `strips`: the largest over the integrands F and over x of
+
+        |F(x ± i b)| / max_{|t − x| ≤ 1} |F(t)|,
+
+    made nondecreasing in b. Sampled on |x| ≤ 40 with spacing 1/20.
+    """
+    orders = {order for terms in integrands for factors in terms for order in factors}
+    largest, table = 0.0, []
+    for b in (0.0, *strips(activation)):
+        values = {order: _on_line(activation, order, b) for order in orders}
+        sizes = [np.abs(_combine(terms, values)) for terms in integrands]
+        if b == 0.0:
+            real = [_windowed(size) for size in sizes]
+            continue
+        for size, reference in zip(sizes, real, strict=True):
+            seen = reference > 1e-250
+            with np.errstate(over="ignore", invalid="ignore"):
+                ratio = (size[seen] / reference[seen]).max(initial=1.0)
+            largest = max(largest, math.log(ratio) if math.isfinite(ratio) else math.inf)
+        table.append(largest if math.isfinite(largest) else UNBOUNDED)
+    return tuple(table)
+
+
+def _combine(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
+    total = np.zeros(1, complex)
+    with np.errstate(all="ignore"):
+        for factors, coefficient in terms.items():
+            product = np.full(1, float(coefficient), complex)
+            for order in factors:
+                product = product * values[order]
+            total = total + product
+    return np.broadcast_to(total, _line().shape)
+
+
+def _windowed(size: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(maximum_filter1d(np.nan_to_num(size), 2 * round(_WINDOW / _SPACING) + 1))
+
+
+def _line() -> NDArray[Any]:
+    return np.arange(-_FARTHEST, _FARTHEST + _SPACING / 2, _SPACING)
+
+
+@cache
+def _on_line(activation: Activation, order: int, b: float) -> NDArray[Any]:
+    """σ^{(order)}(x + i b), b > 0; σ is real on the real line, so −b has the same size."""
+    compiled = sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"])
+    with np.errstate(all="ignore"):
+        return np.asarray(compiled(_line() + 1j * b), complex)
+
+
+def smooth_width(activation: Activation) -> float:
+    """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
+    bounds = [
+        2.0 * min(float(Activation("piece", piece.expr).strip), 2.0)
+        for piece in activation.pieces
+        if not piece.expr.is_polynomial(z)
+    ]
+    width = min(bounds, default=math.inf)
+    if width <= 0:
+        raise InputError("activation", activation.name, "pieces that are analytic up to the kinks")
+    return width
+
+
+def support_source(activation: Activation) -> str:
+    """The constants and rules that brackets of this activation use, for the top of a module."""
+    if activation.is_smooth:
+        return "\n\n".join([printer.constant("STRIPS", strips(activation)), TRAPEZOID_SOURCE])
+    tables = [
+        printer.constant(f"{label}_{nodes}", values, array=True)
+        for nodes in dict.fromkeys(rule.nodes for rule in PANELS)
+        for label, values in zip(("NODES", "WEIGHTS"), legendre(nodes), strict=True)
+    ]
+    kinks = printer.constant("KINKS", [float(kink) for kink in activation.kinks])
+    width = f"SMOOTH = {printer.literal(smooth_width(activation))}  # the widest panel in z\n"
+    return "\n\n".join([kinks + width + "".join(tables), PANELS_SOURCE])
+
+
+def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Gauss and Legendre's nodes and weights on (−1, 1)."""
+    return np.polynomial.legendre.leggauss(nodes)
+
+
+TRAPEZOID_SOURCE = '''\
+@driver
+def step(scale, strips, growth, accuracy, widest):
+    """The largest step h in x that keeps the trapezoid rule for F(scale x) within 2 exp(-accuracy).
+
+    2 pi a/h = accuracy + a^2/2 + growth[j] bounds the error for every a <= strips[j]/scale. The
+    widest step is for small scales, where growth overrates what F contributes.
+    """
+    largest = 0.0
+    for j in range(len(strips)):
+        needed = accuracy + growth[j]
+        a = min(strips[j] / scale, math.sqrt(2.0 * needed))
+        largest = max(largest, 2.0 * math.pi * a / (needed + 0.5 * a * a))
+    return min(largest, widest)
+
+
+@driver
+def trapezoid(level, B, strips, growth, accuracy):
+    """Nodes and normal weights of one latent variable; a single node where no position has it."""
+    scale = 0.0
+    for k in range(level, B.shape[0]):
+        scale = max(scale, abs(B[k, level]))
+    if scale == 0.0:
+        return np.zeros(1), np.ones(1)
+    h = step(scale, strips, growth, accuracy, 3.0 / math.sqrt(accuracy))
+    count = int(math.ceil((math.sqrt(2.0 * accuracy) + 0.5) / h))
+    y = np.empty(2 * count + 1)
+    w = np.empty(2 * count + 1)
+    for k in range(-count, count + 1):
+        y[count + k] = h * k
+        w[count + k] = h / math.sqrt(2.0 * math.pi) * math.exp(-0.5 * (h * k) ** 2)
+    return y, w
+'''
+"""The trapezoid rule of emitted modules."""
+
+PANELS_SOURCE = '''\
+@driver
+def split(points, count, reach, width):
+    """Edges of panels from -reach to reach that end at points[:count], none wider than width."""
+    ends = np.empty(count + 2)
+    ends[0], filled = -reach, 1
+    for j in range(count):
+        if not -reach < points[j] < reach:
+            continue
+        place = filled
+        while ends[place - 1] > points[j]:
+            ends[place] = ends[place - 1]
+            place -= 1
+        ends[place] = points[j]
+        filled += 1
+    ends[filled] = reach
+    total = 1
+    for j in range(filled):
+        total += int(math.ceil((ends[j + 1] - ends[j]) / width))
+    edges = np.empty(total)
+    edges[0], total = -reach, 1
+    for j in range(filled):
+        parts = int(math.ceil((ends[j + 1] - ends[j]) / width))
+        for part in range(1, parts + 1):
+            edges[total] = ends[j] + (ends[j + 1] - ends[j]) * (part / parts)
+            total += 1
+    return edges
+
+
+@driver
+def legendre(edges, nodes, weights):
+    """Nodes and normal weights of Gauss and Legendre's rule on every panel."""
+    size = len(nodes)
+    y = np.empty((len(edges) - 1) * size)
+    w = np.empty_like(y)
+    for j in range(len(edges) - 1):
+        centre, half = 0.5 * (edges[j + 1] + edges[j]), 0.5 * (edges[j + 1] - edges[j])
+        for i in range(size):
+            x = centre + half * nodes[i]
+            y[j * size + i] = x
+            w[j * size + i] = half * weights[i] * math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    return y, w
+'''
+"""Panels of emitted modules that integrate over kinks."""
+
+LATENT_PANELS_SOURCE = '''\
+@driver
+def panels(level, rank, B, latent, kinks, smooth, reach, width, nodes, weights):
+    """Nodes and weights of latent variable `level`, given those before it, within a ball.
+
+    Panels end where a position crosses a kink. Where it only does so on average, with a spread of
+    less than 1, they resolve that spread; and likewise for the sharpest combination of two.
+    """
+    if level >= rank:
+        return np.zeros(1), np.ones(1)
+    left = reach * reach
+    for j in range(level):
+        left -= latent[j] * latent[j]
+    if left <= 0.0:
+        return np.zeros(0), np.zeros(0)
+    d = B.shape[0]
+    mean = np.zeros(d)
+    points = np.empty(5 * d * d * len(kinks) * len(kinks))
+    count, steepest = 0, 0.0
+    for k in range(level, d):
+        steepest = max(steepest, abs(B[k, level]))
+        for j in range(level):
+            mean[k] += B[k, j] * latent[j]
+        for m in range(min(level + 1, k), k + 1):
+            c, s = 1.0, 0.0
+            if m < k:
+                kk, mm, km = 0.0, 0.0, 0.0
+                for j in range(level + 1, rank):
+                    kk += B[k, j] * B[k, j]
+                    mm += B[m, j] * B[m, j]
+                    km += B[k, j] * B[m, j]
+                angle = 0.5 * math.atan2(-2.0 * km, mm - kk)
+                c, s = math.cos(angle), math.sin(angle)
+            slope = c * B[k, level] + s * B[m, level]
+            rest = 0.0
+            for j in range(level + 1, rank):
+                combined = c * B[k, j] + s * B[m, j]
+                rest += combined * combined
+            spread = math.sqrt(rest) / abs(slope)
+            if not (spread < 1.0 and abs(slope) > 1e-12 * (abs(B[k, level]) + abs(B[m, level]))):
+                continue
+            for first in range(len(kinks)):
+                for second in range(len(kinks)):
+                    if m == k and first != second:
+                        continue
+                    away = c * (kinks[first] - mean[k]) + s * (kinks[second] - mean[m])
+                    for side in range(-2, 3):
+                        if side == 0 or spread > 0.0:
+                            points[count] = away / slope + 0.5 * side * reach * spread
+                            count += 1
+    edges = split(points, count, math.sqrt(left), min(width, smooth / steepest))
+    return legendre(edges, nodes, weights)
+'''
+"""Panels of one latent variable among several."""
+
+FACTORISE_SOURCE = '''\
+@driver
+def factorise(K):
+    """Positions z = B y for independent normal y, by Cholesky's method with pivots.
+
+    Returns order (row k of B belongs to position order[k]), B with its columns from `rank` on zero,
+    and rank, which is -1 where K is not finite or a variance is negative.
+    """
+    d = K.shape[0]
+    order = np.arange(d)
+    B = np.zeros((d, d))
+    scale = np.empty(d)
+    for k in range(d):
+        if not 0.0 <= K[k, k] < math.inf:
+            return order, B, -1
+        scale[k] = math.sqrt(K[k, k])
+    left = np.zeros((d, d))
+    for k in range(d):
+        for j in range(d):
+            if not math.isfinite(K[k, j]):
+                return order, B, -1
+            if scale[k] > 0.0 and scale[j] > 0.0:
+                left[k, j] = K[k, j] / scale[k] / scale[j]
+    rank = 0
+    for level in range(d):
+        best = level
+        for k in range(level + 1, d):
+            if left[order[k], order[k]] > left[order[best], order[best]] + 1e-9:
+                best = k
+        pivot = order[best]
+        if left[pivot, pivot] <= 1e-13:
+            break
+        order[best] = order[level]
+        order[level] = pivot
+        for j in range(level):
+            swapped = B[best, j]
+            B[best, j] = B[level, j]
+            B[level, j] = swapped
+        root = math.sqrt(left[pivot, pivot])
+        for k in range(level, d):
+            B[k, level] = left[order[k], pivot] / root
+        B[level, level] = root
+        for k in range(level + 1, d):
+            for j in range(level + 1, d):
+                left[order[k], order[j]] -= B[k, level] * B[j, level]
+        rank += 1
+    for k in range(d):
+        for j in range(rank):
+            B[k, j] *= scale[order[k]]
+    return order, B, rank
+'''
+"""The latent variables of several positions."""
+
+INVERSE_SOURCE = '''\
+@driver
+def inverse(order, B, rank):
+    """M with K G K = K for G = M M^T: K^-1 at full rank, else the inverse on the pivots."""
+    M = np.zeros(B.shape)
+    for c in range(rank):
+        pivot = order[c]
+        M[pivot, c] = 1.0 / B[c, c]
+        for r in range(c + 1, rank):
+            total = 0.0
+            for m in range(c, r):
+                total += B[r, m] * M[pivot, m]
+            M[pivot, r] = -total / B[r, r]
+    return M
+'''
+"""The generalised inverse behind Hermite's polynomials of several positions."""
+
+
+def rule_source() -> str:
+    """`rule(rank)`: the panels' nodes and weights on (-1, 1), reach and width."""
+    *cases, last = (
+        f"return NODES_{nodes}, WEIGHTS_{nodes}, {reach!r}, {width!r}"
+        for nodes, reach, width in PANELS
+    )
+    lines = [f"if rank <= {rank}:\n    {case}" for rank, case in enumerate(cases, start=1)]
+    return "\n".join(
+        [
+            "@scalar",
+            "def rule(rank):",
+            '    """Nodes, weights, reach and widest panel for this many latent variables."""',
+            *printer.indented([*lines, last]),
+            "",
+        ]
+    )

@@ -1,0 +1,117 @@
+"""The forward ensemble against explicit matrices: V of orthogonal tanh networks, one input.
+
+Width 100, 10 layers, 1000 networks. Compare `time_variance`, the seconds times the variance of V at
+the last layer, which does not depend on the number of networks. The peers build every matrix by
+batched QR with the sign fix and record the same Gram matrices. Set OMP_NUM_THREADS and
+NUMBA_NUM_THREADS to the number of threads that all may use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from derive import activations
+from derive.network import Network
+from derive.weights import Gaussian, Orthogonal
+from numeric import estimate, gram
+from numeric.random import fill_normals, stream_key
+from numeric.simulate import simulate
+
+WIDTH, DEPTH, DRAWS, BATCH = 100, 10, 1000, 50
+X = np.random.default_rng(0).standard_normal(WIDTH)
+
+
+def variance(squares):
+    """The variance of V at the last layer, from |σ|²/n of each network."""
+    kept = gram.monomials(1, 2)
+    deviation = squares - squares[0]
+    sums = np.zeros((gram.BLOCKS, 1, len(kept)))
+    for power in range(2):
+        np.add.at(
+            sums[:, 0, power], np.arange(squares.size) % gram.BLOCKS, deviation ** (power + 1)
+        )
+    record = gram.PowerSums(kept, squares[:1, None], sums, squares.size)
+    reading = estimate.weights_averaged(Orthogonal(1), WIDTH, WIDTH, 0.0)
+    return (WIDTH * estimate.cumulants(record, [reading], 2).error.item()) ** 2
+
+
+@pytest.mark.parametrize("weights", [Orthogonal(1), Gaussian(1)], ids=["orthogonal", "gaussian"])
+def test_simulate(benchmark, weights):
+    net = Network(activations.tanh, weights)
+    options = {"width": WIDTH, "depth": DEPTH, "draws": DRAWS, "tensors": ["V"]}
+    table = benchmark.pedantic(
+        simulate, (net, X), options, rounds=20, iterations=1, warmup_rounds=1
+    )
+    found = float(table["V_se"][-1]) ** 2
+    benchmark.extra_info["time_variance"] = benchmark.stats["mean"] * found
+
+
+def numpy_ensemble():
+    rng, squares = np.random.default_rng(1), []
+    for _ in range(DRAWS // BATCH):
+        sigma = np.broadcast_to(X, (BATCH, WIDTH))
+        for _ in range(DEPTH - 1):
+            Q, R = np.linalg.qr(rng.standard_normal((BATCH, WIDTH, WIDTH)))
+            Q *= np.sign(np.einsum("dii->di", R))[:, None]
+            sigma = np.tanh(np.einsum("dij,dj->di", Q, sigma))
+        squares.append(np.mean(sigma**2, axis=1))
+    return np.concatenate(squares)
+
+
+def torch_ensemble():
+    import torch  # noqa: PLC0415
+
+    torch.manual_seed(1)
+    squares, options = [], {"dtype": torch.float64}
+    for _ in range(DRAWS // BATCH):
+        sigma = torch.tensor(X).expand(BATCH, WIDTH)
+        for _ in range(DEPTH - 1):
+            Q, R = torch.linalg.qr(torch.randn(BATCH, WIDTH, WIDTH, **options))
+            Q = Q * torch.sign(torch.diagonal(R, dim1=1, dim2=2))[:, None]
+            sigma = torch.tanh(torch.einsum("dij,dj->di", Q, sigma))
+        squares.append(torch.mean(sigma**2, dim=1).numpy())
+    return np.concatenate(squares)
+
+
+def jax_ensemble():
+    import jax  # noqa: PLC0415
+
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+
+    @jax.jit
+    def batch(key):
+        def step(sigma, layer):
+            normal = jax.random.normal(jax.random.fold_in(key, layer), (BATCH, WIDTH, WIDTH))
+            Q, R = jnp.linalg.qr(normal)
+            Q = Q * jnp.sign(jnp.diagonal(R, axis1=1, axis2=2))[:, None]
+            return jnp.tanh(jnp.einsum("dij,dj->di", Q, sigma)), None
+
+        first = jnp.broadcast_to(jnp.asarray(X), (BATCH, WIDTH))
+        sigma, _ = jax.lax.scan(step, first, jnp.arange(DEPTH - 1))
+        return jnp.mean(sigma**2, axis=1)
+
+    keys = jax.random.split(jax.random.PRNGKey(1), DRAWS // BATCH)
+    return np.concatenate([np.asarray(batch(key)) for key in keys])
+
+
+PEERS = {"numpy": numpy_ensemble, "torch": torch_ensemble, "jax": jax_ensemble}
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_explicit_matrices(benchmark, peer):
+    pytest.importorskip(peer)
+    squares = benchmark.pedantic(PEERS[peer], rounds=2, iterations=1, warmup_rounds=1)
+    benchmark.extra_info["time_variance"] = benchmark.stats["mean"] * variance(squares)
+
+
+@pytest.mark.parametrize("source", ["ours", "numpy"])
+def test_normals(benchmark, source):
+    """A million normals: Philox4x32-10 with Box and Muller, and NumPy's Philox Generator."""
+    out = np.empty(1_000_000)
+    if source == "ours":
+        benchmark(fill_normals, out, stream_key(1), 2, 3, 4)
+    else:
+        benchmark(np.random.Generator(np.random.Philox(1)).standard_normal, out=out)
+    assert abs(out.mean()) < 5e-3

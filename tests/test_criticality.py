@@ -1,0 +1,172 @@
+"""Criticality: classes found by solving, against source 000 (5.3)–(5.8), (5.20)–(5.22) and PDLT."""
+
+from __future__ import annotations
+
+import mpmath
+import pytest
+import sympy
+
+from derive import activations as a
+from derive.activations import from_expr
+from derive.criticality import C_W, C_b, K, criticality, fixed_points, small_kernel_average
+from derive.errors import InputError
+
+R = sympy.Rational
+ELU = from_expr("Max(0,z) + Min(0,exp(z)-1)")
+CUBIC = a.polynomial([0, 1, 0, -1])
+
+
+@pytest.mark.parametrize(
+    ("activation", "found"),
+    [
+        (a.linear, "scale-invariant"),
+        (a.relu, "scale-invariant"),
+        (a.leaky_relu(R(-1, 3)), "scale-invariant"),
+        (a.tanh, "K* = 0"),
+        (a.erf, "K* = 0"),
+        (a.sin, "K* = 0"),
+        (a.hard_tanh, "K* = 0"),
+        (a.shifted_relu, "K* = 0"),
+        (ELU, "K* = 0"),
+        (a.gelu, "half-stable"),
+        (a.silu, "half-stable"),
+        (a.sigmoid, "none"),
+        (a.softplus, "none"),
+        (a.monomial(2), "none"),
+        (a.monomial(3), "none"),
+        (from_expr("sinh(z)"), "none"),
+        (from_expr("sign(z)"), "none"),
+        (from_expr("cos(z)"), "none"),
+        (from_expr("z+1"), "none"),
+        (from_expr("0*z"), "none"),
+    ],
+    ids=str,
+)
+def test_classes(activation, found):
+    assert criticality(activation).universality_class == found
+
+
+def test_scale_invariant_5_7():
+    """(C_b, C_W) = (0, 1/A), A = 1 for linear and 1/2 for ReLU; χ_∥ = χ_⊥ identically."""
+    for activation, A in ((a.linear, R(1)), (a.relu, R(1, 2)), (a.leaky_relu(R(1, 2)), R(5, 8))):
+        found = criticality(activation)
+        assert found.critical == (0, 1 / A)
+        assert found.K_star is None
+        assert sympy.simplify(found.chi_parallel.expr - found.chi_perp.expr) == 0
+        assert found.kernel_map.expr.subs({C_b: 0, C_W: 1 / A}) == K
+
+
+def test_tanh_5_8_and_5_20_to_5_22():
+    found = criticality(a.tanh)
+    assert found.critical == (0, 1)
+    assert found.K_star == 0
+    assert small_kernel_average(a.tanh, (0, 0, 0, 0), 3) == 3 * K**2 - 20 * K**3
+    squared = sympy.expand(small_kernel_average(a.tanh, (0, 0), 3) ** 2)
+    assert sympy.series(squared, K, 0, 4).removeO() == K**2 - 4 * K**3
+    assert found.chi_parallel.series(2).subs(C_W, 1) == 1 - 4 * K + 17 * K**2
+    layer = sympy.Symbol("l", positive=True)
+    assert found.points[0].decay(layer) == 1 / (2 * layer)
+
+
+def test_critical_weights_undo_the_slope():
+    """(5.8): C_W = 1/σ'(0)²."""
+    for activation in (a.erf_scaled(3), a.tanh, from_expr("sin(z/2)*exp(-z**2)")):
+        slope = activation.taylor(1)[1]
+        assert sympy.simplify(criticality(activation).critical[1] * slope**2) == 1
+
+
+def test_half_stable_points_of_pdlt():
+    gelu, silu = criticality(a.gelu), criticality(a.silu)
+    assert gelu.K_star == (3 + sympy.sqrt(17)) / 2
+    assert [round(float(v), 8) for v in gelu.critical] == [0.17292239, 1.98305826]
+    assert [round(float(v), 8) for v in silu.critical] == [0.55514317, 1.98800468]
+    assert round(float(silu.K_star), 6) == 14.320174
+    assert [point.stability for point in gelu.points[1:]] == ["unstable"]
+    assert gelu.points[1].C_W == 4
+
+
+@pytest.mark.parametrize("activation", [a.gelu, a.silu], ids=str)
+def test_half_stable_points_are_critical_fixed_points(activation):
+    found = criticality(activation)
+    bias, weight = found.critical
+    point = found.points[0]
+    at = found.K_star
+    assert abs(found.kernel_map(at, weight, bias) - mpmath.mpf(at.evalf(20))) < 1e-15
+    assert abs(found.chi_parallel(at, weight) - 1) < 1e-15
+    assert abs(found.chi_perp(at, weight) - 1) < 1e-15
+    for side in (-1, 1):
+        away = at + side * R(1, 100)
+        moved = found.kernel_map(away, weight, bias, digits=25) - found.kernel_map(
+            at, weight, bias, digits=25
+        )
+        curvature = (moved - side * mpmath.mpf("0.01")) * 10**4
+        assert abs(curvature / mpmath.mpf(point.coefficient) - 1) < 0.05
+
+
+def test_exact_root_and_second_critical_point():
+    """z − z³: ⟨σσ''⟩ = 6K(3K − 1), so a half-stable point sits at K* = 1/3 beside K* = 0."""
+    found = criticality(CUBIC)
+    assert [point.K for point in found.points] == [0, R(1, 3)]
+    assert abs(found.points[1].C_b - R(2, 9)) < 1e-18
+
+
+@pytest.mark.parametrize("activation", [a.tanh, a.arctan, CUBIC, ELU], ids=str)
+def test_predicted_decay_is_the_flow_s(activation):
+    """K(ℓ)·decay(ℓ)^{-1} → 1, and closer at the deeper layer."""
+    step = criticality(activation).kernel_map
+    layer = sympy.Symbol("l", positive=True)
+    decay = criticality(activation).points[0].decay(layer)
+    with mpmath.workdps(15):
+        series = sympy.lambdify(K, step.series(4).subs({C_b: 0, C_W: 1}), "mpmath")
+        value, misses = mpmath.mpf("0.01"), []
+        exponent = criticality(activation).points[0].exponent
+        start = mpmath.mpf(sympy.solve(decay - R(1, 100), layer)[0].evalf(15))
+        assert exponent in (1, R(1, 2))
+        for moved in range(1, 4001):
+            value = series(value)
+            if moved in (400, 4000):
+                predicted = mpmath.mpf(decay.subs(layer, start + moved).evalf(15))
+                misses.append(abs(value / predicted - 1))
+    assert misses[1] < 0.05
+    assert misses[1] < max(misses[0], 0.02)
+
+
+def test_susceptibilities_are_the_printed_ones():
+    """χ_∥ of (5.4) with the weight z² − K, by an independent integral, and χ_∥ = C_W dg/dK."""
+    found = criticality(a.sin)
+    g = a.sin.average((0, 0), K)
+    assert sympy.simplify(found.chi_parallel.expr - C_W * g.diff(K)) == 0
+    x = sympy.Symbol("x", real=True)
+    for activation in (a.tanh, a.hard_tanh):
+        value = criticality(activation).chi_parallel(2, R(3, 2))
+        function = sympy.lambdify(x, activation.expr.subs(a.z, x), "mpmath")
+        integral = mpmath.quad(
+            lambda t, f=function: f(t) ** 2 * (t * t - 2) * mpmath.npdf(t, 0, mpmath.sqrt(2)),
+            [-20, -1, 0, 1, 20],
+        )
+        assert abs(value - mpmath.mpf(3) / 16 * integral) < 1e-12
+
+
+def test_fixed_points_of_given_hyperparameters():
+    ((at, parallel, _),) = fixed_points(a.tanh, R(1, 20), R(3, 2))
+    step = criticality(a.tanh).kernel_map
+    assert abs(step(at, R(3, 2), R(1, 20)) - mpmath.mpf(at)) < 1e-16
+    assert parallel < 1
+    assert fixed_points(a.relu, 1, 3) == []
+    ((at, parallel, _),) = fixed_points(a.relu, 1, 1)
+    assert abs(at - 2) < 1e-18
+    assert abs(parallel - R(1, 2)) < 1e-18
+
+
+def test_reports_and_refusals():
+    report = str(criticality(a.tanh))
+    assert "K* = 0" in report
+    assert "1/(2*l)" in report
+    assert "repels" in str(criticality(from_expr("sinh(z)")))
+    assert criticality(a.gelu)._repr_latex_().startswith("$")
+    with pytest.raises(InputError, match="no solution"):
+        _ = criticality(a.sigmoid).critical
+    with pytest.raises(InputError):
+        criticality("tanh")
+    with pytest.raises(InputError):
+        fixed_points(a.tanh, -1, 1)

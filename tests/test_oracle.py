@@ -1,0 +1,114 @@
+"""The quadrature oracle against values known otherwise, and against itself."""
+
+from __future__ import annotations
+
+import mpmath
+import pytest
+import sympy
+
+from derive import activations as a
+from derive.activations import z
+from derive.brackets import Shape
+from derive.errors import InputError
+from derive.oracle import bracket, gaussian_average
+
+HALF = sympy.Rational(1, 2)
+
+
+@pytest.mark.parametrize("K", [sympy.Rational(1, 10**8), HALF, 4, 30])
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (z**6, lambda K: 15 * K**3),
+        (sympy.exp(z), lambda K: sympy.exp(K / 2)),
+        (sympy.cos(3 * z), lambda K: sympy.exp(-9 * K / 2)),
+        (sympy.Abs(z), lambda K: sympy.sqrt(2 * K / sympy.pi)),
+        (sympy.Heaviside(z - 1), lambda K: sympy.erfc(1 / sympy.sqrt(2 * K)) / 2),
+        (z**3 * sympy.erf(z) + z**2, lambda K: a.erf_scaled(1).average_outer((0,), 3, K) * K**3
+         + 3 * K * K * a.erf_scaled(1).average((1,), K) + K),
+    ],
+)  # fmt: skip
+def test_enclosures_hold_the_exact_value(function, exact, K):
+    value, radius = gaussian_average(function, K, 25)
+    with mpmath.workdps(60):
+        truth = mpmath.mpf(sympy.sympify(exact(sympy.sympify(K))).evalf(60))
+        assert abs(value - truth) <= radius + mpmath.mpf(10) ** -55
+        assert radius <= mpmath.mpf(10) ** -25 * max(abs(truth), 1)
+
+
+def test_arb_and_mpmath_agree():
+    for K in (HALF, 4):
+        rigorous = gaussian_average(sympy.tanh(z) ** 2, K, 30)
+        estimated = gaussian_average(lambda x: mpmath.tanh(x) ** 2, K, 30)
+        assert abs(rigorous.value - estimated.value) < mpmath.mpf(10) ** -28
+    kinked = gaussian_average(lambda x: max(x, 0) ** 2, 2, 20, kinks=(0,))
+    assert abs(kinked.value - 1) < 1e-18
+
+
+def test_zero_variance():
+    assert gaussian_average(sympy.cos(z) + 2, 0).value == 3
+    assert bracket(a.tanh, Shape((0, 0), (2, 0)), 0).value == 2
+    assert bracket(a.relu, Shape((0, 0), (0, 0)), 0).value == 0
+    with pytest.raises(InputError, match="jumps at 0"):
+        bracket(a.relu, Shape((1, 1), (0, 0)), 0)
+    with pytest.raises(InputError):
+        bracket(a.relu, Shape((0, 0), (2, 0)), 0)
+
+
+@pytest.mark.parametrize(
+    ("activation", "orders", "outer"),
+    [
+        (a.leaky_relu(0.1), (0, 1), (1, 1)),
+        (a.relu, (1, 1), (0, 0)),
+        (a.erf, (0, 0), (1, 1)),
+        (a.sin, (0, 0), (0, 2)),
+        (a.polynomial([1, 0, 2]), (0, 0), (1, 0)),
+    ],
+    ids=str,
+)
+def test_two_positions_meet_closed_forms(activation, orders, outer):
+    """Each outer derivative raises its own position's order."""
+    K = (HALF, sympy.Rational(-1, 4), 1)
+    raised = [order + extra for order, extra in zip(orders, outer, strict=True)]
+    exact = activation.average_two(*raised, *K).evalf(25)
+    found = bracket(activation, Shape(orders, outer), [[K[0], K[1]], [K[1], K[2]]], 8)
+    assert abs(found.value - mpmath.mpf(exact)) < 1e-7
+
+
+def test_singular_covariances():
+    shape = Shape((0, 0), (1, 1))
+    single = bracket(a.tanh, Shape((1, 1), (0, 0)), 2, 20).value
+    assert abs(bracket(a.tanh, shape, [[2, 2], [2, 2]], 20).value - single) < 1e-18
+    assert bracket(a.relu, shape, [[1, -2], [-2, 4]], 20).value == 0
+    assert abs(bracket(a.relu, shape, [[1, 2], [2, 4]], 20).value - 0.5) < 1e-18
+    zero_row = bracket(a.softplus, Shape((0, 0), (0, 0)), [[0, 0], [0, 3]], 15).value
+    product = mpmath.log(2) * gaussian_average(a.softplus.expr, 3, 15).value
+    assert abs(zero_row - product) < 1e-13
+
+
+def test_hard_tanh_second_derivatives_by_price():
+    """⟨∂_1∂_2 σσ⟩ is the slope of ⟨σσ⟩ in K12."""
+
+    def average(shape, K12):
+        return bracket(a.hard_tanh, shape, [[1, K12], [K12, 2]], 6).value
+
+    step = mpmath.mpf(2) ** -6
+    plain = Shape((0, 0), (0, 0))
+    slope = (average(plain, HALF / 2 + step) - average(plain, HALF / 2 - step)) / (2 * step)
+    assert abs(slope - average(Shape((0, 0), (1, 1)), HALF / 2)) < 1e-4
+
+
+def test_bad_input():
+    plain = Shape((0, 0), (0, 0))
+    for call in (
+        lambda: gaussian_average(z, -1),
+        lambda: gaussian_average(z, float("nan")),
+        lambda: gaussian_average(z, 1, digits=0),
+        lambda: bracket(a.tanh, plain, [[1, 2], [2, 1]]),
+        lambda: bracket(a.tanh, plain, [[1, 0], [1, 1]]),
+        lambda: bracket(a.tanh, plain, [[1]]),
+        lambda: bracket(a.tanh, Shape((0, 0), (0,)), 1),
+        lambda: bracket(a.relu, Shape((2, 2), (0, 0)), 1),
+    ):
+        with pytest.raises(InputError):
+            call()
