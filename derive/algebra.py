@@ -111,5 +111,3 @@ def substitute(expansion: Expansion, rule: Mapping[Atom, Expansion], order: int)
         factors = [rule[atom] for atom, exponent in mono if atom in rule for _ in range(exponent)]
         add(result, multiply_all([{(kept, n_power): value}, *factors], order))
     return result
-
-

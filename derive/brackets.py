@@ -81,8 +81,13 @@ class Average(sympy.Expr):
             primes = "'" * order if order < 4 else f"^{{({order})}}"
             label = "" if single else rf"_{{\alpha_{sample}}}"
             body = rf"\sigma{primes}{label}"
-            parts.append(body if count == 1 else rf"\left({body}\right)^{{{count}}}" if order else (
-                rf"\sigma{label}^{{{count}}}"))
+            parts.append(
+                body
+                if count == 1
+                else rf"\left({body}\right)^{{{count}}}"
+                if order
+                else (rf"\sigma{label}^{{{count}}}")
+            )
         inner, outer = "".join(parts), self.bracket.outer
         if not outer:
             return rf"\left\langle {inner}\right\rangle_{{K}}"
@@ -216,9 +221,7 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
             return closed
         product = sympy.prod([activation.derivative(order) for order in orders])
         return GaussianAverage(sympy.diff(product, z, len(bracket.outer)), (z,), (K,))
-    kernel = {
-        (a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]
-    }
+    kernel = {(a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]}
     closed = _specialise_pair(bracket, activation, samples, kernel)
     if closed is not None:
         return closed
@@ -226,7 +229,10 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
         return Average(bracket.factors, bracket.outer)
     variables = {sample: sympy.Symbol(f"z_{sample}", real=True) for sample in samples}
     product = sympy.prod(
-        [activation.derivative(order).subs(z, variables[sample]) for sample, order in bracket.factors]
+        [
+            activation.derivative(order).subs(z, variables[sample])
+            for sample, order in bracket.factors
+        ]
     )
     for sample in bracket.outer:
         product = sympy.diff(product, variables[sample])
@@ -243,7 +249,11 @@ def _specialise_pair(
     if len(samples) != 2 or len(bracket.factors) != 2 or len(bracket.outer) % 2:
         return None
     a, b = samples
-    K_aa, K_ab, K_bb = (sympy.Dummy(positive=True), sympy.Dummy(real=True), sympy.Dummy(positive=True))
+    K_aa, K_ab, K_bb = (
+        sympy.Dummy(positive=True),
+        sympy.Dummy(real=True),
+        sympy.Dummy(positive=True),
+    )
     value = activation.average_two(*(order for _, order in bracket.factors), K_aa, K_ab, K_bb)
     if value is None:
         return None

@@ -16,11 +16,12 @@ the idea; the recursion is derived here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from math import factorial, prod
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
 from typing import NamedTuple
 
-from flint import Ordering, fmpz_mpoly, fmpz_mpoly_ctx, fmpz_poly
+from flint import Ordering, fmpz, fmpz_mpoly, fmpz_mpoly_ctx, fmpz_poly
 
 from .rational import RationalFunction
 
@@ -85,6 +86,11 @@ class _Frame:
         )
         self.gens = self.ring.gens()
         self.place = {row: i for i, row in enumerate(rows)}
+        half = len(rows)
+        bases: dict[object, list[int]] = {}
+        for i, row in enumerate(rows):
+            bases.setdefault(row.label, []).extend(i + half * kind for kind in range(self.kinds))
+        self.places = tuple(bases.values())
 
     def constant(self, value: int) -> fmpz_mpoly:
         return self.ring.constant(value)
@@ -106,7 +112,7 @@ class _Frame:
     def average_out(self, poly: fmpz_mpoly, column: int) -> tuple[fmpz_mpoly, Counter[int]]:
         """The average over a column given those before it: numerator and poles."""
         first, last = column * self.stride, (column + 1) * self.stride
-        by_pattern: dict[tuple[int, ...], dict[tuple[int, ...], int]] = defaultdict(dict)
+        by_pattern: dict[tuple[int, ...], dict[tuple[int, ...], fmpz]] = defaultdict(dict)
         for exponents, coefficient in poly.to_dict().items():
             rest = (*exponents[:first], *(0,) * self.stride, *exponents[last:])
             by_pattern[tuple(map(int, exponents[first:last]))][rest] = coefficient
@@ -114,87 +120,62 @@ class _Frame:
         step, back = (2 if self.group == "O" else 1), (2 if self.group == "Sp" else 1)
         top = max(degrees.values(), default=0)
         poles = [step * t - back * column for t in range(top)]
-        projector = {
-            (r, s): self.projector(row, other, column)
-            for r, row in enumerate(self.rows)
-            for s, other in enumerate(self.rows)
-        }
+        wick = self._wick(column)
         total = self.constant(0)
         for pattern, rest_terms in by_pattern.items():
-            moment = self.constant(0)
-            for table, count in self._matchings(pattern):
-                factors = (projector[edge] ** power for edge, power in table.items())
-                moment += count * prod(factors, start=self.constant(1))
+            moment = wick(pattern)
             for pole in poles[degrees[pattern] :]:
                 moment *= self.gens[-1] + pole
             total += moment * self.ring.from_dict(rest_terms)
-        return total, Counter(poles)
+        return self.merged(total, column), Counter(poles)
 
-    def _matchings(
-        self, pattern: tuple[int, ...]
-    ) -> Iterator[tuple[dict[tuple[int, int], int], int]]:
-        """How the factors of one column are matched: edge multiplicities, and in how many ways."""
-        if self.group == "O":
-            return _pairing_tables(pattern)
-        half = len(self.rows)
-        return _bijection_tables(pattern[:half], pattern[half:])
+    def merged(self, poly: fmpz_mpoly, columns: int) -> fmpz_mpoly:
+        """The same average with monomials brought together that permuting rows or columns maps
+        to each other."""
+        merged: dict[tuple[int, ...], fmpz] = defaultdict(fmpz)
+        for exponents, coefficient in poly.to_dict().items():
+            matrix = [
+                [tuple(int(exponents[c * self.stride + i]) for i in place) for place in self.places]
+                for c in range(columns)
+            ]
+            for _ in range(2):
+                matrix.sort(reverse=True)
+                matrix = [list(row) for row in zip(*matrix, strict=True)]
+            new = [0] * len(exponents)
+            for c, column in enumerate(matrix):
+                for place, powers in zip(self.places, column, strict=True):
+                    for i, power in zip(place, powers, strict=True):
+                        new[c * self.stride + i] = power
+            new[-1] = exponents[-1]
+            merged[tuple(new)] += coefficient
+        return self.ring.from_dict(dict(merged))
 
+    def _wick(self, columns: int) -> Callable[[tuple[int, ...]], fmpz_mpoly]:
+        """The function a ↦ Σ_{matchings} Π P: one factor is matched with each other one in turn."""
+        size = len(self.rows)
+        shift = 0 if self.group == "O" else size
+        projector = [
+            [
+                (s + shift, p)
+                for s, b in enumerate(self.rows)
+                if (p := self.projector(a, b, columns))
+            ]
+            for a in self.rows
+        ]
 
-Table = tuple[dict[tuple[int, int], int], int]
+        @cache
+        def wick(pattern: tuple[int, ...]) -> fmpz_mpoly:
+            r = next((r for r in range(size) if pattern[r]), None)
+            if r is None:
+                return self.constant(int(not any(pattern)))
+            left = _lowered(pattern, r)
+            return sum(
+                (left[s] * p * wick(_lowered(left, s)) for s, p in projector[r] if left[s]),
+                start=self.constant(0),
+            )
 
-
-def _pairing_tables(degrees: Sequence[int]) -> Iterator[Table]:
-    """Multigraphs with these degrees and the number of pairings behind each."""
-    for edges in _multigraphs(tuple(degrees), 0):
-        ways = prod(factorial(a) for a in degrees)
-        for (r, s), multiplicity in edges.items():
-            ways //= factorial(multiplicity) * (2**multiplicity if r == s else 1)
-        yield edges, ways
-
-
-def _multigraphs(degrees: tuple[int, ...], vertex: int) -> Iterator[dict[tuple[int, int], int]]:
-    if vertex == len(degrees):
-        yield {}
-        return
-    for loops in range(degrees[vertex] // 2 + 1):
-        open_ends = degrees[vertex] - 2 * loops
-        for links in _distributions(open_ends, degrees[vertex + 1 :]):
-            rest = (*degrees[: vertex + 1], *map(int.__sub__, degrees[vertex + 1 :], links))
-            own = {(vertex, vertex): loops} if loops else {}
-            own |= {(vertex, vertex + 1 + i): e for i, e in enumerate(links) if e}
-            for others in _multigraphs(rest, vertex + 1):
-                yield own | others
-
-
-def _bijection_tables(left: Sequence[int], right: Sequence[int]) -> Iterator[Table]:
-    """Matrices with these row and column sums and the number of bijections behind each."""
-    if sum(left) != sum(right):
-        return
-    for edges in _contingency(tuple(left), tuple(right), 0):
-        ways = prod(factorial(a) for a in (*left, *right))
-        for multiplicity in edges.values():
-            ways //= factorial(multiplicity)
-        yield edges, ways
-
-
-def _contingency(
-    left: tuple[int, ...], right: tuple[int, ...], row: int
-) -> Iterator[dict[tuple[int, int], int]]:
-    if row == len(left):
-        yield {}
-        return
-    for links in _distributions(left[row], right):
-        own = {(row, i): e for i, e in enumerate(links) if e}
-        for others in _contingency(left, tuple(map(int.__sub__, right, links)), row + 1):
-            yield own | others
+        return wick
 
 
-def _distributions(total: int, capacities: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Ways to spread a total over places of limited capacity."""
-    if not capacities:
-        if total == 0:
-            yield ()
-        return
-    for here in range(min(total, capacities[0]) + 1):
-        for rest in _distributions(total - here, capacities[1:]):
-            yield (here, *rest)
+def _lowered(pattern: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return (*pattern[:place], pattern[place] - 1, *pattern[place + 1 :])

@@ -43,7 +43,6 @@ Neuron = tuple[tuple[int, int], ...]
 """The factors σ^{(order)}(z_{sample}) at one neuron, as sorted pairs (sample, order)."""
 
 
-
 def layer_cumulant(
     fields: tuple[Field, ...],
     samples: tuple[int, ...],
@@ -151,7 +150,10 @@ def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
             content[j].append((sample, derivatives))
         neurons = tuple(tuple(sorted(factors)) for factors in content)
         averaged = _expand_layer(neurons, distinct.fields, budget)
-        add(result, multiply(distinct_neurons(None if square else R_IN, len(neurons)), averaged, order))
+        add(
+            result,
+            multiply(distinct_neurons(None if square else R_IN, len(neurons)), averaged, order),
+        )
     return result
 
 
@@ -168,16 +170,16 @@ def input_layer(term: Term, order: int, square: bool) -> Expansion:
 
 
 @lru_cache(maxsize=100_000)
-def _expand_layer(
-    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int
-) -> Expansion:
+def _expand_layer(neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int) -> Expansion:
     """E[Π_j F_j(z_j) Π fields] over distinct neurons, up to n^{-order}, around z ~ N(0, K).
 
     Every set partition of the fields into joint cumulants, each with any number of preactivations
     that become derivatives of the F_j, times any number of cumulants of preactivations alone.
     """
     targets = [
-        (j, sample) for j, factors in enumerate(neurons) for sample in sorted({s for s, _ in factors})
+        (j, sample)
+        for j, factors in enumerate(neurons)
+        for sample in sorted({s for s, _ in factors})
     ]
     result: Expansion = {}
     for partition in set_partitions(fields):

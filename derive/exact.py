@@ -34,7 +34,8 @@ from .pairings import (
 )
 from .tensors import named
 from .weights import WeightEnsemble
-from .weingarten import class_size, partitions
+from .weingarten import class_size
+from .zonal import partitions
 
 n = sympy.Symbol("n", positive=True, integer=True)
 """The width of every layer, where it stays a symbol."""

@@ -232,7 +232,11 @@ def _components(copies: list[tuple[int, int]], edges: list[list[int]]) -> Iterat
         members = sorted(tree)
         place = {copy: position for position, copy in enumerate(members)}
         inner = tuple(
-            sorted((place[a], place[b]) if a < b else (place[b], place[a]) for a, b in edges if a in tree)
+            sorted(
+                (place[a], place[b]) if a < b else (place[b], place[a])
+                for a, b in edges
+                if a in tree
+            )
         )
         field, order = canonical_tree(len(members), inner)
         chosen = [copies[members[position]] for position in order]

@@ -10,22 +10,22 @@ after the other by `derive.columns`, on the side with fewer columns.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from itertools import combinations, islice
 from math import factorial, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import sympy
 from flint import fmpq
 
-from .columns import column_average
+from .columns import Entry, Row, column_average
 from .errors import InputError
 from .pairings import Pairing, Partition, coset_type, double_factorial_pairings
 from .rational import RationalFunction, Term, as_sympy
-from .weingarten import alpha_of, dimension, table, value_at
+from .weingarten import dimension, table, value_at
 
-Index = int | str | sympy.Expr
+Index: TypeAlias = int | str | sympy.Expr
 DIRECT_LIMIT = 4_000
 SYMBOLIC_LIMIT = 200_000
 
@@ -35,26 +35,27 @@ def haar_moment(
     cols: Sequence[Index],
     n: sympy.Expr | int,
     group: str = "O",
+    *,
     conj_rows: Sequence[Index] = (),
     conj_cols: Sequence[Index] = (),
-    *,
     distinct: bool = False,
 ) -> sympy.Expr:
     """E[Π_a M_{rows_a cols_a} Π_b conj(M_{conj_rows_b conj_cols_b})] for M Haar on O, U or Sp(n).
 
     Arguments:
         rows, cols: indices of the factors: integers from 1 to n, symbols (or their names).
-        n: the dimension, an integer or a sympy expression; for Sp(n) even, with form
+        n: the dimension, an integer or a sympy expression; for Sp(n) even, with the form
             J = [[0, 1], [−1, 0]], so that the indices i and n/2 + i are partners.
         group: "O", "U" or "Sp".
         conj_rows, conj_cols: indices of the conjugated factors.
         distinct: take symbols for indices that differ from each other and from the integers
-            (for Sp: as names of indices up to n/2 that differ).
+            (for Sp: for different indices up to n/2).
 
     Returns a number for integer n, a reduced and factored rational function of a symbolic n, and
     for symbolic indices a sum of Kronecker deltas times these, right for every coincidence.
-    Invariant under permutations of rows and columns and under transposition (M and Mᵀ are equal in
-    law). Raises InputError for an index out of range, or lists of unequal length.
+    The average is invariant under permuting rows, permuting columns, and transposition. A symbolic
+    n stands for any dimension that has room for the indices. Raises InputError for an index out
+    of range, lists of unequal length, or a symbolic sum of too many terms.
 
     >>> n, i, j = sympy.symbols("n i j")
     >>> haar_moment([1, 1, 2, 2], [1, 1, 2, 2], n)
@@ -63,89 +64,298 @@ def haar_moment(
     KroneckerDelta(i, j)/n
     """
     size = dimension(n, group)
-    factors = _factors(rows, cols, size, group, conjugated=False) + _factors(
-        conj_rows, conj_cols, size, group, conjugated=True
-    )
+    factors = [
+        *_factors(("rows", rows), ("cols", cols), size, group, False),
+        *_factors(("conj_rows", conj_rows), ("conj_cols", conj_cols), size, group, group != "O"),
+    ]
     if distinct:
         _check_distinct(factors, size, group)
-    if not distinct and any(
-        not isinstance(label, int) for factor in factors for label in (factor.row, factor.col)
-    ):
-        return _symbolic(factors, size, group)
+    elif any(not isinstance(line.label, int) for f in factors for line in (f.row, f.col)):
+        return _over_pairings(factors, size, group, symbolic=True)
     return _concrete(factors, size, group)
 
 
 class Factor(NamedTuple):
-    """An entry M_{row col}; for Sp the barred index is the partner n/2 + index."""
+    """The entry M_{row col} or its conjugate; columns are labelled as rows are."""
 
-    row: int | sympy.Expr
-    col: int | sympy.Expr
+    row: Row
+    col: Row
     conjugated: bool
-    row_barred: bool = False
-    col_barred: bool = False
+
+    @property
+    def transposed(self) -> Factor:
+        """The same entry of Mᵀ."""
+        return Factor(self.col, self.row, self.conjugated)
 
 
 def _factors(
-    rows: Sequence[Index], cols: Sequence[Index], n: sympy.Expr, group: str, *, conjugated: bool
-) -> tuple[Factor, ...]:
-    prefix = "conj_" if conjugated else ""
-    if len(rows) != len(cols):
-        raise InputError(
-            f"{prefix}rows, {prefix}cols", (rows, cols), "lists of equal length, one index a factor"
-        )
-    factors = []
-    for row, col in zip(rows, cols, strict=True):
-        i, row_barred = _index(row, n, group, f"{prefix}rows")
-        j, col_barred = _index(col, n, group, f"{prefix}cols")
-        factors.append(Factor(i, j, conjugated and group != "O", row_barred, col_barred))
-    return tuple(factors)
+    rows: tuple[str, Sequence[Index]],
+    cols: tuple[str, Sequence[Index]],
+    n: sympy.Expr,
+    group: str,
+    conjugated: bool,
+) -> Iterator[Factor]:
+    if len(rows[1]) != len(cols[1]):
+        raise InputError(f"{rows[0]}, {cols[0]}", (rows[1], cols[1]), "lists of equal length")
+    for i, j in zip(rows[1], cols[1], strict=True):
+        yield Factor(_line(i, n, group, rows[0]), _line(j, n, group, cols[0]), conjugated)
 
 
-def _index(
-    given: Index, n: sympy.Expr, group: str, argument: str
-) -> tuple[int | sympy.Expr, bool]:
-    """The index, reduced to the first half for Sp, and whether it was in the second."""
-    wanted = f"an integer from 1 to {n}, or a symbol"
-    if isinstance(given, str):
-        if not given.isidentifier():
-            raise InputError(argument, given, wanted)
-        return sympy.Symbol(given), False
+def _line(given: Index, n: sympy.Expr, group: str, argument: str) -> Row:
+    """The row or column of an index; for Sp(n) those in the second half are barred."""
+    error = InputError(argument, given, f"integers from 1 to {n}, or symbols")
+    if isinstance(given, bool) or (isinstance(given, str) and not given.isidentifier()):
+        raise error
     try:
-        index = sympy.sympify(given, strict=True)
+        index = sympy.Symbol(given) if isinstance(given, str) else sympy.sympify(given, strict=True)
     except sympy.SympifyError:
-        raise InputError(argument, given, wanted) from None
-    if not isinstance(index, sympy.Expr) or isinstance(given, bool):
-        raise InputError(argument, given, wanted)
-    if index.is_Integer and (index < 1 or (n.is_Integer and index > n)):
-        raise InputError(argument, given, wanted)
+        raise error from None
+    if not isinstance(index, sympy.Expr) or (n.is_Integer and index.is_number and index > n):
+        raise error
     barred = False
     if group == "Sp":
-        shifted = sympy.expand(index - n / 2)
-        if index.is_Integer and n.is_Integer:
-            barred = bool(shifted > 0)
-        else:
-            barred = index.has(*n.free_symbols) and not shifted.has(*n.free_symbols)
-        index = shifted if barred else index
-    if index.is_number and (not index.is_Integer or index < 1):
-        raise InputError(argument, given, wanted)
-    return (int(index) if index.is_Integer else index), barred
+        past_half = sympy.expand(index - n / 2)
+        barred = bool(past_half > 0) if past_half.is_number else _mentions(index, n)
+        index = past_half if barred else index
+    if _mentions(index, n) or (index.is_number and not (index.is_Integer and index > 0)):
+        raise error
+    return Row(int(index) if index.is_number else index, barred)
+
+
+def _mentions(index: sympy.Expr, n: sympy.Expr) -> bool:
+    return bool(index.free_symbols & n.free_symbols)
 
 
 def _check_distinct(factors: Sequence[Factor], n: sympy.Expr, group: str) -> None:
     room = n / 2 if group == "Sp" else n
-    for side, labels in (("rows", {f.row for f in factors}), ("cols", {f.col for f in factors})):
+    for name, labels in (
+        ("rows", {f.row.label for f in factors}),
+        ("cols", {f.col.label for f in factors}),
+    ):
         if room.is_number and len(labels) > room:
-            raise InputError(side, sorted(labels, key=str), f"at most {room} distinct indices")
+            raise InputError(name, sorted(labels, key=str), f"at most {room} distinct indices")
 
 
 def _concrete(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.Expr:
     """The average for indices that are known to be equal or different."""
-    if sum(f.conjugated for f in factors) * 2 != len(factors) and group == "U":
+    matching = _matchings(factors, group) * _matchings([f.transposed for f in factors], group)
+    if matching == 0:
         return sympy.Integer(0)
-    if len(factors) % 2 or not (_matching(factors, "row") and _matching(factors, "col")):
-        return sympy.Integer(0)
-    if _matching(factors, "row") * _matching(factors, "col") <= DIRECT_LIMIT:
-        average = _direct(factors, n, group)
-        return average.expr(n) if isinstance(average, RationalFunction) else as_sympy(average)
-    moment = column_average(factors, group)
-    return as_sympy(moment.at(int(n))) if n.is_Integer else moment.expr(n)
+    if matching <= DIRECT_LIMIT:
+        return _over_pairings(factors, n, group, symbolic=False)
+    if len({f.row.label for f in factors}) < len({f.col.label for f in factors}):
+        factors = [f.transposed for f in factors]
+    moment = column_average([_unbarred(f) for f in factors], group)
+    sign = prod(-f.row.sign for f in factors if f.col.barred)
+    value = as_sympy(moment.at(int(n))) if n.is_Integer else moment.expr(n)
+    return sign * value
+
+
+def _unbarred(factor: Factor) -> Entry:
+    """S_{r j̄} as an entry of the first half's columns, S̄_{r̄ j} up to −J's sign on r."""
+    row, col, conjugated = factor
+    if col.barred:
+        return Entry(row.partner, col.label, not conjugated)
+    return Entry(row, col.label, conjugated)
+
+
+def _matchings(factors: Sequence[Factor], group: str) -> int:
+    """The number of pairings p with δ_p(rows) ≠ 0."""
+    kinds: dict[object, Counter[bool]] = defaultdict(Counter)
+    for (label, barred), _, conjugated in factors:
+        kinds[label][conjugated ^ barred] += 1
+    ways = 1
+    for count in kinds.values():
+        if group == "O":
+            ways *= 0 if count.total() % 2 else double_factorial_pairings(count.total())
+        else:
+            ways *= factorial(count[True]) if count[True] == count[False] else 0
+    return ways
+
+
+Form = Callable[[Row, bool, Row, bool], sympy.Expr]
+
+
+def _form(group: str, n: sympy.Expr, symbolic: bool) -> Form:
+    """What pairing two factors brings for their rows (or columns): δ, or J where Sp has both alike.
+
+    S̄ = J S Jᵀ, so a conjugated factor turns J into δ = J Jᵀ on its right, −δ = J J on its left.
+    """
+
+    def delta(a: Row, b: Row) -> sympy.Expr:
+        if symbolic and not (isinstance(a.label, int) and isinstance(b.label, int)):
+            x, y = (line.label + n / 2 if line.barred else line.label for line in (a, b))
+            return sympy.KroneckerDelta(x, y)
+        return sympy.Integer(a == b)
+
+    def form(a: Row, a_conjugated: bool, b: Row, b_conjugated: bool) -> sympy.Expr:
+        if group == "O":
+            return delta(a, b)
+        if a_conjugated != b_conjugated:
+            return -delta(a, b) if group == "Sp" and a_conjugated else delta(a, b)
+        if group == "U":
+            return sympy.Integer(0)
+        above = sympy.Integer(0) if a.barred else delta(a.partner, b)
+        below = sympy.Integer(0) if b.barred else delta(a, b.partner)
+        return above - below
+
+    return form
+
+
+def _over_pairings(
+    factors: Sequence[Factor], n: sympy.Expr, group: str, *, symbolic: bool
+) -> sympy.Expr:
+    """Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols), with equal products of δ's collected."""
+    form = _form(group, n, symbolic)
+    limit = SYMBOLIC_LIMIT if symbolic else DIRECT_LIMIT
+    rows = _by_weight(factors, group, form, limit)
+    cols = _by_weight([f.transposed for f in factors], group, form, limit)
+    if sum(map(len, rows.values())) * sum(map(len, cols.values())) > limit:
+        raise InputError("rows, cols", len(factors), f"a sum of at most {limit} pairs of pairings")
+    counts: dict[sympy.Expr, Counter[Partition]] = defaultdict(Counter)
+    for row_weight, row_pairings in rows.items():
+        for col_weight, col_pairings in cols.items():
+            sign, deltas = (row_weight * col_weight).as_coeff_Mul()
+            for p in row_pairings:
+                for q in col_pairings:
+                    counts[deltas][coset_type(p, q)] += int(sign)
+    return sympy.Add(*(deltas * _combination(count, n, group) for deltas, count in counts.items()))
+
+
+def _combination(counts: Counter[Partition], n: sympy.Expr, group: str) -> sympy.Expr:
+    """Σ_μ counts[μ] W(μ; n)."""
+    if n.is_Integer:
+        values = (count * value_at(mu, int(n), group) for mu, count in counts.items())
+        return as_sympy(sum(values, start=fmpq(0)))
+    return RationalFunction.total(
+        Term(count, table(sum(mu), group).function(mu)) for mu, count in counts.items()
+    ).expr(n)
+
+
+def _by_weight(
+    factors: Sequence[Factor], group: str, form: Form, limit: int
+) -> dict[sympy.Expr, list[Pairing]]:
+    """The pairings p by their δ_p(rows), without those where it vanishes."""
+    collected: dict[sympy.Expr, list[Pairing]] = defaultdict(list)
+    points = tuple(range(len(factors))) if len(factors) % 2 == 0 else ()
+    for pairing, weight in islice(_weighted(points, factors, group, form), limit + 1):
+        collected[_merged(weight)].append(pairing)
+    collected.pop(sympy.Integer(0), None)
+    return collected
+
+
+def _weighted(
+    points: tuple[int, ...], factors: Sequence[Factor], group: str, form: Form
+) -> Iterator[tuple[Pairing, sympy.Expr]]:
+    """Pairings with a weight that may not vanish; for Sp(n) it has the pairing's sign."""
+    if not points:
+        yield (), sympy.Integer(1)
+        return
+    first, rest = points[0], points[1:]
+    a = factors[first]
+    for position, partner in enumerate(rest):
+        b = factors[partner]
+        weight = form(a.row, a.conjugated, b.row, b.conjugated)
+        if weight != 0:
+            sign = (-1) ** position if group == "Sp" else 1
+            for tail, others in _weighted(
+                rest[:position] + rest[position + 1 :], factors, group, form
+            ):
+                yield ((first, partner), *tail), sign * weight * others
+
+
+def _merged(weight: sympy.Expr) -> sympy.Expr:
+    """A product of δ's as one δ for each index but the first in every set of equal indices."""
+    sign, product = weight.as_coeff_Mul()
+    deltas = sympy.Mul.make_args(product)
+    if not all(isinstance(delta, sympy.KroneckerDelta) for delta in deltas):
+        return weight
+    classes: list[set[sympy.Expr]] = []
+    for delta in deltas:
+        joined = set(delta.args[:2])
+        for other in [other for other in classes if other & joined]:
+            joined |= other
+            classes.remove(other)
+        classes.append(joined)
+    merged = sign
+    for members in classes:
+        if any(sympy.KroneckerDelta(x, y) == 0 for x, y in combinations(members, 2)):
+            return sympy.Integer(0)
+        first, *others = sorted(members, key=sympy.default_sort_key)
+        merged *= sympy.Mul(*(sympy.KroneckerDelta(first, other) for other in others))
+    return merged
+
+
+class Moment(NamedTuple):
+    """A product of matrix entries, as the index lists of `haar_moment`."""
+
+    rows: tuple[int | str, ...]
+    cols: tuple[int | str, ...]
+    conj_rows: tuple[int | str, ...] = ()
+    conj_cols: tuple[int | str, ...] = ()
+
+    def average(self, n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
+        """Its Haar average, `haar_moment`."""
+        return haar_moment(
+            self.rows, self.cols, n, group, conj_rows=self.conj_rows, conj_cols=self.conj_cols
+        )
+
+    def latex(self, letter: str = "O") -> str:
+        """The product in LaTeX, for example O_{1,1}^{2} O_{1,2}^{2}."""
+        plain = Counter(zip(self.rows, self.cols, strict=True))
+        bars = Counter(zip(self.conj_rows, self.conj_cols, strict=True))
+        return " ".join(
+            f"{name}_{{{i},{j}}}" + (f"^{{{power}}}" if power > 1 else "")
+            for name, count in ((letter, plain), (rf"\overline{{{letter}}}", bars))
+            for (i, j), power in count.items()
+        )
+
+
+_ENTRY = r"(?P<{0}name>[OUS])\[(?P<{0}row>\w+),(?P<{0}col>\w+)\]"
+_FACTOR = re.compile(
+    rf"(?:{_ENTRY.format('')}|conj\({_ENTRY.format('conj_')}\)|\|{_ENTRY.format('abs_')}\|)"
+    r"(?:\^(?P<power>\d{1,3}))?"
+)
+
+
+def parse_moment(text: str) -> Moment:
+    """Read a product such as "O[1,1]^2*O[1,2]^2" or "U[1,1]*conj(U[1,2])" or "|U[1,1]|^4".
+
+    A letter O, U or S, the same throughout; indices are positive integers or names; powers are
+    ^ or ** with at most three digits, even for |…|. Anything else raises InputError.
+
+    >>> parse_moment("|U[1,i]|^2")
+    Moment(rows=(1,), cols=('i',), conj_rows=(1,), conj_cols=('i',))
+    """
+    wanted = 'a product such as "O[1,1]^2*O[1,2]^2", "U[1,1]*conj(U[1,1])" or "|U[1,1]|^4"'
+    if not isinstance(text, str):
+        raise InputError("moment", text, wanted)
+    plain: list[tuple[int | str, int | str]] = []
+    bars: list[tuple[int | str, int | str]] = []
+    letters = set()
+    for part in "".join(text.split()).replace("**", "^").split("*"):
+        match = _FACTOR.fullmatch(part)
+        if match is None:
+            raise InputError("moment", text, wanted)
+        kind = next(kind for kind in ("", "conj_", "abs_") if match[f"{kind}name"])
+        power = int(match["power"] or 1)
+        entry = (_label(match[f"{kind}row"], text), _label(match[f"{kind}col"], text))
+        letters.add(match[f"{kind}name"])
+        if kind == "abs_" and power % 2:
+            raise InputError("moment", text, "an even power of an absolute value")
+        half = power // 2 if kind == "abs_" else power
+        plain += [entry] * (half if kind != "conj_" else 0)
+        bars += [entry] * (half if kind else 0)
+    if len(letters) > 1:
+        raise InputError("moment", text, "entries of one matrix")
+    rows, cols = zip(*plain, strict=True) if plain else ((), ())
+    conj_rows, conj_cols = zip(*bars, strict=True) if bars else ((), ())
+    return Moment(rows, cols, conj_rows, conj_cols)
+
+
+def _label(text: str, moment: str) -> int | str:
+    if text.isdecimal():
+        return int(text)
+    if text.isidentifier():
+        return text
+    raise InputError("moment", moment, f"an index that is a positive integer or a name, not {text}")

@@ -1,6 +1,6 @@
 """The network: what every derivation, kernel and ensemble starts from, and nothing else describes.
 
-    z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))       (000, eq. 3.1)
+z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))       (000, eq. 3.1)
 """
 
 from __future__ import annotations

@@ -15,5 +15,7 @@ C_W, C_B = Parameter("C_W"), Parameter("C_b")
 LAMBDA_W, LAMBDA_B = Parameter("lambda_W"), Parameter("lambda_b")
 R_IN = Parameter("r_in")
 """n_ℓ/n, the width that feeds the layer over the reference width."""
+R_OUT = Parameter("r_out")
+"""n_{ℓ+1}/n, the width that the layer feeds over the reference width."""
 R_BIG = Parameter("r_big")
 """max(n_ℓ, n_{ℓ+1})/n: the size of the Haar matrix of which a rectangular layer is a block."""

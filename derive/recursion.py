@@ -25,6 +25,7 @@ _PARAMETERS = {
     "lambda_W": sympy.Symbol("lambda_W", nonnegative=True),
     "lambda_b": sympy.Symbol("lambda_b", nonnegative=True),
     "r_in": sympy.Symbol("r_in", positive=True),
+    "r_out": sympy.Symbol("r_out", positive=True),
     "r_big": sympy.Symbol("r_big", positive=True),
 }
 

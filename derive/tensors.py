@@ -122,7 +122,9 @@ def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
     for ranking in _rankings(atom.fields, tuple(range(len(atom.fields)))):
         starts = _starts(atom.fields)
         for orders in product(*(automorphisms(atom.fields[f]) for f in ranking)):
-            slots = [starts[f] + node for f, tree in zip(ranking, orders, strict=True) for node in tree]
+            slots = [
+                starts[f] + node for f, tree in zip(ranking, orders, strict=True) for node in tree
+            ]
             place = {slot: position for position, slot in enumerate(slots)}
             pairing = tuple(sorted(tuple(sorted((place[a], place[b]))) for a, b in atom.pairing))
             for key, name in NAMES.items():

@@ -4,34 +4,44 @@ Every ensemble here is invariant under rotations of its rows and of its columns,
 
     E[W_{i1 j1} … W_{i2k j2k}] = C_W^k Σ_{p,q} δ_p(i) C(p,q) δ_q(j),        E[W_ij²] = C_W / n_in,
 
-with p, q pairings of the 2k factors and C a function of the coset type of (p, q) alone.
+with p, q pairings of the 2k factors and C a function of the coset type of (p, q) alone. Such a
+function is known by its eigenvalues, one for each λ ⊢ k (`derive.zonal`), and for these ensembles
+
+    c_λ = n_in^{-k} s_λ Π_{(i,j)∈λ} Π_{above} (1 + c/a) / Π_{below} (1 + c/b),  c = 2(j−1) − (i−1),
+
+with matrix sizes a, b: a frame of b rows brings a factor (1 + c/b)^{-1}, a summed index of a values
+the inverse of that, given singular values their zonal polynomial s_λ (derived here).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import cache
+from math import prod
 
 import sympy
 
-from .algebra import UNIT, Expansion, power, times
+from .algebra import UNIT, Expansion, Monomial, add, constant, multiply, multiply_all, power, times
 from .errors import InputError
+from .expressions import parse_number
 from .pairings import Partition
-from .parameters import R_BIG, R_IN
-from .weingarten import series, weingarten
+from .parameters import R_BIG, R_IN, R_OUT, Parameter
+from .rational import as_sympy
+from .weingarten import as_partition, series, weingarten
+from .zonal import Spherical, spherical_functions, type_class_size
 
 
 @dataclass(frozen=True)
 class WeightEnsemble(ABC):
     """A bi-invariant law of weight matrices with E[W_ij²] = C_W/n_in (source 000, eq. 3.2)."""
 
-    C_W: sympy.Expr | float = sympy.Integer(1)
+    C_W: sympy.Expr | float = sympy.S.One
 
     def __post_init__(self) -> None:
         value = sympy.sympify(self.C_W)
-        if not value.is_finite and value.is_number or value.is_negative:
+        if (value.is_number and not value.is_finite) or value.is_negative:
             raise InputError("C_W", self.C_W, "a finite weight variance, 0 or more, or a symbol")
         object.__setattr__(self, "C_W", value)
 
@@ -56,7 +66,8 @@ class WeightEnsemble(ABC):
         return type(self).__name__.lower()
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}(C_W={self.C_W})"
+        values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))
+        return f"{type(self).__name__}({', '.join(values)})"
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,202 @@ class Orthogonal(WeightEnsemble):
                 widths = times(power(R_IN, -k), power(R_BIG, k - t))
                 result[UNIT if square else widths, t] = Fraction(value)
         return result
+
+
+@dataclass(frozen=True)
+class Frames(WeightEnsemble):
+    """A product of uniform frames, Gaussian matrices and given singular values, by `sizes`."""
+
+    @abstractmethod
+    def sizes(
+        self, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+        """The sizes above and below in c_λ, each linear in the widths."""
+
+    def trace_factor(self, spherical: Spherical) -> dict[int, sympy.Expr]:
+        """s_λ by its powers of 1/n_in: 1, unless singular values are given."""
+        return {0: sympy.Integer(1)}
+
+    def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
+        """Σ_λ (d_λ/|X|) ω^λ(coset) c_λ, without the λ on which a frame vanishes.
+
+        Raises InputError where a frame would have more columns than rows.
+        """
+        coset = as_partition(coset)
+        n_in, n_out = sympy.sympify(n_in), sympy.sympify(n_out)
+        k, (above, below) = sum(coset), self.sizes(n_in, n_out)
+        total = sympy.Integer(0)
+        for spherical in spherical_functions(k, 2):
+            bottom = prod(1 + c / b for b in below for c in spherical.contents)
+            if bottom != 0:
+                top = prod(1 + c / a for a in above for c in spherical.contents)
+                traces = sum(s * n_in**-j for j, s in self.trace_factor(spherical).items())
+                weight = as_sympy(spherical.weight * spherical.values[coset])
+                total += weight * top * traces / bottom
+        return sympy.factor(total * n_in**-k)
+
+    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+        """c_λ's series in 1/n, factor by factor; γ and moments are numbers or symbols."""
+        return _series(self, as_partition(coset), order, square)
+
+
+@dataclass(frozen=True)
+class Truncated(Frames):
+    """A block of √(C_W N/n_in) O with O Haar on O(N), N = ratio · max(n_in, n_out)."""
+
+    ratio: sympy.Expr | float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ratio = parse_number("ratio", self.ratio)
+        if ratio.is_number and not ratio >= 1:
+            raise InputError("ratio", self.ratio, "1 or more, or a symbol")
+        object.__setattr__(self, "ratio", ratio)
+
+    def sizes(
+        self, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+        """c_λ = n_in^{-k} / Π(1 + c/N)."""
+        big = _R_BIG if {n_in, n_out} == {_R_IN, _R_OUT} else larger(n_in, n_out)
+        return (), (_whole("ratio", self.ratio * big, n_in, n_out),)
+
+
+@dataclass(frozen=True)
+class _LowRank(Frames):
+    gamma: sympy.Expr | float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        gamma = parse_number("gamma", self.gamma)
+        if gamma.is_number and not 0 < gamma <= 1:
+            raise InputError("gamma", self.gamma, "a ratio of rank to width in (0, 1], or a symbol")
+        object.__setattr__(self, "gamma", gamma)
+
+    def _rank(self, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
+        return _whole("gamma", self.gamma * n_out, n_in, n_out)
+
+
+@dataclass(frozen=True)
+class LowRankGaussian(_LowRank):
+    """W = C A of rank r = γ n_out (source 001, eqs. 1–2): C a uniform frame of r orthonormal
+    columns, A r × n_in with entries N(0, C_W/(γ n_in)); C_W = γ σ_α² there."""
+
+    def sizes(
+        self, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+        """c_λ = n_in^{-k} Π (1 + c/r)/(1 + c/n_out)."""
+        return (self._rank(n_in, n_out),), (n_out,)
+
+
+@dataclass(frozen=True)
+class LowRankOrthogonal(_LowRank):
+    """W = √(C_W/γ) C Bᵀ of rank r = γ n_out, with C and B uniform frames of r orthonormal columns:
+    WᵀW is C_W/γ times a projector (source 001, §3.2)."""
+
+    def sizes(
+        self, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+        """c_λ = n_in^{-k} Π (1 + c/r)/((1 + c/n_out)(1 + c/n_in))."""
+        rank = self._rank(n_in, n_out)
+        if (rank - n_in).is_positive:
+            raise InputError("gamma", self.gamma, f"a rank of at most the width {n_in}")
+        return (rank,), (n_out, n_in)
+
+
+@dataclass(frozen=True)
+class BiInvariant(Frames):
+    """W = s O_1 S O_2 with independent Haar O_1, O_2 and given singular values S.
+
+    moments: p_j = tr (SᵀS)^j / n_in for j = 1, 2, …, numbers or symbols, as many as an average has
+    pairs of factors. The singular values are deterministic, so that averages of products of traces
+    are products; s² = C_W n_out/(n_in p_1) sets E[W_ij²] = C_W/n_in.
+    """
+
+    moments: tuple[sympy.Expr | float, ...] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.moments, tuple | list) or not self.moments:
+            raise InputError("moments", self.moments, "a sequence (p_1, p_2, …) of trace moments")
+        moments = tuple(parse_number("moments", value) for value in self.moments)
+        if any(value.is_number and not value > 0 for value in moments):
+            raise InputError("moments", self.moments, "positive numbers or symbols")
+        object.__setattr__(self, "moments", moments)
+
+    def sizes(
+        self, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
+        """c_λ = n_in^{-k} s_λ / Π (1 + c/n_out)(1 + c/n_in)."""
+        return (), (n_out, n_in)
+
+    def trace_factor(self, spherical: Spherical) -> dict[int, sympy.Expr]:
+        """s_λ = Σ_μ |μ| ω^λ(μ) Π_i (p_{μ_i}/p_1^{μ_i}) n_in^{ℓ(μ)−k}, S's zonal polynomial."""
+        k = sum(spherical.shape)
+        if k > len(self.moments):
+            raise InputError("moments", self.moments, f"at least {k} trace moments")
+        powers: dict[int, sympy.Expr] = {}
+        for mu, value in spherical.values.items():
+            traces = prod((self.moments[part - 1] for part in mu), start=sympy.Integer(1))
+            weight = as_sympy(type_class_size(mu, 2) * value) / self.moments[0] ** k
+            powers[k - len(mu)] = powers.get(k - len(mu), 0) + weight * traces
+        return powers
+
+
+_ONE = sympy.Integer(1)
+_R_IN, _R_OUT, _R_BIG = (sympy.Symbol(each.name, positive=True) for each in (R_IN, R_OUT, R_BIG))
+
+
+@cache
+def _series(weights: Frames, coset: Partition, order: int, square: bool) -> Expansion:
+    k = sum(coset)
+    fan_in, fan_out = (_ONE, _ONE) if square else (_R_IN, _R_OUT)
+    above, below = weights.sizes(fan_in, fan_out)
+    total: Expansion = {}
+    for spherical in spherical_functions(k, 2):
+        traces: Expansion = {}
+        for j, value in weights.trace_factor(spherical).items():
+            for term in sympy.Add.make_args(sympy.expand(value * fan_in ** (-j - k))):
+                scale, mono = _atoms(term)
+                add(traces, {(mono, j + k): scale})
+        factors = [_shifted(a, c, order - k, 1) for a in above for c in spherical.contents]
+        factors += [_shifted(b, c, order - k, -1) for b in below for c in spherical.contents]
+        weight = spherical.weight * spherical.values[coset]
+        scaled = constant(Fraction(int(weight.p), int(weight.q)))
+        eigenvalue = multiply(traces, multiply_all([scaled, *factors], order - k), order)
+        add(total, eigenvalue)
+    return total
+
+
+def _whole(name: str, size: sympy.Expr, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
+    """A matrix size that must be whole wherever the widths are numbers larger than 1."""
+    if size.is_number and not size.is_integer and (n_in, n_out) != (_ONE, _ONE):
+        raise InputError(name, size, f"a whole number at widths {n_in}, {n_out}")
+    return size
+
+
+@cache
+def _shifted(size: sympy.Expr, content: int, order: int, sign: int) -> Expansion:
+    """(1 + content/(size · n))^{±1} up to n^{-order}."""
+    scale, mono = _atoms(content / size) if content else (Fraction(0), UNIT)
+    result = constant(1)
+    term = constant(1)
+    for _ in range(order if sign < 0 else min(order, 1)):
+        term = multiply(term, {(mono, 1): sign * scale}, order) if scale else {}
+        add(result, term)
+    return result
+
+
+def _atoms(term: sympy.Expr) -> tuple[Fraction, Monomial]:
+    """A product of a rational number and powers of symbols, in the engine's form."""
+    number, rest = sympy.sympify(term).as_coeff_Mul()
+    mono = UNIT
+    for base, exponent in rest.as_powers_dict().items():
+        if base == 1:
+            continue
+        if not (base.is_Symbol and exponent.is_Integer):
+            raise InputError("weights", term, "parameters that are rational numbers or symbols")
+        mono = times(mono, power(Parameter(base.name), int(exponent)))
+    return Fraction(int(number.p), int(number.q)), mono
 
 
 def larger(n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:

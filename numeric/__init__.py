@@ -1,0 +1,9 @@
+"""Numbers: compile what was derived, simulate the same network, compare the two."""
+
+from .codegen import write_module
+from .compare import Comparison, compare
+from .flow import flow
+from .normalise import normalise
+from .simulate import simulate
+
+__all__ = ["Comparison", "compare", "flow", "normalise", "simulate", "write_module"]

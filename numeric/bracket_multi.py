@@ -35,7 +35,8 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     parts = []
     if summed:
         parts += [_sigma(activation, {m for t in summed for m in t}), quadrature.FACTORISE_SOURCE]
-    parts += [_nested_smooth(d, activation.is_odd) for d in sorted({len(t) for t in summed})]
+    rate = quadrature.rate(activation)
+    parts += [_nested_smooth(d, activation.is_odd, rate) for d in sorted({len(t) for t in summed})]
     for orders in sorted({tuple(sorted(t)) for t in summed}):
         columns = zip(*(_factor_growth(activation, m) for m in orders), strict=True)
         table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
@@ -106,7 +107,7 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
     return [*lines, "return total"]
 
 
-def _nested_smooth(d: int, odd: bool) -> str:
+def _nested_smooth(d: int, odd: bool, rate: float) -> str:
     accuracies = printer.listing(map(repr, (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])))
     head = [
         f'"""The average of {d} derivatives of σ, of these orders, over z ~ N(0, K)."""',
@@ -114,13 +115,16 @@ def _nested_smooth(d: int, odd: bool) -> str:
         "if rank < 0:",
         "    return math.nan",
         f"accuracy = {accuracies}[rank]",
-        "radius = (math.sqrt(2.0 * accuracy) + 0.5) ** 2",
-        *(f"y{j}, w{j} = trapezoid({j}, B, STRIPS, growth, accuracy)" for j in range(d)),
+        "reach = math.sqrt(2.0 * accuracy) + 0.5",
+        *_farther(rate, d),
+        *(f"y{j}, w{j} = trapezoid({j}, B, STRIPS, growth, accuracy, reach)" for j in range(d)),
     ]
     levels = []
     for j in range(d):
         squares = " + ".join(f"v{k} * v{k}" for k in range(j + 1))
-        levels.append(_Level(before=[f"if {squares} > radius:", "    continue"] if j > 1 else []))
+        levels.append(
+            _Level(before=[f"if {squares} > reach * reach:", "    continue"] if j > 1 else [])
+        )
     if odd:
         levels[0] = _Level(start="len(y0) // 2, ", after=["p0 *= 1.0 if v0 == 0.0 else 2.0"])
     return _function(
@@ -139,7 +143,8 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         quadrature.LATENT_PANELS_SOURCE,
         quadrature.rule_source(),
     ]
-    parts += [_nested_kinked(outer) for outer in dict.fromkeys(form.outer for form in used)]
+    rate = quadrature.rate(activation)
+    parts += [_nested_kinked(outer, rate) for outer in dict.fromkeys(form.outer for form in used)]
     for shape, (regular, singular) in forms.items():
         d = len(shape.orders)
         lines = ["order, B, rank = factorise(K)", "if rank < 0:", "    return math.nan"]
@@ -177,7 +182,7 @@ def _forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
     return Shape(tuple(orders), tuple(outer)), singular
 
 
-def _nested_kinked(outer: tuple[int, ...]) -> str:
+def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
     d = len(outer)
     active = [p for p, count in enumerate(outer) if count]
     head = [
@@ -185,6 +190,7 @@ def _nested_kinked(outer: tuple[int, ...]) -> str:
         f"with {outer} derivatives outside.",
         '"""',
         "nodes, weights, reach, width = rule(rank)",
+        *_farther(rate, d),
         f"latent = np.zeros({d})",
     ]
     levels = []
@@ -213,6 +219,12 @@ def _nested_kinked(outer: tuple[int, ...]) -> str:
     lines = head + _loops(levels, f"p{d - 1} * {name}({arguments})")
     nested = _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
     return f"{source}\n\n{nested}"
+
+
+def _farther(rate: float, d: int) -> list[str]:
+    """e^{rate Σ|z|} moves the Gaussian's weight by at most rate Σ|B|."""
+    sizes = " + ".join(f"abs(B[{k}, {j}])" for k in range(d) for j in range(k + 1))
+    return [f"reach = min(reach + {rate!r} * ({sizes}), 38.0)"] if rate else []
 
 
 def _bracket_function(activation: Activation, shape: Shape, lines: Sequence[str]) -> str:

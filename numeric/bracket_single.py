@@ -160,11 +160,15 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     e, f = (_names(letter, len(shapes)) for letter in "ef")
     regular = [k for k, one in enumerate(found) if any(one.pieces)]
     panels = quadrature.PANELS[0]
+    reach, rate = repr(panels.reach), quadrature.rate(activation)
+    if rate:
+        factors = max(len(shape.orders) for shape in shapes)
+        reach = f"min({reach} + {factors * rate!r} * scale, 38.0)"
     sums = [f"{e[k]} += w[i] * {f[k]}" for k in regular]
     loop = f"""    points = np.empty(len(KINKS))
     for j in range(len(KINKS)):
         points[j] = KINKS[j] / scale
-    edges = split(points, len(KINKS), {panels.reach!r}, min({panels.width!r}, SMOOTH / scale))
+    edges = split(points, len(KINKS), {reach}, min({panels.width!r}, SMOOTH / scale))
     x, w = legendre(edges, NODES_{panels.nodes}, WEIGHTS_{panels.nodes})
     for i in range(len(x)):
         {printer.listing(f[k] for k in regular)} = integrands(scale * x[i])

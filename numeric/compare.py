@@ -31,6 +31,9 @@ SERIES = {
 ACCURACY = 1e-11
 """To how many parts of the terms that cancel in it theory and arithmetic are trusted."""
 
+NEXT_TERM = 10.0
+"""How much larger than the last coefficient of a fit in 1/n the next one may be."""
+
 FALSE_ALARMS = 5.7e-7
 """The chance that a Comparison that should agree does not: that of one number beyond 5 sigma."""
 
@@ -146,7 +149,7 @@ def compare(
         simulated: from `simulate`; or several of the same network and inputs at different widths.
         false_alarms: the chance of disagreement by accident, all comparisons together.
         degree: of the polynomial in 1/n fitted to several widths; one less than their number, at
-            most 2, if not given. What it leaves out must be small beside the errors.
+            most 2, if not given. The error counts in the first term left out, by `NEXT_TERM`.
 
     A standard error below `ACCURACY` times the terms that cancel in the number is raised to that:
     an entry that does not fluctuate is compared to rounding.
@@ -245,12 +248,19 @@ def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> Array:
     return total
 
 
-def _intercept(powers: Array, samples: Array, errors: Array) -> tuple[float, float]:
-    """c_0 of the weighted least-squares polynomial, and its standard error."""
-    if not errors.all():  # nothing to weigh by: an unweighted fit, taken to be exact
-        return float(np.linalg.lstsq(powers, samples)[0][0]), 0.0
-    weights = np.linalg.pinv(powers / errors[:, None])[0]
-    return float(weights @ (samples / errors)), float(np.linalg.norm(weights))
+def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float]:
+    """c_0 of the weighted least-squares polynomial in 1/n, and its error.
+
+    The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
+    |c_{d+1}| ≤ NEXT_TERM |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
+    """
+    degree = inverse.shape[1] - 1
+    weights = 1.0 / errors if errors.all() else np.ones_like(errors)
+    fit = np.linalg.pinv(inverse * weights[:, None]) * weights
+    coefficients = fit @ samples
+    left_out = fit[0] @ inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0
+    neglected = NEXT_TERM * abs(coefficients[-1] * left_out)
+    return float(coefficients[0]), float(np.hypot(np.linalg.norm(fit[0] * errors), neglected))
 
 
 def _table(rows: Sequence[Row]) -> str:

@@ -55,8 +55,8 @@ class Panels(NamedTuple):
     width: float
 
 
-PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Panels(10, 7.0, 3.5))
-"""The panels of brackets in 1 … 4 dimensions; errors near 1e-14, 1e-13, 1e-10 and 1e-9."""
+PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Panels(12, 8.0, 4.0))
+"""The panels of brackets in 1 … 4 dimensions; errors near 1e-14, 1e-13, 1e-10 and 1e-10."""
 
 
 def strips(activation: Activation) -> tuple[float, ...]:
@@ -118,6 +118,18 @@ def _on_line(activation: Activation, order: int, b: float) -> NDArray[Any]:
         return np.asarray(compiled(_line() + 1j * b), complex)
 
 
+def rate(activation: Activation) -> float:
+    """log|σ(z)|/|z| far out, 0 for algebraic growth: how far σ moves the weight of the Gaussian."""
+    ends = (activation.pieces[0].expr, -10_000), (activation.pieces[-1].expr, 10_000)
+    rates = [
+        float(sympy.log(abs(value)).evalf()) / abs(at)
+        for expr, at in ends
+        if (value := expr.subs(z, sympy.Integer(at)).evalf(30)) != 0
+    ]
+    fastest = max(rates, default=0.0)
+    return fastest if fastest > 0.02 else 0.0
+
+
 def smooth_width(activation: Activation) -> float:
     """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
     bounds = [
@@ -167,7 +179,7 @@ def step(scale, strips, growth, accuracy, widest):
 
 
 @driver
-def trapezoid(level, B, strips, growth, accuracy):
+def trapezoid(level, B, strips, growth, accuracy, reach):
     """Nodes and normal weights of one latent variable; a single node where no position has it."""
     scale = 0.0
     for k in range(level, B.shape[0]):
@@ -175,7 +187,7 @@ def trapezoid(level, B, strips, growth, accuracy):
     if scale == 0.0:
         return np.zeros(1), np.ones(1)
     h = step(scale, strips, growth, accuracy, 3.0 / math.sqrt(accuracy))
-    count = int(math.ceil((math.sqrt(2.0 * accuracy) + 0.5) / h))
+    count = int(math.ceil(reach / h))
     y = np.empty(2 * count + 1)
     w = np.empty(2 * count + 1)
     for k in range(-count, count + 1):

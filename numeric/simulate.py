@@ -19,8 +19,9 @@ from tqdm import tqdm
 from derive.errors import InputError
 from derive.network import Network
 
-from . import estimate, explicit, gram, lazy
+from . import estimate, explicit, gram, lazy, table
 from .ensemble import Ensemble, checked_count, checked_ensemble
+from .flow import flow
 from .weights import Array
 
 TENSORS = {"K": 1, "G1": 1, "V": 2, "U6": 3}
@@ -89,9 +90,7 @@ def simulate(
     arrays: dict[str, xarray.DataArray] = {}
     for name in names:
         arrays |= _tensor(name, ensemble, record, readings, single=np.ndim(inputs) == 1)
-    return xarray.Dataset(
-        arrays, {"layer": np.arange(1, depth + 1)}, _attributes(ensemble, draws, sampler)
-    )
+    return xarray.Dataset(arrays, table.layers(depth), _attributes(ensemble, draws, sampler))
 
 
 def _weights_averaged(ensemble: Ensemble) -> list[estimate.Reading]:
@@ -117,9 +116,7 @@ def _tensor(
     found = estimate.cumulants(record, readings, pairs)
     power = 1 if name == "G1" else pairs - 1
     value = found.value - _infinite_width(ensemble) if name == "G1" else found.value
-    dims = ["layer"] + [f"sample_{axis}" for axis in range(1, 2 * pairs + 1)]
-    if single:
-        dims = dims[:1]
+    dims = table.axes(2 * pairs, single=single)
     shape = value.shape[: len(dims)]
     scale = float(ensemble.width) ** power
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
@@ -132,8 +129,6 @@ def _tensor(
 
 
 def _infinite_width(ensemble: Ensemble) -> Array:
-    from .flow import flow  # noqa: PLC0415
-
     flowed = flow(ensemble.net, ensemble.inputs, ensemble.depth, ["K"])["K"]
     return np.asarray(flowed.to_numpy(), float)
 

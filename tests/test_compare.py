@@ -74,13 +74,22 @@ def test_scores_of_correct_theory_stay_under_the_bound():
     layers = np.arange(1, 10_001)
     flowed = xarray.Dataset({"V": ("layer", np.ones(layers.size))}, {"layer": layers})
     tables = []
-    for n, se in ((10, 0.3), (20, 0.1), (40, 0.2)):
-        values = 1 + 5 / n + se * rng.standard_normal(layers.size)
+    for n, se in ((1000, 0.3), (2000, 0.1), (4000, 0.2)):
+        values = 1 + 500 / n + se * rng.standard_normal(layers.size)
         arrays = {"V": ("layer", values), "V_se": ("layer", np.full(layers.size, se))}
         tables.append(xarray.Dataset(arrays, {"layer": layers}, {"width": n}))
     found = compare(flowed, tables, degree=1)
     assert found.agrees
     assert stats.kstest([row.z for row in found.rows], "norm").pvalue > 1e-6
+
+
+def test_the_first_term_left_out_is_counted():
+    """−2n/(n + 2) without noise meets its limit −2, and misses another."""
+    exact = [sample(n, V=[-2 * n / (n + 2)] * 3, se=0) for n in (64, 128, 256)]
+    found = compare(theory(V=[-2, -2, -2]), exact)
+    assert found.agrees
+    assert 0 < found.worst.se < 1e-3
+    assert not compare(theory(V=[-2.01, -2, -2]), exact).agrees
 
 
 def test_the_bound_counts_comparisons_and_blocks():

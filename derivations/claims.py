@@ -1,0 +1,241 @@
+"""What the book asserts: a claim ties a printed equation to a derivation and comes to a verdict.
+
+    @claim(source="000", equation="5.18", title="V with one input")
+    def single_input_vertex() -> Verdict: ...
+
+A claim that samples takes a `Sampling`: the seed, and its share of the false alarms that the whole
+run is allowed, so that the verdicts together are wrong by accident no more often than one number
+beyond 5 sigma (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+import mpmath
+import sympy
+
+from derive.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from numeric.compare import Comparison
+
+Kind = Literal["exact", "numeric", "statistical", "misprint", "fails"]
+
+FALSE_ALARMS = 5.7e-7
+"""The chance that a run in which everything is true reports a failure."""
+
+CHAPTERS: Mapping[str, tuple[str, ...]] = {
+    "000": (
+        "derivations.day_kahn_roberts.weights",
+        "derivations.day_kahn_roberts.criticality",
+        "derivations.day_kahn_roberts.vertex",
+        "derivations.day_kahn_roberts.depth",
+        "derivations.day_kahn_roberts.metric",
+        "derivations.day_kahn_roberts.many_inputs",
+        "derivations.day_kahn_roberts.ensembles",
+    ),
+}
+"""The sources' chapters, each a list of modules that register their claims."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a claim.
+
+    Attributes:
+        kind: "exact" (proven with symbols or rationals), "numeric" (to `digits`), "statistical"
+            (all |z| within `bound`), "misprint" (the printed statement is wrong, with a proof), or
+            "fails".
+        derived, printed: the two sides.
+        detail: how it was proven, or what a number was.
+        z, bound, comparisons: the largest |z| of an ensemble, what it may be, out of how many.
+        figures: by file stem.
+        table: longer text for the report.
+    """
+
+    kind: Kind
+    derived: str
+    printed: str = ""
+    detail: str = ""
+    digits: float | None = None
+    z: float | None = None
+    bound: float | None = None
+    comparisons: int = 0
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    table: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim stands; a misprint stands when it is proven to be one."""
+        return self.kind != "fails"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a sampled claim may use: a seed, and its share of the run's false alarms."""
+
+    seed: int
+    false_alarms: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a source with the function that derives it; its docstring is the prose."""
+
+    source: str
+    equation: str
+    title: str
+    prove: Callable[..., Verdict]
+    sampled: bool
+
+    @property
+    def prose(self) -> str:
+        """The function's docstring."""
+        return (self.prove.__doc__ or "").strip()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A claim with its verdict, and the seconds it took."""
+
+    claim: Claim
+    verdict: Verdict
+    seconds: float
+
+
+_registry: dict[str, list[Claim]] = {}
+
+
+def claim(
+    source: str, equation: str, title: str, *, sampled: bool = False
+) -> Callable[[Callable[..., Verdict]], Callable[..., Verdict]]:
+    """Register a function as the proof of an equation; with `sampled` it takes a `Sampling`."""
+
+    def register(prove: Callable[..., Verdict]) -> Callable[..., Verdict]:
+        _registry.setdefault(prove.__module__, []).append(
+            Claim(source, equation, title, prove, sampled)
+        )
+        return prove
+
+    return register
+
+
+def claims(chapters: Sequence[str] = ()) -> list[Claim]:
+    """The claims of these chapters in the book's order; of all of them, if none is named."""
+    for chapter in chapters:
+        if chapter not in CHAPTERS:
+            raise InputError("chapter", chapter, f"one of {', '.join(CHAPTERS)}")
+    found = []
+    for chapter in dict.fromkeys(chapters or CHAPTERS):
+        for module in CHAPTERS[chapter]:
+            import_module(module)
+            found.extend(_registry[module])
+    return found
+
+
+def check(chosen: Sequence[Claim], seed: int = 0) -> Iterator[Outcome]:
+    """Prove the claims one by one; each result depends on the claim, the seed and their number.
+
+    A claim whose derivation refuses its input fails, with the reason.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+        raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
+    share = FALSE_ALARMS / max(1, sum(each.sampled for each in chosen))
+    for each in chosen:
+        start = time.perf_counter()
+        try:
+            verdict = each.prove(*([Sampling(seed, share)] if each.sampled else []))
+        except (InputError, ArithmeticError) as error:
+            verdict = Verdict("fails", "", detail=str(error))
+        yield Outcome(each, verdict, time.perf_counter() - start)
+
+
+def equal(derived: Any, printed: Any, detail: str = "") -> Verdict:
+    """Exact if the two expressions, or all pairs of two sequences, are one; else it fails."""
+    pairs = list(_pairs(derived, printed))
+    wrong = [(left, right) for left, right in pairs if not _vanishes(left - right)]
+    left, right = (wrong or [pair for pair in pairs if pair[1] != 0] or pairs)[0]
+    count = f"{len(pairs)} identities" if len(pairs) > 1 else ""
+    notes = "; ".join(note for note in (count, detail) if note)
+    return Verdict("fails" if wrong else "exact", str(left), str(right), notes)
+
+
+def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:
+    """Numeric if the numbers, or all pairs, agree to so many digits; else it fails."""
+    with mpmath.workdps(digits + 10):
+        pairs = [(_number(a), _number(b)) for a, b in _pairs(derived, printed)]
+        scale = max(max(abs(a), abs(b)) for a, b in pairs)
+        left, right = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+        error = abs(left - right) / scale if scale else mpmath.mpf(0)
+        reached = float(-mpmath.log10(error)) if error else float(digits + 10)
+    return Verdict(
+        "numeric" if reached >= digits else "fails",
+        mpmath.nstr(left, min(digits, 15)),
+        mpmath.nstr(right, min(digits, 15)),
+        detail,
+        digits=reached,
+    )
+
+
+def misprint(derived: Any, printed: Any, proof: str) -> Verdict:
+    """A misprint if what is derived and what is printed differ; else it fails: print and proof
+    would agree after all. Both are expressions, or statements in words."""
+    if isinstance(derived, str):
+        differ = derived != printed
+    else:
+        differ = not _vanishes(sympy.sympify(derived) - sympy.sympify(printed))
+    return Verdict("misprint" if differ else "fails", str(derived), str(printed), proof)
+
+
+def sampled(
+    comparisons: Comparison | Sequence[Comparison],
+    detail: str = "",
+    figures: Mapping[str, Figure] | None = None,
+) -> Verdict:
+    """Statistical if every comparison agrees; each must have been given its share of the alarms."""
+    given = [comparisons] if not isinstance(comparisons, Sequence) else list(comparisons)
+    worst = max(given, key=lambda each: abs(each.worst.z) / each.bound)
+    row = worst.worst
+    return Verdict(
+        "statistical" if all(each.agrees for each in given) else "fails",
+        f"{row.name} at layer {row.layer}: {row.theory:.6g}",
+        f"{row.sample:.6g} ± {row.se:.2g}",
+        detail,
+        z=abs(row.z),
+        bound=worst.bound,
+        comparisons=sum(len(each.rows) for each in given),
+        figures=dict(figures or {}),
+        table="\n\n".join(map(str, given)),
+    )
+
+
+def both(*verdicts: Verdict, detail: str = "") -> Verdict:
+    """The verdict on a claim with several parts: the first failure, or else the first part's."""
+    shown = next((each for each in verdicts if not each.holds), verdicts[0])
+    notes = dict.fromkeys([detail, *(each.detail for each in verdicts)])
+    return replace(shown, detail="; ".join(note for note in notes if note))
+
+
+def _pairs(derived: Any, printed: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(derived, Sequence):
+        yield from zip(derived, printed, strict=True)
+    else:
+        yield derived, printed
+
+
+def _number(value: Any) -> mpmath.mpf:
+    exact = value.evalf(mpmath.mp.dps) if isinstance(value, sympy.Expr) else value
+    return mpmath.mpf(exact)
+
+
+def _vanishes(difference: Any) -> bool:
+    """Whether an expression is identically zero."""
+    expression = sympy.expand(difference)
+    return expression == 0 or sympy.simplify(sympy.factor(expression, deep=True)) == 0

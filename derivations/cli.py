@@ -1,0 +1,360 @@
+"""The command line: `wickgarten check | derive | kernel | flow | simulate`."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from derive.errors import InputError
+
+from .files import write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import sympy
+    import xarray
+    from numpy.typing import NDArray
+
+    from derive import Activation, Network, WeightEnsemble
+
+WEIGHTS = ("gaussian", "orthogonal")
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns 0; 1 where a claim fails or a comparison disagrees; 2 for bad input, told in one line
+    on stderr; 130 after Ctrl-C.
+    """
+    parser = _parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as exit_:  # argparse's own --help and errors
+        return int(exit_.code or 0)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
+    except InputError as error:
+        print(f"wickgarten: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for exit's flush)
+        return OK
+    except KeyboardInterrupt:
+        print("wickgarten: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+# What each command does
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from . import claims, report  # noqa: PLC0415
+
+    chosen = claims.claims(arguments.chapters)
+    report.check_directory(arguments.report)
+    outcomes = []
+    for outcome in claims.check(chosen, arguments.seed):
+        outcomes.append(outcome)
+        _progress("")
+        print(report.line(outcome), flush=True)
+        if len(outcomes) < len(chosen):
+            following = chosen[len(outcomes)]
+            _progress(f"{len(outcomes) + 1}/{len(chosen)} {following.equation} {following.title} …")
+    print(report.summary(outcomes))
+    if arguments.json:
+        report.write_json(outcomes, arguments.json)
+    written = report.write_directory(outcomes, arguments.report)
+    print(f"report: {written / report.INDEX}")
+    return OK if all(outcome.verdict.holds for outcome in outcomes) else FAILED
+
+
+def _progress(text: str) -> None:
+    """One line that the next one overwrites; nothing where stderr is not a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text[:100]}")
+        sys.stderr.flush()
+
+
+def _derive(arguments: argparse.Namespace) -> int:
+    from derive import recursion  # noqa: PLC0415
+
+    weights = _ensemble(arguments.weights)
+    activation = _activation(arguments.activation) if arguments.activation else None
+    for name in arguments.tensors:
+        made = recursion(name, weights, first_layer=arguments.first_layer)
+        made = made.single_input() if arguments.single else made
+        made = made.specialise(activation) if activation else made
+        print(made.latex() if arguments.latex else made)
+    return OK
+
+
+def _kernel(arguments: argparse.Namespace) -> int:
+    from derive import recursion  # noqa: PLC0415
+    from numeric import write_module  # noqa: PLC0415
+
+    weights = _ensemble(arguments.weights)
+    made = [recursion(name, weights) for name in arguments.tensors]
+    made = made if arguments.multi else [each.single_input() for each in made]
+    first = _ensemble(arguments.first_weights) if arguments.first_weights else None
+    try:
+        path = write_module(made, _activation(arguments.activation), arguments.output, first)
+    except OSError as error:
+        raise InputError("-o", arguments.output, f"a writable file ({error.strerror})") from None
+    print(path)
+    return OK
+
+
+def _flow(arguments: argparse.Namespace) -> int:
+    from numeric import flow  # noqa: PLC0415
+
+    net, inputs = _network(arguments), _inputs(arguments.input)
+    table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
+    _show([(net, table, None)], arguments.csv)
+    return OK
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from numeric import compare, flow, simulate  # noqa: PLC0415
+
+    net, inputs = _network(arguments), _inputs(arguments.input)
+    sampled = [
+        simulate(
+            net,
+            inputs,
+            width,
+            arguments.depth,
+            arguments.draws,
+            tensors=arguments.tensors,
+            seed=arguments.seed,
+            progress=arguments.progress,
+        )
+        for width in arguments.width
+    ]
+    _show([(net, each, each.attrs["width"]) for each in sampled], arguments.csv)
+    if not arguments.compare:
+        return OK
+    flowed = flow(net, inputs, arguments.depth, arguments.tensors, width=max(arguments.width))
+    comparison = compare(flowed, sampled)
+    print(comparison)
+    return OK if comparison.agrees else FAILED
+
+
+# What is read
+
+
+def _ensemble(name: str, C_W: sympy.Expr | int = 1) -> WeightEnsemble:
+    from derive import Gaussian, Orthogonal  # noqa: PLC0415
+
+    return {"gaussian": Gaussian, "orthogonal": Orthogonal}[name](C_W)
+
+
+def _activation(name: str) -> Activation:
+    from derive.activations import by_name  # noqa: PLC0415
+
+    return by_name(name)
+
+
+def _network(arguments: argparse.Namespace) -> Network:
+    """The network of --weights …; without --C_W it is the critical one where there is one, else 1."""
+    from derive import Network, criticality  # noqa: PLC0415
+
+    activation = _activation(arguments.activation)
+    bias, weight = _number("--C_b", arguments.C_b), _number("--C_W", arguments.C_W)
+    if weight is None:
+        found = criticality(activation)
+        critical = (0, 1) if found.universality_class == "none" else found.critical
+        weight = critical[1]
+        bias = critical[0] if bias is None else bias
+    first = _ensemble(arguments.first_weights, weight) if arguments.first_weights else None
+    return Network(
+        activation, _ensemble(arguments.weights, weight), first, C_b=0 if bias is None else bias
+    )
+
+
+def _number(argument: str, text: str | None) -> sympy.Expr | None:
+    from derive.expressions import parse_number  # noqa: PLC0415
+
+    return None if text is None else parse_number(argument, text)
+
+
+def _inputs(source: str) -> NDArray[np.float64]:
+    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; or a .csv or .npy file, a row per sample."""
+    import numpy as np  # noqa: PLC0415
+
+    head, *rest = source.split(":")
+    if head == "random" and len(rest) in {2, 3} and all(part.isdecimal() for part in rest):
+        seed, *shape = map(int, rest)
+        if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
+            return np.random.default_rng(seed).random(tuple(reversed(shape)))
+    wanted = "random:SEED:N, random:SEED:N:M for M inputs, or a .csv or .npy file of numbers"
+    if head == "random" or not source.endswith((".csv", ".npy")):
+        raise InputError("--input", source, wanted)
+    try:
+        if source.endswith(".npy"):
+            return np.asarray(np.load(source, allow_pickle=False))
+        return np.loadtxt(source, delimiter=",", ndmin=1)
+    except (OSError, ValueError) as error:
+        raise InputError("--input", source, f"{wanted} ({error})") from None
+
+
+# What is shown
+
+
+def _show(
+    tables: Sequence[tuple[Network, xarray.Dataset, int | None]], path: str | None
+) -> None:
+    """The tables on stdout, a row per layer and component; or as CSV in a file."""
+    rows = [row for _, table, width in tables for row in _rows(table, width)]
+    header = ("width", "tensor", "layer", "samples", "value", "se")
+    if path is not None:
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        write_text(text.getvalue(), path)
+        print(path)
+        return
+    print(tables[0][0])
+    _print_table(header, rows, sys.stdout)
+
+
+def _rows(table: xarray.Dataset, width: int | None) -> list[tuple[str, ...]]:
+    found = []
+    for name in (str(name) for name in table.data_vars if not str(name).endswith("_se")):
+        values = table[name].to_numpy()
+        errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
+        for place in _components(values.shape):
+            found.append(
+                (
+                    "" if width is None else str(width),
+                    name,
+                    str(int(table["layer"].to_numpy()[place[0]])),
+                    "".join(str(sample + 1) for sample in place[1:])
+                    if max(values.shape[1:], default=0) < 10
+                    else " ".join(str(sample + 1) for sample in place[1:]),
+                    repr(float(values[place])),
+                    "" if errors is None else repr(float(errors[place])),
+                )
+            )
+    return found
+
+
+def _components(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    import numpy as np  # noqa: PLC0415
+
+    return list(np.ndindex(*shape))
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO) -> None:
+    """Aligned columns, those that are empty throughout left out, numbers to six digits."""
+    kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
+    shown = [[_short(row[column]) for column in kept] for row in [header, *rows]]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(kept))]
+    for row in shown:
+        out.write("  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)) + "\n")
+
+
+def _short(text: str) -> str:
+    return f"{float(text):.6g}" if "." in text or "e-" in text else text
+
+
+# The arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wickgarten",
+        description="Derive, compile and prove how the statistics of random deep networks change "
+        "from layer to layer.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, run, help_, fill in (
+        ("check", _check, "prove the book and write a report", _check_arguments),
+        ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
+        ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
+        ("flow", _flow, "run recursions down the layers", _flow_arguments),
+        ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+    ):
+        command = commands.add_parser(
+            name,
+            help=help_,
+            description=help_[0].upper() + help_[1:] + ".",
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
+        fill(command)
+        command.set_defaults(run=run)
+    return parser
+
+
+def _check_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
+    command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
+    command.add_argument("--report", metavar="DIR", default="report", help="figures and index")
+    command.add_argument("--seed", type=int, default=0, help="of every ensemble")
+
+
+def _derive_arguments(command: argparse.ArgumentParser) -> None:
+    _tensors(command)
+    command.add_argument("--weights", choices=WEIGHTS, default="gaussian", help="the ensemble")
+    command.add_argument("--activation", metavar="NAME", help="insert an activation, such as tanh")
+    command.add_argument("--single", action="store_true", help="one input")
+    command.add_argument("--latex", action="store_true", help="print LaTeX")
+    command.add_argument("--first-layer", action="store_true", help="layer 1, from the inputs")
+
+
+def _kernel_arguments(command: argparse.ArgumentParser) -> None:
+    _tensors(command)
+    _ensembles(command)
+    command.add_argument("--multi", action="store_true", help="arrays over several inputs")
+    command.add_argument("-o", "--output", metavar="FILE", default="kernel.py", help="the module")
+
+
+def _flow_arguments(command: argparse.ArgumentParser) -> None:
+    _network_arguments(command, "K,V")
+    command.add_argument("--width", type=int, help="n, where a first layer has n_0 > n inputs")
+
+
+def _simulate_arguments(command: argparse.ArgumentParser) -> None:
+    _network_arguments(command, "K,G1,V")
+    command.add_argument("--width", type=int, nargs="+", default=[100], help="one n or several")
+    command.add_argument("--draws", type=int, default=1000, help="networks")
+    command.add_argument("--seed", type=int, default=0, help="of the ensemble")
+    command.add_argument("--progress", action="store_true", help="show a bar")
+    command.add_argument("--compare", action="store_true", help="z-scores against the flow")
+
+
+def _tensors(command: argparse.ArgumentParser) -> None:
+    command.add_argument("tensors", nargs="+", metavar="TENSOR", help="K, G1, V, …")
+
+
+def _ensembles(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
+    command.add_argument("--weights", choices=WEIGHTS, default="gaussian", help="the ensemble")
+    command.add_argument("--first-weights", choices=WEIGHTS, help="of layer 1, if another")
+
+
+def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
+    command.add_argument(
+        "--tensors", type=lambda text: text.split(","), default=tensors, help="separated by commas"
+    )
+    _ensembles(command)
+    command.add_argument("--C_W", metavar="C_W", help="weight variance; critical if left out")
+    command.add_argument("--C_b", metavar="C_b", help="bias variance; critical, or 0 with --C_W")
+    command.add_argument("--depth", type=int, default=10, help="layers")
+    command.add_argument(
+        "--input", metavar="SOURCE", default="random:0:100", help="random:SEED:N[:M], .csv or .npy"
+    )
+    command.add_argument("--csv", metavar="FILE", help="write the table there")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

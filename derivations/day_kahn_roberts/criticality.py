@@ -1,0 +1,169 @@
+# %% [markdown]
+# # The kernel and its critical initialization
+#
+# At infinite width one number follows each pair of inputs down the layers, the kernel
+# $K_{\alpha_1\alpha_2}$. Its recursion is the same for Gaussian and orthogonal weights, so that
+# criticality is too.
+"""Kernel recursion, susceptibilities and critical initialization (source 000, eqs. 5.3–5.8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy
+
+from derive import activations
+from derive.activations import Activation
+from derive.brackets import Average, Component
+from derive.criticality import K, criticality, fixed_points, small_kernel_average
+from derive.oracle import gaussian_average
+from derive.recursion import recursion
+from derive.weights import Gaussian, Orthogonal
+from derivations.claims import Verdict, both, claim, close, equal, misprint
+
+z = activations.z
+C_W = sympy.Symbol("C_W", positive=True)
+C_b = sympy.Symbol("C_b", nonnegative=True)
+CUBIC = activations.polynomial([sympy.Rational(1, 3), 1, -2, sympy.Rational(3, 7)])
+SMOOTH = (activations.tanh, activations.sin, activations.arctan, activations.erf)
+
+
+@claim("000", "5.3", "kernel recursion")
+def kernel_recursion() -> Verdict:
+    """One step of the two-point function at leading order, for either ensemble of weights."""
+    printed = C_b + C_W * Average(((1, 0), (2, 0)))
+    return equal([recursion("K", weights).expr for weights in (Gaussian(), Orthogonal())], [printed] * 2)
+
+
+# %% [markdown]
+# ## Susceptibilities
+#
+# $\chi_\parallel$ says how the size of one signal answers a small change. It is the derivative
+# $dK^{(\ell+1)}/dK^{(\ell)}$; the paper writes it with a factor $z^2 - K$ in place of the derivative.
+
+
+@claim("000", "5.4", "parallel susceptibility")
+def parallel_susceptibility() -> Verdict:
+    """χ_∥ = dK'/dK equals C_W/(2K²) ⟨σσ(z²−K)⟩ for every σ, since the Gaussian density ρ obeys
+    ∂ρ/∂K = (z²−K)/(2K²) ρ = ρ''/2; the engine's value, to 25 digits, for four activations."""
+    density = sympy.exp(-(z**2) / (2 * K)) / sympy.sqrt(2 * sympy.pi * K)
+    printed = (z**2 - K) / (2 * K**2) * density
+    at = sympy.Rational(7, 10)
+    return both(
+        equal([density.diff(K), density.diff(z, 2) / 2], [printed, printed], "for every σ"),
+        close(
+            [criticality(activation).chi_parallel(at, digits=30) for activation in SMOOTH],
+            [
+                gaussian_average(activation.expr**2 * (z**2 - at) / (2 * at**2), at, 30).value
+                for activation in SMOOTH
+            ],
+            25,
+            "tanh, sin, arctan, erf at K = 0.7 to 25 digits",
+        ),
+    )
+
+
+@claim("000", "5.5", "perpendicular susceptibility")
+def perpendicular_susceptibility() -> Verdict:
+    """χ_⊥ = C_W⟨σ'σ'⟩ is by what ⟨(z_1−z_2)²⟩ = 2(K − K_12) of two nearby inputs of equal size
+    grows per layer; derived from (5.3) with two inputs."""
+    K_12 = sympy.Symbol("K_12", positive=True)
+    covariance = {(1, 1): K, (1, 2): K_12, (2, 2): K}
+    values = {Component("K", pair): value for pair, value in covariance.items()}
+    derived, printed = [], []
+    for activation in (CUBIC, activations.relu, activations.sin, activations.erf):
+        step = recursion("K").specialise(activation).expr.xreplace(values)
+        derived.append(sympy.simplify(step.diff(K_12)).subs(K_12, K))
+        printed.append(C_W * activation.average((1, 1), K))
+    return equal(derived, printed, "dK'₁₂/dK₁₂ at K₁₂ → K₁₁ = K₂₂")
+
+
+# %% [markdown]
+# ## Fixed points
+
+
+@claim("000", "5.6", "fixed point of the kernel")
+def fixed_point() -> Verdict:
+    """Every fixed point that is solved for satisfies the printed equation, by a second quadrature."""
+    found = [
+        (activation, point.K, point.C_b, point.C_W)
+        for activation in (activations.silu, activations.gelu)
+        for point in criticality(activation).points
+        if point.K
+    ]
+    bias, weight = sympy.Rational(1, 10), sympy.Rational(3, 2)
+    found += [
+        (activations.sin, K_star, bias, weight)
+        for K_star, _, _ in fixed_points(activations.sin, bias, weight)
+    ]
+    right = [
+        C_b + C_W * gaussian_average(activation.expr**2, K_star, 25).value
+        for activation, K_star, C_b, C_W in found
+    ]
+    return close([K_star for _, K_star, _, _ in found], right, 15, f"{len(found)} fixed points")
+
+
+@claim("000", "5.7", "critical initialization, scale-invariant activations")
+def scale_invariant() -> Verdict:
+    """C_b = 0 and C_W = 1/A with A = ⟨σσ⟩_K/K; then K* is the first layer's kernel |x|²/(n_0 A)."""
+    K_0 = sympy.Symbol("K0", real=True)  # |x|²/n_0
+    first = recursion("K", first_layer=True).single_input().expr
+    activity = {
+        activation: sympy.simplify(activation.average((0, 0), K) / K)
+        for activation in (
+            activations.linear,
+            activations.relu,
+            activations.leaky_relu("1/10"),
+        )
+    }
+    derived, printed = [], []
+    for activation, A in activity.items():
+        bias, weight = criticality(activation).critical
+        derived += [weight, bias, first.subs({C_b: bias, C_W: weight})]
+        printed += [1 / A, 0, K_0 / A]
+    return both(
+        equal(derived, printed),
+        equal(
+            [activity[activations.linear], activity[activations.relu]], [1, sympy.Rational(1, 2)]
+        ),
+    )
+
+
+@claim("000", "5.8", "critical initialization, K* = 0 class")
+def vanishing_kernel() -> Verdict:
+    """C_b = 0, C_W = 1/σ'(0)², K* = 0 with K ∝ 1/ℓ, solved for with each activation of the class."""
+    derived, printed = [], []
+    for activation in (*SMOOTH, activations.from_expr("3*sin(2*z)")):
+        found = criticality(activation)
+        bias, weight = found.critical
+        derived += [weight, bias, found.K_star, found.points[0].exponent]
+        printed += [1 / activation.derivative().subs(z, 0) ** 2, 0, 0, 1]
+    return equal(derived, printed, "tanh, sin, arctan, erf, 3 sin 2z")
+
+
+@claim("000", "5.8 (domain)", "which smooth activations have K* = 0")
+def vanishing_kernel_domain() -> Verdict:
+    """The paper names all smooth σ with σ(0) = 0, "and the kernel decays to zero like 1/ℓ".
+
+    At C_W = 1/σ'(0)² a general Taylor series gives K' = K + a₁K² + O(K³) with
+    a₁ = σ'''/σ' + ¾(σ''/σ')² at 0; the kernel decays only where a₁ < 0. The proof is the general
+    series, and SiLU as the counterexample.
+    """
+    slopes = sympy.symbols("sigma_1:4", real=True)
+    general = sum(c * z**k / sympy.factorial(k) for k, c in enumerate(slopes, 1))
+    rate = small_kernel_average(Activation("general", general), (0, 0), 2).coeff(K, 2)
+    rule = equal(
+        rate / slopes[0] ** 2,
+        slopes[2] / slopes[0] + sympy.Rational(3, 4) * (slopes[1] / slopes[0]) ** 2,
+    )
+    taylor = [activations.silu.taylor(3)[k] * sympy.factorial(k) for k in (1, 2, 3)]
+    growth = (rate / slopes[0] ** 2).subs(dict(zip(slopes, taylor, strict=True)))
+    found = criticality(activations.silu).universality_class
+    if not rule.holds or growth <= 0 or found == "K* = 0":
+        return replace(rule, kind="fails", detail=f"SiLU: K' = K + {growth} K², class {found}")
+    return misprint(
+        f"a₁ = {growth} > 0 for SiLU",
+        "σ(0) = 0 and smooth suffice",
+        f"K' = K + (σ'''/σ' + ¾(σ''/σ')²)K² + …: SiLU is smooth with σ(0) = 0, but its kernel grows, "
+        f"K' = K + ({growth})K², and criticality finds it {found}",
+    )

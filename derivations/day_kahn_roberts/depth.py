@@ -1,0 +1,154 @@
+# %% [markdown]
+# # Large depth: tanh
+#
+# A critical tanh network has $K^* = 0$, so that deep layers are followed by powers of the small
+# kernel. The expansions below are of the derived recursion; nothing is fitted.
+"""The vertex of deep critical tanh networks (source 000, eqs. 5.20–5.24)."""
+
+from __future__ import annotations
+
+import sympy
+
+from derive import activations
+from derive.criticality import K, criticality, small_kernel_average
+from derive.network import Network
+from derive.recursion import recursion
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.expansions import small_kernel, through
+
+tanh = activations.tanh
+C_W = sympy.Symbol("C_W", positive=True)
+C_b = sympy.Symbol("C_b", nonnegative=True)
+V = sympy.Symbol("V", real=True)
+layer = sympy.Symbol("l", positive=True)
+
+INPUT = (0.3, -1.1, 0.8, 0.5)
+DEPTH = 20_000
+
+
+def kernel_step(power: int) -> sympy.Expr:
+    """K' of a critical tanh network through K^power."""
+    return small_kernel(recursion("K"), tanh, power).subs({C_W: 1, C_b: 0})
+
+
+def vertex_step(weights: WeightEnsemble, power: int) -> sympy.Expr:
+    """V' of a critical tanh network, its brackets through K^power."""
+    return small_kernel(recursion("V", weights), tanh, power).subs(C_W, 1)
+
+
+@claim("000", "5.20", "⟨σ⁴⟩ of tanh at small K")
+def fourth_power() -> Verdict:
+    """Term by term from the Taylor series of tanh."""
+    return equal(small_kernel_average(tanh, (0,) * 4, 3), 3 * K**2 - 20 * K**3)
+
+
+@claim("000", "5.21", "⟨σ²⟩² of tanh at small K")
+def second_power_squared() -> Verdict:
+    """The square of K − 2K² + …."""
+    return equal(through(small_kernel_average(tanh, (0, 0), 3) ** 2, K, 3), K**2 - 4 * K**3)
+
+
+@claim("000", "5.22", "χ_∥ of tanh at small K")
+def susceptibility() -> Verdict:
+    """The derivative of the kernel recursion, 1 − 4K + 17K²."""
+    derived = criticality(tanh).chi_parallel.series(2).subs(C_W, 1)
+    return equal([derived, kernel_step(3).diff(K)], [1 - 4 * K + 17 * K**2] * 2)
+
+
+@claim("000", "5.23", "recursion of V near K* = 0")
+def linearised_recursion() -> Verdict:
+    """The derived recursion's coefficient of V through K², and the rest through K³."""
+    step = vertex_step(Orthogonal(), 3)
+    derived = V * through(step.coeff(V, 1), K, 2) + through(step.coeff(V, 0), K, 3)
+    return equal(derived, V * (1 - 8 * K + 50 * K**2) - 8 * K**3)
+
+
+# %% [markdown]
+# ## The kernel's own decay
+#
+# The paper takes $\Delta K = 1/(2\ell) + O(1/\ell^2)$. With $K' = K - 2K^2 + \tfrac{17}{3}K^3 - \dots$
+# the next term carries a logarithm. It is too small to change (5.24), but not $O(1/\ell^2)$.
+
+
+@claim("000", "5.23 (kernel)", "decay of the critical tanh kernel")
+def kernel_decay() -> Verdict:
+    """K = 1/(2ℓ) + (5/24) log ℓ/ℓ² + O(1/ℓ²), so what is left out of 1/(2ℓ) is not O(1/ℓ²).
+
+    With b log ℓ/ℓ² + d/ℓ² added to 1/(2ℓ), order 1/ℓ³ of the recursion holds for this b alone,
+    whatever d. The flow agrees: 1/K(2L) − 1/K(L) − 2L → −4b log 2.
+    """
+    b, d, small, log = sympy.symbols("b d x L")
+    ansatz = small / 2 + (b * log + d) * small**2  # at layer 1/x, with L = log(1/x)
+    ahead = small / (1 + small)
+    moved = ansatz.subs({small: ahead, log: log + sympy.log(1 + small)}, simultaneous=True)
+    residue = sympy.series(moved - kernel_step(3).subs(K, ansatz), small, 0, 4).removeO()
+    coefficient = sympy.expand(residue).coeff(small, 3)
+    (solution,) = sympy.solve(coefficient, b)
+    kernel = tanh_flow(Orthogonal(), ["K"])["K"]
+    half = DEPTH // 2
+    drift = 1 / kernel[DEPTH - 1] - 1 / kernel[half - 1] - 2 * half
+    measured = close(drift, -4 * solution * sympy.log(2), 2)
+    if not measured.holds:
+        return measured
+    return misprint(
+        f"K = 1/(2ℓ) + ({solution}) log ℓ/ℓ² + O(1/ℓ²)",
+        "K = 1/(2ℓ) + O(1/ℓ²)",
+        f"order 1/ℓ³ of the kernel recursion fixes the next term to ({solution}) log ℓ/ℓ²; "
+        f"flow: 1/K({DEPTH}) − 1/K({half}) − {2 * half} = {float(drift):.4f}, "
+        f"−4b log 2 = {float(-4 * solution * sympy.log(2)):.4f}; (5.24) is unchanged",
+    )
+
+
+def tanh_flow(
+    weights: WeightEnsemble, tensors: list[str], first: WeightEnsemble | None = None
+) -> dict[str, list[float]]:
+    """Tensors of layers 1 … DEPTH of a critical tanh network with one input."""
+    from numeric import flow  # noqa: PLC0415
+
+    table = flow(Network(tanh, weights, first_weights=first), INPUT, DEPTH, tensors)
+    return {name: table[name].to_numpy().tolist() for name in tensors}
+
+
+# %% [markdown]
+# ## The fixed point −2 (5.24)
+
+
+@claim("000", "5.24", "V of deep tanh networks tends to −2 K²")
+def tanh_vertex() -> Verdict:
+    """c/ℓ² in the derived recursion gives the printed c/ℓ² − (4c+1)/ℓ³, so c = −1/2 and Ṽ = −2."""
+    c = sympy.Symbol("c")
+    leading = {K: 1 / (2 * layer), V: c / layer**2}
+    right = vertex_step(Orthogonal(), 3).subs(leading, simultaneous=True)
+    left = (c / (layer + 1) ** 2).subs(layer, 1 / layer)
+    sides = [
+        through(sympy.series(side, layer, 0, 4).removeO(), layer, 3)
+        for side in (left, right.subs(layer, 1 / layer))
+    ]
+    (solution,) = sympy.solve((sides[0] - sides[1]).coeff(layer, 3), c)
+    printed = [c * layer**2 - 2 * c * layer**3, c * layer**2 - (4 * c + 1) * layer**3]
+    return both(
+        equal([4 * solution], [-2]),
+        equal(sides, printed, "both sides by series in 1/ℓ, c = −1/2"),
+    )
+
+
+@claim("000", "5.24 (approach)", "how Ṽ of tanh approaches −2")
+def approach() -> Verdict:
+    """Ṽ = −2 + (16/3) K + O(K²): a correction of order 1/ℓ, derived here; it matches the flow of
+    orthogonal and of mixed networks at layer 20000, whatever their first layer's V."""
+    a, b = sympy.symbols("a b")
+    ansatz = a * K**2 + b * K**3
+    after = vertex_step(Orthogonal(), 4).subs(V, ansatz)
+    residue = sympy.expand(ansatz.subs(K, kernel_step(4)) - after)
+    (found,) = sympy.solve([residue.coeff(K, 3), residue.coeff(K, 4)], [a, b], dict=True)
+    derived, flowed = [], []
+    for first in (None, Gaussian()):
+        tensors = tanh_flow(Orthogonal(), ["K", "V"], first)
+        kernel, vertex = tensors["K"][-1], tensors["V"][-1]
+        derived.append(found[a] + found[b] * kernel)
+        flowed.append(vertex / kernel**2)
+    return both(
+        close(derived, flowed, 6, "Ṽ at layer 20000, series against flow"),
+        equal([found[a], found[b]], [-2, sympy.Rational(16, 3)], "Ṽ = −2 + (16/3)K + O(K²)"),
+    )

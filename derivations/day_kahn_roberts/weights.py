@@ -1,0 +1,127 @@
+# %% [markdown]
+# # The fourth moment of the weights
+#
+# Every average of this chapter starts from one layer's weights. For an ensemble that rotations of
+# rows and of columns leave alone,
+#
+# $$ E[W_{i_1 j_1} \cdots W_{i_{2k} j_{2k}}] = C_W^k \sum_{p,q} \delta_p(i)\, C(p,q)\, \delta_q(j), $$
+#
+# with $p, q$ pairings of the $2k$ factors. Gaussian weights have $C = n^{-k}$ on the diagonal;
+# for Haar-random ones $C$ is the inverse of the Gram matrix $n^{\mathrm{loops}(p,q)}$.
+"""The fourth moment of Gaussian and orthogonal weights (source 000, §3 and eqs. 5.10–5.11)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import sympy
+
+from derive.haar import haar_moment
+from derive.pairings import coset_type, pair_partitions
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.weingarten import gram_matrix, series, weingarten
+from derivations.claims import Verdict, both, claim, equal
+
+n = sympy.Symbol("n", positive=True)
+
+PATTERNS = [(1, 1, 1, 1), (1, 1, 2, 2), (1, 2, 1, 2), (1, 2, 2, 1), (1, 1, 1, 2), (1, 2, 3, 4)]
+"""Four indices up to renaming, but for three more ways to single one out."""
+
+
+def pairs_up(indices: tuple[int, ...]) -> list[int]:
+    """δ_p for p = (12)(34), (13)(24), (14)(23): the paper's (ab)(cd)_i."""
+    return [
+        int(all(indices[a] == indices[b] for a, b in pairing)) for pairing in pair_partitions(4)
+    ]
+
+
+def derived_moment(
+    weights: WeightEnsemble, rows: tuple[int, ...], cols: tuple[int, ...]
+) -> sympy.Expr:
+    """E[W_{i1 j1} … W_{i4 j4}]/C_W² from the ensemble's pairing matrix."""
+    pairings = pair_partitions(4)
+    return sum(
+        weights.coefficient(coset_type(p, q), n, n)
+        for p, row in zip(pairings, pairs_up(rows), strict=True)
+        for q, col in zip(pairings, pairs_up(cols), strict=True)
+        if row and col
+    )
+
+
+# %% [markdown]
+# ## Gaussian weights: Wick's theorem (3.4)
+
+
+@claim("000", "3.4", "fourth moment of Gaussian weights")
+def gaussian_fourth_moment() -> Verdict:
+    """The pairing matrix of Gaussian weights gives the printed sum for every pattern of indices."""
+    patterns = list(product(PATTERNS, repeat=2))
+    printed = [
+        sum(a * b for a, b in zip(pairs_up(i), pairs_up(j), strict=True)) / n**2
+        for i, j in patterns
+    ]
+    return equal([derived_moment(Gaussian(), i, j) for i, j in patterns], printed)
+
+
+# %% [markdown]
+# ## Orthogonal weights: Weingarten's function (3.5)–(3.6)
+
+
+@claim("000", "3.5", "fourth moment of orthogonal weights")
+def orthogonal_fourth_moment() -> Verdict:
+    """The Haar integral of four entries is the printed 3×3 form, in every pattern of indices."""
+    diagonal, off = printed_weingarten()
+    matrix = sympy.Matrix(3, 3, lambda a, b: diagonal if a == b else off)
+    patterns = list(product(PATTERNS, repeat=2))
+    printed = [
+        (sympy.Matrix([pairs_up(i)]) * matrix * sympy.Matrix(pairs_up(j)))[0] for i, j in patterns
+    ]
+    return both(
+        equal([derived_moment(Orthogonal(), i, j) for i, j in patterns], printed),
+        equal([haar_moment(i, j, n) for i, j in patterns], printed),
+        detail="by the ensemble's pairing matrix and by haar_moment",
+    )
+
+
+def printed_weingarten() -> tuple[sympy.Expr, sympy.Expr]:
+    """(3.6) as printed: W[1,1] and W[2]."""
+    common = (n - 1) * n * (n + 2)
+    return (n + 1) / common, -1 / common
+
+
+@claim("000", "3.6", "Weingarten's function of O(n) at k = 2")
+def weingarten_function() -> Verdict:
+    """W[1,1] and W[2] are the entries of the inverse Gram matrix of the three pairings.
+
+    The paper asks for n > 2; the Gram determinant n³(n−1)²(n+2) shows that n = 2 will do.
+    """
+    inverse = gram_matrix(2, n).inv()
+    printed = printed_weingarten()
+    at_two = [value.subs(n, 2) for value in printed]
+    return both(
+        equal([weingarten((1, 1), n), weingarten((2,), n)], printed),
+        equal([inverse[0, 0], inverse[0, 1]], printed),
+        equal([weingarten((1, 1), 2), weingarten((2,), 2)], at_two),
+        detail="also the inverse of the Gram matrix; holds at n = 2 too (printed: n > 2)",
+    )
+
+
+# %% [markdown]
+# ## At large width (5.10)–(5.11)
+
+
+def expansion(partition: tuple[int, ...], order: int) -> sympy.Expr:
+    """Weingarten's function through n^{-order}, from the integer recursion for its series."""
+    return sum(c * n**-power for power, c in enumerate(series(partition, order)))
+
+
+@claim("000", "5.10", "W[2] at large width")
+def off_diagonal_expansion() -> Verdict:
+    """W[2] = −1/n³ + O(1/n⁴)."""
+    return equal(expansion((2,), 3), -1 / n**3)
+
+
+@claim("000", "5.11", "W[1,1] at large width")
+def diagonal_expansion() -> Verdict:
+    """W[1,1] = 1/n² + 2/n⁴ + O(1/n⁵): no term at 1/n³, so only W[2] enters at order 1/n."""
+    return equal(expansion((1, 1), 4), 1 / n**2 + 2 / n**4)

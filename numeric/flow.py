@@ -1,0 +1,140 @@
+"""Run derived recursions down the layers of a network.
+
+flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from types import ModuleType
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike
+
+from derive.activations import Activation
+from derive.errors import InputError
+from derive.network import Network
+from derive.recursion import closure
+from derive.tensors import named
+from derive.weights import WeightEnsemble
+
+from . import codegen, modules, table
+from .ensemble import checked_count, checked_inputs
+from .weights import Array
+
+
+def flow(
+    net: Network,
+    inputs: ArrayLike,
+    depth: int,
+    tensors: Iterable[str] = ("K", "V"),
+    *,
+    width: int | None = None,
+) -> xarray.Dataset:
+    """Evaluate the recursions of these tensors, layer by layer, at leading order each.
+
+    Arguments:
+        net: the network; its ensembles and variances are numbers.
+        inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
+        depth: layers of preactivations, counted from 1.
+        tensors: names that `recursion` knows, "K", "G1", "V", …
+        width: n, needed only where an orthogonal first layer has more inputs than neurons: layer 1
+            depends on n_0/n there. By default n ≥ n_0 (r_1 n, with unequal widths).
+
+    Returns:
+        A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
+        `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
+        is n times the connected four-point function.
+
+    Raises:
+        InputError: for an argument that can't be used, and where a tensor is not finite.
+    """
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    names = [tensors] if isinstance(tensors, str) else list(tensors)
+    if not names:
+        raise InputError("tensors", names, "one name or more")
+    ranks = {name: len(named(name).subscripts) for name in names}
+    checked_count("depth", depth, 1)
+    X = checked_inputs(inputs)
+    if width is not None:
+        checked_count("width", width, 1)
+    parameters = _parameters(net, depth, X.shape[1], width)
+    square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
+    single = X.shape[0] == 1
+    module = _module(
+        closure(names, net.weights_at(2)),
+        net.activation,
+        net.weights_at(2),
+        net.weights_at(1),
+        single=single,
+        square=square,
+    )
+    values = [parameters[name] for name in module.PARAMETERS]
+    with np.errstate(over="ignore", invalid="ignore"):
+        kernel = (X @ X.T) / X.shape[1]
+        out = module.flow(float(kernel[0, 0]) if single else kernel, *values)
+    computed = dict(zip(module.TENSORS, out.T if single else out, strict=True))
+    for name, tensor in computed.items():
+        _check_finite(name, tensor, net)
+    arrays = {
+        name: table.variable(
+            np.ascontiguousarray(computed[name]), rank, single=np.ndim(inputs) == 1
+        )
+        for name, rank in ranks.items()
+    }
+    attributes = {
+        "network": str(net),
+        **{name: values.tolist() for name, values in parameters.items()},
+        "inputs": X.tolist(),
+        "version": version("wickgarten"),
+    }
+    return xarray.Dataset(arrays, table.layers(depth), attributes)
+
+
+@cache
+def _module(
+    names: tuple[str, ...],
+    activation: Activation,
+    weights: WeightEnsemble,
+    first: WeightEnsemble,
+    *,
+    single: bool,
+    square: bool,
+) -> ModuleType:
+    source = codegen.module_source(names, activation, weights, first, single=single, square=square)
+    return modules.load(source, "flow")
+
+
+def _parameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, Array]:
+    """Every hyperparameter at layers 1 … depth."""
+    layers = range(1, depth + 1)
+    out = [net.width_ratio_at(layer) for layer in layers]
+    into = [out[0] if width is None else n_0 / width, *out[:-1]]
+    columns = {
+        "C_W": [net.weights_at(layer).C_W for layer in layers],
+        "C_b": [net.C_b_at(layer) for layer in layers],
+        "lambda_W": [net.lambda_W_at(layer) for layer in layers],
+        "lambda_b": [net.lambda_b_at(layer) for layer in layers],
+        "r_in": into,
+        "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
+    }
+    return {name: _numbers(name, column) for name, column in columns.items()}
+
+
+def _numbers(name: str, column: list[object]) -> Array:
+    try:
+        return np.array([float(value) for value in column])  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(name, column[0], "a number at every layer, not a symbol") from None
+
+
+def _check_finite(name: str, tensor: Array, net: Network) -> None:
+    finite = np.isfinite(tensor.reshape(tensor.shape[0], -1)).all(axis=1)
+    if not finite.all():
+        layer = int(np.argmin(finite)) + 1
+        wanted = "inputs and variances for which every tensor is finite"
+        raise InputError("net", f"{net}, whose {name} is not finite at layer {layer}", wanted)

@@ -1,0 +1,84 @@
+"""The literature's dimensionless tensors, from a table of `flow` or `simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+import xarray
+
+from derive.errors import InputError
+
+from .weights import Array
+
+_STANDARDS: dict[str, tuple[str, ...]] = {
+    "G1": ("K",),
+    "V": ("K", "K"),
+    "V2": ("K", "K"),
+    "U6": ("K", "K", "K"),
+    "Theta1": ("Theta",),
+    "D": ("K", "Theta"),
+    "F": ("K", "Theta"),
+    "A": ("Theta", "Theta"),
+    "B": ("Theta", "Theta"),
+}
+"""By which two-point functions each tensor is divided: as many powers of z and of the NTK."""
+
+
+def normalise(table: xarray.Dataset) -> xarray.Dataset:
+    """Divide each tensor by two-point functions of its dimension: V becomes V_tilde.
+
+    One input: Ṽ = V/K², D̃ = D/(KΘ), Ã = A/Θ², … (source 000, eqs. 3.9, 6.9, 6.10). Several: by the
+    average over all distinct ways to give the sample indices to the two-point functions (A.1)–(A.5).
+
+    Returns the table of the `<name>_tilde`, with `_se` twins where the table has them; the two-point
+    function itself is taken as exact.
+
+    Raises:
+        InputError: where a tensor's two-point functions are not in the table or vanish, or nothing is to do.
+    """
+    found: dict[str, xarray.DataArray] = {}
+    for name in (name for name in table.data_vars if name in _STANDARDS):
+        lacking = [standard for standard in _STANDARDS[name] if standard not in table]
+        if lacking:
+            raise InputError("table", list(table.data_vars), f"one with {lacking[0]} beside {name}")
+        scale = _scale(table, name)
+        if not scale.all():
+            raise InputError("table", f"one with a vanishing scale of {name}", "no zero kernels")
+        for suffix in ("", "_se"):
+            if name + suffix in table:
+                values = table[name + suffix]
+                divisor = np.abs(scale) if suffix else scale
+                found[f"{name}_tilde{suffix}"] = values.copy(data=values.to_numpy() / divisor)
+    if not found:
+        raise InputError("table", list(table.data_vars), f"one of {', '.join(_STANDARDS)} in it")
+    return xarray.Dataset(found, table.coords, table.attrs)
+
+
+def _scale(table: xarray.Dataset, name: str) -> Array:
+    """The average of the distinct products of two-point functions, for every tuple of samples."""
+    kinds = _STANDARDS[name]
+    standards = {kind: table[kind].to_numpy() for kind in kinds}
+    if table[name].ndim == 1:
+        return np.asarray(np.prod([standards[kind] for kind in kinds], axis=0))
+    result = np.empty(table[name].shape)
+    rank = result.ndim - 1
+    for samples in np.ndindex(*result.shape[1:]):
+        products = {_product(places, samples, kinds) for places in permutations(range(rank))}
+        terms = [
+            np.prod([standards[kind][:, a, b] for kind, a, b in chosen], axis=0)
+            for chosen in products
+        ]
+        result[(slice(None), *samples)] = np.mean(terms, axis=0)
+    return result
+
+
+def _product(
+    places: tuple[int, ...], samples: tuple[int, ...], kinds: Sequence[str]
+) -> tuple[tuple[str, int, int], ...]:
+    """One way to give the samples, in this order, to the two-point functions."""
+    pairs = [
+        sorted(samples[place] for place in places[2 * k : 2 * k + 2]) for k in range(len(kinds))
+    ]
+    return tuple(sorted((kind, a, b) for kind, (a, b) in zip(kinds, pairs, strict=True)))

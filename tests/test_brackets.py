@@ -1,0 +1,393 @@
+"""Brackets: against rigorous integrals, exact Gaussian identities, and their own symmetries."""
+
+import ast
+import itertools
+import math
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from derive import activations, oracle
+from derive.activations import by_name, z
+from derive.brackets import Shape
+from derive.errors import InputError
+from numeric import brackets, modules, quadrature
+from numeric.bracket_shapes import hermite, leibniz
+from numeric.brackets import SingleShape, bracket_name, evaluate, module_source
+
+VARIANCES = (0.0, 1e-8, 0.3, 4.0, 100.0)
+SINGLE = [
+    SingleShape((0,)),
+    SingleShape((0, 0)),
+    SingleShape((1, 1)),
+    SingleShape((0, 0), 2),
+    SingleShape((0, 0), 4),
+    SingleShape((0, 0, 1, 1), 2),
+    SingleShape((0, 0, 0, 0)),
+]
+SMOOTH = [
+    "tanh",
+    "gelu",
+    "softplus",
+    "monomial(6)",
+    "expr: tanh(z-3)",
+    "expr: exp(-z**2/2)",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("erf", "arctan", "silu", "sigmoid", "polynomial(0,1,-1/3)", "expr: z/(1+z**2)")
+    ),
+]
+KINKED = ["relu", "leaky_relu(1/10)", "hard_tanh", "shifted_relu"]
+
+
+def exact(activation, shape, K):
+    """A `SingleShape` by the oracle: every derivative at the one z."""
+    outer = (shape.outer,) + (0,) * (len(shape.orders) - 1)
+    return float(oracle.bracket(activation, Shape(shape.orders, outer), K, 25).value)
+
+
+def covariance(seed, d, rank=None):
+    X = np.random.default_rng(seed).normal(size=(d, rank or d + 1))
+    return X @ X.T / X.shape[1]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Modules with many shapes, each compiled once: compiled(name, *shapes)."""
+    made = {}
+
+    def get(name, *shapes):
+        if (name, shapes) not in made:
+            single = [shape for shape in shapes if isinstance(shape, SingleShape)]
+            multi = [shape for shape in shapes if isinstance(shape, Shape)]
+            source = module_source(by_name(name), single, multi)
+            made[name, shapes] = modules.load(source, "bracket_test")
+        return made[name, shapes]
+
+    return get
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_brackets_of_one_input(name):
+    activation = by_name(name)
+    module = modules.load(module_source(activation, SINGLE), "bracket_test")
+    for K in VARIANCES:
+        for shape, value in zip(SINGLE, module.brackets(K), strict=True):
+            rel = 5e-14 if K <= 4 else 2e-11
+            assert value == pytest.approx(exact(activation, shape, K), rel=rel, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_kinked_brackets_of_one_input(name):
+    activation = by_name(name)
+    module = modules.load(module_source(activation, SINGLE), "bracket_test")
+    for K in VARIANCES[1:]:
+        for shape, value in zip(SINGLE, module.brackets(K), strict=True):
+            assert value == pytest.approx(exact(activation, shape, K), rel=2e-12, abs=1e-15)
+
+
+def test_tanh_to_1e_12_for_K_up_to_4(compiled):
+    shapes = [SingleShape((0, 0)), SingleShape((1, 1)), SingleShape((0, 0), 2)]
+    module = compiled("tanh", *shapes)
+    for K in np.linspace(0.05, 4, 20):
+        for shape, value in zip(shapes, module.brackets(K), strict=True):
+            assert value == pytest.approx(exact(activations.tanh, shape, K), rel=1e-14)
+
+
+def test_oscillation_is_resolved_at_any_variance(compiled):
+    shapes = [SingleShape((0, 0)), SingleShape((0, 0), 4)]
+    module = compiled("sin", *shapes)
+    for K in (0.3, 30.0, math.pi**2, 4 * math.pi**2, 1e3):
+        squares, fourth = module.brackets(K)
+        assert squares == pytest.approx((1 - math.exp(-2 * K)) / 2, rel=1e-14)
+        assert fourth == pytest.approx(-8 * math.exp(-2 * K), abs=1e-13)
+
+
+def test_the_step_keeps_its_bound(compiled):
+    module = compiled("tanh", SingleShape((0, 0)))
+    growth = quadrature.growth(activations.tanh, [{(0, 0): 1}])
+    strips = quadrature.strips(activations.tanh)
+    for K, accuracy in itertools.product((1.0, 4.0, 40.0), (6.0, 9.0, 14.0, 20.0)):
+        h = module.step(math.sqrt(K), strips, growth, accuracy, math.inf)
+        x = h * np.arange(-int(12 / h), int(12 / h) + 1)
+        total = h * np.sum(np.tanh(math.sqrt(K) * x) ** 2 * np.exp(-(x**2) / 2))
+        error = abs(
+            total / math.sqrt(2 * math.pi) - exact(activations.tanh, SingleShape((0, 0)), K)
+        )
+        assert error < 2 * math.exp(-accuracy)
+
+
+def test_at_zero_variance_limits_are_given_and_poles_refused():
+    relu = activations.relu
+    assert evaluate(relu, SingleShape((1, 1)), 0.0) == 0.5
+    assert evaluate(relu, SingleShape((0, 0), 2), 0.0) == 1.0
+    assert evaluate(activations.hard_tanh, SingleShape((0, 0), 2), 0.0) == 2.0
+    assert evaluate(activations.tanh, SingleShape((1, 1)), 0) == 1.0
+    with pytest.raises(InputError, match="finite"):
+        evaluate(relu, SingleShape((1,), 1), 0.0)
+    near = evaluate(relu, SingleShape((1,), 1), 1e-6)
+    assert near == pytest.approx(1 / math.sqrt(2e-6 * math.pi), rel=1e-13)
+
+
+def test_single_deltas_are_densities_and_products_of_them_refused():
+    hard_tanh = activations.hard_tanh
+    for K in (0.5, 3.0):
+        density = math.exp(-1 / (2 * K)) / math.sqrt(2 * math.pi * K)
+        assert evaluate(hard_tanh, SingleShape((0, 2)), K) == pytest.approx(-2 * density, rel=1e-14)
+        assert evaluate(hard_tanh, SingleShape((3,), 0), K) == pytest.approx(
+            evaluate(hard_tanh, SingleShape((1,), 2), K), rel=1e-14
+        )
+    for orders in ((1, 2), (2, 2)):
+        with pytest.raises(InputError, match="distributions"):
+            evaluate(hard_tanh, SingleShape(orders), 1.0)
+
+
+SHAPES_TWO = [Shape((0, 0), (0, 0)), Shape((0, 0), (1, 1)), Shape((0, 1), (2, 1))]
+
+
+def test_two_inputs_against_a_dense_sum(compiled):
+    grid = np.arange(-10, 10.01, 1 / 32)
+    weights = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) / 32
+    for name, shapes in (("tanh", SHAPES_PAIR), ("gelu", SHAPES_TWO)):
+        module = compiled(name, *shapes)
+        sigma = [
+            sympy.lambdify(z, by_name(name).derivative(m), ["scipy", "numpy"]) for m in range(3)
+        ]
+        for K in (np.array([[1.3, 0.4], [0.4, 0.7]]), np.array([[0.5, -0.9], [-0.9, 3.0]])):
+            L = np.linalg.cholesky(K)
+            first, second = L[0, 0] * grid, L[1, 0] * grid[:, None] + L[1, 1] * grid
+            for shape in shapes:
+                m1, m2 = (o + k for o, k in zip(*shape, strict=True))
+                inner = np.broadcast_to(sigma[m2](second), second.shape) @ weights
+                want = np.sum(weights * sigma[m1](first) * inner)
+                value = getattr(module, bracket_name(shape))(K)
+                assert value == pytest.approx(want, abs=2e-14)
+
+
+@pytest.mark.slow
+def test_two_kinked_inputs_against_the_oracle(compiled):
+    module = compiled("hard_tanh", *SHAPES_PAIR)
+    shape = SHAPES_PAIR[0]
+    K = [[1.3, 0.4], [0.4, 0.7]]
+    want = oracle.bracket(activations.hard_tanh, shape, K, 12).value
+    value = getattr(module, bracket_name(shape))(np.array(K))
+    assert value == pytest.approx(float(want), abs=1e-11)
+
+
+SHAPES_PAIR = [Shape((0, 0), outer) for outer in ((0, 0), (1, 1), (2, 0), (0, 2))]
+SHAPES_RELU = [Shape((1, 1), (0, 0)), *SHAPES_PAIR]
+SHAPES_MORE = [Shape((1,) * 3, (0,) * 3), Shape((1,) * 4, (0,) * 4), Shape((0,) * 4, (0,) * 4)]
+
+
+def _shapes(name):
+    return SHAPES_RELU if name == "relu" else SHAPES_PAIR
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.0, 0.99, 1 - 1e-8])
+def test_quadrants(compiled, rho):
+    average = getattr(compiled("relu", *SHAPES_RELU), bracket_name(SHAPES_RELU[0]))
+    want = 1 / 4 + math.asin(rho) / (2 * math.pi)
+    assert average(_equal(2, rho)) == pytest.approx(want, abs=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.5, 0.0, 0.99, 1 - 1e-8])
+def test_orthants(compiled, rho):
+    module = compiled("relu", *SHAPES_MORE)
+    three, four = (getattr(module, bracket_name(shape)) for shape in SHAPES_MORE[:2])
+    want = 1 / 8 + 3 * math.asin(rho) / (4 * math.pi)
+    assert three(_equal(3, rho)) == pytest.approx(want, abs=2e-12)
+    if rho == 0.5:
+        assert four(_equal(4, rho)) == pytest.approx(1 / 5, abs=1e-9)
+
+
+def _equal(d, rho):
+    return (1 - rho) * np.eye(d) + rho
+
+
+def test_arc_cosine_kernel_near_coincident_inputs(compiled):
+    average = getattr(compiled("relu", *SHAPES_RELU), bracket_name(Shape((0, 0), (0, 0))))
+    for epsilon in (1.0, 1e-2, 1e-5, 1e-8, 1e-11, 0.0):
+        sine = math.sqrt(epsilon * (2 - epsilon))
+        theta = math.atan2(sine, 1 - epsilon)
+        want = (sine + (math.pi - theta) * (1 - epsilon)) / (2 * math.pi)
+        assert average(_equal(2, 1 - epsilon)) == pytest.approx(want, rel=3e-14)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.floats(-8, 8))
+def test_relu_scales(compiled, seed, exponent):
+    module = compiled("relu", *SHAPES_RELU)
+    K, factor = covariance(seed, 2), math.exp(exponent)
+    for shape in SHAPES_PAIR:
+        average = getattr(module, bracket_name(shape))
+        power = (2 - sum(shape.outer)) / 2
+        assert average(factor * K) == pytest.approx(
+            factor**power * average(K), rel=1e-10, abs=1e-13
+        )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    "name", ["relu", "tanh", pytest.param("hard_tanh", marks=pytest.mark.slow)]
+)
+def test_singular_kernels_contract_to_one_input(compiled, name, sign):
+    """Σ_ab v_a v_b ⟨∂_a ∂_b F⟩ with v in the range of K is the second derivative along v."""
+    module = compiled(name, *_shapes(name))
+    v = np.array([1.0, sign * 0.8])
+    K = 1.7 * np.outer(v, v)
+    outer = {(0, 0): (2, 0), (0, 1): (1, 1), (1, 0): (1, 1), (1, 1): (0, 2)}
+    got = sum(
+        v[a] * v[b] * getattr(module, bracket_name(Shape((0, 0), outer[a, b])))(K)
+        for a, b in itertools.product(range(2), repeat=2)
+    )
+    product = by_name(name).expr * by_name(name).expr.subs(z, sign * sympy.Rational(4, 5) * z)
+    F = activations.from_expr(product)
+    assert got == pytest.approx(exact(F, SingleShape((0,), 2), 1.7), rel=1e-11, abs=1e-13)
+
+
+def test_nearly_singular_kernels_join_the_singular_ones(compiled):
+    for name in ("relu", "tanh"):
+        average = getattr(compiled(name, *_shapes(name)), bracket_name(SHAPES_PAIR[0]))
+        for a, b in ((1.0, 1.0), (1.0, -1.0), (2.0, 0.5)):
+            K = np.outer((a, b), (a, b))
+            assert average(K + 1e-12 * np.eye(2)) == pytest.approx(average(K), abs=1e-11)
+
+
+SHAPES_4 = [Shape((0,) * 4, outer) for outer in ((0, 0, 0, 0), (1, 1, 2, 0), (2, 1, 0, 1))]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_four_inputs_of_any_rank_against_characteristic_functions(compiled, rank):
+    K = covariance(rank, 4, rank)
+    module = compiled("sin", *SHAPES_4)
+    signs = [np.array(s) for s in itertools.product((1, -1), repeat=4)]
+    for shape in SHAPES_4:
+        average = getattr(module, bracket_name(shape))
+        # sin and its derivatives are Im and Re of i^m e^{iz}: average over the signs of z.
+        want = 0.0
+        for s in signs:
+            phases = [s_p * (1j * s_p) ** m / 2j for s_p, m in zip(s, shape.outer, strict=True)]
+            want += (np.prod(phases) * math.exp(-s @ K @ s / 2)).real
+        assert average(K) == pytest.approx(want, abs=1e-10)
+
+
+@pytest.mark.slow
+def test_four_kinked_inputs_that_are_two_pairs_or_one(compiled):
+    pair, four = SHAPES_PAIR[0], SHAPES_MORE[-1]
+    half = getattr(compiled("relu", *SHAPES_RELU), bracket_name(pair))
+    whole = getattr(compiled("relu", *SHAPES_MORE), bracket_name(four))
+    for seed in range(5):
+        K = np.zeros((4, 4))
+        K[:2, :2], K[2:, 2:] = covariance(seed, 2), covariance(seed + 10, 2)
+        assert whole(K) == pytest.approx(half(K[:2, :2]) * half(K[2:, 2:]), rel=1e-8)
+    assert whole(np.full((4, 4), 1.3)) == pytest.approx(3 * 1.3**2 / 2, rel=1e-13)
+
+
+def test_positions_may_be_permuted(compiled):
+    for name, shapes in (("sin", SHAPES_4), ("relu", SHAPES_RELU)):
+        shape, swapped = shapes[-2:]
+        d = len(shape.orders)
+        K = covariance(8, d)
+        order = ([1, 0], [2, 0, 3, 1])[d == 4]
+        assert swapped.outer == tuple(shape.outer[p] for p in order)
+        module = compiled(name, *shapes)
+        value = getattr(module, bracket_name(shape))(K)
+        other = getattr(module, bracket_name(swapped))(K[np.ix_(order, order)])
+        assert value == pytest.approx(other, abs=1e-10)
+
+
+def test_exponential_growth_is_followed(compiled):
+    """⟨e^{z1 + z2}⟩ = e^{(K11 + 2 K12 + K22)/2}, far beyond the Gaussian's own reach."""
+    pair, square = Shape((0, 0), (0, 0)), SingleShape((0, 0))
+    module = compiled("expr: exp(z)", pair, square)
+    for K in (0.5, 9.0, 30.0):
+        assert module.brackets(K)[0] == pytest.approx(math.exp(2 * K), rel=1e-12)
+        covariance = K * np.array([[1.0, 0.3], [0.3, 0.8]])
+        want = math.exp(K * (1 + 0.6 + 0.8) / 2)
+        assert getattr(module, bracket_name(pair))(covariance) == pytest.approx(want, rel=1e-11)
+
+
+def test_a_silent_input_gives_its_value_or_an_error(compiled):
+    K = np.diag([1.0, 0.0])
+    smooth = getattr(compiled("gelu", *SHAPES_TWO), bracket_name(SHAPES_TWO[1]))
+    assert smooth(K) == pytest.approx(0.25, rel=1e-14)
+    relu = compiled("relu", *SHAPES_RELU)
+    assert getattr(relu, bracket_name(SHAPES_PAIR[0]))(K) == 0.0
+    assert math.isnan(getattr(relu, bracket_name(SHAPES_RELU[0]))(K))
+
+
+def test_leibniz_is_the_derivative_of_a_product():
+    f = sympy.exp(2 * z) * sympy.sin(z)
+    for orders, outer in (((0, 1, 1), 3), ((0,), 2), ((2, 0), 0)):
+        product = sympy.prod([f.diff(z, m) for m in orders])
+        terms = sum(
+            c * sympy.prod([f.diff(z, m) for m in factors])
+            for factors, c in leibniz(orders, outer).items()
+        )
+        assert sympy.simplify(terms - product.diff(z, outer)) == 0
+
+
+@pytest.mark.parametrize("outer", [(3,), (1, 1), (2, 0, 1), (1, 1, 1, 1), (2, 2)])
+def test_hermite_is_generated_by_its_exponential(outer):
+    polynomial, u, Q = hermite(outer)
+    active = [p for p, count in enumerate(outer) if count]
+    t = sympy.symbols(f"t:{len(outer)}")
+    exponent = sum(a * t[p] for p, a in zip(active, u, strict=True))
+    exponent -= sum(symbol * t[p] * t[q] / (2 if p == q else 1) for (p, q), symbol in Q.items())
+    derived = sympy.exp(exponent)
+    for p in active:
+        derived = derived.diff(t[p], outer[p])
+    assert sympy.expand(derived.subs(dict.fromkeys(t, 0)) - polynomial) == 0
+
+
+def test_modules_stand_alone_and_do_not_change():
+    for name in ("tanh", "relu"):
+        source = module_source(by_name(name), SINGLE, [Shape((0, 0), (1, 1))])
+        tree = ast.parse(source)
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        assert imported == {"math", "numba", "numpy"}
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        undocumented = [f.name for f in functions if ast.get_docstring(f) is None]
+        assert undocumented == []
+        assert source == module_source(by_name(name), SINGLE, [Shape((0, 0), (1, 1))])
+
+
+def test_outside_its_domain_a_kernel_gives_nan_not_a_number(compiled):
+    module = compiled("tanh", SingleShape((0, 0)))
+    for K in (-1.0, math.nan, math.inf):
+        assert math.isnan(module.brackets(K)[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "K", "named"),
+    [
+        (SingleShape((0, 0)), -1.0, "K"),
+        (SingleShape((0, 0)), math.nan, "K"),
+        (SingleShape((0, -1)), 1.0, "shape"),
+        (SingleShape((0,), 1.5), 1.0, "shape"),
+        (Shape((0, 0), (0, 0)), np.eye(3), "K"),
+        (Shape((0, 0), (0, 0)), [[1.0, 0.2], [0.1, 1.0]], "K"),
+        (Shape((0, 0), (0, 0)), [[1.0, 2.0], [2.0, 1.0]], "K"),
+        (Shape((0, 0), (0, 0)), [[1.0, math.inf], [math.inf, 1.0]], "K"),
+        (Shape((0,) * 5, (0,) * 5), np.eye(5), "shape"),
+        (Shape((0, 0), (0,)), np.eye(2), "shape"),
+    ],
+)
+def test_bad_input_is_named(shape, K, named):
+    with pytest.raises(InputError) as caught:
+        evaluate(activations.tanh, shape, K)
+    assert caught.value.argument == named
+
+
+def test_no_shapes_is_an_error():
+    with pytest.raises(InputError, match="shapes"):
+        brackets.single_source(activations.tanh, [])

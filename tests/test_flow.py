@@ -1,0 +1,190 @@
+"""Recursions run down the layers: against mpmath, against closed solutions, on odd inputs."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, activations, exact, recursion
+from derive.errors import InputError
+from numeric import compare, flow, normalise, simulate
+
+X = np.random.default_rng(3).uniform(size=(3, 40))
+
+
+def precise_flow(activation, weights, K0, depth, C_b=0):
+    """K, G1, V through mpmath: the recursions as sympy says them, brackets by mpmath.quad."""
+    C_W = weights.C_W
+    symbols = [sympy.Symbol(name, real=True) for name in ("G1", "V")]
+    makes = {name: recursion(name, weights).single_input() for name in ("K", "G1", "V")}
+    z = activations.z
+
+    def average(bracket, K):
+        body = sympy.prod([activation.derivative(order) for _, order in bracket.factors])
+        f = sympy.lambdify(z, sympy.diff(body, z, len(bracket.outer)), "mpmath")
+        return mpmath.quad(
+            lambda x: f(mpmath.sqrt(K) * x) * mpmath.npdf(x), mpmath.linspace(-12, 12, 13)
+        )
+
+    hyper = {sympy.Symbol("C_W", positive=True): C_W, sympy.Symbol("C_b", nonnegative=True): C_b}
+    K, G1, V = mpmath.mpf(K0) * mpmath.mpf(C_W) + C_b, mpmath.mpf(0), mpmath.mpf(0)
+    if isinstance(weights, Orthogonal):
+        V = -2 * (mpmath.mpf(K0) * C_W) ** 2
+    rows = [(K, G1, V)]
+    for _ in range(depth - 1):
+        values = {}
+        for name, made in makes.items():
+            expr = made.expr.subs(hyper)
+            rule = {
+                a: sympy.Float(average(a.bracket, K), 25)
+                for a in expr.atoms(sympy.Expr)
+                if type(a).__name__ == "Average"
+            }
+            values[name] = mpmath.mpf(
+                expr.xreplace(rule).subs(dict(zip(symbols, (G1, V), strict=True)))
+            )
+        K, G1, V = values["K"], values["G1"], values["V"]
+        rows.append((K, G1, V))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("activation", "weights", "C_b"),
+    [
+        (activations.tanh, Orthogonal(), 0),
+        (activations.gelu, Gaussian(sympy.Rational(3, 2)), sympy.Rational(1, 10)),
+        (activations.sin, Orthogonal(2), 0),
+    ],
+    ids=str,
+)
+def test_flow_meets_mpmath(activation, weights, C_b):
+    net = Network(activation, weights, C_b=C_b)
+    table = flow(net, X[0], 6, ["K", "G1", "V"])
+    expected = precise_flow(activation, weights, float(X[0] @ X[0] / X[0].size), 6, C_b)
+    for layer, row in enumerate(expected, start=1):
+        for name, value in zip(("K", "G1", "V"), row, strict=True):
+            got = table[name].sel(layer=layer).item()
+            assert got == pytest.approx(float(value), rel=1e-10, abs=1e-13)
+
+
+@pytest.mark.parametrize("weights", [Gaussian(2), Orthogonal(2)], ids=str)
+def test_relu_flow_is_the_limit_of_the_exact_curve(weights):
+    net = Network(activations.relu, weights)
+    table = normalise(flow(net, X[0], 8, ["K", "V"]))["V_tilde"]
+    for layer in (1, 2, 8):
+        limit = sympy.limit(exact.vertex(net, layer), exact.n, sympy.oo)
+        assert table.sel(layer=layer).item() == pytest.approx(float(limit), rel=1e-11)
+
+
+@pytest.mark.parametrize("activation", [activations.tanh, activations.relu], ids=str)
+def test_one_of_several_inputs_is_the_single_one(activation):
+    net = Network(activation, Orthogonal(sympy.Rational(3, 2)), C_b=sympy.Rational(1, 10))
+    several = flow(net, X[:2], 5, ["K", "G1", "V"])
+    alone = flow(net, X[0], 5, ["K", "G1", "V"])
+    for name in ("K", "G1", "V"):
+        first = several[name].isel({dim: 0 for dim in several[name].dims[1:]})
+        np.testing.assert_allclose(first, alone[name], rtol=1e-9, atol=1e-11)
+
+
+def test_repeated_inputs_repeat_their_tensors():
+    net = Network(activations.tanh, Orthogonal())
+    table = flow(net, np.stack([X[0], X[0]]), 5, ["K", "G1", "V"])
+    alone = flow(net, X[0], 5, ["K", "G1", "V"])
+    for name in ("K", "G1", "V"):
+        values = table[name].to_numpy().reshape(5, -1)
+        np.testing.assert_allclose(
+            values, alone[name].to_numpy()[:, None] * np.ones_like(values), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_odd_activations_flip_sign_with_their_input():
+    net = Network(activations.tanh, Orthogonal())
+    table = flow(net, np.stack([X[0], -X[0]]), 4, ["K", "V"])
+    K, V = table["K"].to_numpy(), table["V"].to_numpy()
+    np.testing.assert_allclose(K[:, 0, 1], -K[:, 0, 0], rtol=1e-10)
+    np.testing.assert_allclose(V[:, 0, 0, 0, 1], -V[:, 0, 0, 0, 0], rtol=1e-9)
+    np.testing.assert_allclose(V[:, 0, 1, 0, 1], V[:, 0, 0, 0, 0], rtol=1e-9)
+
+
+def test_symmetries_of_V():
+    V = flow(Network(activations.gelu, Orthogonal()), X, 3, ["V"])["V"].to_numpy()
+    np.testing.assert_allclose(V, V.transpose(0, 2, 1, 3, 4), rtol=1e-12)
+    np.testing.assert_allclose(V, V.transpose(0, 3, 4, 1, 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("activation", [activations.tanh, activations.relu], ids=str)
+def test_a_zero_input_stays_zero_without_biases(activation):
+    table = flow(Network(activation, Orthogonal()), np.zeros(7), 3, ["K", "V"])
+    assert not table["K"].to_numpy().any()
+    assert not table["V"].to_numpy().any()
+
+
+def test_unequal_widths_meet_the_ensemble():
+    """Gaussian layers of widths n, 2n, n, …: each V is n × the connected function, n the reference.
+
+    8 comparisons at a family-wise false-alarm rate of 5.7e-7."""
+    net = Network(activations.tanh, Gaussian(), width_ratio=lambda layer: 1 + layer % 2)
+    table = flow(net, X[0], 4, ["K", "V"])
+    samples = [
+        simulate(net, X[0], width=w, depth=4, draws=20_000, tensors=["K", "V"], seed=5)
+        for w in (40, 80, 160)
+    ]
+    found = compare(table, samples)
+    assert found.agrees, str(found)
+
+
+def test_wide_inputs_of_an_orthogonal_first_layer():
+    """n_0 = 4n: the first layer is a quarter of the rows of a larger Haar matrix, so V is V/4."""
+    net = Network(activations.linear, Orthogonal())
+    table = flow(net, X[0], 1, ["K", "V"], width=10)
+    assert table["V"].item() == pytest.approx(-2 * table["K"].item() ** 2 / 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"depth": 0}, "depth"),
+        ({"tensors": ["W"]}, "tensor"),
+        ({"tensors": []}, "tensors"),
+        ({"inputs": np.array([1.0, np.nan])}, "inputs"),
+        ({"inputs": np.ones((2, 2, 2))}, "inputs"),
+        ({"net": "tanh"}, "net"),
+        ({"net": Network(activations.tanh, Gaussian(sympy.Symbol("c")))}, "C_W"),
+    ],
+)
+def test_bad_input(change, match):
+    arguments = {
+        "net": Network(activations.tanh),
+        "inputs": X[0],
+        "depth": 3,
+        "tensors": ["K"],
+        **change,
+    }
+    with pytest.raises(InputError, match=match):
+        flow(**arguments)
+
+
+def test_overflow_is_an_error():
+    net = Network(activations.polynomial([0, 0, 0, 1]), Gaussian(10))
+    with pytest.raises(InputError, match="not finite at layer"):
+        flow(net, 10 * X[0], 12, ["K", "V"])
+
+
+def test_normalise_by_distinct_pairs():
+    """Source 000, (A.1) and (A.3)."""
+    table = flow(Network(activations.tanh, Orthogonal()), X, 3, ["K", "V"])
+    K, V = table["K"].to_numpy()[2], table["V"].to_numpy()[2]
+    got = normalise(table)["V_tilde"].to_numpy()[2]
+    assert got[0, 0, 1, 1] == pytest.approx(
+        V[0, 0, 1, 1] / ((K[0, 0] * K[1, 1] + K[0, 1] ** 2) / 2)
+    )
+    assert got[0, 0, 0, 1] == pytest.approx(V[0, 0, 0, 1] / (K[0, 0] * K[0, 1]))
+    assert got[0, 1, 2, 0] == pytest.approx(
+        V[0, 1, 2, 0] / ((K[0, 1] * K[0, 2] + K[0, 0] * K[1, 2]) / 2)
+    )
+    with pytest.raises(InputError, match="vanishing"):
+        normalise(flow(Network(activations.tanh), np.zeros(3), 2, ["K", "V"]))
+    with pytest.raises(InputError, match="one with K"):
+        normalise(table[["V"]])
