@@ -1,0 +1,1 @@
+"""The book: every result of the sources, derived, evaluated and checked; the command line."""

@@ -10,10 +10,12 @@ beyond 5 sigma (Bonferroni).
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Literal
 
 import mpmath
@@ -140,21 +142,33 @@ def claims(chapters: Sequence[str] = ()) -> list[Claim]:
     return found
 
 
-def check(chosen: Sequence[Claim], seed: int = 0) -> Iterator[Outcome]:
-    """Prove the claims one by one; each result depends on the claim, the seed and their number.
+def check(chosen: Sequence[Claim], seed: int = 0, jobs: int = 1) -> Iterator[Outcome]:
+    """Prove the claims, in their order, in this process or in several.
 
-    A claim whose derivation refuses its input fails, with the reason.
+    Each result depends on the claim, the seed and the number of sampled claims alone. A claim whose
+    derivation refuses its input fails, with the reason.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
         raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
-    share = FALSE_ALARMS / max(1, sum(each.sampled for each in chosen))
-    for each in chosen:
-        start = time.perf_counter()
-        try:
-            verdict = each.prove(*([Sampling(seed, share)] if each.sampled else []))
-        except (InputError, ArithmeticError) as error:
-            verdict = Verdict("fails", "", detail=str(error))
-        yield Outcome(each, verdict, time.perf_counter() - start)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise InputError("jobs", jobs, "a number of processes, 1 or more")
+    sampling = Sampling(seed, FALSE_ALARMS / max(1, sum(each.sampled for each in chosen)))
+    tasks = [(each, sampling) for each in chosen]
+    if jobs == 1:
+        yield from map(_prove, tasks)
+        return
+    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        yield from pool.imap(_prove, tasks)
+
+
+def _prove(task: tuple[Claim, Sampling]) -> Outcome:
+    proven, sampling = task
+    start = time.perf_counter()
+    try:
+        verdict = proven.prove(*([sampling] if proven.sampled else []))
+    except (InputError, ArithmeticError) as error:
+        verdict = Verdict("fails", "", detail=str(error))
+    return Outcome(proven, verdict, time.perf_counter() - start)
 
 
 def equal(derived: Any, printed: Any, detail: str = "") -> Verdict:
@@ -198,21 +212,26 @@ def sampled(
     comparisons: Comparison | Sequence[Comparison],
     detail: str = "",
     figures: Mapping[str, Figure] | None = None,
+    labels: Sequence[str] = ("",),
 ) -> Verdict:
     """Statistical if every comparison agrees; each must have been given its share of the alarms."""
     given = [comparisons] if not isinstance(comparisons, Sequence) else list(comparisons)
-    worst = max(given, key=lambda each: abs(each.worst.z) / each.bound)
+    label, worst = max(
+        zip(labels, given, strict=True), key=lambda pair: abs(pair[1].worst.z) / pair[1].bound
+    )
     row = worst.worst
     return Verdict(
         "statistical" if all(each.agrees for each in given) else "fails",
-        f"{row.name} at layer {row.layer}: {row.theory:.6g}",
+        f"{label} {row.name} at layer {row.layer}: {row.theory:.6g}".lstrip(),
         f"{row.sample:.6g} ± {row.se:.2g}",
         detail,
         z=abs(row.z),
         bound=worst.bound,
         comparisons=sum(len(each.rows) for each in given),
         figures=dict(figures or {}),
-        table="\n\n".join(map(str, given)),
+        table="\n\n".join(
+            f"{label}\n{each}".lstrip() for label, each in zip(labels, given, strict=True)
+        ),
     )
 
 
@@ -238,4 +257,4 @@ def _number(value: Any) -> mpmath.mpf:
 def _vanishes(difference: Any) -> bool:
     """Whether an expression is identically zero."""
     expression = sympy.expand(difference)
-    return expression == 0 or sympy.simplify(sympy.factor(expression, deep=True)) == 0
+    return bool(expression == 0 or sympy.simplify(sympy.factor(expression, deep=True)) == 0)

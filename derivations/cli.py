@@ -62,7 +62,7 @@ def _check(arguments: argparse.Namespace) -> int:
     chosen = claims.claims(arguments.chapters)
     report.check_directory(arguments.report)
     outcomes = []
-    for outcome in claims.check(chosen, arguments.seed):
+    for outcome in claims.check(chosen, arguments.seed, arguments.jobs):
         outcomes.append(outcome)
         _progress("")
         print(report.line(outcome), flush=True)
@@ -126,6 +126,8 @@ def _simulate(arguments: argparse.Namespace) -> int:
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
     net, inputs = _network(arguments), _inputs(arguments.input)
+    if arguments.compare:
+        _check_extrapolation(net, inputs.shape[-1], arguments.width)
     sampled = [
         simulate(
             net,
@@ -148,6 +150,16 @@ def _simulate(arguments: argparse.Namespace) -> int:
     return OK if comparison.agrees else FAILED
 
 
+def _check_extrapolation(net: Network, n_0: int, widths: Sequence[int]) -> None:
+    """An orthogonal first layer depends on n_0/n where n < n_0, which is no series in 1/n."""
+    from derive import Gaussian  # noqa: PLC0415
+
+    first_is_gaussian = isinstance(net.weights_at(1), Gaussian)
+    if len(set(widths)) > 1 and min(widths) < n_0 and not first_is_gaussian:
+        wanted = f"{n_0} or more each, the inputs' size, to extrapolate with these first weights"
+        raise InputError("--width", widths, wanted)
+
+
 # What is read
 
 
@@ -164,7 +176,7 @@ def _activation(name: str) -> Activation:
 
 
 def _network(arguments: argparse.Namespace) -> Network:
-    """The network of --weights …; without --C_W it is the critical one where there is one, else 1."""
+    """The network of --weights …; C_W is critical if left out, or 1 where nothing is."""
     from derive import Network, criticality  # noqa: PLC0415
 
     activation = _activation(arguments.activation)
@@ -187,7 +199,7 @@ def _number(argument: str, text: str | None) -> sympy.Expr | None:
 
 
 def _inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; or a .csv or .npy file, a row per sample."""
+    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; or a .csv or .npy file."""
     import numpy as np  # noqa: PLC0415
 
     head, *rest = source.split(":")
@@ -209,9 +221,7 @@ def _inputs(source: str) -> NDArray[np.float64]:
 # What is shown
 
 
-def _show(
-    tables: Sequence[tuple[Network, xarray.Dataset, int | None]], path: str | None
-) -> None:
+def _show(tables: Sequence[tuple[Network, xarray.Dataset, int | None]], path: str | None) -> None:
     """The tables on stdout, a row per layer and component; or as CSV in a file."""
     rows = [row for _, table, width in tables for row in _rows(table, width)]
     header = ("width", "tensor", "layer", "samples", "value", "se")
@@ -228,7 +238,7 @@ def _show(
 
 
 def _rows(table: xarray.Dataset, width: int | None) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for name in (str(name) for name in table.data_vars if not str(name).endswith("_se")):
         values = table[name].to_numpy()
         errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
@@ -260,7 +270,9 @@ def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], out: Text
     shown = [[_short(row[column]) for column in kept] for row in [header, *rows]]
     widths = [max(len(row[column]) for row in shown) for column in range(len(kept))]
     for row in shown:
-        out.write("  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)) + "\n")
+        out.write(
+            "  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)) + "\n"
+        )
 
 
 def _short(text: str) -> str:
@@ -268,6 +280,14 @@ def _short(text: str) -> str:
 
 
 # The arguments
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the defaults that are values."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        shown = action.default not in (None, False)
+        return super()._get_help_string(action) if shown else action.help
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -288,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=help_,
             description=help_[0].upper() + help_[1:] + ".",
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_Help,
         )
         fill(command)
         command.set_defaults(run=run)
@@ -299,6 +319,7 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
     command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
     command.add_argument("--report", metavar="DIR", default="report", help="figures and index")
+    command.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     command.add_argument("--seed", type=int, default=0, help="of every ensemble")
 
 

@@ -1,7 +1,7 @@
-"""Recursions at a small kernel: every bracket of one input as its series in K.
+"""Derived recursions of one input, followed down the layers with symbols.
 
-Near K* = 0 the layers are followed by powers of K; `small_kernel` turns a derived recursion into
-that series, whatever tensors multiply the brackets.
+Near K* = 0 by powers of the small kernel (`small_kernel`); at a fixed kernel exactly
+(`normalised_vertex`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import sympy
 
 from derive.activations import Activation
-from derive.brackets import Average
-from derive.criticality import K, small_kernel_average
-from derive.recursion import Recursion
+from derive.brackets import Average, K
+from derive.criticality import small_kernel_average
+from derive.network import Network
+from derive.recursion import Recursion, recursion
+
+_C_W = sympy.Symbol("C_W", positive=True)
+_C_b = sympy.Symbol("C_b", nonnegative=True)
+_V = sympy.Symbol("V", real=True)
 
 
 def small_kernel(recursion: Recursion, activation: Activation, power: int) -> sympy.Expr:
@@ -36,3 +41,18 @@ def through(expression: sympy.Expr, variable: sympy.Symbol, power: int) -> sympy
     """A polynomial's terms up to variable^power."""
     terms = sympy.Poly(sympy.expand(expression), variable).all_terms()
     return sympy.Add(*(value * variable**degree for (degree,), value in terms if degree <= power))
+
+
+def normalised_vertex(network: Network, depth: int) -> list[sympy.Expr]:
+    """Ṽ of layers 1 … depth of a critical scale-invariant network with one input, at leading order:
+    its derived first layer, then the derived step at the fixed kernel."""
+    first, hidden = network.weights_at(1), network.weights_at(2)
+    start, size = (
+        recursion(name, first, first_layer=True).single_input().expr for name in ("V", "K")
+    )
+    step = recursion("V", hidden).single_input().specialise(network.activation).expr
+    values = [sympy.simplify((start / size**2).subs(_C_b, 0))]
+    while len(values) < depth:
+        moved = step.subs({_C_W: hidden.C_W, _V: values[-1] * K**2})
+        values.append(sympy.expand(moved / K**2))
+    return values

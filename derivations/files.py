@@ -14,4 +14,6 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
     try:
         write(text, path)
     except OSError as error:
-        raise InputError("path", str(path), f"a file that can be written ({error.strerror})") from None
+        raise InputError(
+            "path", str(path), f"a file that can be written ({error.strerror})"
+        ) from None

@@ -19,8 +19,8 @@ Integral = Callable[[sympy.Expr], sympy.Expr]
 """⟨f⟩_K of a function f of z_1, z_2, …"""
 
 STEP, REACH = 0.2, 9.5
-"""Of the trapezoid rule, in standard deviations: e^{−2π·1.2/0.2} and e^{−9.5²/2} are below 1e-16, for
-functions that are analytic within 1.2 standard deviations of the real axis."""
+"""Of the trapezoid rule, in standard deviations: e^{−2π·1.2/0.2} and e^{−9.5²/2} are below 1e-16,
+for functions that are analytic within 1.2 standard deviations of the real axis."""
 
 
 def variables(samples: int) -> tuple[sympy.Symbol, ...]:
@@ -45,7 +45,9 @@ def wick(K: sympy.Matrix) -> Integral:
 
     def average(function: sympy.Expr) -> sympy.Expr:
         terms = sympy.Poly(function, *variables(K.rows)).terms()
-        return sympy.Add(*(value * monomial(powers) for powers, value in terms if sum(powers) % 2 == 0))
+        return sympy.Add(
+            *(value * monomial(powers) for powers, value in terms if sum(powers) % 2 == 0)
+        )
 
     return average
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, islice
 from math import factorial, prod
 from typing import NamedTuple, TypeAlias
@@ -173,13 +173,14 @@ def _matchings(factors: Sequence[Factor], group: str) -> int:
     return ways
 
 
-Form = Callable[[Row, bool, Row, bool], sympy.Expr]
+Forms: TypeAlias = dict[tuple[int, int], sympy.Expr]
 
 
-def _form(group: str, n: sympy.Expr, symbolic: bool) -> Form:
-    """What pairing two factors brings for their rows (or columns): δ, or J where Sp has both alike.
+def _forms(factors: Sequence[Factor], n: sympy.Expr, group: str, symbolic: bool) -> Forms:
+    """What pairing two factors brings for their rows: δ, or J where Sp(n) has both alike.
 
     S̄ = J S Jᵀ, so a conjugated factor turns J into δ = J Jᵀ on its right, −δ = J J on its left.
+    Pairs that bring nothing are left out.
     """
 
     def delta(a: Row, b: Row) -> sympy.Expr:
@@ -188,30 +189,35 @@ def _form(group: str, n: sympy.Expr, symbolic: bool) -> Form:
             return sympy.KroneckerDelta(x, y)
         return sympy.Integer(a == b)
 
-    def form(a: Row, a_conjugated: bool, b: Row, b_conjugated: bool) -> sympy.Expr:
+    def form(left: Factor, right: Factor) -> sympy.Expr:
+        a, b = left.row, right.row
         if group == "O":
             return delta(a, b)
-        if a_conjugated != b_conjugated:
-            return -delta(a, b) if group == "Sp" and a_conjugated else delta(a, b)
+        if left.conjugated != right.conjugated:
+            return -delta(a, b) if group == "Sp" and left.conjugated else delta(a, b)
         if group == "U":
             return sympy.Integer(0)
         above = sympy.Integer(0) if a.barred else delta(a.partner, b)
         below = sympy.Integer(0) if b.barred else delta(a, b.partner)
         return above - below
 
-    return form
+    pairs = combinations(enumerate(factors), 2)
+    return {(a, b): weight for (a, f), (b, g) in pairs if (weight := form(f, g)) != 0}
 
 
 def _over_pairings(
     factors: Sequence[Factor], n: sympy.Expr, group: str, *, symbolic: bool
 ) -> sympy.Expr:
     """Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols), with equal products of δ's collected."""
-    form = _form(group, n, symbolic)
+    sides = (factors, [f.transposed for f in factors])
+    forms = [_forms(side, n, group, symbolic) for side in sides]
     limit = SYMBOLIC_LIMIT if symbolic else DIRECT_LIMIT
-    rows = _by_weight(factors, group, form, limit)
-    cols = _by_weight([f.transposed for f in factors], group, form, limit)
-    if sum(map(len, rows.values())) * sum(map(len, cols.values())) > limit:
+    pairings = [
+        list(islice(_pairings(tuple(range(len(factors))), form), limit + 1)) for form in forms
+    ]
+    if len(pairings[0]) * len(pairings[1]) > limit:
         raise InputError("rows, cols", len(factors), f"a sum of at most {limit} pairs of pairings")
+    rows, cols = map(_by_weight, pairings, forms, (group == "Sp",) * 2)
     counts: dict[sympy.Expr, Counter[Partition]] = defaultdict(Counter)
     for row_weight, row_pairings in rows.items():
         for col_weight, col_pairings in cols.items():
@@ -233,35 +239,33 @@ def _combination(counts: Counter[Partition], n: sympy.Expr, group: str) -> sympy
 
 
 def _by_weight(
-    factors: Sequence[Factor], group: str, form: Form, limit: int
+    pairings: Sequence[Pairing], form: Forms, signed: bool
 ) -> dict[sympy.Expr, list[Pairing]]:
-    """The pairings p by their δ_p(rows), without those where it vanishes."""
+    """The pairings p by their δ_p, with their sign for Sp(n), without those where it vanishes."""
     collected: dict[sympy.Expr, list[Pairing]] = defaultdict(list)
-    points = tuple(range(len(factors))) if len(factors) % 2 == 0 else ()
-    for pairing, weight in islice(_weighted(points, factors, group, form), limit + 1):
-        collected[_merged(weight)].append(pairing)
+    for pairing in pairings:
+        weight = _merged(sympy.Mul(*(form[pair] for pair in pairing)))
+        collected[_sign(pairing) * weight if signed else weight].append(pairing)
     collected.pop(sympy.Integer(0), None)
     return collected
 
 
-def _weighted(
-    points: tuple[int, ...], factors: Sequence[Factor], group: str, form: Form
-) -> Iterator[tuple[Pairing, sympy.Expr]]:
-    """Pairings with a weight that may not vanish; for Sp(n) it has the pairing's sign."""
+def _pairings(points: tuple[int, ...], form: Forms) -> Iterator[Pairing]:
+    """The pairings of these points by pairs where the form does not vanish."""
     if not points:
-        yield (), sympy.Integer(1)
+        yield ()
         return
     first, rest = points[0], points[1:]
-    a = factors[first]
     for position, partner in enumerate(rest):
-        b = factors[partner]
-        weight = form(a.row, a.conjugated, b.row, b.conjugated)
-        if weight != 0:
-            sign = (-1) ** position if group == "Sp" else 1
-            for tail, others in _weighted(
-                rest[:position] + rest[position + 1 :], factors, group, form
-            ):
-                yield ((first, partner), *tail), sign * weight * others
+        if (first, partner) in form:
+            for tail in _pairings(rest[:position] + rest[position + 1 :], form):
+                yield ((first, partner), *tail)
+
+
+def _sign(pairing: Pairing) -> int:
+    """The sign of the permutation a_1 b_1 a_2 b_2 …: −1 for each crossing of two pairs."""
+    crossings = sum(a < c < b < d for (a, b), (c, d) in combinations(pairing, 2))
+    return -1 if crossings % 2 else 1
 
 
 def _merged(weight: sympy.Expr) -> sympy.Expr:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from functools import cache
+from itertools import product, zip_longest
+from math import factorial
 from typing import NamedTuple
 
 import sympy
-from flint import fmpz_poly
 
 from .errors import InputError
 from .pairings import (
@@ -74,15 +75,15 @@ def trace_moment(
     group = law if law in ("O", "U") else "O"
     sizes = dimension(rows, group), dimension(cols if degrees is None else degrees, group)
     given = [words] if isinstance(words, sympy.MatrixExpr) else list(words)
-    rings = [_letters(word, random, law) for word in given]
-    diagram = _Diagram(rings, random)
+    diagram = _Diagram([_ring(word, random, law) for word in given], random)
+    symbols = {x.name: x for word in given for x in word.atoms(sympy.MatrixSymbol)}
     counts: dict[_Traces, Counter[_Key]] = defaultdict(Counter)
     for joined, mu in _matchings(diagram.factors, law):
         traces, powers = diagram.loops(joined)
         counts[traces][mu, powers] += 1
     return sympy.Add(
         *(
-            _coefficient(count, sizes, group) * sympy.Mul(*map(_trace, traces))
+            _coefficient(count, sizes, law) * sympy.Mul(*(_trace(word, symbols) for word in traces))
             for traces, count in counts.items()
         )
     )
@@ -102,26 +103,38 @@ def large_n(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }
     x = sympy.Dummy()
-    top, bottom = sympy.fraction(sympy.together(expression.xreplace(normalised).subs(n, 1 / x)))
-    numerator, denominator = (sympy.Poly(side, x).rep_terms() for side in (top, bottom))
-    return numerator / denominator
+    rational = sympy.together(expression.xreplace(normalised).subs(n, 1 / x))
+    top, bottom = (dict(_by_power(side, x)) for side in sympy.fraction(rational))
+    first = min(bottom)
+    quotient: dict[int, sympy.Expr] = {}
+    for j in range(min(top) - first, order + 1):
+        known = sum(bottom.get(first + i, 0) * quotient.get(j - i, 0) for i in range(1, j + 1))
+        quotient[j] = sympy.expand((top.get(j + first, 0) - known) / bottom[first])
+    return sympy.Add(*(value * n**-j for j, value in quotient.items()))
+
+
+def _by_power(polynomial: sympy.Expr, x: sympy.Symbol) -> Iterator[tuple[int, sympy.Expr]]:
+    for (power,), coefficient in sympy.Poly(polynomial, x).terms():
+        yield power, coefficient
 
 
 class _Letter(NamedTuple):
-    """A matrix symbol in a word, perhaps transposed or conjugated."""
+    """A matrix symbol in a word, by name, perhaps transposed or conjugated."""
 
-    symbol: sympy.MatrixSymbol
+    name: str
     transposed: bool = False
     conjugated: bool = False
 
-    def flipped(self) -> _Letter:
+    def transpose(self) -> _Letter:
+        """Its transpose."""
         return self._replace(transposed=not self.transposed)
 
-    def expr(self) -> sympy.MatrixExpr:
+    def of(self, symbol: sympy.MatrixSymbol) -> sympy.MatrixExpr:
+        """The letter in sympy."""
         if self.conjugated:
-            adjoint = sympy.Adjoint(self.symbol)
+            adjoint = sympy.Adjoint(symbol)
             return adjoint if self.transposed else sympy.Transpose(adjoint)
-        return sympy.Transpose(self.symbol) if self.transposed else self.symbol
+        return sympy.Transpose(symbol) if self.transposed else symbol
 
 
 _Word = tuple[_Letter, ...]
@@ -129,3 +142,168 @@ _Traces = tuple[_Word, ...]
 _Key = tuple[Partition, tuple[int, int]]
 _End = tuple[int, int]
 """A random factor and its row (0) or column (1)."""
+
+
+def _ring(word: sympy.MatrixExpr, random: sympy.MatrixSymbol, law: str) -> _Word:
+    """A word's letters; a Wishart matrix is spelt G Gᵀ, real random matrices are not conjugated."""
+    letters: list[_Letter] = []
+    for letter in _letters(word):
+        if letter.name == random.name and law == "Wishart":
+            letters += [_Letter(random.name), _Letter(random.name, transposed=True)]
+        elif letter.name == random.name and law != "U":
+            letters.append(letter._replace(conjugated=False))
+        else:
+            letters.append(letter)
+    if not letters:
+        raise InputError("words", word, "a product with at least one matrix symbol")
+    return tuple(letters)
+
+
+def _letters(word: sympy.MatrixExpr) -> _Word:
+    """The letters of a product."""
+    if isinstance(word, sympy.MatrixSymbol):
+        return (_Letter(word.name),)
+    if isinstance(word, sympy.Identity):
+        return ()
+    if isinstance(word, sympy.MatMul) and all(isinstance(x, sympy.MatrixExpr) for x in word.args):
+        return tuple(letter for factor in word.args for letter in _letters(factor))
+    if isinstance(word, sympy.MatPow) and word.exp.is_Integer and word.exp > 0:
+        return _letters(word.base) * int(word.exp)
+    if isinstance(word, sympy.Transpose):
+        return _transpose(_letters(word.arg))
+    if isinstance(word, sympy.Adjoint):
+        return tuple(
+            letter._replace(conjugated=not letter.conjugated)
+            for letter in _transpose(_letters(word.arg))
+        )
+    raise InputError("words", word, "a product of matrix symbols, their transposes or adjoints")
+
+
+def _transpose(word: _Word) -> _Word:
+    return tuple(letter.transpose() for letter in reversed(word))
+
+
+class _Wire(NamedTuple):
+    """The fixed matrices from where one random factor is left to where the next is entered."""
+
+    start: _End
+    finish: _End
+    word: _Word
+
+
+class _Diagram:
+    """The random factors of some rings and the wires between them."""
+
+    def __init__(self, rings: Sequence[_Word], random: sympy.MatrixSymbol) -> None:
+        self.factors: list[_Letter] = []
+        self.wires: list[_Wire] = []
+        self.fixed: list[_Word] = []
+        for ring in rings:
+            places = [i for i, letter in enumerate(ring) if letter.name == random.name]
+            if not places:
+                self.fixed.append(_canonical(ring))
+                continue
+            first = len(self.factors)
+            self.factors += [ring[i] for i in places]
+            for f, (place, following) in enumerate(
+                zip(places, [*places[1:], places[0] + len(ring)], strict=True), start=first
+            ):
+                word = (ring + ring)[place + 1 : following]
+                g = f + 1 if f + 1 < len(self.factors) else first
+                start = (f, 0 if self.factors[f].transposed else 1)
+                finish = (g, 1 if self.factors[g].transposed else 0)
+                self.wires.append(_Wire(start, finish, word))
+        self.at = {
+            end: (i, forward)
+            for i, wire in enumerate(self.wires)
+            for end, forward in ((wire.start, True), (wire.finish, False))
+        }
+
+    def loops(self, joined: Mapping[_End, _End]) -> tuple[_Traces, tuple[int, int]]:
+        """The traces that joining the ends closes, and how many empty ones of rows and columns."""
+        words = list(self.fixed)
+        empty = [0, 0]
+        unseen = set(range(len(self.wires)))
+        while unseen:
+            i, forward = min(unseen), True
+            word: _Word = ()
+            while i in unseen:
+                unseen.remove(i)
+                wire = self.wires[i]
+                word += wire.word if forward else _transpose(wire.word)
+                i, forward = self.at[joined[wire.finish if forward else wire.start]]
+            if word:
+                words.append(_canonical(word))
+            else:
+                empty[wire.finish[1]] += 1
+        return tuple(sorted(words)), (empty[0], empty[1])
+
+
+@cache
+def _canonical(word: _Word) -> _Word:
+    """One representative of a word's rotations, forwards and transposed."""
+    turned = [each[i:] + each[:i] for each in (word, _transpose(word)) for i in range(len(word))]
+    return min(turned, key=lambda each: (sum(letter.transposed for letter in each), each))
+
+
+def _matchings(
+    factors: Sequence[_Letter], law: str
+) -> Iterator[tuple[dict[_End, _End], Partition]]:
+    """How the ends are joined, with the type (p, q) whose Weingarten function weighs it."""
+    count = len(factors)
+    plain = [f for f, letter in enumerate(factors) if not letter.conjugated]
+    if count % 2 or (law == "U" and 2 * len(plain) != count):
+        return
+    haar = law in ("O", "U")
+    pairings = factorial(count // 2) if law == "U" else double_factorial_pairings(count)
+    ways = pairings ** (2 if haar else 1) * (2 ** (count // 2) if law == "GOE" else 1)
+    if ways > LIMIT:
+        raise InputError("words", f"{count} random factors", f"at most {LIMIT} terms, not {ways}")
+    if law == "U":
+        order = plain + [f for f in range(count) if f not in plain]
+        options = [tuple((order[a], order[b]) for a, b in p) for p in elements_of(count // 2, "U")]
+    else:
+        options = list(pair_partitions(count))
+    if haar:
+        for p, q in product(options, repeat=2):
+            yield _joined(p, 0, 0) | _joined(q, 1, 1), coset_type(p, q)
+        return
+    for p in options:
+        for crossed in product((False, True), repeat=len(p) if law == "GOE" else 0):
+            straight = tuple(pair for pair, x in zip_longest(p, crossed) if not x)
+            twisted = tuple(pair for pair, x in zip_longest(p, crossed) if x)
+            yield (
+                _joined(straight, 0, 0)
+                | _joined(straight, 1, 1)
+                | _joined(twisted, 0, 1)
+                | _joined(twisted, 1, 0),
+                (),
+            )
+
+
+def _joined(pairing: Pairing, here: int, there: int) -> dict[_End, _End]:
+    ends = [((a, here), (b, there)) for a, b in pairing]
+    return dict(ends) | {b: a for a, b in ends}
+
+
+def _coefficient(
+    counts: Counter[_Key], sizes: tuple[sympy.Expr, sympy.Expr], law: str
+) -> sympy.Expr:
+    """Σ counts · W(μ) · rows^a cols^b."""
+    rows, cols = sizes
+    if law not in ("O", "U"):
+        terms = (c * rows**a * cols**b for (_, (a, b)), c in counts.items())
+        return sympy.factor(sympy.Add(*terms))
+    if rows.is_Integer:
+        values = (
+            as_sympy(c * value_at(mu, int(rows), law)) * rows ** (a + b)
+            for (mu, (a, b)), c in counts.items()
+        )
+        return sympy.Add(*values)
+    return RationalFunction.total(
+        Term(c, table(sum(mu), law).function(mu), a + b) for (mu, (a, b)), c in counts.items()
+    ).expr(rows)
+
+
+def _trace(word: _Word, symbols: Mapping[str, sympy.MatrixSymbol]) -> sympy.Expr:
+    return sympy.Trace(sympy.MatMul(*(letter.of(symbols[letter.name]) for letter in word)).doit())

@@ -65,6 +65,17 @@ def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") 
     return as_sympy(value_at(mu, int(size), group))
 
 
+def weingarten_latex(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> str:
+    r"""The equation Wg_{G(n)}(μ) = … in LaTeX.
+
+    >>> print(weingarten_latex((2,), sympy.Symbol("n"), "U"))
+    \mathrm{Wg}_{U(n)}(2) = - \frac{1}{n \left(n - 1\right) \left(n + 1\right)}
+    """
+    name = rf"\mathrm{{Wg}}_{{{group}({sympy.latex(dimension(n, group))})}}"
+    parts = ",".join(map(str, as_partition(partition)))
+    return f"{name}({parts}) = {sympy.latex(weingarten(partition, n, group))}"
+
+
 def value_at(mu: Partition, n: int, group: str) -> fmpq:
     """W(μ; n) at an integer n, the pseudo-inverse where the Gram matrix is singular."""
     k = sum(mu)

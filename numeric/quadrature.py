@@ -62,7 +62,8 @@ PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Pan
 def strips(activation: Activation) -> tuple[float, ...]:
     """The heights b at which `growth` is sampled, all inside the strip of analyticity."""
     if activation.strip == sympy.oo:
-        return tuple(2.0 ** (j / 2) for j in range(-6, 11))
+        near = tuple(2.0 ** (j / 2) for j in range(-6, 11))
+        return near + (tuple(2.0**j for j in range(6, 512, 8)) if activation.is_polynomial else ())
     width = float(activation.strip)
     return tuple(width * k / 16 for k in (1, 2, 4, 6, 8, 10, 12, 14, 15))
 
@@ -163,19 +164,23 @@ def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 TRAPEZOID_SOURCE = '''\
+FINEST = 1e-5  # the smallest step in x that is tried
+
+
 @driver
 def step(scale, strips, growth, accuracy, widest):
     """The largest step h in x that keeps the trapezoid rule for F(scale x) within 2 exp(-accuracy).
 
     2 pi a/h = accuracy + a^2/2 + growth[j] bounds the error for every a <= strips[j]/scale. The
-    widest step is for small scales, where growth overrates what F contributes.
+    widest step is for small scales, where growth overrates what F contributes. A scale that would
+    need a step below FINEST gives nan, and so does its bracket.
     """
     largest = 0.0
     for j in range(len(strips)):
         needed = accuracy + growth[j]
         a = min(strips[j] / scale, math.sqrt(2.0 * needed))
         largest = max(largest, 2.0 * math.pi * a / (needed + 0.5 * a * a))
-    return min(largest, widest)
+    return min(largest, widest) if largest > FINEST else math.nan
 
 
 @driver
@@ -187,6 +192,8 @@ def trapezoid(level, B, strips, growth, accuracy, reach):
     if scale == 0.0:
         return np.zeros(1), np.ones(1)
     h = step(scale, strips, growth, accuracy, 3.0 / math.sqrt(accuracy))
+    if math.isnan(h):
+        return np.zeros(1), np.full(1, math.nan)
     count = int(math.ceil(reach / h))
     y = np.empty(2 * count + 1)
     w = np.empty(2 * count + 1)
@@ -353,19 +360,29 @@ def factorise(K):
 INVERSE_SOURCE = '''\
 @driver
 def inverse(order, B, rank):
-    """M with K G K = K for G = M M^T: K^-1 at full rank, else the inverse on the pivots."""
-    M = np.zeros(B.shape)
+    """M with M M^T the pseudo-inverse of K = B B^T: the basis of B's range dual to its columns."""
+    d = B.shape[0]
+    Q = B.copy()
+    R = np.zeros((d, d))
     for c in range(rank):
-        pivot = order[c]
-        M[pivot, c] = 1.0 / B[c, c]
-        for r in range(c + 1, rank):
-            total = 0.0
-            for m in range(c, r):
-                total += B[r, m] * M[pivot, m]
-            M[pivot, r] = -total / B[r, r]
+        for b in range(c):
+            for k in range(d):
+                R[b, c] += Q[k, b] * Q[k, c]
+            for k in range(d):
+                Q[k, c] -= R[b, c] * Q[k, b]
+        R[c, c] = math.sqrt((Q[:, c] ** 2).sum())
+        for k in range(d):
+            Q[k, c] /= R[c, c]
+    M = np.zeros((d, d))
+    for c in range(rank - 1, -1, -1):
+        for k in range(d):
+            value = Q[k, c]
+            for b in range(c + 1, rank):
+                value -= R[c, b] * M[order[k], b]
+            M[order[k], c] = value / R[c, c]
     return M
 '''
-"""The generalised inverse behind Hermite's polynomials of several positions."""
+"""The pseudo-inverse behind Hermite's polynomials of several positions."""
 
 
 def rule_source() -> str:

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import sympy
 
+from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derive import activations
 from derive.activations import Activation
-from derive.brackets import Average, Component
-from derive.criticality import K, criticality, fixed_points, small_kernel_average
+from derive.brackets import Average, Component, K
+from derive.criticality import criticality, fixed_points, small_kernel_average
 from derive.oracle import gaussian_average
 from derive.recursion import recursion
 from derive.weights import Gaussian, Orthogonal
-from derivations.claims import Verdict, both, claim, close, equal, misprint
 
 z = activations.z
 C_W = sympy.Symbol("C_W", positive=True)
@@ -32,14 +32,16 @@ SMOOTH = (activations.tanh, activations.sin, activations.arctan, activations.erf
 def kernel_recursion() -> Verdict:
     """One step of the two-point function at leading order, for either ensemble of weights."""
     printed = C_b + C_W * Average(((1, 0), (2, 0)))
-    return equal([recursion("K", weights).expr for weights in (Gaussian(), Orthogonal())], [printed] * 2)
+    return equal(
+        [recursion("K", weights).expr for weights in (Gaussian(), Orthogonal())], [printed] * 2
+    )
 
 
 # %% [markdown]
 # ## Susceptibilities
 #
 # $\chi_\parallel$ says how the size of one signal answers a small change. It is the derivative
-# $dK^{(\ell+1)}/dK^{(\ell)}$; the paper writes it with a factor $z^2 - K$ in place of the derivative.
+# $dK^{(\ell+1)}/dK^{(\ell)}$; the paper has a factor $z^2 - K$ in place of the derivative.
 
 
 @claim("000", "5.4", "parallel susceptibility")
@@ -84,7 +86,7 @@ def perpendicular_susceptibility() -> Verdict:
 
 @claim("000", "5.6", "fixed point of the kernel")
 def fixed_point() -> Verdict:
-    """Every fixed point that is solved for satisfies the printed equation, by a second quadrature."""
+    """Every fixed point solved for satisfies the printed equation, by another quadrature."""
     found = [
         (activation, point.K, point.C_b, point.C_W)
         for activation in (activations.silu, activations.gelu)
@@ -131,7 +133,7 @@ def scale_invariant() -> Verdict:
 
 @claim("000", "5.8", "critical initialization, K* = 0 class")
 def vanishing_kernel() -> Verdict:
-    """C_b = 0, C_W = 1/σ'(0)², K* = 0 with K ∝ 1/ℓ, solved for with each activation of the class."""
+    """C_b = 0, C_W = 1/σ'(0)², K* = 0 with K ∝ 1/ℓ, solved for with five activations."""
     derived, printed = [], []
     for activation in (*SMOOTH, activations.from_expr("3*sin(2*z)")):
         found = criticality(activation)
@@ -164,6 +166,7 @@ def vanishing_kernel_domain() -> Verdict:
     return misprint(
         f"a₁ = {growth} > 0 for SiLU",
         "σ(0) = 0 and smooth suffice",
-        f"K' = K + (σ'''/σ' + ¾(σ''/σ')²)K² + …: SiLU is smooth with σ(0) = 0, but its kernel grows, "
+        f"K' = K + (σ'''/σ' + ¾(σ''/σ')²)K² + …: SiLU is smooth with σ(0) = 0, but "
+        "its kernel grows, "
         f"K' = K + ({growth})K², and criticality finds it {found}",
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sympy
 
+from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.expansions import small_kernel, through
 from derive import activations
-from derive.criticality import K, criticality, small_kernel_average
+from derive.brackets import K
+from derive.criticality import criticality, small_kernel_average
 from derive.network import Network
 from derive.recursion import recursion
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from derivations.claims import Verdict, both, claim, close, equal, misprint
-from derivations.expansions import small_kernel, through
 
 tanh = activations.tanh
 C_W = sympy.Symbol("C_W", positive=True)
@@ -67,8 +68,9 @@ def linearised_recursion() -> Verdict:
 # %% [markdown]
 # ## The kernel's own decay
 #
-# The paper takes $\Delta K = 1/(2\ell) + O(1/\ell^2)$. With $K' = K - 2K^2 + \tfrac{17}{3}K^3 - \dots$
-# the next term carries a logarithm. It is too small to change (5.24), but not $O(1/\ell^2)$.
+# The paper takes $\Delta K = 1/(2\ell) + O(1/\ell^2)$. With
+# $K' = K - 2K^2 + \tfrac{17}{3}K^3 - \dots$ the next term carries a
+# logarithm. It is too small to change (5.24), but not $O(1/\ell^2)$.
 
 
 @claim("000", "5.23 (kernel)", "decay of the critical tanh kernel")

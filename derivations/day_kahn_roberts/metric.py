@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sympy
 
+from derivations.claims import Verdict, both, claim, close, equal
+from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
+from derivations.expansions import small_kernel, through
 from derive import activations
-from derive.criticality import K
+from derive.brackets import K
 from derive.recursion import recursion
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from derivations.claims import Verdict, both, claim, close, equal
-from derivations.expansions import small_kernel, through
-from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 
 G1 = sympy.Symbol("G1", real=True)
 C_W = sympy.Symbol("C_W", positive=True)
@@ -28,7 +28,7 @@ def metric_step(power: int) -> sympy.Expr:
 
 
 def powers(weights: WeightEnsemble, decay: int) -> tuple[sympy.Expr, sympy.Expr]:
-    """(v, g) of V = v/ℓ^decay and G^{1} = g/ℓ^{decay−1}, from the derived recursions at K = 1/(2ℓ)."""
+    """(v, g) of V = v/ℓ^decay and G^{1} = g/ℓ^{decay−1}: the derived recursions at K = 1/(2ℓ)."""
     v, g, small = sympy.symbols("v g x")
     ahead = small / (1 + small)
     ansatz = {K: small / 2, V: v * small**decay, G1: g * small ** (decay - 1)}
@@ -75,7 +75,10 @@ def metric_solution() -> Verdict:
             ],
         ),
         close(
-            2 * far - near, 2, 3, f"flow: 2 G/K at layer {DEPTH} less that at {DEPTH // 2}, 3 digits"
+            2 * far - near,
+            2,
+            3,
+            f"flow: 2 G/K at layer {DEPTH} less that at {DEPTH // 2}",
         ),
     )
 

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # The four-point vertex
 #
-# $V$ is $n$ times the connected four-point function of the preactivations. Orthogonal weights add to
-# the Gaussian recursion what the off-diagonal entries $\mathcal W[2] \sim -1/n^3$ of Weingarten's
-# matrix bring in, and nothing else.
+# $V$ is $n$ times the connected four-point function of the preactivations. To the Gaussian
+# recursion orthogonal weights add what the off-diagonal entries $\mathcal W[2] \sim -1/n^3$ of
+# Weingarten's matrix bring in, and nothing else.
 """The recursion of the four-point vertex, and its solutions (source 000, eqs. 5.15–5.19)."""
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from itertools import product
 
 import sympy
 
+from derivations.claims import Verdict, both, claim, close, equal
+from derivations.expansions import normalised_vertex
+from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
 from derive import activations, exact
 from derive.activations import Activation
 from derive.brackets import Average, Component
 from derive.network import Network
 from derive.recursion import recursion
 from derive.weights import Gaussian, Orthogonal
-from derivations.claims import Verdict, both, claim, close, equal
-from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
 
 C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
 V = sympy.Symbol("V", real=True)
 K = sympy.Symbol("K", positive=True)
 
@@ -52,8 +52,8 @@ def orthogonal_minus_gaussian() -> Verdict:
 # ## The recursion for four inputs (5.16)
 #
 # The engine keeps derivatives where the paper has $\langle\sigma\sigma(zz-K)\rangle$ and inverse
-# kernels; integrating by parts twice turns one into the other. The scan has lost which of the printed
-# definition's indices are raised; dimensions leave only $K^{\beta\gamma}$, the inverse kernel.
+# kernels; integrating by parts twice turns one into the other. The scan has lost which of the
+# printed definition's indices are raised; dimensions leave only the inverse kernel.
 
 
 def printed_recursion(
@@ -152,8 +152,8 @@ def linear_vertex() -> Verdict:
 
 @claim("000", "5.17 (mixed)", "V of mixed linear networks vanishes")
 def mixed_linear_vertex() -> Verdict:
-    """With a Gaussian first layer V^(1) = 0 for any inputs; with one input V^(ℓ) = 0 at every finite
-    width, not to leading order alone."""
+    """With a Gaussian first layer V^(1) = 0 for any inputs; with one input V^(ℓ) = 0 at every
+    finite width, not to leading order alone."""
     mixed = Network(activations.linear, Orthogonal(), first_weights=Gaussian())
     finite = [exact.vertex(mixed, layer) for layer in (1, 2, 5, 20)]
     several = exact.cumulant("V", mixed, 2, samples=(1, 2, 3, 4))
@@ -167,33 +167,16 @@ def mixed_linear_vertex() -> Verdict:
 
 @claim("000", "5.18", "recursion of V with one input")
 def single_input_recursion() -> Verdict:
-    """C_W²[⟨σ⁴⟩ − 3⟨σ²⟩²] + χ_∥² V with χ_∥ = C_W⟨(σ²)''⟩/2 (5.4); Gaussian weights have 1 for 3."""
+    """C_W²[⟨σ⁴⟩ − 3⟨σ²⟩²] + χ_∥² V, χ_∥ = C_W⟨(σ²)''⟩/2 (5.4); Gaussian weights have 1 for 3."""
     chi_parallel = C_W * Average(((1, 0), (1, 0)), (1, 1)) / 2
 
     def printed(factor: int) -> sympy.Expr:
-        return (
-            C_W**2 * (bracket(1, 1, 1, 1) - factor * bracket(1, 1) ** 2) + chi_parallel**2 * V
-        )
+        return C_W**2 * (bracket(1, 1, 1, 1) - factor * bracket(1, 1) ** 2) + chi_parallel**2 * V
 
     return equal(
         [recursion("V", weights).single_input().expr for weights in (Orthogonal(), Gaussian())],
         [printed(3), printed(1)],
     )
-
-
-def normalised_vertex(network: Network, depth: int) -> list[sympy.Expr]:
-    """Ṽ of layers 1 … depth of a critical scale-invariant network with one input, at leading order:
-    its derived first layer, then the derived step at the fixed kernel."""
-    first, hidden = network.weights_at(1), network.weights_at(2)
-    start, size = (
-        recursion(name, first, first_layer=True).single_input().expr for name in ("V", "K")
-    )
-    step = recursion("V", hidden).single_input().specialise(network.activation).expr
-    values = [sympy.simplify((start / size**2).subs(C_b, 0))]
-    while len(values) < depth:
-        moved = step.subs({C_W: hidden.C_W, V: values[-1] * K**2})
-        values.append(sympy.expand(moved / K**2))
-    return values
 
 
 @claim("000", "5.19", "V of critical ReLU networks")

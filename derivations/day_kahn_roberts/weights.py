@@ -4,7 +4,7 @@
 # Every average of this chapter starts from one layer's weights. For an ensemble that rotations of
 # rows and of columns leave alone,
 #
-# $$ E[W_{i_1 j_1} \cdots W_{i_{2k} j_{2k}}] = C_W^k \sum_{p,q} \delta_p(i)\, C(p,q)\, \delta_q(j), $$
+# $$ E[W_{i_1 j_1} \cdots W_{i_{2k} j_{2k}}] = C_W^k \sum_{p,q} \delta_p(i) C(p,q) \delta_q(j), $$
 #
 # with $p, q$ pairings of the $2k$ factors. Gaussian weights have $C = n^{-k}$ on the diagonal;
 # for Haar-random ones $C$ is the inverse of the Gram matrix $n^{\mathrm{loops}(p,q)}$.
@@ -16,11 +16,11 @@ from itertools import product
 
 import sympy
 
+from derivations.claims import Verdict, both, claim, equal
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import gram_matrix, series, weingarten
-from derivations.claims import Verdict, both, claim, equal
 
 n = sympy.Symbol("n", positive=True)
 

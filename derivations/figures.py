@@ -1,0 +1,204 @@
+"""Ensembles beside theory, as figures: Figure 1 of source 000, and several inputs at once.
+
+At n = 100 the order 1/n does not suffice for ReLU; where the finite width is exactly known
+(scale-invariant activations) that is drawn and compared as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from derivations.expansions import normalised_vertex
+from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
+from numeric import Comparison, compare, flow, normalise, simulate, table
+
+Array = NDArray[np.float64]
+
+INITIALISATIONS = {
+    "Gaussian": (Gaussian, None),
+    "orthogonal": (Orthogonal, None),
+    "mixed": (Orthogonal, Gaussian),
+}
+"""Weights, and first-layer weights where they differ."""
+
+
+def critical_network(activation: Activation, initialisation: str) -> Network:
+    """The activation at its critical (C_b, C_W), with one of the paper's three initialisations."""
+    weights, first = INITIALISATIONS[initialisation]
+    C_b, C_W = criticality(activation).critical
+    return Network(activation, weights(C_W), first(C_W) if first else None, C_b=C_b)
+
+
+def exact_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Dataset:
+    """K and V of a scale-invariant network with one input at this width, not truncated in 1/n."""
+    n_0 = inputs.size
+    K_0 = float(inputs @ inputs) / n_0
+    layers = range(1, depth + 1)
+    K = np.array(
+        [float(exact.scale_invariant_moment(1, net, layer, width, n_0)) * K_0 for layer in layers]
+    )
+    V = K**2 * [float(exact.vertex(net, layer, width, n_0)) for layer in layers]
+    return xarray.Dataset(
+        {
+            "K": table.variable(K, 2, single=True),
+            "V": table.variable(V, 4, single=True),
+        },
+        table.layers(depth),
+    )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Ṽ of one network by layer: leading order, exact at the width if known, and sampled."""
+
+    label: str
+    theory: Array
+    finite: Array | None
+    sample: Array
+    se: Array
+    comparison: Comparison
+
+    def draw(self, panel: Axes, colour: str, marker: str) -> None:
+        """Lines through points with error bars."""
+        layers = np.arange(1, len(self.theory) + 1)
+        panel.plot(layers, self.theory, color=colour, linewidth=1)
+        if self.finite is not None:
+            panel.plot(layers, self.finite, color=colour, linewidth=1, linestyle="--")
+        shown = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), 34)).round().astype(int))
+        panel.errorbar(
+            layers[shown],
+            self.sample[shown],
+            self.se[shown],
+            fmt=marker,
+            markersize=3,
+            color=colour,
+            label=self.label,
+        )
+
+
+@dataclass(frozen=True)
+class Ensembles:
+    """How the ensembles of a figure are drawn: sizes, seed, and the false alarms of each curve."""
+
+    width: int = 100
+    draws: int = 1000
+    more_widths: tuple[int, ...] = (200, 400)
+    more_draws: int = 4000
+    seed: int = 0
+    false_alarms: float = 5.7e-7
+
+
+def curve(
+    activation: Activation, initialisation: str, inputs: Array, depth: int, ensembles: Ensembles
+) -> Curve:
+    """One network, derived and sampled with one input.
+
+    Scale-invariant: the sample at this width against the exact vertex at it. Others: samples at
+    several widths, extrapolated in 1/n, against the leading order.
+    """
+    net = critical_network(activation, initialisation)
+    sampled = simulate(
+        net,
+        inputs,
+        ensembles.width,
+        depth,
+        ensembles.draws,
+        tensors=["K", "V"],
+        seed=ensembles.seed,
+    )
+    if activation.is_scale_invariant:
+        finite = exact_flow(net, inputs, depth, ensembles.width)
+        comparison = compare(finite, sampled, ensembles.false_alarms)
+        scale = finite["K"].to_numpy() ** 2
+        theory = np.array(normalised_vertex(net, depth), float)
+        exact_curve = finite["V"].to_numpy() / scale
+    else:
+        flowed = flow(net, inputs, depth, ["K", "V"])
+        scale = flowed["K"].to_numpy() ** 2
+        theory = flowed["V"].to_numpy() / scale
+        wider = [
+            simulate(
+                net, inputs, n, depth, ensembles.more_draws, tensors=["V"], seed=ensembles.seed + n
+            )
+            for n in ensembles.more_widths
+        ]
+        comparison = compare(flowed[["V"]], [sampled, *wider], ensembles.false_alarms)
+        exact_curve = None
+    return Curve(
+        f"{activation}, {initialisation}",
+        theory,
+        exact_curve,
+        sampled["V"].to_numpy() / scale,
+        sampled["V_se"].to_numpy() / scale,
+        comparison,
+    )
+
+
+PANELS = (
+    (10, ("linear", "relu", "tanh"), ("Gaussian", "orthogonal")),
+    (100, ("linear", "tanh"), ("orthogonal", "mixed")),
+)
+"""Figure 1 of source 000: depth, activations and initialisations of its panels."""
+
+
+def figure_one(
+    inputs: Array, ensembles: Ensembles, depths: Sequence[int] = (10, 100)
+) -> tuple[Figure, list[Curve]]:
+    """Source 000, Figure 1: Ṽ by layer; lines derived (dashed: exact at n), points sampled."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2)
+    count = sum(len(kinds) * len(starts) for _, kinds, starts in PANELS)
+    each = replace(ensembles, false_alarms=ensembles.false_alarms / count)
+    curves = []
+    for panel, depth, (_, kinds, starts) in zip(panels, depths, PANELS, strict=True):
+        for number, (kind, start) in enumerate((k, s) for k in kinds for s in starts):
+            made = curve(activations.by_name(kind), start, inputs, depth, each)
+            made.draw(panel, f"C{number}", "o^*sDv"[number])
+            curves.append(made)
+        panel.set(xlabel="layer", ylabel="V / K²")
+        panel.legend(fontsize="small")
+    panels[0].set_title(f"n = {ensembles.width}, {ensembles.draws} networks")
+    return figure, curves
+
+
+PATTERNS = {
+    "(αα)(αα)": (0, 0, 0, 0),
+    "(αα)(ββ)": (0, 0, 1, 1),
+    "(αα)(αβ)": (0, 0, 0, 1),
+    "(αβ)(γα)": (0, 1, 2, 0),
+    "(αβ)(γδ)": (0, 1, 2, 3),
+}
+"""The components of V that source 000 measures in its appendix A.1."""
+
+
+def many_inputs(title: str, flowed: xarray.Dataset, sampled: Sequence[xarray.Dataset]) -> Figure:
+    """Ṽ of (A.1)–(A.3) by layer: derived lines, and points sampled at each width."""
+    tilde = normalise(flowed)["V_tilde"]
+    scale = flowed["V"] / tilde
+    figure = Figure(figsize=(3.0 * len(PATTERNS), 3.2), layout="constrained")
+    panels = figure.subplots(1, len(PATTERNS))
+    layers = flowed["layer"].to_numpy()
+    for panel, (name, pattern) in zip(panels, PATTERNS.items(), strict=True):
+        at = (slice(None), *pattern)
+        panel.plot(layers, tilde.to_numpy()[at], color="black", linewidth=1)
+        for number, each in enumerate(sampled):
+            panel.errorbar(
+                layers + 0.12 * (number - 1),
+                each["V"].to_numpy()[at] / scale.to_numpy()[at],
+                each["V_se"].to_numpy()[at] / abs(scale.to_numpy()[at]),
+                fmt="o",
+                markersize=3,
+                color=f"C{number}",
+                label=f"n = {each.attrs['width']}",
+            )
+        panel.set(xlabel="layer", title=name)
+    panels[0].set_ylabel(title)
+    panels[0].legend(fontsize="small")
+    return figure

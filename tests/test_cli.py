@@ -1,0 +1,187 @@
+"""The command line, called in this process: what it prints, writes, refuses and returns."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from derivations import claims, cli
+from derivations.claims import Claim, Verdict
+
+ORTHOGONAL = ("--weights", "orthogonal")
+
+
+def run(capsys, *arguments):
+    status = cli.main(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_derive_prints_recursions(capsys):
+    status, out, _ = run(capsys, "derive", "K", "V", "--weights", "orthogonal", "--single")
+    assert status == 0
+    assert out.splitlines() == [
+        "K(ℓ+1) = C_W*⟨σ²⟩ + C_b",
+        "V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)",
+    ]
+
+
+def test_derive_specialises_and_prints_latex(capsys):
+    _, out, _ = run(
+        capsys, "derive", "V", "--activation", "relu", "--single", "--weights", "orthogonal"
+    )
+    assert out == "V(ℓ+1) = C_W**2*(3*K**2 + V)/4\n"
+    _, out, _ = run(capsys, "derive", "V", "--latex", "--first-layer", "--weights", "orthogonal")
+    assert out.startswith("V^{(1)}_{")
+
+
+def test_flow_is_critical_unless_told_otherwise(capsys):
+    _, out, _ = run(
+        capsys, "flow", "--activation", "linear", "--depth", "3", "--weights", "orthogonal"
+    )
+    assert "Orthogonal(C_W=1)" in out
+    _, out, _ = run(capsys, "flow", "--activation", "linear", "--depth", "3", "--C_W", "1/2")
+    assert "Gaussian(C_W=1/2), C_b=0" in out
+
+
+def test_flow_writes_a_table(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.full(10, 2.0))
+    target = tmp_path / "out.csv"
+    status, out, _ = run(
+        capsys, "flow", "--activation", "linear", "--weights", "orthogonal", "--depth", "2",
+        "--input", str(tmp_path / "x.npy"), "--csv", str(target),
+    )  # fmt: skip
+    assert (status, out.strip()) == (0, str(target))
+    rows = list(csv.DictReader(target.open(encoding="utf-8")))
+    found = {(row["tensor"], row["layer"]): float(row["value"]) for row in rows}
+    assert found == {("K", "1"): 4.0, ("K", "2"): 4.0, ("V", "1"): -32.0, ("V", "2"): -32.0}
+
+
+def test_csv_input_has_a_row_per_sample(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n4,5,6\n", encoding="utf-8")
+    np.testing.assert_array_equal(cli._inputs(str(tmp_path / "x.csv")), [[1, 2, 3], [4, 5, 6]])
+    assert cli._inputs("random:7:5").shape == (5,)
+    assert cli._inputs("random:7:5:2").shape == (2, 5)
+
+
+def test_simulate_compares_with_the_flow(capsys):
+    status, out, _ = run(
+        capsys, "simulate", "--activation", "linear", "--weights", "orthogonal", "--depth", "3",
+        "--width", "40", "80", "--draws", "64", "--tensors", "V", "--input", "random:1:40",
+        "--compare",
+    )  # fmt: skip
+    assert status == 0
+    assert "agrees: 3 comparisons at n = 40, 80" in out
+
+
+def test_the_same_seed_prints_the_same(capsys):
+    arguments = (
+        "simulate",
+        "--activation",
+        "relu",
+        "--depth",
+        "2",
+        "--draws",
+        "50",
+        "--width",
+        "20",
+    )
+    _, first, _ = run(capsys, *arguments, "--seed", "5")
+    _, again, _ = run(capsys, *arguments, "--seed", "5")
+    _, other, _ = run(capsys, *arguments, "--seed", "6")
+    assert first == again != other
+
+
+def test_kernel_writes_a_module(capsys, tmp_path):
+    target = tmp_path / "vkernel.py"
+    status, out, _ = run(capsys, "kernel", "V", "--weights", "orthogonal", "-o", str(target))
+    assert (status, out.strip()) == (0, str(target))
+    assert "def next_layer" in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("derive", "W"), "tensor"),
+        (("flow", "--activation", "tan"), "activation"),
+        (("flow", "--activation", "expr: __import__('os')"), ""),
+        (("flow", "--C_W", "-1"), "C_W"),
+        (("flow", "--C_W", "open('x')"), "C_W"),
+        (("flow", "--depth", "0"), "depth"),
+        (("flow", "--input", "random:0"), "--input"),
+        (("flow", "--input", "random:0:0"), "--input"),
+        (("flow", "--input", "/nowhere/x.npy"), "--input"),
+        (("flow", "--input", "x.pickle"), "--input"),
+        (("simulate", "--width", "1"), "width"),
+        (("simulate", "--seed", "-1"), "seed"),
+        (("check", "999"), "chapter"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(capsys, arguments, named):
+    status, _, err = run(capsys, *arguments)
+    assert status == 2
+    assert err.startswith("wickgarten: ")
+    assert err.count("\n") == 1
+    assert named in err
+
+
+def test_objects_in_npy_files_are_refused(capsys, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    status, _, err = run(capsys, "flow", "--input", str(tmp_path / "x.npy"))
+    assert (status, err.count("\n")) == (2, 1)
+
+
+def test_extrapolation_needs_widths_that_hold_the_inputs(capsys):
+    status, _, err = run(
+        capsys, "simulate", "--weights", "orthogonal", "--width", "20", "40", "--input",
+        "random:0:40", "--draws", "50", "--depth", "2", "--compare",
+    )  # fmt: skip
+    assert status == 2
+    assert "40 or more" in err
+
+
+@pytest.mark.parametrize("command", ["check", "derive", "kernel", "flow", "simulate"])
+def test_each_command_has_help(capsys, command):
+    status, out, _ = run(capsys, command, "--help")
+    assert status == 0
+    assert f"usage: wickgarten {command}" in out
+
+
+def check_with(monkeypatch, *verdicts):
+    def claim(verdict):
+        def prove():
+            """Prose."""
+            if isinstance(verdict, BaseException):
+                raise verdict
+            return verdict
+
+        return Claim("000", "1.1", "a title", prove, False)
+
+    monkeypatch.setattr(claims, "claims", lambda _: [claim(verdict) for verdict in verdicts])
+
+
+def test_check_writes_its_verdicts(capsys, monkeypatch, tmp_path):
+    check_with(monkeypatch, Verdict("exact", "d", "p"), Verdict("misprint", "d", "p", "proof"))
+    target = tmp_path / "out.json"
+    status, out, _ = run(
+        capsys, "check", "--jobs", "1", "--json", str(target), "--report", str(tmp_path / "report")
+    )
+    assert status == 0
+    assert "2 claims: 1 exact, 1 misprint" in out
+    assert [each["verdict"] for each in json.loads(target.read_text())["claims"]] == [
+        "exact", "misprint",
+    ]  # fmt: skip
+    assert (tmp_path / "report" / "index.md").is_file()
+
+
+def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
+    check_with(monkeypatch, Verdict("exact", "d", "p"), Verdict("fails", "d", "p"))
+    assert run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))[0] == 1
+
+
+def test_interruption_leaves_nothing_behind(capsys, monkeypatch, tmp_path):
+    check_with(monkeypatch, KeyboardInterrupt())
+    status, _, err = run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))
+    assert (status, err.strip()) == (130, "wickgarten: interrupted")
+    assert not list(tmp_path.iterdir())
