@@ -16,13 +16,8 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations import Activation, z
-
-
-class Shape(NamedTuple):
-    """A bracket without its labels: position p carries σ^{(orders[p])} and outer[p] derivatives."""
-
-    orders: tuple[int, ...]
-    outer: tuple[int, ...]
+from .oracle import gaussian_average
+from .shapes import Shape as Shape
 
 
 class Bracket(NamedTuple):
@@ -48,6 +43,7 @@ class Average(sympy.Expr):
     is_real = True
 
     def __new__(cls, factors: Any, outer: Any = ()) -> Average:
+        """From factors (sample, order) and the differentiated samples."""
         pairs = sympy.Tuple(*(sympy.Tuple(*factor) for factor in factors))
         made: Average = super().__new__(cls, pairs, sympy.Tuple(*outer))
         return made
@@ -78,9 +74,9 @@ class Average(sympy.Expr):
         single = self.bracket.is_single
         parts = []
         for (sample, order), count in Counter(self.bracket.factors).items():
-            primes = "'" * order if order < 4 else f"^{{({order})}}"
+            marks = "'" * order if order < 4 else f"^{{({order})}}"
             label = "" if single else rf"_{{\alpha_{sample}}}"
-            body = rf"\sigma{primes}{label}"
+            body = rf"\sigma{marks}{label}"
             parts.append(
                 body
                 if count == 1
@@ -92,15 +88,10 @@ class Average(sympy.Expr):
         if not outer:
             return rf"\left\langle {inner}\right\rangle_{{K}}"
         if single:
-            order = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
-            return rf"\left\langle \left({inner}\right){order}\right\rangle_{{K}}"
+            primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
+            return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{K}}"
         signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{K}}"
-
-    _pretty = None
-
-
-del Average._pretty
 
 
 def _primes(order: int) -> str:
@@ -127,6 +118,7 @@ class GaussianAverage(sympy.Expr):
     is_real = True
 
     def __new__(cls, integrand: Any, variables: Any, covariance: Any) -> GaussianAverage:
+        """From f, its variables and the entries of K."""
         made: GaussianAverage = super().__new__(
             cls, sympy.sympify(integrand), sympy.Tuple(*variables), sympy.Tuple(*covariance)
         )
@@ -136,8 +128,9 @@ class GaussianAverage(sympy.Expr):
     def free_symbols(self) -> set[sympy.Basic]:
         """The symbols of the covariance and the integrand's parameters, not the variables."""
         integrand, variables, covariance = self.args
-        symbols: set[sympy.Basic] = integrand.free_symbols - set(variables.args)
-        return symbols | covariance.free_symbols
+        own: set[sympy.Basic] = integrand.free_symbols - set(variables.args)
+        own |= covariance.free_symbols
+        return own
 
     def _eval_subs(self, old: Any, new: Any) -> Any:
         integrand, variables, covariance = self.args
@@ -167,6 +160,7 @@ class Component(sympy.Expr):
     is_real = True
 
     def __new__(cls, name: Any, samples: Any) -> Component:
+        """From the tensor's name and its samples."""
         symbol = sympy.Symbol(name) if isinstance(name, str) else name
         made: Component = super().__new__(cls, symbol, sympy.Tuple(*samples))
         return made
@@ -254,7 +248,8 @@ def _specialise_pair(
         sympy.Dummy(real=True),
         sympy.Dummy(positive=True),
     )
-    value = activation.average_two(*(order for _, order in bracket.factors), K_aa, K_ab, K_bb)
+    (_, first), (_, second) = bracket.factors
+    value = activation.average_two(first, second, K_aa, K_ab, K_bb)
     if value is None:
         return None
     count = Counter(bracket.outer)

@@ -32,7 +32,14 @@ from .algebra import (
 )
 from .brackets import Bracket
 from .fields import Field, Placed, Term, Z, forward
-from .pairings import Pairing, coset_type, pair_partitions, refining_pairings, set_partitions
+from .pairings import (
+    Pairing,
+    coset_type,
+    ordered,
+    pair_partitions,
+    refining_pairings,
+    set_partitions,
+)
 from .parameters import C_B, C_W, R_IN
 from .tensors import tensor
 from .weights import WeightEnsemble
@@ -51,7 +58,7 @@ def layer_cumulant(
     square: bool = True,
     below: Below | None = None,
 ) -> Moment:
-    """The joint cumulant of fields at layer ℓ+1, up to n^{-order}, by pairing of its neural indices.
+    """The joint cumulant of fields at layer ℓ+1, up to n^{-order}, by pairing of neural indices.
 
     Arguments:
         fields, samples: the fields, and the sample of each of their nodes in turn.
@@ -113,7 +120,7 @@ def _average(
             for wick in pair_partitions(len(term.biases)):
                 biases = [(term.biases[a], term.biases[b]) for a, b in wick]
                 pairs = (*rows, *biases, *term.deltas)
-                yield tuple(sorted((min(pair), max(pair)) for pair in pairs)), coefficient
+                yield tuple(sorted(ordered(a, b) for a, b in pairs)), coefficient
 
 
 def _identify(term: Term, q: Pairing) -> Term:

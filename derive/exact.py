@@ -1,11 +1,11 @@
 """Finite width without truncation: what the 1/n expansion must reproduce, where it can be had.
 
-* Polynomial activations at the first two layers: layer 1 is a sum over pairings of the inputs, layer
-  2 a finite polynomial in it, so every joint cumulant is a rational function of n (`cumulant`).
+* Polynomial activations at the first two layers: layer 1 is a sum over pairings of the inputs,
+  layer 2 a finite polynomial in it, so joint cumulants are rational functions of n (`cumulant`).
 * Scale-invariant activations with one input and no biases, at every layer: rotation invariance and
   homogeneity give, for the 2m-point coefficient G_{2m} (source 000, eq. 4.14),
 
-      G_{2m}^{(ℓ+1)} = C_W^m · [Σ_q C(p,q)] · [Σ_{set partitions} n(n−1)… Π ⟨σ^{2|block|}⟩_1] · G_{2m}^{(ℓ)}
+      G_{2m}^{(ℓ+1)} = C_W^m [Σ_q C(p,q)] [Σ_{set partitions} n(n−1)… Π ⟨σ^{2|block|}⟩_1] G_{2m}^{(ℓ)}
 
   (`moment_factor`, `vertex`).
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import compress, product
+from itertools import compress, pairwise, product
 from math import factorial
 
 import sympy
@@ -28,6 +28,7 @@ from .pairings import (
     Partition,
     coset_type,
     double_factorial_pairings,
+    ordered,
     pair_partitions,
     refining_pairings,
     set_partitions,
@@ -56,10 +57,10 @@ def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr
 def moment_factor(
     m: int, activation: Activation, weights: WeightEnsemble, width: sympy.Expr = n
 ) -> sympy.Expr:
-    """G_{2m}^{(ℓ+1)}/(C_W^m G_{2m}^{(ℓ)}) of a scale-invariant network with one input and no biases.
+    """G_{2m}^{(ℓ+1)}/(C_W^m G_{2m}^{(ℓ)}), scale-invariant with one input and no biases.
 
-    Exact in the width. For the linear network: 1 with Haar weights (source 000, eq. 4.16), c_{2m}(n)
-    with Gaussian ones (4.24). Raises InputError for an activation that is not scale-invariant.
+    Exact in the width. For the linear network: 1 with Haar weights (source 000, eq. 4.16),
+    c_{2m}(n) with Gaussian ones (4.24). Raises InputError for an activation that is not scale-invariant.
     """
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")
@@ -112,10 +113,10 @@ def cumulant(
     width: sympy.Expr = n,
     inputs: sympy.Expr | None = None,
 ) -> sympy.Expr:
-    """n^{m−1} × the coefficient of δ_p(i) in a joint cumulant of preactivations, exact in the width.
+    """n^{m−1} × the coefficient of δ_p(i) in a cumulant of preactivations, exact in the width.
 
     Arguments:
-        name: a tensor of preactivations at leading order: "K" (the whole two-point function), "V", "U6".
+        name: a tensor of preactivations: "K" (the whole two-point function), "V", "U6".
         network: with a polynomial activation.
         layer: 1 or 2.
         samples: the subscripts; one input where they are left out.
@@ -147,7 +148,7 @@ def cumulant(
 
 
 class _Moment:
-    """T_p(α) of E[z … z] = Σ_p δ_p(i) T_p(α) at layer 1 or 2, from the sample labels of p's pairs."""
+    """T_p(α) of E[z … z] = Σ_p δ_p(i) T_p(α) at layer 1 or 2, from the labels of p's pairs."""
 
     def __init__(
         self, network: Network, layer: int, width: sympy.Expr, inputs: sympy.Expr, single: bool
@@ -160,7 +161,7 @@ class _Moment:
 
     def __call__(self, pairs: Iterable[tuple[int, int]]) -> sympy.Expr:
         """Each pair is a pair of biases, or belongs to the weights."""
-        labels = tuple(sorted((min(pair), max(pair)) for pair in pairs))
+        labels = tuple(sorted(ordered(a, b) for a, b in pairs))
         if labels not in self._known:
             total = sympy.Integer(0)
             for subset in product((True, False), repeat=len(labels)):
@@ -181,8 +182,8 @@ class _Moment:
         p = tuple((2 * a, 2 * a + 1) for a in range(k))
         sums = Counter[tuple[Partition, Labels]]()
         for q in pair_partitions(2 * k):
-            ends = [sorted((points[a], points[b])) for a, b in q]
-            sums[coset_type(p, q), tuple(sorted((a, b) for a, b in ends))] += 1
+            ends = tuple(sorted(ordered(points[a], points[b]) for a, b in q))
+            sums[coset_type(p, q), ends] += 1
         total = sympy.Integer(0)
         for (coset, pairs), count in sums.items():
             spectrum = self.weights.coefficient(coset, self.n_in, self.n_out)
@@ -228,7 +229,7 @@ class _Moment:
             wanted = f"a degree that needs at most {MAX_POINTS} preactivations of several inputs"
             raise InputError("activation", self.activation.name, wanted)
         ends = [sum(map(len, content[:j])) for j in range(len(content) + 1)]
-        blocks = [range(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        blocks = [range(a, b) for a, b in pairwise(ends)]
         counts = Counter(
             tuple(sorted((points[a], points[b]) for a, b in pairing))
             for pairing in refining_pairings(blocks)

@@ -3,7 +3,7 @@
 A field is a tree: each node is a preactivation, each edge a pair of derivatives by the parameters θ
 contracted with the learning-rate tensor (source 000, eqs. 6.1, 6.3, 6.11),
 
-    z  = a node,     H_{i1 i2} = Σ_μ λ_μ ∂_μ z_{i1} ∂_μ z_{i2} = an edge,     dH = a path of three, …
+    z  = a node,     H_{i1 i2} = Σ_μ λ_μ ∂_μ z_{i1} ∂_μ z_{i2} = an edge,     dH = three in a row,
 
 so one rule gives every forward equation: an edge is either a parameter of the new layer or an older
 one, and older derivatives pass through σ by the chain rule (Faà di Bruno), cutting the tree into
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .algebra import UNIT, Monomial, power, times
 from .errors import InputError
-from .pairings import set_partitions
+from .pairings import ordered, set_partitions
 from .parameters import LAMBDA_B, LAMBDA_W
 
 Edge = tuple[int, int]
@@ -34,7 +34,7 @@ class Field:
     edges: tuple[Edge, ...] = ()
 
     def __post_init__(self) -> None:
-        edges = tuple(sorted(tuple(sorted(edge)) for edge in self.edges))
+        edges = tuple(sorted(ordered(a, b) for a, b in self.edges))
         object.__setattr__(self, "edges", edges)
         reached = {0}
         for _ in range(self.nodes):
@@ -62,7 +62,7 @@ def automorphisms(field: Field) -> tuple[tuple[int, ...], ...]:
     return tuple(
         order
         for order in permutations(range(field.nodes))
-        if {tuple(sorted((order[a], order[b]))) for a, b in edges} == edges
+        if {ordered(order[a], order[b]) for a, b in edges} == edges
     )
 
 
@@ -79,7 +79,7 @@ def canonical_tree(nodes: int, edges: tuple[Edge, ...]) -> tuple[Field, tuple[in
     candidates = []
     for order in permutations(range(nodes)):
         place = {node: position for position, node in enumerate(order)}
-        relabelled = tuple(sorted(tuple(sorted((place[a], place[b]))) for a, b in edges))
+        relabelled = tuple(sorted(ordered(place[a], place[b]) for a, b in edges))
         candidates.append((relabelled, order))
     best, order = min(candidates)
     return Field(nodes, best), order
@@ -106,7 +106,7 @@ class Placed(NamedTuple):
 class Term(NamedTuple):
     """One term of a forward equation, a product over summed neurons j of
 
-    parameters · n_in^{-fan_in} · Π δ_{slot slot'} · Π b_slot · Π W_{slot j} · Π σ^{(order)}_{j; sample} · fields.
+    parameters n_in^{-fan_in} Π δ_{slot slot'} Π b_slot Π W_{slot j} Π σ^{(order)}_{j; sample} fields.
     """
 
     parameters: Monomial = UNIT
@@ -143,7 +143,7 @@ def forward(field: Field, slots: tuple[int, ...], samples: tuple[int, ...]) -> t
 
     `slots` names the neural index of each node, `samples` its sample.
     """
-    terms = []
+    terms: list[Term] = []
     for kinds in product(("old", "weight", "bias"), repeat=len(field.edges)):
         terms.extend(_terms(field, kinds, slots, samples))
     return tuple(terms)
@@ -206,7 +206,9 @@ def _chain_rule(
     chains: tuple[tuple[tuple[int, ...], ...], ...],
 ) -> Term:
     """Faà di Bruno's term: node a carries σ^{(|chains[a]|)} and a copy of z_j for each block."""
-    factors, copies, ends = [], [], {}
+    factors: list[tuple[int, int, int]] = []
+    copies: list[tuple[int, int]] = []
+    ends: dict[int, list[int]] = {}
     for node, blocks in enumerate(chains):
         j = neuron[node]
         if j is None:
@@ -231,13 +233,7 @@ def _components(copies: list[tuple[int, int]], edges: list[list[int]]) -> Iterat
         unseen -= tree
         members = sorted(tree)
         place = {copy: position for position, copy in enumerate(members)}
-        inner = tuple(
-            sorted(
-                (place[a], place[b]) if a < b else (place[b], place[a])
-                for a, b in edges
-                if a in tree
-            )
-        )
+        inner = tuple(sorted(ordered(place[a], place[b]) for a, b in edges if a in tree))
         field, order = canonical_tree(len(members), inner)
         chosen = [copies[members[position]] for position in order]
         yield Placed(field, tuple(j for j, _ in chosen), tuple(sample for _, sample in chosen))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import sympy
 
@@ -14,8 +15,7 @@ from .activations import Activation
 from .errors import InputError
 from .weights import Gaussian, WeightEnsemble
 
-Number = sympy.Expr | float
-PerLayer = Number | Callable[[int], Number]
+PerLayer: TypeAlias = "sympy.Expr | float | Callable[[int], sympy.Expr | float]"
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from flint import acb, arb, ctx
 
 from .activations import Activation
 from .arb import Ball, compile_arb
-from .brackets import Shape
 from .closed_forms import hermite_weight
 from .errors import InputError
 from .expressions import z
 from .piecewise import split_pieces
+from .shapes import Shape
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
 Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]

@@ -101,6 +101,11 @@ def refining_pairings(blocks: Sequence[Sequence[int]]) -> Iterator[Pairing]:
         yield tuple(sorted(pair for part in choice for pair in part))
 
 
+def ordered(a: int, b: int) -> tuple[int, int]:
+    """The pair with the smaller point first."""
+    return (a, b) if a <= b else (b, a)
+
+
 def double_factorial_pairings(points: int) -> int:
     """(2k−1)!!, the number of pairings of 2k points."""
     return prod(range(points - 1, 0, -2))

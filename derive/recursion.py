@@ -14,7 +14,7 @@ from .brackets import Average, Bracket, Component, component_latex, specialise
 from .cumulants import Moment, hidden_layer, input_layer, layer_cumulant
 from .errors import InputError
 from .fields import FIELD_NAMES, Field
-from .pairings import Pairing, pair_partitions
+from .pairings import Pairing, ordered, pair_partitions
 from .parameters import Parameter
 from .tensors import NAMES, Name, Tensor, named, spell, tensor
 from .weights import Gaussian, WeightEnsemble
@@ -132,10 +132,16 @@ class Recursion:
     def latex(self) -> str:
         """The equation, left and right, in LaTeX."""
         name, samples = spell(self._left)
+        names = {
+            sympy.Symbol(f"{key}{zero}", real=True): component_latex(key, ())
+            + ("^{(0)}" * bool(zero))
+            for key in NAMES
+            for zero in ("", "0")
+        }
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
-        return f"{left} = {sympy.latex(self.expr)}"
+        return f"{left} = {sympy.latex(self.expr, symbol_names=names)}"
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
@@ -219,7 +225,7 @@ def _target(fields: Sequence[str | Field], pairing: Pairing | None, order: int) 
             wanted = " or ".join(str(candidate) for candidate in classes.values())
             raise InputError("pairing", None, f"one of the pairings that differ: {wanted}")
         pairing = choices[0]
-    normal = tuple(sorted((min(pair), max(pair)) for pair in pairing))
+    normal = tuple(sorted(ordered(a, b) for a, b in pairing))
     if normal not in choices:
         raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
     return Name(chosen, order, normal, tuple(range(total)))

@@ -1,4 +1,4 @@
-"""The tensors of a layer: coefficients of its joint cumulants, and the names the literature gives them.
+"""The tensors of a layer: coefficients of its joint cumulants, and the literature's names for them.
 
     κ(φ_1, …, φ_r) = n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^{g}_p(α) ,
 
@@ -13,8 +13,8 @@ from itertools import permutations, product
 from typing import NamedTuple
 
 from .errors import InputError
-from .fields import FIELD_NAMES, H, Z, Field, automorphisms
-from .pairings import Pairing, pair_partitions
+from .fields import FIELD_NAMES, Field, H, Z, automorphisms
+from .pairings import Pairing, ordered, pair_partitions
 
 
 class Tensor(NamedTuple):
@@ -44,10 +44,10 @@ def tensor(
     starts = _starts(fields)
     ranked = sorted(range(len(fields)), key=lambda f: fields[f])
     if all(field == Z for field in fields):
-        pairs = sorted(tuple(sorted((samples[a], samples[b]))) for a, b in pairing)
+        pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
         return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
-    best = None
+    best: tuple[Pairing, tuple[int, ...]] | None = None
     for ranking in _rankings(fields, tuple(ranked)):
         trees = [automorphisms(fields[f]) for f in ranking]
         for orders in product(*trees):
@@ -56,7 +56,7 @@ def tensor(
             ]
             place = {slot: position for position, slot in enumerate(slots)}
             candidate = (
-                tuple(sorted(tuple(sorted((place[a], place[b]))) for a, b in pairing)),
+                tuple(sorted(ordered(place[a], place[b]) for a, b in pairing)),
                 tuple(samples[slot] for slot in slots),
             )
             if best is None or candidate < best:
@@ -76,16 +76,15 @@ def _rankings(fields: tuple[Field, ...], ranked: tuple[int, ...]) -> list[tuple[
 
 
 def _starts(fields: tuple[Field, ...]) -> list[int]:
-    starts, total = [], 0
-    for field in fields:
-        starts.append(total)
-        total += field.nodes
-    return starts
+    """The slot of each field's first node."""
+    return [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
 
 
 class Name(NamedTuple):
-    """A named tensor: its cumulant, its order, its pairing of slots, and the slots in the order in
-    which the literature writes the sample indices."""
+    """A named tensor: its cumulant, its order, its pairing of slots, and its subscripts.
+
+    The subscripts are the slots in the order in which the literature writes the sample indices.
+    """
 
     fields: tuple[Field, ...]
     order: int
@@ -95,7 +94,7 @@ class Name(NamedTuple):
 
 def _name(fields: tuple[Field, ...], order: int, pairing: str, subscripts: str = "") -> Name:
     """Read "01 23" as ((0, 1), (2, 3)); subscripts default to the slots pair by pair."""
-    pairs = tuple((int(a), int(b)) for a, b in pairing.split())
+    pairs = tuple((int(pair[0]), int(pair[1])) for pair in pairing.split())
     slots = subscripts or pairing.replace(" ", "")
     return Name(fields, order, pairs, tuple(int(slot) for slot in slots))
 
@@ -126,7 +125,7 @@ def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
                 starts[f] + node for f, tree in zip(ranking, orders, strict=True) for node in tree
             ]
             place = {slot: position for position, slot in enumerate(slots)}
-            pairing = tuple(sorted(tuple(sorted((place[a], place[b]))) for a, b in atom.pairing))
+            pairing = tuple(sorted(ordered(place[a], place[b]) for a, b in atom.pairing))
             for key, name in NAMES.items():
                 if (name.fields, name.order, name.pairing) == (atom.fields, atom.order, pairing):
                     return key, tuple(atom.samples[slots[slot]] for slot in name.subscripts)

@@ -2,8 +2,8 @@
 
     write_module(recursion("V", weights=Orthogonal()), activations.tanh, "vkernel.py")
 
-The module needs numpy and numba alone. It holds the activation's Gaussian brackets, one step of each
-recursion, the first layer, and a loop over layers; run as a script it prints a table.
+The module needs numpy and numba alone. It holds the activation's Gaussian brackets, one step of
+each recursion, the first layer, and a loop over layers; run as a script it prints a table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import sympy
 
 from derive.activations import Activation
-from derive.algebra import Monomial
+from derive.algebra import Atom, Monomial
 from derive.brackets import Bracket, Shape
 from derive.errors import InputError
 from derive.parameters import Parameter
@@ -49,8 +49,8 @@ def write_module(
         path: the file, written whole or not at all.
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
-    The module has `first_layer`, `next_layer`, `flow` and `PARAMETERS`, and says in its docstring how to
-    call them. Raises InputError for recursions that do not go together, and for an activation with
+    The module has `first_layer`, `next_layer`, `flow` and `PARAMETERS`, and says in its docstring
+    how to call them. Raises InputError for recursions that do not go together, and for an activation with
     no kernel.
     """
     recursions = [made] if isinstance(made, Recursion) else list(made)
@@ -135,7 +135,7 @@ class _Module:
         }
         return tuple(sorted(found))
 
-    def expression(self, made: Recursion, names: dict[object, str]) -> str:
+    def expression(self, made: Recursion, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
         symbols = {atom: sympy.Dummy(real=True) for atom in names}
         total = sympy.Add(
@@ -185,7 +185,7 @@ class _Module:
         raise NotImplementedError
 
 
-def _product(mono: Monomial, symbols: dict[object, sympy.Symbol]) -> sympy.Expr:
+def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
     return sympy.prod([symbols[atom] ** exponent for atom, exponent in mono])
 
 
@@ -217,16 +217,18 @@ class _SingleModule(_Module):
             SingleShape(tuple(order for _, order in each.factors), len(each.outer))
             for each in self.brackets
         ]
-        averages = {each: f"average_{place}" for place, each in enumerate(self.brackets)}
-        parameters = {Parameter(name): name for name in self.parameters}
-        components = {
+        averages: dict[Atom, str] = {
+            each: f"average_{place}" for place, each in enumerate(self.brackets)
+        }
+        parameters: dict[Atom, str] = {Parameter(name): name for name in self.parameters}
+        components: dict[Atom, str] = {
             atom: spell(atom)[0]
             for each in self.steps.values()
             for mono, _ in each.terms
             for atom, _ in mono
             if isinstance(atom, Tensor)
         }
-        inputs = {
+        inputs: dict[Atom, str] = {
             atom: "K0"
             for each in self.first.values()
             for mono, _ in each.terms
@@ -238,12 +240,12 @@ class _SingleModule(_Module):
         entries = ", ".join(f"{name}[layer]" for name in self.parameters)
         at_first = ", ".join(f"{name}[0]" for name in self.parameters)
         known = {**averages, **parameters, **components}
+        at_inputs = {**parameters, **inputs}
         steps = [
             f"{name}_next = {self.expression(each, known)}" for name, each in self.steps.items()
         ]
         starts = [
-            f"{name} = {self.expression(each, {**parameters, **inputs})}"
-            for name, each in self.first.items()
+            f"{name} = {self.expression(each, at_inputs)}" for name, each in self.first.items()
         ]
         unpack = "".join(f"{name}, " for name in averages.values()).rstrip()
         return "\n\n".join(
@@ -295,7 +297,7 @@ class _MultiModule(_Module):
         return [
             f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1; K0 (m, m) = x.x/n_0",
             f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
-            f"flow(K0, {parameters}) -> tuple of arrays, K (depth, m, m), V (depth, m, m, m, m), …;",
+            f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
         ]
 
@@ -336,7 +338,9 @@ class _MultiModule(_Module):
                     "",
                     f"first_layer(K0, {arguments})",
                     [
-                        f"return {', '.join(f'first_{name}(K0, {arguments})' for name in self.names)},"
+                        "return (",
+                        *(f"    first_{name}(K0, {arguments})," for name in self.names),
+                        ")",
                     ],
                 ),
                 _function(
@@ -374,7 +378,7 @@ class _MultiModule(_Module):
         """A loop over the samples of one tensor; what is symmetric is computed all the same."""
         rank = len(made.samples)
         index = dict(zip(made.samples, _LETTERS, strict=False))
-        known: dict[object, str] = dict(parameters)
+        known: dict[Atom, str] = {**parameters}
         for mono, _ in made.terms:
             for atom, _ in mono:
                 if isinstance(atom, Bracket):

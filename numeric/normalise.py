@@ -29,14 +29,14 @@ _STANDARDS: dict[str, tuple[str, ...]] = {
 def normalise(table: xarray.Dataset) -> xarray.Dataset:
     """Divide each tensor by two-point functions of its dimension: V becomes V_tilde.
 
-    One input: Ṽ = V/K², D̃ = D/(KΘ), Ã = A/Θ², … (source 000, eqs. 3.9, 6.9, 6.10). Several: by the
-    average over all distinct ways to give the sample indices to the two-point functions (A.1)–(A.5).
+    One input: Ṽ = V/K², D̃ = D/(KΘ), Ã = A/Θ², … (source 000, eqs. 3.9, 6.9, 6.10). Several: by
+    the average over the distinct ways to give the samples to the two-point functions (A.1)–(A.5).
 
-    Returns the table of the `<name>_tilde`, with `_se` twins where the table has them; the two-point
-    function itself is taken as exact.
+    Returns the table of the `<name>_tilde`, with `_se` twins where the table has them; the
+    two-point function itself is taken as exact.
 
     Raises:
-        InputError: where a tensor's two-point functions are not in the table or vanish, or nothing is to do.
+        InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do.
     """
     found: dict[str, xarray.DataArray] = {}
     for name in (name for name in table.data_vars if name in _STANDARDS):

@@ -52,15 +52,15 @@ _RELATIONS = {
 _SUM, _PRODUCT, _ATOM = range(3)
 
 
-class Sigmoid(sympy.Function):  # type: ignore[misc]
+class Sigmoid(sympy.Function):
     """s(u) = 1/(1 + e^{-u}), so that s(u) + s(-u) = 1 and e^u = s(u)/s(-u)."""
 
 
-class ErrorTail(sympy.Function):  # type: ignore[misc]
+class ErrorTail(sympy.Function):
     """erfc(x), but left alone where sympy makes erfc(-x) the cancelling 2 - erfc(x)."""
 
 
-class Softplus(sympy.Function):  # type: ignore[misc]
+class Softplus(sympy.Function):
     """log(1 + e^u)."""
 
 
@@ -283,7 +283,7 @@ def _ordered(definitions: Mapping[sympy.Symbol, sympy.Expr]) -> list[sympy.Symbo
         raise InputError("locals", cycle.args[1], "definitions without a circle") from None
 
 
-class _Source(Printer):  # type: ignore[misc]
+class _Source(Printer):
     """The visitor behind `expression`: each method gives (text, how tightly it binds)."""
 
     def __init__(self, names: Mapping[sympy.Symbol, str]) -> None:

@@ -20,7 +20,7 @@ def layers(depth: int) -> dict[str, ArrayLike]:
 
 
 def variable(values: Array, rank: int, *, single: bool) -> xarray.DataArray:
-    """A tensor of this many sample indices, from values (depth, m, …, m) or, for m = 1, (depth,)."""
+    """A tensor with `rank` sample indices, from values (depth, m, …, m) or, for m = 1, (depth,)."""
     dims = axes(rank, single=single)
     shape = values.shape[:1] + ((1,) * rank if values.ndim == 1 else values.shape[1:])
     return xarray.DataArray(values.reshape(shape[: len(dims)]), dims=dims)

@@ -53,9 +53,11 @@ def test_flow_writes_a_table(capsys, tmp_path):
         "--input", str(tmp_path / "x.npy"), "--csv", str(target),
     )  # fmt: skip
     assert (status, out.strip()) == (0, str(target))
-    rows = list(csv.DictReader(target.open(encoding="utf-8")))
+    with target.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     found = {(row["tensor"], row["layer"]): float(row["value"]) for row in rows}
-    assert found == {("K", "1"): 4.0, ("K", "2"): 4.0, ("V", "1"): -32.0, ("V", "2"): -32.0}
+    wanted = {("K", "1"): 4.0, ("K", "2"): 4.0, ("V", "1"): -32.0, ("V", "2"): -32.0}
+    assert found == pytest.approx(wanted, rel=1e-12)
 
 
 def test_csv_input_has_a_row_per_sample(tmp_path):

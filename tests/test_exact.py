@@ -82,7 +82,9 @@ def test_linear_networks_of_source_000():
     assert leading(exact.vertex(network, 7)) == 2 * (7 - 1)
 
 
-@pytest.mark.parametrize(("weights", "slope", "offset"), [(Orthogonal(2), 3, -5), (Gaussian(2), 5, -5)])
+@pytest.mark.parametrize(
+    ("weights", "slope", "offset"), [(Orthogonal(2), 3, -5), (Gaussian(2), 5, -5)]
+)
 def test_relu_of_source_000(weights, slope, offset):
     # (5.19), and the slope 5 of Gaussian weights, as the limits of the exact curve
     network = Network(activations.relu, weights)

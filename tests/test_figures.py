@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from derivations import figures
-from derivations.day_kahn_roberts.ensembles import linear_vertex
+from derivations.day_kahn_roberts.ensembles import linear_flow
 from derivations.expansions import normalised_vertex
 from derive import activations
-from numeric import flow, simulate
+from numeric import simulate
 
 SMALL = figures.Ensembles(
     width=20, draws=200, more_widths=(40, 80), more_draws=200, false_alarms=1e-6
@@ -45,7 +45,7 @@ def test_curves_carry_theory_sample_and_comparison():
 def test_linear_vertex_is_that_of_one_input_on_the_diagonal(initialisation):
     net = figures.critical_network(activations.linear, initialisation)
     inputs = np.random.default_rng(0).normal(size=(4, 6))
-    found = linear_vertex(net, inputs, 3)
+    found = linear_flow(net, inputs, 3)["V"].to_numpy()
     for sample, x in enumerate(inputs):
         leading = np.array(normalised_vertex(net, 3), float) * (x @ x / 6) ** 2
         np.testing.assert_allclose(found[(slice(None), *[sample] * 4)], leading, atol=1e-12)
@@ -56,7 +56,7 @@ def test_linear_vertex_is_that_of_one_input_on_the_diagonal(initialisation):
 def test_several_inputs_are_drawn_in_every_pattern():
     net = figures.critical_network(activations.linear, "orthogonal")
     inputs = np.random.default_rng(0).random((4, 10))
-    flowed = flow(net, inputs, 2, ["K", "V"])
+    flowed = linear_flow(net, inputs, 2)
     sampled = [simulate(net, inputs, n, 2, 50, tensors=["V"]) for n in (10, 20)]
     figure = figures.many_inputs("linear", flowed, sampled)
     assert [panel.get_title() for panel in figure.axes] == list(figures.PATTERNS)

@@ -84,7 +84,7 @@ def test_one_of_several_inputs_is_the_single_one(activation):
     several = flow(net, X[:2], 5, ["K", "G1", "V"])
     alone = flow(net, X[0], 5, ["K", "G1", "V"])
     for name in ("K", "G1", "V"):
-        first = several[name].isel({dim: 0 for dim in several[name].dims[1:]})
+        first = several[name].isel(dict.fromkeys(several[name].dims[1:], 0))
         np.testing.assert_allclose(first, alone[name], rtol=1e-9, atol=1e-11)
 
 

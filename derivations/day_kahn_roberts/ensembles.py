@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
+import xarray
 from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, sampled
@@ -49,19 +50,24 @@ def figure_one(sampling: Sampling) -> Verdict:
 # mixed tanh network follows the compiled flow.
 
 
-def linear_vertex(net: Network, inputs: Array, depth: int) -> Array:
-    """V of a critical linear network, (depth, m, m, m, m), by its derived first layer and step."""
+def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
+    """K and V of a critical linear network, by its derived first layer and step."""
+    from numeric import table  # noqa: PLC0415
+
     kernel = sympy.Matrix(4, 4, lambda a, b: Component("K", (min(a, b) + 1, max(a, b) + 1)))
     step = evaluate(
         recursion("V", net.weights_at(2)).expr, activations.linear, kernel, wick(kernel)
     )
     first = recursion("V", net.weights_at(1), first_layer=True).expr
     added = step.subs(_C_W, 1) - Component("V", (1, 2, 3, 4))
-    start, gain = (
-        _on_samples(sympy.expand(each.subs(_C_W, 1)), inputs @ inputs.T / inputs.shape[1])
-        for each in (first, added)
-    )
-    return start + gain * np.arange(depth).reshape(-1, 1, 1, 1, 1)
+    K = inputs @ inputs.T / inputs.shape[1]
+    start, gain = (_on_samples(sympy.expand(each.subs(_C_W, 1)), K) for each in (first, added))
+    V = start + gain * np.arange(depth).reshape(-1, 1, 1, 1, 1)
+    tensors = {
+        "K": table.variable(np.broadcast_to(K, (depth, *K.shape)), 2, single=False),
+        "V": table.variable(V, 4, single=False),
+    }
+    return xarray.Dataset(tensors, table.layers(depth))
 
 
 _C_W = sympy.Symbol("C_W", positive=True)
@@ -83,10 +89,8 @@ def _on_samples(expression: sympy.Expr, K: Array) -> Array:
 def random_inputs(sampling: Sampling) -> Verdict:
     """Four inputs uniform on [0, 1]^100; linear networks of the three kinds and mixed tanh ones,
     ten layers, all 256 components of V; widths 100, 200, 400 extrapolated in 1/n."""
-    import xarray  # noqa: PLC0415
-
     from derivations import figures  # noqa: PLC0415
-    from numeric import compare, flow, simulate, table  # noqa: PLC0415
+    from numeric import compare, flow, simulate  # noqa: PLC0415
 
     inputs = np.random.default_rng(sampling.seed).random((4, 100))
     depth, widths, draws = 10, (100, 200, 400), 2000
@@ -99,15 +103,7 @@ def random_inputs(sampling: Sampling) -> Verdict:
     ):
         net = figures.critical_network(activation, start)
         if activation.is_linear:
-            kernel = np.broadcast_to(inputs @ inputs.T / inputs.shape[1], (depth, 4, 4))
-            tensors = {"K": kernel, "V": linear_vertex(net, inputs, depth)}
-            derived = xarray.Dataset(
-                {
-                    name: table.variable(value, value.ndim - 1, single=False)
-                    for name, value in tensors.items()
-                },
-                table.layers(depth),
-            )
+            derived = linear_flow(net, inputs, depth)
         else:
             derived = flow(net, inputs, depth, ["K", "V"])
         ensemble = [

@@ -1,9 +1,98 @@
-"""Whole Weingarten tables and Haar moments, against haarpy in the same run."""
+"""Whole Weingarten tables and Haar moments from cold caches, beside haarpy in the same run.
 
-from __future__ import annotations
+Each group of timings shows the ratio. haarpy gets one round, and for moments each of its two
+algorithms where it ends within a minute or so.
+"""
+
+from collections import Counter
+from importlib import import_module
 
 import pytest
 import sympy
 
-from derive import haar, weingarten, zonal
-from derive import rational as rational
+from derive.haar import parse_moment
+from derive.zonal import partitions
+
+weingarten = import_module("derive.weingarten")
+zonal = import_module("derive.zonal")
+haarpy = pytest.importorskip("haarpy")
+
+n = sympy.Symbol("n")
+
+MOMENTS = {
+    "O11^10": "O[1,1]^10",
+    "12-cycle": "*".join(f"O[{i},{i}]*O[{i},{i % 12 + 1}]" for i in range(1, 13)),
+    "diagonal squares": "*".join(f"O[{i},{i}]^2" for i in range(1, 6)),
+    "3x3 fourth powers": "*".join(f"O[{i},{j}]^4" for i in range(1, 4) for j in range(1, 4)),
+    "4x4 squares": "*".join(f"O[{i},{j}]^2" for i in range(1, 5) for j in range(1, 5)),
+}
+HAARPY = [
+    ("O11^10", "gorin"),
+    ("diagonal squares", "collins"),
+    ("diagonal squares", "gorin"),
+    ("3x3 fourth powers", "gorin"),
+    ("4x4 squares", "gorin"),
+]
+
+
+def cold() -> None:
+    """Forget everything that an earlier round computed."""
+    for cached in (
+        weingarten.table,
+        weingarten._orders,
+        weingarten._coefficients,
+        zonal.partitions,
+        zonal.spherical_functions,
+    ):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("group", ["O", "U"])
+@pytest.mark.parametrize("k", [6, 8, 12, 16])
+def test_rational_functions(benchmark, k, group):
+    benchmark.group = f"table of rational functions, {group}, k = {k}"
+    found = benchmark.pedantic(weingarten.table, (k, group), setup=cold, rounds=10)
+    assert len(found.numerators) == len(partitions(k))
+
+
+@pytest.mark.parametrize("group", ["O", "U"])
+def test_sympy_table(benchmark, group):
+    benchmark.group = f"all types in sympy, {group}, k = 6"
+    benchmark.pedantic(lambda: weingarten.table(6, group).exprs(n), setup=cold, rounds=10)
+
+
+@pytest.mark.parametrize("group", ["O", "U"])
+def test_sympy_table_haarpy(benchmark, group):
+    benchmark.group = f"all types in sympy, {group}, k = 6"
+    theirs = haarpy.weingarten_orthogonal if group == "O" else haarpy.weingarten_unitary
+
+    def whole():
+        return {mu: theirs(mu, n) for mu in partitions(6)}
+
+    found = benchmark.pedantic(whole, rounds=1)
+    for mu, value in found.items():
+        assert value.subs(n, 20) == weingarten.weingarten(mu, 20, group)
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_moment(benchmark, name):
+    benchmark.group = f"moment, {name}"
+    parsed = parse_moment(MOMENTS[name])
+    assert benchmark.pedantic(lambda: parsed.average(n), setup=cold, rounds=5) != 0
+
+
+@pytest.mark.parametrize(("name", "algorithm"), HAARPY)
+def test_moment_haarpy(benchmark, name, algorithm):
+    benchmark.group = f"moment, {name}"
+    parsed = parse_moment(MOMENTS[name])
+    powers = Counter(zip(parsed.rows, parsed.cols, strict=True))
+    rows, cols = max(parsed.rows), max(parsed.cols)
+    if algorithm == "gorin":
+        matrix = tuple(tuple(powers[i, j] for j in range(1, cols + 1)) for i in range(1, rows + 1))
+        arguments = {"algorithm": "gorin", "structure": "matrix"}
+    else:
+        matrix, arguments = (parsed.rows, parsed.cols), {}
+    found = benchmark.pedantic(
+        lambda: haarpy.haar_integral_orthogonal(matrix, n, **arguments), rounds=1
+    )
+    assert found.subs(n, 30) == parsed.average(30)
