@@ -17,7 +17,6 @@ import sympy
 
 from .activations import Activation, z
 from .oracle import gaussian_average
-from .shapes import Shape as Shape
 
 
 class Bracket(NamedTuple):

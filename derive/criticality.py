@@ -25,11 +25,11 @@ import sympy
 from sympy.core.evalf import PrecisionExhausted
 
 from .activations import Activation
-from .brackets import Shape
 from .closed_forms import K
 from .errors import InputError
 from .expressions import z
 from .oracle import bracket
+from .shapes import Shape
 
 C_b = sympy.Symbol("C_b", nonnegative=True)
 C_W = sympy.Symbol("C_W", positive=True)

@@ -5,7 +5,7 @@
 * Scale-invariant activations with one input and no biases, at every layer: rotation invariance and
   homogeneity give, for the 2m-point coefficient G_{2m} (source 000, eq. 4.14),
 
-      G_{2m}^{(ℓ+1)} = C_W^m [Σ_q C(p,q)] [Σ_{set partitions} n(n−1)… Π ⟨σ^{2|block|}⟩_1] G_{2m}^{(ℓ)}
+      G_{2m}^{(ℓ+1)} = C_W^m Σ_q C(p,q) [Σ_{set partitions} n(n−1)… Π ⟨σ^{2|block|}⟩_1] G_{2m}^{(ℓ)}
 
   (`moment_factor`, `vertex`).
 """
@@ -60,7 +60,8 @@ def moment_factor(
     """G_{2m}^{(ℓ+1)}/(C_W^m G_{2m}^{(ℓ)}), scale-invariant with one input and no biases.
 
     Exact in the width. For the linear network: 1 with Haar weights (source 000, eq. 4.16),
-    c_{2m}(n) with Gaussian ones (4.24). Raises InputError for an activation that is not scale-invariant.
+    c_{2m}(n) with Gaussian ones (4.24). Raises InputError for an activation that is not
+    scale-invariant.
     """
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")

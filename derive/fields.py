@@ -106,7 +106,7 @@ class Placed(NamedTuple):
 class Term(NamedTuple):
     """One term of a forward equation, a product over summed neurons j of
 
-    parameters n_in^{-fan_in} Π δ_{slot slot'} Π b_slot Π W_{slot j} Π σ^{(order)}_{j; sample} fields.
+    parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_{j; sample} Π field.
     """
 
     parameters: Monomial = UNIT

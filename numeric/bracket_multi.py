@@ -17,7 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from derive.activations import Activation, z
-from derive.brackets import Shape
+from derive.shapes import Shape
 
 from . import printer, quadrature
 from .bracket_shapes import describe, hermite, is_even

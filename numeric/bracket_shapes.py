@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import sympy
 
-from derive.brackets import Average, Shape
+from derive.brackets import Average
 from derive.errors import InputError
+from derive.shapes import Shape
 
 MAX_POSITIONS = 4
 

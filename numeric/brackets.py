@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
-from derive.brackets import Shape
 from derive.errors import InputError
+from derive.shapes import Shape
 
 from . import bracket_multi, bracket_single, modules, quadrature
 from .bracket_multi import bracket_name

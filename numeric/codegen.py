@@ -21,10 +21,11 @@ import sympy
 
 from derive.activations import Activation
 from derive.algebra import Atom, Monomial
-from derive.brackets import Bracket, Shape
+from derive.brackets import Bracket
 from derive.errors import InputError
 from derive.parameters import Parameter
 from derive.recursion import Recursion, closure, recursion
+from derive.shapes import Shape
 from derive.tensors import Tensor, spell
 from derive.weights import WeightEnsemble
 
@@ -50,8 +51,8 @@ def write_module(
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
     The module has `first_layer`, `next_layer`, `flow` and `PARAMETERS`, and says in its docstring
-    how to call them. Raises InputError for recursions that do not go together, and for an activation with
-    no kernel.
+    how to call them. Raises InputError for recursions that do not go together, and for an
+    activation with no kernel.
     """
     recursions = [made] if isinstance(made, Recursion) else list(made)
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):
@@ -310,7 +311,7 @@ class _MultiModule(_Module):
         """The module after its docstring."""
         shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
         table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
-        parameters = {Parameter(name): name for name in self.parameters}
+        parameters: dict[Atom, str] = {Parameter(name): name for name in self.parameters}
         names, arguments = ", ".join(self.names), ", ".join(self.parameters)
         used = ", ".join(table.values())
         entries = ", ".join(f"{name}[layer]" for name in self.parameters)
@@ -372,7 +373,7 @@ class _MultiModule(_Module):
         name: str,
         made: Recursion,
         arguments: str,
-        parameters: dict[Parameter, str],
+        parameters: dict[Atom, str],
         table: dict[Shape, str],
     ) -> str:
         """A loop over the samples of one tensor; what is symmetric is computed all the same."""

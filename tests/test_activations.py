@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from derive import activations as a
 from derive.activations import by_name, from_expr, z
-from derive.brackets import Shape
 from derive.errors import InputError
 from derive.oracle import bracket
+from derive.shapes import Shape
 
 K = sympy.Symbol("K", positive=True)
 R = sympy.Rational

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from derive import activations, oracle
 from derive.activations import by_name, z
-from derive.brackets import Shape
 from derive.errors import InputError
+from derive.shapes import Shape
 from numeric import brackets, modules, quadrature
 from numeric.bracket_shapes import hermite, leibniz
 from numeric.brackets import SingleShape, bracket_name, evaluate, module_source

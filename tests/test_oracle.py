@@ -8,9 +8,9 @@ import sympy
 
 from derive import activations as a
 from derive.activations import z
-from derive.brackets import Shape
 from derive.errors import InputError
 from derive.oracle import bracket, gaussian_average
+from derive.shapes import Shape
 
 HALF = sympy.Rational(1, 2)
 

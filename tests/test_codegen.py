@@ -1,0 +1,91 @@
+"""Emitted modules: standalone, readable, equal to the recursions they were made from."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, activations, recursion
+from derive.errors import InputError
+from numeric import flow, write_module
+
+ONES = np.ones(4)
+
+
+def imported(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("activation", [activations.tanh, activations.hard_tanh], ids=str)
+def test_single_input_module_runs_the_recursion(activation, tmp_path):
+    made = recursion("V", weights=Orthogonal()).single_input()
+    module = imported(write_module(made, activation, tmp_path / f"v_{activation.name}.py"))
+    assert module.TENSORS == ("K", "V")
+    values = [{"C_W": 1.0, "C_b": 0.0, "r_big": 1.0}[name] * ONES for name in module.PARAMETERS]
+    table = flow(Network(activation, Orthogonal()), np.ones(5), 4, ["K", "V"])
+    out = module.flow(1.0, *values)
+    np.testing.assert_allclose(out, np.stack([table["K"], table["V"]], axis=1), rtol=1e-13)
+
+
+def test_the_module_needs_numpy_and_numba_alone(tmp_path):
+    path = write_module(
+        recursion("V", weights=Orthogonal()).single_input(), activations.tanh, tmp_path / "v.py"
+    )
+    blocked = (
+        "import sys, runpy\n"
+        "for name in ('sympy', 'derive', 'numeric', 'scipy.special', 'mpmath'):\n"
+        "    sys.modules[name] = None\n"
+        f"runpy.run_path({str(path)!r}, run_name='__main__')\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, check=True
+    ).stdout
+    assert len(shown.splitlines()) == 11
+    assert shown.splitlines()[1].split() == ["1", "1", "-2"]
+
+
+def test_header_says_what_it_is(tmp_path):
+    path = write_module(
+        recursion("G1", weights=Orthogonal()).single_input(),
+        activations.tanh,
+        tmp_path / "g1.py",
+        first_weights=Gaussian(),
+    )
+    head = path.read_text().split('"""')[1]
+    assert "weights: Orthogonal; first layer: Gaussian" in head
+    assert "tanh(z)" in head
+    assert "V(1) = 0" in head
+    assert "flow(K0, C_W, C_b" in head
+
+
+def test_an_unwritable_path_leaves_nothing(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        write_module(recursion("K").single_input(), activations.tanh, tmp_path / "taken")
+    assert not [file for file in tmp_path.iterdir() if file.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("made", "activation", "match"),
+    [
+        ([], activations.tanh, "made"),
+        ("V", activations.tanh, "made"),
+        (recursion("V"), None, "activation"),
+        (recursion("V", first_layer=True), activations.tanh, "made"),
+        ([recursion("V"), recursion("K").single_input()], activations.tanh, "made"),
+        ([recursion("V"), recursion("K", Orthogonal())], activations.tanh, "made"),
+        (recursion("K").single_input(), activations.leaky_relu(sympy.Symbol("a")), ""),
+    ],
+)
+def test_bad_input(made, activation, match, tmp_path):
+    with pytest.raises(InputError, match=match):
+        write_module(made, activation, tmp_path / "x.py")

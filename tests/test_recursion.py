@@ -1,0 +1,212 @@
+"""The engine: forward equations by differentiation, recursions by averaging one layer."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from derive import Gaussian, Orthogonal, activations, recursion
+from derive.algebra import add, constant, distinct_neurons, monomial, multiply
+from derive.brackets import Average, Component
+from derive.cumulants import hidden_layer, layer_cumulant
+from derive.errors import InputError
+from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
+from derive.pairings import pair_partitions
+from derive.tensors import NAMES, spell, tensor
+
+C_W = sympy.Symbol("C_W", positive=True)
+C_b = sympy.Symbol("C_b", nonnegative=True)
+V, G1, K = (sympy.Symbol(name, real=True) for name in ("V", "G1", "K"))
+ENSEMBLES = [Gaussian(), Orthogonal()]
+
+
+def average(*samples: int, outer: tuple[int, ...] = ()) -> Average:
+    return Average([(sample, 0) for sample in samples], outer)
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_kernel(weights):
+    """Source 000, eq. (5.3), the same for both ensembles."""
+    assert recursion("K", weights).expr == C_b + C_W * average(1, 2)
+
+
+@pytest.mark.parametrize(("weights", "extra"), [(Gaussian(), 1), (Orthogonal(), 3)], ids=str)
+def test_single_input_vertex(weights, extra):
+    """(5.18), with chi_parallel = C_W ⟨(σ²)''⟩/2."""
+    chi = C_W * average(1, 1, outer=(1, 1)) / 2
+    expected = C_W**2 * (average(1, 1, 1, 1) - extra * average(1, 1) ** 2) + chi**2 * V
+    assert sympy.expand(recursion("V", weights).single_input().expr - expected) == 0
+
+
+def test_multi_input_vertex():
+    """The inhomogeneous term of (5.16) has the indices of a Wick contraction."""
+    expr = sympy.expand(recursion("V", Orthogonal()).expr)
+    inhomogeneous = sum(term for term in expr.args if not term.has(Component))
+    expected = average(1, 2, 3, 4) - sum(
+        average(a, b) * average(c, d) for a, b, c, d in ((1, 2, 3, 4), (1, 3, 2, 4), (1, 4, 2, 3))
+    )
+    assert sympy.expand(inhomogeneous - C_W**2 * expected) == 0
+    propagated = sum(
+        sympy.Rational(1, 4)
+        * Component("V", (*sorted((a, b)), *sorted((c, d))))
+        * average(1, 2, outer=tuple(sorted((a, b))))
+        * average(3, 4, outer=tuple(sorted((c, d))))
+        for a in (1, 2)
+        for b in (1, 2)
+        for c in (3, 4)
+        for d in (3, 4)
+    )
+    assert sympy.expand(expr - inhomogeneous - C_W**2 * propagated) == 0
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_metric_correction_knows_the_weights_through_V_alone(weights):
+    expected = C_W * (
+        G1 * average(1, 1, outer=(1, 1)) / 2 + V * average(1, 1, outer=(1, 1, 1, 1)) / 8
+    )
+    assert sympy.expand(recursion("G1", weights).single_input().expr - expected) == 0
+
+
+def test_first_layer():
+    """(5.17) and the text below: V^{(1)} = −(K K + K K) for orthogonal weights, 0 for Gaussian."""
+    K0 = {pair: Component("K0", pair) for pair in ((1, 3), (2, 4), (1, 4), (2, 3))}
+    expected = -(C_W**2) * (K0[1, 3] * K0[2, 4] + K0[1, 4] * K0[2, 3])
+    assert sympy.expand(recursion("V", Orthogonal(), first_layer=True).expr - expected) == 0
+    assert recursion("V", Gaussian(), first_layer=True).expr == 0
+    assert recursion("G1", Orthogonal(), first_layer=True).expr == 0
+
+
+def test_unequal_widths_come_with_gaussian_weights():
+    """The loops of layer ℓ are counted by n_ℓ, the tensors by n: V's source is divided by r."""
+    r = sympy.Symbol("r_in", positive=True)
+    expr = sympy.expand(recursion("V", Gaussian(), square=False).single_input().expr)
+    source = sum(term for term in expr.args if not term.has(V))
+    equal = C_W**2 * (average(1, 1, 1, 1) - average(1, 1) ** 2)
+    assert sympy.expand(source - equal / r) == 0
+
+
+def test_the_ntk_and_its_descendants_follow_by_differentiation():
+    """Source 000, eq. (6.4): a bias term, a new-weight term, and W W σ' σ' H."""
+    terms = forward(H, (0, 1), (1, 2))
+    assert len(terms) == 3
+    chained = [term for term in terms if term.fields]
+    assert [term.factors for term in chained] == [((0, 1, 1), (1, 2, 1))]
+    assert chained[0].fields[0].field == H
+    assert [
+        len(forward(field, tuple(range(field.nodes)), tuple(range(field.nodes))))
+        for field in (Z, DH, DDH_I, DDH_II)
+    ] == [2, 4, 11, 10]
+
+
+def test_frozen_ntk():
+    """PDLT's Θ: λ_b + λ_W⟨σσ⟩ + C_W⟨σ'σ'⟩Θ, from the engine that knows no tensor by name."""
+    expr = recursion("Theta").single_input().expr
+    lambda_W, lambda_b = (sympy.Symbol(f"lambda_{x}", nonnegative=True) for x in "Wb")
+    slope = Average([(1, 1), (1, 1)])
+    theta = sympy.Symbol("Theta", real=True)
+    assert sympy.expand(expr - lambda_b - lambda_W * average(1, 1) - C_W * slope * theta) == 0
+
+
+@pytest.mark.parametrize("name", ["V", "G1", "D", "F", "A", "B", "Theta1"])
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_linear_networks_need_no_activation(name, weights):
+    """With σ = z every bracket is a polynomial: what remains is rational in K and the tensors."""
+    made = recursion(name, weights).single_input().specialise(activations.linear)
+    assert not made.expr.atoms(Average)
+    assert made.depends_on
+
+
+def test_a_symbolic_slope_passes_through():
+    a = sympy.Symbol("a", positive=True)
+    made = recursion("K").single_input().specialise(activations.leaky_relu(a))
+    K_ = sympy.Symbol("K", positive=True)
+    assert sympy.simplify(made.expr - C_b - C_W * K_ * (1 + a**2) / 2) == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(4)), st.sampled_from(pair_partitions(4)))
+def test_tensors_of_equal_fields_are_one(order, pairing):
+    """κ(z z H) does not mind in which order its fields, or the ends of an edge, are named."""
+    labels = (1, 2, 3, 4)
+    fields = (Z, Z, H)
+    swapped = (1, 0, 3, 2)
+    moved = tuple(tuple(sorted((swapped[a], swapped[b]))) for a, b in pairing)
+    again = tensor(fields, 0, tuple(sorted(moved)), tuple(labels[k] for k in swapped))
+    assert again == tensor(fields, 0, pairing, labels)
+    z_labels = tuple(labels[k] for k in order)
+    z_pairing = tuple(sorted(tuple(sorted((order.index(a), order.index(b)))) for a, b in pairing))
+    assert tensor((Z,) * 4, 0, z_pairing, z_labels) == tensor((Z,) * 4, 0, pairing, labels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_read_back(name):
+    entry = NAMES[name]
+    labels = tuple(range(2 * len(entry.pairing)))
+    assert spell(tensor(entry.fields, entry.order, entry.pairing, labels))[0] == name
+
+
+def test_cumulants_are_symmetric_in_their_samples():
+    cumulant = layer_cumulant((Z,) * 4, (1, 2, 3, 4), Orthogonal(), 1, below=hidden_layer)
+    first = cumulant[((0, 1), (2, 3))]
+    relabelled = layer_cumulant((Z,) * 4, (1, 3, 2, 4), Orthogonal(), 1)[((0, 2), (1, 3))]
+    assert first == relabelled
+
+
+def test_polynomials_of_the_engine():
+    x, y = monomial(["x"]), monomial(["y"])
+    a = {(x, 0): 1, (y, 1): 2}
+    assert multiply(a, a, 1) == {(monomial(["x", "x"]), 0): 1, (monomial(["x", "y"]), 1): 4}
+    total = constant(3)
+    add(total, constant(3), -1)
+    assert total == {}
+    falling = {power: value for (_, power), value in distinct_neurons(None, 3).items()}
+    assert falling == {-3: 1, -2: -3, -1: 2}
+
+
+def test_a_field_of_ones_own():
+    """κ(z, φ) of a path of five nodes is derived like any other."""
+    field = Field(5, ((0, 1), (1, 2), (2, 3), (3, 4)))
+    made = recursion([Z, field], pairing=((0, 1), (2, 3), (4, 5)))
+    assert "K" in made.depends_on
+
+
+def test_it_shows_itself():
+    made = recursion("V", weights=Orthogonal()).single_input()
+    assert str(made) == "V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)"
+    assert made.latex().startswith(r"V^{(\ell+1)} = C_{W}^{2}")
+    assert made._repr_latex_().startswith(r"$\displaystyle V^{(\ell+1)}")
+    assert r"V_{(\alpha_{1}\alpha_{2})(\alpha_{3}\alpha_{4})}" in recursion("V").latex()
+    assert r"G^{\{1\}}" in recursion("G1").single_input().latex()
+    assert recursion("V").depends_on == ("K", "V")
+    closed = made.specialise(activations.relu)
+    assert sympy.expand(closed.expr) == C_W**2 * (3 * sympy.Symbol("K", positive=True) ** 2 + V) / 4
+
+
+def test_an_average_without_a_closed_form_evaluates():
+    made = recursion("K").single_input().specialise(activations.tanh)
+    value = made.expr.subs({C_W: 1, C_b: 0, sympy.Symbol("K", positive=True): 1}).evalf(20)
+    assert abs(value - sympy.Float("0.39429449039784101837", 20)) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: recursion("W"), "tensor"),
+        (lambda: recursion("V", weights="orthogonal"), "weights"),
+        (lambda: recursion(["z"]), "fields"),
+        (lambda: recursion(["q", "z"]), "fields"),
+        (lambda: recursion(["z", "z", "H"]), "pairing"),
+        (lambda: recursion(["z", "z"], pairing=((0, 2),)), "pairing"),
+        (lambda: recursion(["z", "z"], order=-1), "order"),
+        (lambda: recursion("V", pairing=((0, 1), (2, 3))), "pairing"),
+        (lambda: recursion("V").specialise("tanh"), "activation"),
+        (lambda: Gaussian(-1), "C_W"),
+        (lambda: Orthogonal(float("nan")), "C_W"),
+        (lambda: Field(3, ((0, 1),)), "edges"),
+    ],
+)
+def test_bad_input(call, match):
+    with pytest.raises(InputError, match=match):
+        call()
