@@ -113,7 +113,9 @@ def _average(
             if averaged is None:
                 joined = _identify(term, q)
                 averaged = below(joined, order - half - term.fan_in, square)
-            coefficient = multiply(multiply(prefactor, spectrum, order + term.neurons), averaged, order)
+            coefficient = multiply(
+                multiply(prefactor, spectrum, order + term.neurons), averaged, order
+            )
             if not coefficient:
                 continue
             rows = [(term.weights[a][0], term.weights[b][0]) for a, b in p]

@@ -42,12 +42,24 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
         parts.append(printer.constant("GROWTH" + _suffix(orders), table))
     for shape, t in totals.items():
-        value = "0.0  # odd in z"
-        if t in summed:
-            growth = "GROWTH" + _suffix(sorted(t))
-            value = f"nested_{len(t)}(K, {printer.listing(map(str, t))}, {growth})"
+        value = f"nested_{len(t)}(K, {_arguments(t)})" if t in summed else "0.0  # odd in z"
         parts.append(_bracket_function(activation, shape, [f"return {value}"]))
     return "\n\n".join(parts)
+
+
+def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
+    """The emitted function of K that computes this shape, and its further arguments.
+
+    Shapes of an analytic activation share one function, so that it is compiled once.
+    """
+    total = tuple(map(sum, zip(*shape, strict=True)))
+    if activation.is_smooth and (is_even(total) or not activation.is_odd):
+        return f"nested_{len(total)}", _arguments(total)
+    return bracket_name(shape), ""
+
+
+def _arguments(orders: tuple[int, ...]) -> str:
+    return f"{printer.listing(map(str, orders))}, GROWTH{_suffix(sorted(orders))}"
 
 
 @cache

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import sympy
 
-from derive.activations import Activation
+from derive.activations import Activation, z
 from derive.algebra import Atom, Monomial
 from derive.brackets import Bracket
 from derive.errors import InputError
@@ -29,7 +29,7 @@ from derive.shapes import Shape
 from derive.tensors import Tensor, spell
 from derive.weights import WeightEnsemble
 
-from . import brackets, modules, printer
+from . import bracket_multi, brackets, modules, printer
 from .bracket_shapes import SingleShape
 
 _LETTERS = "abcdefghijkl"
@@ -50,8 +50,8 @@ def write_module(
         path: the file, written whole or not at all.
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
-    The module has `first_layer`, `next_layer`, `flow` and `PARAMETERS`, and says in its docstring
-    how to call them. Raises InputError for recursions that do not go together, and for an
+    The module has `first_layer`, `next_layer`, `layers`, `flow` and `PARAMETERS`, and says in its
+    docstring how to call them. Raises InputError for recursions that do not go together, and for an
     activation with no kernel.
     """
     recursions = [made] if isinstance(made, Recursion) else list(made)
@@ -86,6 +86,8 @@ def module_source(
     square: bool = True,
 ) -> str:
     """The module's text. Everything in it is derived: see `write_module`."""
+    if activation.expr.free_symbols - {z}:
+        raise InputError("activation", activation.name, "numbers for all of its parameters")
     first = first_weights or weights
     tensors = closure(names, weights)
     emit = _SingleModule if single else _MultiModule
@@ -210,6 +212,7 @@ class _SingleModule(_Module):
             f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
             f"flow(K0, {parameters}) -> array (depth, {len(self.names)}); each parameter an array",
             "    (depth,), its entry l that of layer l + 1",
+            f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
         ]
 
     def source(self) -> str:
@@ -267,12 +270,10 @@ class _SingleModule(_Module):
                 ),
                 _function(
                     "driver",
-                    f"flow(K0, {arguments})",
+                    f"layers({names}, {arguments})",
                     [
-                        "depth = C_W.size",
-                        f"out = np.empty((depth, {len(self.names)}))",
-                        f"{names}, = first_layer(K0, {at_first})",
-                        "for layer in range(depth):",
+                        f"out = np.empty((C_W.size, {len(self.names)}))",
+                        "for layer in range(C_W.size):",
                         "    if layer > 0:",
                         f"        {names}, = next_layer({names}, {entries})",
                         *(
@@ -280,6 +281,14 @@ class _SingleModule(_Module):
                             for place, name in enumerate(self.names)
                         ),
                         "return out",
+                    ],
+                ),
+                _function(
+                    "driver",
+                    f"flow(K0, {arguments})",
+                    [
+                        f"{names}, = first_layer(K0, {at_first})",
+                        f"return layers({names}, {arguments})",
                     ],
                 ),
                 _MAIN_SINGLE.format(
@@ -300,6 +309,7 @@ class _MultiModule(_Module):
             f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
             f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
+            f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
         ]
 
     @cached_property
@@ -316,7 +326,14 @@ class _MultiModule(_Module):
         used = ", ".join(table.values())
         entries = ", ".join(f"{name}[layer]" for name in self.parameters)
         at_first = ", ".join(f"{name}[0]" for name in self.parameters)
-        fill = [_fill(name, shape) for shape, name in table.items()]
+        kernels = {shape: bracket_multi.kernel(self.activation, shape) for shape in shapes}
+        values = [
+            _values(kernel, rank, extra=more)
+            for kernel, rank, more in sorted(
+                {(name, len(shape.orders), bool(given)) for shape, (name, given) in kernels.items()}
+            )
+        ]
+        fill = [_fill(name, shape, *kernels[shape]) for shape, name in table.items()]
         steps = [
             self._kernel(f"next_{name}", each, f"{names}, {used}, {arguments}", parameters, table)
             for name, each in self.steps.items()
@@ -332,6 +349,7 @@ class _MultiModule(_Module):
                 brackets.multi_source(self.activation, shapes),
                 f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n",
                 _TABULATE,
+                *values,
                 *fill,
                 *firsts,
                 *steps,
@@ -356,13 +374,18 @@ class _MultiModule(_Module):
                 ),
                 _function(
                     "",
-                    f"flow(K0, {arguments})",
+                    f"layers({names}, {arguments})",
                     [
-                        f"layers = [first_layer(K0, {at_first})]",
+                        f"rows = [({names},)]",
                         "for layer in range(1, C_W.size):",
-                        f"    layers.append(next_layer(*layers[-1], {entries}))",
-                        "return tuple(np.stack(tensor) for tensor in zip(*layers))",
+                        f"    rows.append(next_layer(*rows[-1], {entries}))",
+                        "return tuple(np.stack(tensor) for tensor in zip(*rows))",
                     ],
+                ),
+                _function(
+                    "",
+                    f"flow(K0, {arguments})",
+                    [f"return layers(*first_layer(K0, {at_first}), {arguments})"],
                 ),
                 _MAIN_MULTI.format(arguments=", ".join(_defaults(self.parameters))),
             ]
@@ -414,34 +437,37 @@ def _positions(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
         yield shape, tuple(labels[p] for p in ranked)
 
 
-def _fill(name: str, shape: Shape) -> str:
-    """The function that tabulates one bracket over all tuples of samples."""
-    rank = len(shape.orders)
-    kinds = list(zip(shape.orders, shape.outer, strict=True))
-    blocks = tuple(kinds.index(kind) for kind in kinds)
-    values = _function(
+def _values(kernel: str, rank: int, *, extra: bool) -> str:
+    """The loop over tuples of samples around one kernel."""
+    arguments = ", orders, growth" if extra else ""
+    return _function(
         "parallel" if rank > 2 else "driver",  # a parallel loop costs seconds to compile
-        f"values_{name}(K, tuples)",
+        f"values_{kernel}(K, tuples{arguments})",
         [
             "out = np.empty(tuples.shape[0])",
-            "for t in numba.prange(tuples.shape[0]):",
+            f"for t in {'numba.prange' if rank > 2 else 'range'}(tuples.shape[0]):",
             f"    block = np.empty(({rank}, {rank}))",
             f"    for p in range({rank}):",
             f"        for q in range({rank}):",
             "            block[p, q] = K[tuples[t, p], tuples[t, q]]",
-            f"    out[t] = {brackets.bracket_name(shape)}(block)",
+            f"    out[t] = {kernel}(block{arguments})",
             "return out",
         ],
     )
-    return (
-        values
-        + "\n\n"
-        + _function("", f"fill_{name}(K)", [f"return tabulate(values_{name}, K, {blocks!r})"])
+
+
+def _fill(name: str, shape: Shape, kernel: str, arguments: str) -> str:
+    """The function that tabulates one bracket over all tuples of samples."""
+    kinds = list(zip(shape.orders, shape.outer, strict=True))
+    blocks = tuple(kinds.index(kind) for kind in kinds)
+    more = f", {arguments}" if arguments else ""
+    return _function(
+        "", f"fill_{name}(K)", [f"return tabulate(values_{kernel}, K, {blocks!r}{more})"]
     )
 
 
 _TABULATE = '''\
-def tabulate(values, K, blocks):
+def tabulate(values, K, blocks, *arguments):
     """A bracket for every tuple of samples; positions of one block are alike, so each set of
     samples is computed once."""
     m, rank = K.shape[0], len(blocks)
@@ -451,7 +477,8 @@ def tabulate(values, K, blocks):
         places = [place for place in range(rank) if blocks[place] == block]
         ordered[:, places] = np.sort(grids[:, places], axis=1)
     tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
-    return values(np.ascontiguousarray(K), tuples)[inverse.reshape(-1)].reshape((m,) * rank)
+    found = values(np.ascontiguousarray(K), tuples, *arguments)
+    return found[inverse.reshape(-1)].reshape((m,) * rank)
 '''
 
 _MAIN_SINGLE = """\

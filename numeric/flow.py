@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from derive.activations import Activation
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursion import closure
-from derive.tensors import named
+from derive.parameters import Parameter
+from derive.recursion import closure, recursion
+from derive.tensors import Tensor, named
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
@@ -65,18 +66,15 @@ def flow(
     parameters = _parameters(net, depth, X.shape[1], width)
     square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
     single = X.shape[0] == 1
-    module = _module(
-        closure(names, net.weights_at(2)),
-        net.activation,
-        net.weights_at(2),
-        net.weights_at(1),
-        single=single,
-        square=square,
-    )
+    weights = net.weights_at(2)
+    module = _module(closure(names, weights), net.activation, weights, single=single, square=square)
     values = [parameters[name] for name in module.PARAMETERS]
     with np.errstate(over="ignore", invalid="ignore"):
         kernel = (X @ X.T) / X.shape[1]
-        out = module.flow(float(kernel[0, 0]) if single else kernel, *values)
+        first = [
+            _first_layer(name, net.weights_at(1), kernel, parameters) for name in module.TENSORS
+        ]
+        out = module.layers(*(tensor.item() if single else tensor for tensor in first), *values)
     computed = dict(zip(module.TENSORS, out.T if single else out, strict=True))
     for name, tensor in computed.items():
         _check_finite(name, tensor, net)
@@ -100,13 +98,32 @@ def _module(
     names: tuple[str, ...],
     activation: Activation,
     weights: WeightEnsemble,
-    first: WeightEnsemble,
     *,
     single: bool,
     square: bool,
 ) -> ModuleType:
-    source = codegen.module_source(names, activation, weights, first, single=single, square=square)
+    source = codegen.module_source(names, activation, weights, single=single, square=square)
     return modules.load(source, "flow")
+
+
+def _first_layer(
+    name: str, weights: WeightEnsemble, kernel: Array, parameters: dict[str, Array]
+) -> Array:
+    """A tensor at layer 1, a polynomial in the inputs' kernel xᵀx/n_0."""
+    made = recursion(name, weights, first_layer=True, square=False)
+    index = np.indices((kernel.shape[0],) * len(made.samples), sparse=True)
+    total = np.zeros((kernel.shape[0],) * len(made.samples))
+    for (mono, _), coefficient in made.terms.items():
+        term: Array = np.array(float(coefficient))
+        for atom, exponent in mono:
+            if isinstance(atom, Parameter):
+                factor = parameters[atom.name][0]
+            else:
+                assert isinstance(atom, Tensor)
+                factor = kernel[tuple(index[label - 1] for label in atom.samples)]
+            term = term * factor**exponent
+        total = total + term
+    return total
 
 
 def _parameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, Array]:

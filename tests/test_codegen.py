@@ -83,7 +83,7 @@ def test_an_unwritable_path_leaves_nothing(tmp_path):
         (recursion("V", first_layer=True), activations.tanh, "made"),
         ([recursion("V"), recursion("K").single_input()], activations.tanh, "made"),
         ([recursion("V"), recursion("K", Orthogonal())], activations.tanh, "made"),
-        (recursion("K").single_input(), activations.leaky_relu(sympy.Symbol("a")), ""),
+        (recursion("K").single_input(), activations.leaky_relu(sympy.Symbol("a")), "a"),
     ],
 )
 def test_bad_input(made, activation, match, tmp_path):
