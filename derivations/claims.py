@@ -36,6 +36,7 @@ FALSE_ALARMS = 5.7e-7
 CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "000": (
         "derivations.day_kahn_roberts.weights",
+        "derivations.weingarten",
         "derivations.day_kahn_roberts.criticality",
         "derivations.day_kahn_roberts.vertex",
         "derivations.day_kahn_roberts.depth",

@@ -1,0 +1,204 @@
+# %% [markdown]
+# # Weingarten's functions, and linear orthogonal networks
+#
+# A Haar-random matrix averages to pairings joined by Weingarten's function,
+#
+# $$ E[W_{i_1 j_1} \cdots W_{i_{2k} j_{2k}}]
+#    = C_W^k \sum_{p,q} \delta_p(i)\, \mathcal W(p,q)\, \delta_q(j), $$
+#
+# the inverse of the Gram matrix $n^{\mathrm{loops}(p,q)}$. In a deep linear network the sum over
+# the columns meets $\sum_j \delta_q(j)\delta_r(j) = n^{\mathrm{loops}(q,r)}$ of the layer below and
+# undoes it: that is why orthogonal correlators do not depend on depth (source 000, §4).
+"""Row sums of Weingarten's function and the correlators of linear networks (000, eqs. 4.6–4.17)."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import sympy
+
+from derivations.claims import Verdict, both, claim, equal, misprint
+from derive.haar import haar_moment
+from derive.pairings import coset_type, double_factorial_pairings, pair_partitions
+from derive.rational import RationalFunction, Term
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.weingarten import class_size, gram_matrix, table, weingarten
+from derive.zonal import partitions
+
+n, C_W, K0, norm = sympy.symbols("n C_W K0 |x|", positive=True)
+depth = sympy.Symbol("ell", positive=True, integer=True)
+LARGEST = 8
+"""Row sums are proven for up to this many pairs of factors."""
+
+
+def row_sum(k: int) -> sympy.Expr:
+    """Σ_q W(p,q), by the sizes of the classes."""
+    functions = table(k)
+    return RationalFunction.total(
+        Term(class_size(mu), functions.function(mu)) for mu in partitions(k)
+    ).expr(n)
+
+
+def wick_sum(k: int) -> sympy.Expr:
+    """Σ_q n^{loops(p,q)}: the sum over neurons of all Wick contractions of 2k indices."""
+    return sum(class_size(mu) * n ** len(mu) for mu in partitions(k))
+
+
+def layer_factor(weights: WeightEnsemble, k: int) -> sympy.Expr:
+    """G_2k^(ℓ+1)/(C_W^k G_2k^(ℓ)) of a linear network, from the layer's pairing matrix."""
+    columns = sum(class_size(mu) * weights.coefficient(mu, n, n) for mu in partitions(k))
+    return sympy.cancel(columns * wick_sum(k))
+
+
+def first_layer(k: int) -> sympy.Expr:
+    """G_2k^(1)/C_W^k = Σ_q W(p,q) |x|^{2k} with |x|² = n K0 (4.5)."""
+    return row_sum(k) * (n * K0) ** k
+
+
+# %% [markdown]
+# ## Rows that sum to one over n(n+2)…
+#
+# The vector with all entries 1 is an eigenvector of the Gram matrix: adding a pair to a pairing
+# either closes a loop ($n$ ways) or lengthens one ($2(k-1)$ ways), so the row sums obey
+# $s_k = (n + 2(k-1))\, s_{k-1}$. The inverse has the inverse row sums.
+
+
+@claim("000", "4.13", "combinatorial factor of the Wick contractions")
+def combinatorial_factor() -> Verdict:
+    """n^m c_2m(n) = Σ over all pairings of n^{loops}, for 2m up to 16 indices."""
+    counted = [wick_sum(k) / n**k for k in range(1, LARGEST + 1)]
+    printed = [prod(n + 2 * j for j in range(k)) / n**k for k in range(1, LARGEST + 1)]
+    return equal(counted, printed, f"2m = 2, …, {2 * LARGEST}")
+
+
+@claim("000", "§4", "row sums of Weingarten's function")
+def row_sums() -> Verdict:
+    """Each row of W sums to 1/(n(n+2)…(n+2m−2)), for 2m up to 16 indices."""
+    printed = [
+        1 / prod((n + 2 * j for j in range(k)), start=sympy.Integer(1))
+        for k in range(1, LARGEST + 1)
+    ]
+    return equal([row_sum(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
+
+
+@claim("000", "§4", "Weingarten's function is the inverse of the Gram matrix")
+def inverse_of_the_gram_matrix() -> Verdict:
+    """W·G = 1 symbolically up to six factors; at n = 1 and 2 both W·G·W = W and G·W·G = G."""
+    parts = []
+    for k in (1, 2, 3):
+        pairings = pair_partitions(2 * k)
+        for size in (n, 1, 2):
+            values = {mu: weingarten(mu, size) for mu in partitions(k)}
+            inverse = sympy.Matrix([[values[coset_type(p, q)] for q in pairings] for p in pairings])
+            gram = gram_matrix(k, size)
+            if size is n:
+                found = (inverse * gram).applyfunc(sympy.cancel)
+                parts.append(equal(list(found), list(sympy.eye(len(pairings)))))
+            else:
+                parts.append(equal(list(inverse * gram * inverse), list(inverse)))
+                parts.append(equal(list(gram * inverse * gram), list(gram)))
+    return both(*parts, detail="m = 1, 2, 3; the pseudo-inverse where n < m")
+
+
+# %% [markdown]
+# ## Four-point functions (4.6)–(4.12)
+
+
+@claim("000", "4.6", "four-point function of the first layer")
+def first_layer_fourth_moment() -> Verdict:
+    """E[z z z z] of layer 1 for every pattern of neurons, with symbols for the input."""
+    derived, printed = [], []
+    for size in (2, 3):
+        x = sympy.symbols(f"x1:{size + 1}")
+        square = sum(value**2 for value in x)
+        for i in product(range(1, size + 1), repeat=4):
+            derived.append(
+                sum(
+                    haar_moment(i, j, size) * prod(x[a - 1] for a in j)
+                    for j in product(range(1, size + 1), repeat=4)
+                )
+            )
+            pairs = sum(all(i[a] == i[b] for a, b in pairing) for pairing in pair_partitions(4))
+            printed.append(pairs * square**2 / (size**2 + 2 * size))
+    symbolic = equal(row_sum(2), 1 / (n**2 + 2 * n))
+    return both(
+        symbolic, equal(derived, printed), detail="brute force at n = 2, 3; row sum for all n"
+    )
+
+
+@claim("000", "4.8", "W[1,1] + 2 W[2] against the Wick contractions")
+def cancellation() -> Verdict:
+    """The row sum 1/(n² + 2n) cancels the n² + 2n of the contractions: (4.7) goes on."""
+    return both(
+        equal(weingarten((1, 1), n) + 2 * weingarten((2,), n), 1 / (n**2 + 2 * n)),
+        equal(wick_sum(2), n**2 + 2 * n),
+        equal(layer_factor(Orthogonal(), 2), 1),
+        equal(layer_factor(Gaussian(), 2), (n + 2) / n, "Gaussian: (n+2)/n remains, as printed"),
+    )
+
+
+@claim("000", "4.10", "initial condition of G_4")
+def initial_condition() -> Verdict:
+    """G_4^(0) = |x|⁴/(n(n+2)) = n/(n+2) K0², so that the first layer is C_W² times it."""
+    return equal(first_layer(2), n / (n + 2) * K0**2)
+
+
+@claim("000", "4.11", "four-point vertex of the linear orthogonal network")
+def orthogonal_vertex() -> Verdict:
+    """G_4 − K² = −2/(n+2) K² at every layer: (4.9) multiplies G_4 by what (4.4) does K²."""
+    K = C_W**depth * K0
+    G4 = (C_W**2 * layer_factor(Orthogonal(), 2)) ** depth * first_layer(2)
+    return equal(
+        G4 - K**2,
+        -2 / (n + 2) * K**2,
+        "exact in n; this V, and (4.12)'s, is the V/n of (3.8)",
+    )
+
+
+@claim("000", "4.12", "four-point vertex of the linear Gaussian network")
+def gaussian_vertex() -> Verdict:
+    """G_4 − K² = ((1 + 2/n)^{ℓ−1} − 1) K² = 2(ℓ−1)/n K² + O(1/n²), exactly layer by layer."""
+    factor = layer_factor(Gaussian(), 2)
+    first = sum(class_size(mu) * Gaussian().coefficient(mu, n, n) for mu in partitions(2))
+    exact = first * n**2 * factor ** (depth - 1) - 1
+    epsilon = sympy.Symbol("epsilon", positive=True)
+    slope = sympy.diff(exact.subs(n, 1 / epsilon), epsilon)
+    return both(
+        equal(sympy.limit(slope, epsilon, 0), 2 * (depth - 1)),
+        equal(sympy.limit(exact, n, sympy.oo), 0),
+        detail="for all layers at once",
+    )
+
+
+# %% [markdown]
+# ## Any number of points (4.14)–(4.17)
+
+
+@claim("000", "4.15", "which indices are paired")
+def pairs_of_all_indices() -> Verdict:
+    """The printed product of δ's stops at the m-th index; 2m indices need m pairs."""
+    return misprint(
+        "δ_{k_1 k_2} … δ_{k_{2m−1} k_{2m}}",
+        "δ_{k_1 k_2} … δ_{k_{m−1} k_m}",
+        f"4 factors pair in {double_factorial_pairings(4)} ways, as (4.14) has it; a product that "
+        f"ends at the second index has {double_factorial_pairings(2)}",
+    )
+
+
+@claim("000", "4.16", "2m-point functions do not see the depth")
+def depth_independence() -> Verdict:
+    """G_2m^(ℓ+1) = C_W^m G_2m^(ℓ) exactly in n, for 2m up to 16."""
+    orthogonal = [sympy.cancel(row_sum(k) * wick_sum(k)) for k in range(1, LARGEST + 1)]
+    return both(
+        equal(orthogonal, [sympy.Integer(1)] * LARGEST),
+        equal([layer_factor(Orthogonal(), k) for k in (1, 2, 3)], [1, 1, 1]),
+        detail=f"m = 1, …, {LARGEST}",
+    )
+
+
+@claim("000", "4.17", "initial condition of the 2m-point functions")
+def many_point_initial_condition() -> Verdict:
+    """G_2m^(0) = n^m/(n(n+2)…(n+2m−2)) K0^m, for 2m up to 16."""
+    printed = [n**k / prod(n + 2 * j for j in range(k)) * K0**k for k in range(1, LARGEST + 1)]
+    return equal([first_layer(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
