@@ -9,24 +9,38 @@ from . import activations, exact
 from .activations import Activation
 from .criticality import criticality
 from .errors import InputError
+from .haar import haar_moment
 from .network import Network
 from .pairings import coset_type, pair_partitions
 from .recursion import Recursion, recursion
-from .weights import Gaussian, Orthogonal, WeightEnsemble
+from .weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
 from .weingarten import weingarten
 
 __all__ = [
     "Activation",
+    "BiInvariant",
     "Gaussian",
     "InputError",
+    "LowRankGaussian",
+    "LowRankOrthogonal",
     "Network",
     "Orthogonal",
     "Recursion",
+    "Truncated",
     "WeightEnsemble",
     "activations",
     "coset_type",
     "criticality",
     "exact",
+    "haar_moment",
     "pair_partitions",
     "recursion",
     "weingarten",

@@ -7,16 +7,20 @@ term, with the fit's error in the z-score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from derive.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -105,6 +109,8 @@ class Comparison:
 
         Components whose theory coincides at every layer share a line; at most six are drawn.
         """
+        from matplotlib.figure import Figure  # noqa: PLC0415  (a second to import)
+
         tensors = list(dict.fromkeys(row.tensor for row in self.rows))
         figure = Figure(figsize=(4.5 * len(tensors), 3.5), layout="constrained")
         panels = figure.subplots(1, len(tensors), squeeze=False)[0]
@@ -178,7 +184,9 @@ def compare(
         row for name in tensors for row in _rows(str(name), flowed, tables, widths, degree)
     )
     freedom = min(table.attrs.get("blocks", np.inf) for table in tables) - 1
-    bound = float(stats.t.isf(false_alarms / (2 * len(rows)), freedom))
+    tail = false_alarms / (2 * len(rows))
+    known = math.isfinite(freedom)
+    bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
     return Comparison(rows, bound, false_alarms, widths, degree)
 
 

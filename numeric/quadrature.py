@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 
 from derive.activations import Activation, z
 from derive.errors import InputError
@@ -104,7 +104,9 @@ def _combine(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
 
 
 def _windowed(size: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(maximum_filter1d(np.nan_to_num(size), 2 * round(_WINDOW / _SPACING) + 1))
+    reach = round(_WINDOW / _SPACING)
+    padded = np.pad(np.nan_to_num(size), reach, mode="edge")
+    return np.asarray(sliding_window_view(padded, 2 * reach + 1).max(axis=1))
 
 
 def _line() -> NDArray[Any]:

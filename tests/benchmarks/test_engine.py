@@ -1,0 +1,55 @@
+"""How long a derivation takes, cold: recursions, and a kernel from nothing to its first number."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from derive import Orthogonal, cumulants, recursion, tensors
+from derive import fields as field_module
+from derive.recursion import _cumulant
+
+
+def forget():
+    for cached in (
+        _cumulant,
+        cumulants._expand_layer,
+        cumulants._insert,
+        tensors.tensor,
+        field_module.forward,
+        field_module.canonical_tree,
+        field_module.automorphisms,
+    ):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["K", "G1", "V", "Theta1", "A"])
+def test_recursion_multi_input(benchmark, name):
+    def derive():
+        return recursion(name, weights=Orthogonal()).expr
+
+    assert benchmark.pedantic(derive, setup=forget, rounds=5) != 0
+
+
+COLD = """
+from derive import Orthogonal, activations, recursion
+from numeric import write_module
+made = recursion("V", weights=Orthogonal()).single_input()
+path = write_module(made, activations.tanh, "vkernel.py")
+import runpy
+runpy.run_path(str(path), run_name="__main__")
+"""
+
+
+def test_single_input_tanh_to_a_compiled_kernel_in_a_new_process(benchmark, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.chdir(tmp_path)
+
+    def run():
+        return subprocess.run(
+            [sys.executable, "-c", COLD], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert "-2" in benchmark.pedantic(run, rounds=1)
