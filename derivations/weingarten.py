@@ -72,7 +72,7 @@ def combinatorial_factor() -> Verdict:
     return equal(counted, printed, f"2m = 2, …, {2 * LARGEST}")
 
 
-@claim("000", "§4", "row sums of Weingarten's function")
+@claim("000", "§4 (rows)", "row sums of Weingarten's function")
 def row_sums() -> Verdict:
     """Each row of W sums to 1/(n(n+2)…(n+2m−2)), for 2m up to 16 indices."""
     printed = [
@@ -82,7 +82,7 @@ def row_sums() -> Verdict:
     return equal([row_sum(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
 
 
-@claim("000", "§4", "Weingarten's function is the inverse of the Gram matrix")
+@claim("000", "§4 (Gram)", "Weingarten's function is the inverse of the Gram matrix")
 def inverse_of_the_gram_matrix() -> Verdict:
     """W·G = 1 symbolically up to six factors; at n = 1 and 2 both W·G·W = W and G·W·G = G."""
     parts = []

@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """J between the partner's partner and this row: + on the first half, − on the second."""
+        """The entry of J at this row and its partner: + for the first half, − for the second."""
         return -1 if self.barred else 1
 
 

@@ -39,6 +39,7 @@ from .zonal import insert, partitions, remove, spherical_functions, type_class_s
 
 ALPHA = {"O": 2, "U": 1, "Sp": 2}
 GUARD = 3
+"""Orders in 1/n computed beyond the last that an exact function needs; they must vanish."""
 
 
 def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> sympy.Expr:

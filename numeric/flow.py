@@ -137,6 +137,7 @@ def _parameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[s
         "lambda_W": [net.lambda_W_at(layer) for layer in layers],
         "lambda_b": [net.lambda_b_at(layer) for layer in layers],
         "r_in": into,
+        "r_out": out,
         "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
     }
     return {name: _numbers(name, column) for name, column in columns.items()}
