@@ -61,7 +61,7 @@ def brackets(K):
         return {printer.listing(values)}
     h = step(scale, STRIPS, GROWTH, {accuracy!r}, 0.5)
     if math.isnan(h):
-        return {printer.listing(["math.nan"] * len(t))}
+        return {printer.listing(["math.nan"] * len(values))}
     for k in range(1, int(38.0 / h)):
         x = h * k
         w = math.exp(-0.5 * x * x)
