@@ -1,4 +1,4 @@
-"""The command line: `wickgarten check | derive | kernel | flow | simulate`."""
+"""The command line: `wickgarten check | derive | haar | kernel | flow | simulate`."""
 
 from __future__ import annotations
 
@@ -95,6 +95,39 @@ def _derive(arguments: argparse.Namespace) -> int:
         made = made.specialise(activation) if activation else made
         print(made.latex() if arguments.latex else made)
     return OK
+
+
+def _haar(arguments: argparse.Namespace) -> int:
+    import sympy  # noqa: PLC0415
+
+    from derive.haar import parse_moment  # noqa: PLC0415
+
+    moment = parse_moment(arguments.moment)
+    if not (arguments.n.isdecimal() or arguments.n.isidentifier()):
+        raise InputError("--n", arguments.n, "a whole number or the name of a symbol")
+    n = int(arguments.n) if arguments.n.isdecimal() else sympy.Symbol(arguments.n)
+    average = moment.average(n, arguments.group)
+    if arguments.latex:
+        left = moment.latex(arguments.group[0])
+        print(rf"\mathbb{{E}}\left[{left}\right] = {sympy.latex(average)}")
+    else:
+        print(average)
+    if not arguments.draws:
+        return OK
+    from numeric import haar  # noqa: PLC0415
+
+    checked = haar.check(
+        moment.rows,
+        moment.cols,
+        n,
+        arguments.group,
+        conj_rows=moment.conj_rows,
+        conj_cols=moment.conj_cols,
+        draws=arguments.draws,
+        seed=arguments.seed,
+    )
+    print(checked)
+    return OK if abs(checked.z) <= 5 else FAILED
 
 
 def _kernel(arguments: argparse.Namespace) -> int:
@@ -300,6 +333,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, help_, fill in (
         ("check", _check, "prove the book and write a report", _check_arguments),
         ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
+        ("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
         ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
@@ -330,6 +364,15 @@ def _derive_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--single", action="store_true", help="one input")
     command.add_argument("--latex", action="store_true", help="print LaTeX")
     command.add_argument("--first-layer", action="store_true", help="layer 1, from the inputs")
+
+
+def _haar_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("moment", metavar="MOMENT", help='such as "O[1,1]^2*O[1,2]^2"')
+    command.add_argument("--group", choices=("O", "U", "Sp"), default="O", help="the group")
+    command.add_argument("--n", default="n", help="the dimension, a number or a symbol")
+    command.add_argument("--latex", action="store_true", help="print LaTeX")
+    command.add_argument("--draws", type=int, help="check against so many sampled matrices")
+    command.add_argument("--seed", type=int, default=0, help="of the samples")
 
 
 def _kernel_arguments(command: argparse.ArgumentParser) -> None:

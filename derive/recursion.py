@@ -95,7 +95,8 @@ class Recursion:
 
     def _symbol(self, atom: object) -> sympy.Expr:
         if isinstance(atom, Parameter):
-            return _PARAMETERS[atom.name]
+            own = {str(symbol): symbol for symbol in self.weights.free_symbols}
+            return (_PARAMETERS | own)[atom.name]
         if isinstance(atom, Bracket):
             if self.activation is None:
                 return Average(atom.factors, atom.outer)

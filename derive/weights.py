@@ -61,9 +61,11 @@ class WeightEnsemble(ABC):
         """
 
     @property
-    def name(self) -> str:
-        """The name the command line uses."""
-        return type(self).__name__.lower()
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among the ensemble's parameters."""
+        values = sympy.Tuple(*(getattr(self, each.name) for each in fields(self)))
+        found: set[sympy.Symbol] = values.free_symbols
+        return found
 
     def __str__(self) -> str:
         values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))

@@ -68,6 +68,9 @@ def flow(
     single = X.shape[0] == 1
     weights = net.weights_at(2)
     module = _module(closure(names, weights), net.activation, weights, single=single, square=square)
+    unknown = [name for name in module.PARAMETERS if name not in parameters]
+    if unknown:
+        raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
     values = [parameters[name] for name in module.PARAMETERS]
     with np.errstate(over="ignore", invalid="ignore"):
         kernel = (X @ X.T) / X.shape[1]

@@ -187,3 +187,20 @@ def test_interruption_leaves_nothing_behind(capsys, monkeypatch, tmp_path):
     status, _, err = run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))
     assert (status, err.strip()) == (130, "wickgarten: interrupted")
     assert not list(tmp_path.iterdir())
+
+
+def test_haar(capsys):
+    assert cli.main(["haar", "O[1,1]^2*O[1,2]^2"]) == 0
+    assert capsys.readouterr().out.strip() == "1/(n*(n + 2))"
+    assert cli.main(["haar", "|U[1,1]|^4", "--group", "U", "--n", "3", "--draws", "2000"]) == 0
+    assert capsys.readouterr().out.startswith("1/6")
+    assert cli.main(["haar", "O[1,1]^2", "--latex"]) == 0
+    assert "mathbb{E}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["O[1,1"], ["O[1,1]", "--n", "n+1"], ["O[5,1]^2", "--n", "3"]]
+)
+def test_haar_refuses_in_one_line(arguments, capsys):
+    assert cli.main(["haar", *arguments]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

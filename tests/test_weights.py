@@ -11,6 +11,7 @@ import sympy
 from derive.algebra import Expansion
 from derive.errors import InputError
 from derive.pairings import coset_type, pair_partitions
+from derive.recursion import recursion
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -236,3 +237,16 @@ def test_names_and_text() -> None:
 def test_bad_input(make, argument: str) -> None:
     with pytest.raises(InputError, match=argument):
         make()
+
+
+@pytest.mark.parametrize("name", ["K", "G1", "V"])
+def test_symbols_of_an_ensemble_reach_the_recursion(name):
+    """κ(z⁴) of low-rank weights, γ a symbol: at γ = 1 it is that of the full ensemble."""
+    gamma = sympy.Symbol("g", positive=True)
+    for low, full in ((LowRankGaussian, Gaussian), (LowRankOrthogonal, Orthogonal)):
+        made = recursion(name, weights=low(gamma=gamma)).single_input().expr
+        expected = recursion(name, weights=low(gamma=sympy.Rational(1, 3))).single_input().expr
+        assert sympy.expand(made.subs(gamma, sympy.Rational(1, 3)) - expected) == 0
+        if low is LowRankOrthogonal:
+            whole = recursion(name, weights=full()).single_input().expr
+            assert sympy.expand(made.subs(gamma, 1) - whole) == 0
