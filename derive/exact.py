@@ -85,6 +85,8 @@ def scale_invariant_moment(
 
     Raises InputError for biases, or an activation that is not scale-invariant.
     """
+    if not isinstance(layer, int) or layer < 1:
+        raise InputError("layer", layer, "a layer, 1 or more")
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
     n_0 = width if inputs is None else sympy.sympify(inputs)

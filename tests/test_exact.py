@@ -117,5 +117,7 @@ def test_bad_input():
         exact.moment_factor(2, activations.tanh, Gaussian())
     with pytest.raises(InputError, match="name"):
         exact.cumulant("G1", network, 2)
+    with pytest.raises(InputError, match="layer"):
+        exact.vertex(Network(activations.relu, Gaussian(2)), n)
     with pytest.raises(InputError, match="C_b"):
         exact.scale_invariant_moment(2, Network(activations.relu, Gaussian(2), C_b=1), 2)

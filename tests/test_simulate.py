@@ -220,7 +220,6 @@ def test_a_name_alone_and_repeated_names():
 
 def test_next_to_leading_metric_is_measured_from_the_infinite_width_kernel():
     """G1 = n(metric − K): at layer 1 it is 0, and it is linear in the metric."""
-    pytest.importorskip("numeric.flow")
     net, x = Network(TANH, Orthogonal(1)), inputs(1, 30)[0]
     table = simulate(net, x, 30, 3, 500, tensors=["K", "G1"])
     assert abs(table["G1"][0]) < 1e-10
