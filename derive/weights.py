@@ -61,6 +61,11 @@ class WeightEnsemble(ABC):
         """
 
     @property
+    def name(self) -> str:
+        """The name the command line uses."""
+        return type(self).__name__.lower()
+
+    @property
     def free_symbols(self) -> set[sympy.Symbol]:
         """The symbols among the ensemble's parameters."""
         values = sympy.Tuple(*(getattr(self, each.name) for each in fields(self)))
