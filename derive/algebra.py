@@ -101,13 +101,3 @@ def distinct_neurons(width_ratio: Atom | None, count: int) -> Expansion:
         (power(width_ratio, exponent), n_power): Fraction(value)
         for value, n_power, exponent in falling_factorial(width_ratio, count)
     }
-
-
-def substitute(expansion: Expansion, rule: Mapping[Atom, Expansion], order: int) -> Expansion:
-    """Every atom of `rule` replaced by its expansion (positive powers only)."""
-    result: Expansion = {}
-    for (mono, n_power), value in expansion.items():
-        kept = frozenset(item for item in mono if item[0] not in rule)
-        factors = [rule[atom] for atom, exponent in mono if atom in rule for _ in range(exponent)]
-        add(result, multiply_all([{(kept, n_power): value}, *factors], order))
-    return result

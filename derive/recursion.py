@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import TypeVar
 
 import sympy
 
@@ -18,6 +19,8 @@ from .pairings import Pairing, ordered, pair_partitions
 from .parameters import Parameter
 from .tensors import NAMES, Name, Tensor, named, spell, tensor
 from .weights import Gaussian, WeightEnsemble
+
+Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 
 _PARAMETERS = {
     "C_W": sympy.Symbol("C_W", positive=True),
@@ -61,6 +64,10 @@ class Recursion:
         )
         coefficient = cumulant.get(self.target.pairing, {})
         return {(mono, 0): value for (mono, at), value in coefficient.items() if at == power}
+
+    def atoms(self, kind: type[Kind]) -> set[Kind]:
+        """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
+        return {atom for mono, _ in self.terms for atom, _ in mono if isinstance(atom, kind)}
 
     @property
     def name(self) -> str:
@@ -112,10 +119,8 @@ class Recursion:
     @property
     def depends_on(self) -> tuple[str, ...]:
         """The tensors of layer ℓ that occur, the kernel of the brackets included."""
-        found = {
-            spell(atom)[0] for mono, _ in self.terms for atom, _ in mono if isinstance(atom, Tensor)
-        }
-        if any(isinstance(atom, Bracket) for mono, _ in self.terms for atom, _ in mono):
+        found = {spell(atom)[0] for atom in self.atoms(Tensor)}
+        if self.atoms(Bracket):
             found.add("K")
         known = [name for name in NAMES if name in found]
         return (*known, *sorted(found - set(known)))

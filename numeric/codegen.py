@@ -120,22 +120,14 @@ class _Module:
         found = {
             atom.name
             for each in (*self.steps.values(), *self.first.values())
-            for mono, _ in each.terms
-            for atom, _ in mono
-            if isinstance(atom, Parameter)
+            for atom in each.atoms(Parameter)
         }
         return tuple(sorted({"C_W", "C_b", *found}))
 
     @cached_property
     def brackets(self) -> tuple[Bracket, ...]:
         """The brackets of all steps."""
-        found = {
-            atom
-            for each in self.steps.values()
-            for mono, _ in each.terms
-            for atom, _ in mono
-            if isinstance(atom, Bracket)
-        }
+        found = {atom for each in self.steps.values() for atom in each.atoms(Bracket)}
         return tuple(sorted(found))
 
     def expression(self, made: Recursion, names: dict[Atom, str]) -> str:
@@ -226,18 +218,10 @@ class _SingleModule(_Module):
         }
         parameters: dict[Atom, str] = {Parameter(name): name for name in self.parameters}
         components: dict[Atom, str] = {
-            atom: spell(atom)[0]
-            for each in self.steps.values()
-            for mono, _ in each.terms
-            for atom, _ in mono
-            if isinstance(atom, Tensor)
+            atom: spell(atom)[0] for each in self.steps.values() for atom in each.atoms(Tensor)
         }
         inputs: dict[Atom, str] = {
-            atom: "K0"
-            for each in self.first.values()
-            for mono, _ in each.terms
-            for atom, _ in mono
-            if isinstance(atom, Tensor)
+            atom: "K0" for each in self.first.values() for atom in each.atoms(Tensor)
         }
         names = ", ".join(self.names)
         arguments = ", ".join(self.parameters)
