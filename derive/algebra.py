@@ -15,6 +15,7 @@ Monomial = frozenset[tuple[Atom, int]]
 Expansion = dict[tuple[Monomial, int], Fraction]
 
 UNIT: Monomial = frozenset()
+_ZERO = Fraction(0)
 
 
 def monomial(atoms: Iterable[Atom]) -> Monomial:
@@ -48,9 +49,9 @@ def constant(value: Fraction | int, n_power: int = 0) -> Expansion:
 def add(total: Expansion, other: Mapping[tuple[Monomial, int], Fraction], factor: int = 1) -> None:
     """total += factor · other, in place, dropping what cancels."""
     for key, value in other.items():
-        new = total.get(key, 0) + factor * value
+        new = total.get(key, _ZERO) + factor * value
         if new:
-            total[key] = Fraction(new)
+            total[key] = new
         else:
             total.pop(key, None)
 
@@ -62,12 +63,8 @@ def multiply(a: Expansion, b: Expansion, order: int) -> Expansion:
         for (right, j), y in b.items():
             if i + j <= order:
                 key = (times(left, right), i + j)
-                new = result.get(key, 0) + x * y
-                if new:
-                    result[key] = Fraction(new)
-                else:
-                    result.pop(key, None)
-    return result
+                result[key] = result.get(key, _ZERO) + x * y
+    return {key: value for key, value in result.items() if value}
 
 
 def multiply_all(factors: Iterable[Expansion], order: int) -> Expansion:

@@ -31,16 +31,17 @@ from .algebra import (
     times,
 )
 from .brackets import Bracket
-from .fields import Field, Placed, Term, Z, forward
+from .fields import AnyField, Placed, Term, Z, forward
 from .pairings import (
     Pairing,
     coset_type,
+    double_factorial_pairings,
     ordered,
     pair_partitions,
     refining_pairings,
     set_partitions,
 )
-from .parameters import C_B, C_W, R_IN
+from .parameters import C_B, C_W, R_IN, correction
 from .tensors import tensor
 from .weights import WeightEnsemble
 
@@ -51,12 +52,16 @@ Neuron = tuple[tuple[int, int], ...]
 
 
 def layer_cumulant(
-    fields: tuple[Field, ...],
+    fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
     weights: WeightEnsemble,
     order: int,
     square: bool = True,
     below: Below | None = None,
+    *,
+    pairing: Pairing | None = None,
+    corrections: int = 0,
+    progress: Callable[[], None] | None = None,
 ) -> Moment:
     """The joint cumulant of fields at layer ℓ+1, up to n^{-order}, by pairing of neural indices.
 
@@ -66,63 +71,121 @@ def layer_cumulant(
         order: the highest power of 1/n kept.
         square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
         below: how to average layer ℓ; by default `hidden_layer`, the expansion around its kernel.
+        pairing: the one pairing that is wanted; all of them by default.
+        corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
+        progress: called after every average over the weights, of which there are `work`.
     """
     below = below or hidden_layer
-    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
-    slots = [tuple(range(s, s + field.nodes)) for s, field in zip(starts, fields, strict=True)]
+    slots = _slots(fields)
 
     @cache
-    def moment(block: tuple[int, ...]) -> Moment:
-        expanded = [
-            forward(fields[f], slots[f], tuple(samples[slot] for slot in slots[f])) for f in block
-        ]
-        result: Moment = {}
-        for terms in product(*expanded):
-            whole = prod(terms, start=Term())
-            for pairing, expansion in _average(whole, weights, order, square, below):
-                add(result.setdefault(pairing, {}), expansion)
+    def moment(block: tuple[int, ...], pairs: Pairing) -> Expansion:
+        result: Expansion = {}
+        for term, rows in _products(fields, samples, block, pairs):
+            for averaged in _average(term, rows, weights, order, square, below, corrections):
+                add(result, averaged)
+                if progress:
+                    progress()
         return result
 
     result: Moment = {}
-    for partition in set_partitions(tuple(range(len(fields)))):
-        sign = (-1) ** (len(partition) - 1) * factorial(len(partition) - 1)
-        for parts in product(*(moment(block).items() for block in partition)):
-            pairing = tuple(sorted(pair for pairs, _ in parts for pair in pairs))
-            joined = multiply_all((expansion for _, expansion in parts), order)
-            add(result.setdefault(pairing, {}), joined, sign)
+    for wanted in [pairing] if pairing else pair_partitions(sum(map(len, slots))):
+        total: Expansion = {}
+        for blocks in _splittings(slots, wanted):
+            sign = (-1) ** (len(blocks) - 1) * factorial(len(blocks) - 1)
+            add(total, multiply_all([moment(*block) for block in blocks], order), sign)
+        result[wanted] = total
     return result
 
 
+def work(fields: tuple[AnyField, ...], pairing: Pairing) -> int:
+    """How many averages over the weights `layer_cumulant` does for this pairing: Σ (2k−1)!!."""
+    slots = _slots(fields)
+    samples = tuple(range(sum(map(len, slots))))
+    blocks = {block for blocks in _splittings(slots, pairing) for block in blocks}
+    return sum(
+        double_factorial_pairings(len(term.weights))
+        for block in blocks
+        for term, _ in _products(fields, samples, *block)
+    )
+
+
+def _slots(fields: tuple[AnyField, ...]) -> list[tuple[int, ...]]:
+    """The slots of each field's nodes."""
+    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
+    return [tuple(range(s, s + field.nodes)) for s, field in zip(starts, fields, strict=True)]
+
+
+def _splittings(
+    slots: list[tuple[int, ...]], pairing: Pairing
+) -> Iterator[list[tuple[tuple[int, ...], Pairing]]]:
+    """The set partitions of the fields that no pair straddles, each block with its pairs."""
+    owner = {slot: f for f, own in enumerate(slots) for slot in own}
+    for partition in set_partitions(tuple(range(len(slots)))):
+        block_of = {f: block for block in partition for f in block}
+        if all(block_of[owner[a]] == block_of[owner[b]] for a, b in pairing):
+            yield [
+                (block, tuple(pair for pair in pairing if block_of[owner[pair[0]]] == block))
+                for block in partition
+            ]
+
+
+def _products(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    block: tuple[int, ...],
+    pairs: Pairing,
+) -> Iterator[tuple[Term, Pairing]]:
+    """The products of the block's forward terms that have a δ of these pairs, and their rows p."""
+    slots = _slots(fields)
+    expanded = [
+        forward(fields[f], slots[f], tuple(samples[slot] for slot in slots[f])) for f in block
+    ]
+    for terms in product(*expanded):
+        whole = prod(terms, start=Term())
+        row = {slot: place for place, (slot, _) in enumerate(whole.weights)}
+        fixed = {ordered(a, b) for a, b in whole.deltas}
+        biases = set(whole.biases)
+        if fixed <= set(pairs) and all(
+            pair in fixed or {*pair} <= row.keys() or {*pair} <= biases for pair in pairs
+        ):
+            yield whole, tuple(sorted(ordered(row[a], row[b]) for a, b in pairs if a in row))
+
+
 def _average(
-    term: Term, weights: WeightEnsemble, order: int, square: bool, below: Below
-) -> Iterator[tuple[Pairing, Expansion]]:
-    """Steps 2 to 4 for one product of forward terms: (pairing of the slots, its coefficient)."""
-    if len(term.weights) % 2 or len(term.biases) % 2:
-        return
-    half = len(term.weights) // 2
-    scale = times(power(C_W, half), power(C_B, len(term.biases) // 2))
+    term: Term,
+    rows: Pairing,
+    weights: WeightEnsemble,
+    order: int,
+    square: bool,
+    below: Below,
+    corrections: int,
+) -> Iterator[Expansion]:
+    """Steps 2 to 4 for one product of forward terms, one pairing q of the columns at a time."""
+    half = len(rows)
     fan_in = UNIT if square else power(R_IN, -term.fan_in)
-    prefactor = {(times(times(term.parameters, scale), fan_in), term.fan_in): Fraction(1)}
-    pairings = pair_partitions(2 * half)
-    for q in pairings:
-        averaged: Expansion | None = None
-        for p in pairings:
-            spectrum = weights.expansion(coset_type(p, q), order + half, square)
-            if not spectrum:
-                continue
-            if averaged is None:
-                joined = _identify(term, q)
-                averaged = below(joined, order - half - term.fan_in, square)
-            coefficient = multiply(
-                multiply(prefactor, spectrum, order + term.neurons), averaged, order
-            )
-            if not coefficient:
-                continue
-            rows = [(term.weights[a][0], term.weights[b][0]) for a, b in p]
-            for wick in pair_partitions(len(term.biases)):
-                biases = [(term.biases[a], term.biases[b]) for a, b in wick]
-                pairs = (*rows, *biases, *term.deltas)
-                yield tuple(sorted(ordered(a, b) for a, b in pairs)), coefficient
+    prefactor = multiply(
+        {(times(term.parameters, fan_in), term.fan_in): term.coefficient},
+        _variances(half, len(term.biases) // 2, corrections),
+        order + term.neurons,
+    )
+    for q in pair_partitions(2 * half):
+        spectrum = weights.expansion(coset_type(rows, q), order + half, square)
+        if not spectrum:
+            yield {}
+            continue
+        averaged = below(_identify(term, q), order - half - term.fan_in, square)
+        yield multiply(multiply(prefactor, spectrum, order + term.neurons), averaged, order)
+
+
+@cache
+def _variances(weights: int, biases: int, corrections: int) -> Expansion:
+    """C_W^{weights} C_b^{biases}, each C a series in 1/n up to n^{-corrections}."""
+    series: list[Expansion] = [
+        {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(correction(base, corrections))}
+        for base in (C_W, C_B)
+    ]
+    return multiply_all([series[0]] * weights + [series[1]] * biases, corrections)
 
 
 def _identify(term: Term, q: Pairing) -> Term:

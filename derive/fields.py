@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
 from typing import NamedTuple
@@ -51,6 +52,8 @@ H = Field(2, ((0, 1),))
 DH = Field(3, ((0, 1), (0, 2)))
 DDH_I = Field(4, ((0, 1), (0, 2), (0, 3)))
 DDH_II = Field(4, ((0, 1), (0, 2), (1, 3)))
+
+AnyField = Field
 
 FIELD_NAMES = {Z: "z", H: "H", DH: "dH", DDH_I: "ddI", DDH_II: "ddII"}
 
@@ -106,7 +109,7 @@ class Placed(NamedTuple):
 class Term(NamedTuple):
     """One term of a forward equation, a product over summed neurons j of
 
-    parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_{j; sample} Π field.
+    coefficient parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_{j; sample} Π field.
     """
 
     parameters: Monomial = UNIT
@@ -117,6 +120,7 @@ class Term(NamedTuple):
     factors: tuple[tuple[int, int, int], ...] = ()
     fields: tuple[Placed, ...] = ()
     neurons: int = 0
+    coefficient: Fraction = Fraction(1)
 
     def __mul__(self, other: Term) -> Term:  # type: ignore[override]
         """The product, with the other's summed neurons renumbered behind this one's."""
@@ -134,6 +138,7 @@ class Term(NamedTuple):
                 for placed in other.fields
             ),
             by + other.neurons,
+            self.coefficient * other.coefficient,
         )
 
 

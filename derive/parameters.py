@@ -19,3 +19,8 @@ R_OUT = Parameter("r_out")
 """n_{ℓ+1}/n, the width that the layer feeds over the reference width."""
 R_BIG = Parameter("r_big")
 """max(n_ℓ, n_{ℓ+1})/n: the size of the Haar matrix of which a rectangular layer is a block."""
+
+
+def correction(variance: Parameter, order: int) -> tuple[Parameter, ...]:
+    """The variance and its corrections: C_W, C_W1, C_W2, … of C_W + C_W1/n + C_W2/n² + …"""
+    return (variance, *(Parameter(f"{variance.name}{g}") for g in range(1, order + 1)))

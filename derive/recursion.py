@@ -12,7 +12,7 @@ import sympy
 from .activations import Activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
-from .cumulants import Moment, hidden_layer, input_layer, layer_cumulant
+from .cumulants import hidden_layer, input_layer, layer_cumulant
 from .errors import InputError
 from .fields import FIELD_NAMES, Field
 from .pairings import Pairing, ordered, pair_partitions
@@ -59,10 +59,15 @@ class Recursion:
         slots = dict(zip(self.target.subscripts, self.samples, strict=True))
         labels = tuple(slots[slot] for slot in range(len(slots)))
         power = len(self.target.pairing) - 1 + self.target.order
-        cumulant = _cumulant(
-            self.target.fields, labels, self.weights, power, self.square, self.first_layer
+        coefficient = _cumulant(
+            self.target.fields,
+            labels,
+            self.weights,
+            power,
+            self.square,
+            self.first_layer,
+            self.target.pairing,
         )
-        coefficient = cumulant.get(self.target.pairing, {})
         return {(mono, 0): value for (mono, at), value in coefficient.items() if at == power}
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
@@ -220,7 +225,11 @@ def _target(fields: Sequence[str | Field], pairing: Pairing | None, order: int) 
     total = sum(field.nodes for field in found)
     if not found or total % 2:
         raise InputError("fields", fields, "an even number of neural indices")
-    chosen = tuple(sorted(found))
+    ranked = sorted(range(len(found)), key=lambda f: found[f])
+    starts = [sum(field.nodes for field in found[:f]) for f in range(len(found))]
+    slots = [starts[f] + node for f in ranked for node in range(found[f].nodes)]
+    place = {slot: position for position, slot in enumerate(slots)}
+    chosen = tuple(found[f] for f in ranked)
     choices = pair_partitions(total)
     labels = (1,) * total
     classes: dict[Pairing, Pairing] = {}
@@ -234,7 +243,8 @@ def _target(fields: Sequence[str | Field], pairing: Pairing | None, order: int) 
     normal = tuple(sorted(ordered(a, b) for a, b in pairing))
     if normal not in choices:
         raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
-    return Name(chosen, order, normal, tuple(range(total)))
+    moved = tuple(sorted(ordered(place[a], place[b]) for a, b in normal))
+    return Name(chosen, order, moved, tuple(place[slot] for slot in range(total)))
 
 
 @cache
@@ -245,18 +255,18 @@ def _cumulant(
     power: int,
     square: bool,
     first_layer: bool,
-) -> Moment:
+    pairing: Pairing,
+) -> Expansion:
     below = input_layer if first_layer else hidden_layer
-    cumulant = layer_cumulant(fields, samples, weights, power, square, below)
-    leading = sum(field.nodes for field in fields) // 2 - 1
-    for pairing, expansion in cumulant.items():
-        early = [at for _, at in expansion if at < leading]
-        if early:
-            raise ArithmeticError(
-                f"the cumulant of {', '.join(map(str, fields))} has a term n^-{min(early)} "
-                f"at {pairing}, before n^-{leading}"
-            )
-    return cumulant
+    cumulant = layer_cumulant(fields, samples, weights, power, square, below, pairing=pairing)
+    leading = len(pairing) - 1
+    early = [at for _, at in cumulant[pairing] if at < leading]
+    if early:
+        raise ArithmeticError(
+            f"the cumulant of {', '.join(map(str, fields))} has a term n^-{min(early)} "
+            f"at {pairing}, before n^-{leading}"
+        )
+    return cumulant[pairing]
 
 
 def closure(names: Sequence[str], weights: WeightEnsemble) -> tuple[str, ...]:

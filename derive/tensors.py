@@ -13,7 +13,7 @@ from itertools import permutations, product
 from typing import NamedTuple
 
 from .errors import InputError
-from .fields import FIELD_NAMES, Field, H, Z, automorphisms
+from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, Field, H, Z, automorphisms
 from .pairings import Pairing, ordered, pair_partitions
 
 
@@ -113,6 +113,12 @@ NAMES: dict[str, Name] = {
     "F": _name((Z, Z, H), 0, "02 13"),
     "A": _name((H, H), 0, "01 23"),
     "B": _name((H, H), 0, "02 13"),
+    "P": _name((Z, DH), 0, "01 23", "1230"),
+    "Q": _name((Z, DH), 0, "03 12", "1230"),
+    "R": _name((DDH_I,), 0, "01 23"),
+    "S": _name((DDH_II,), 0, "01 23"),
+    "T": _name((DDH_II,), 0, "02 13"),
+    "U": _name((DDH_II,), 0, "03 12"),
 }
 
 
