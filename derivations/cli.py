@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from derive.errors import InputError
 
+from . import reading
 from .files import write_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    import sympy
     import xarray
-    from numpy.typing import NDArray
 
-    from derive import Activation, Network, WeightEnsemble
+    from derive import Network
+    from derive.tensors import Name
 
-WEIGHTS = ("gaussian", "orthogonal")
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -87,14 +85,28 @@ def _progress(text: str) -> None:
 def _derive(arguments: argparse.Namespace) -> int:
     from derive import recursion  # noqa: PLC0415
 
-    weights = _ensemble(arguments.weights)
-    activation = _activation(arguments.activation) if arguments.activation else None
-    for name in arguments.tensors:
+    weights = reading.ensemble(arguments)
+    activation = reading.activation(arguments.activation) if arguments.activation else None
+    names = [name for text in arguments.tensors for name in _tensor_names(text)]
+    for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer)
         made = made.single_input() if arguments.single else made
         made = made.specialise(activation) if activation else made
         print(made.latex() if arguments.latex else made)
     return OK
+
+
+def _tensor_names(text: str) -> list[Name]:
+    """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
+    from derive.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
+
+    if text == "all":
+        return [named(name) for name in FIRST_ORDER]
+    words = text.split()
+    if len(words) < 2 or "(" in text:
+        return [named(text)]
+    fields = fields_by_name(words)
+    return [target(fields, pairing, 0) for pairing in pairing_classes(fields)]
 
 
 def _haar(arguments: argparse.Namespace) -> int:
@@ -134,12 +146,13 @@ def _kernel(arguments: argparse.Namespace) -> int:
     from derive import recursion  # noqa: PLC0415
     from numeric import write_module  # noqa: PLC0415
 
-    weights = _ensemble(arguments.weights)
-    made = [recursion(name, weights) for name in arguments.tensors]
+    weights = reading.ensemble(arguments)
+    names = [name for text in arguments.tensors for name in _tensor_names(text)]
+    made = [recursion(name, weights) for name in names]
     made = made if arguments.multi else [each.single_input() for each in made]
-    first = _ensemble(arguments.first_weights) if arguments.first_weights else None
+    first = reading.first_ensemble(arguments)
     try:
-        path = write_module(made, _activation(arguments.activation), arguments.output, first)
+        path = write_module(made, reading.activation(arguments.activation), arguments.output, first)
     except OSError as error:
         raise InputError("-o", arguments.output, f"a writable file ({error.strerror})") from None
     print(path)
@@ -149,8 +162,9 @@ def _kernel(arguments: argparse.Namespace) -> int:
 def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow  # noqa: PLC0415
 
-    net, inputs = _network(arguments), _inputs(arguments.input)
-    table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
+    net, inputs = reading.network(arguments), reading.inputs(arguments.input)
+    tensors = "all" if arguments.tensors == ["all"] else arguments.tensors
+    table = flow(net, inputs, arguments.depth, tensors, width=arguments.width)
     _show([(net, table, None)], arguments.csv)
     return OK
 
@@ -158,7 +172,7 @@ def _flow(arguments: argparse.Namespace) -> int:
 def _simulate(arguments: argparse.Namespace) -> int:
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
-    net, inputs = _network(arguments), _inputs(arguments.input)
+    net, inputs = reading.network(arguments), reading.inputs(arguments.input)
     if arguments.compare:
         _check_extrapolation(net, inputs.shape[-1], arguments.width)
     sampled = [
@@ -191,64 +205,6 @@ def _check_extrapolation(net: Network, n_0: int, widths: Sequence[int]) -> None:
     if len(set(widths)) > 1 and min(widths) < n_0 and not first_is_gaussian:
         wanted = f"{n_0} or more each, the inputs' size, to extrapolate with these first weights"
         raise InputError("--width", widths, wanted)
-
-
-# What is read
-
-
-def _ensemble(name: str, C_W: sympy.Expr | int = 1) -> WeightEnsemble:
-    from derive import Gaussian, Orthogonal  # noqa: PLC0415
-
-    return {"gaussian": Gaussian, "orthogonal": Orthogonal}[name](C_W)
-
-
-def _activation(name: str) -> Activation:
-    from derive.activations import by_name  # noqa: PLC0415
-
-    return by_name(name)
-
-
-def _network(arguments: argparse.Namespace) -> Network:
-    """The network of --weights …; C_W is critical if left out, or 1 where nothing is."""
-    from derive import Network, criticality  # noqa: PLC0415
-
-    activation = _activation(arguments.activation)
-    bias, weight = _number("--C_b", arguments.C_b), _number("--C_W", arguments.C_W)
-    if weight is None:
-        found = criticality(activation)
-        critical = (0, 1) if found.universality_class == "none" else found.critical
-        weight = critical[1]
-        bias = critical[0] if bias is None else bias
-    first = _ensemble(arguments.first_weights, weight) if arguments.first_weights else None
-    return Network(
-        activation, _ensemble(arguments.weights, weight), first, C_b=0 if bias is None else bias
-    )
-
-
-def _number(argument: str, text: str | None) -> sympy.Expr | None:
-    from derive.expressions import parse_number  # noqa: PLC0415
-
-    return None if text is None else parse_number(argument, text)
-
-
-def _inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; or a .csv or .npy file."""
-    import numpy as np  # noqa: PLC0415
-
-    head, *rest = source.split(":")
-    if head == "random" and len(rest) in {2, 3} and all(part.isdecimal() for part in rest):
-        seed, *shape = map(int, rest)
-        if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
-            return np.random.default_rng(seed).random(tuple(reversed(shape)))
-    wanted = "random:SEED:N, random:SEED:N:M for M inputs, or a .csv or .npy file of numbers"
-    if head == "random" or not source.endswith((".csv", ".npy")):
-        raise InputError("--input", source, wanted)
-    try:
-        if source.endswith(".npy"):
-            return np.asarray(np.load(source, allow_pickle=False))
-        return np.loadtxt(source, delimiter=",", ndmin=1)
-    except (OSError, ValueError) as error:
-        raise InputError("--input", source, f"{wanted} ({error})") from None
 
 
 # What is shown
@@ -359,7 +315,7 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
 
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
     _tensors(command)
-    command.add_argument("--weights", choices=WEIGHTS, default="gaussian", help="the ensemble")
+    reading.ensemble_arguments(command)
     command.add_argument("--activation", metavar="NAME", help="insert an activation, such as tanh")
     command.add_argument("--single", action="store_true", help="one input")
     command.add_argument("--latex", action="store_true", help="print LaTeX")
@@ -377,7 +333,9 @@ def _haar_arguments(command: argparse.ArgumentParser) -> None:
 
 def _kernel_arguments(command: argparse.ArgumentParser) -> None:
     _tensors(command)
-    _ensembles(command)
+    command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
+    reading.ensemble_arguments(command)
+    command.add_argument("--first-weights", choices=reading.WEIGHTS[:2], help="of layer 1")
     command.add_argument("--multi", action="store_true", help="arrays over several inputs")
     command.add_argument("-o", "--output", metavar="FILE", default="kernel.py", help="the module")
 
@@ -397,22 +355,22 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _tensors(command: argparse.ArgumentParser) -> None:
-    command.add_argument("tensors", nargs="+", metavar="TENSOR", help="K, G1, V, …")
-
-
-def _ensembles(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
-    command.add_argument("--weights", choices=WEIGHTS, default="gaussian", help="the ensemble")
-    command.add_argument("--first-weights", choices=WEIGHTS, help="of layer 1, if another")
+    command.add_argument(
+        "tensors",
+        nargs="+",
+        metavar="TENSOR",
+        help='K, G1, V, …; "all" of order 1/n; or fields, "z z H"',
+    )
 
 
 def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     command.add_argument(
-        "--tensors", type=lambda text: text.split(","), default=tensors, help="separated by commas"
+        "--tensors",
+        type=lambda text: [text] if "(" in text else text.split(","),
+        default=tensors,
+        help='names separated by commas; "all" of order 1/n',
     )
-    _ensembles(command)
-    command.add_argument("--C_W", metavar="C_W", help="weight variance; critical if left out")
-    command.add_argument("--C_b", metavar="C_b", help="bias variance; critical, or 0 with --C_W")
+    reading.network_arguments(command)
     command.add_argument("--depth", type=int, default=10, help="layers")
     command.add_argument(
         "--input", metavar="SOURCE", default="random:0:100", help="random:SEED:N[:M], .csv or .npy"

@@ -8,6 +8,7 @@ V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 from . import activations, exact
 from .activations import Activation
 from .criticality import criticality
+from .equations import Equation
 from .errors import InputError
 from .haar import haar_moment
 from .network import Network
@@ -27,6 +28,7 @@ from .weingarten import weingarten
 __all__ = [
     "Activation",
     "BiInvariant",
+    "Equation",
     "Gaussian",
     "InputError",
     "LowRankGaussian",

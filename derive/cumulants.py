@@ -31,6 +31,7 @@ from .algebra import (
     times,
 )
 from .brackets import Bracket
+from .errors import InputError
 from .fields import AnyField, Placed, Term, Z, forward
 from .pairings import (
     Pairing,
@@ -230,15 +231,29 @@ def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
 
 
 def input_layer(term: Term, order: int, square: bool) -> Expansion:
-    """Σ_j Π x_j over the inputs: each sum is n_0 K_{αβ}, K = xᵀx/n_0; older parameters are none."""
-    if term.fields or any(derivatives for _, _, derivatives in term.factors):
+    """Σ_j Π x_j over the inputs: σ is the identity, each sum n_0 K_{αβ}, K = xᵀx/n_0, or n_0."""
+    if any(derivatives > 1 for _, _, derivatives in term.factors):
         return {}
-    samples: list[list[int]] = [[] for _ in range(term.neurons)]
-    for j, sample, _ in term.factors:
-        samples[j].append(sample)
-    kernels = [tensor((Z, Z), 0, ((0, 1),), (a, b)) for a, b in samples]
-    width = UNIT if square else power(R_IN, len(kernels))
-    return {(times(monomial(kernels), width), -len(kernels)): Fraction(1)}
+    name = list(range(term.neurons))
+    inputs = [(j, sample) for j, sample, derivatives in term.factors if derivatives == 0]
+    for placed in term.fields:
+        if placed.field.at_inputs == "zero":
+            return {}
+        if placed.field.at_inputs == "inputs":
+            inputs += zip(placed.neurons, placed.samples, strict=True)
+        else:
+            i, j = (name[neuron] for neuron in placed.neurons)
+            name = [i if other == j else other for other in name]
+    samples: dict[int, list[int]] = {j: [] for j in name}
+    for j, sample in inputs:
+        samples[name[j]].append(sample)
+    if any(len(found) not in {0, 2} for found in samples.values()):
+        raise InputError(
+            "fields", term.fields, "cumulants that at layer 1 depend on the inputs through xᵀx only"
+        )
+    kernels = [tensor((Z, Z), 0, ((0, 1),), (a, b)) for a, b in filter(None, samples.values())]
+    width = UNIT if square else power(R_IN, len(samples))
+    return {(times(monomial(kernels), width), -len(samples)): Fraction(1)}
 
 
 @lru_cache(maxsize=100_000)

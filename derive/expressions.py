@@ -14,6 +14,9 @@ from .errors import InputError
 z = sympy.Symbol("z", real=True)
 """The preactivation, the one variable of every activation."""
 
+layer = sympy.Symbol("l", integer=True, positive=True)
+"""The layer ℓ = 1, 2, … that a learning rate depends on."""
+
 MAX_LENGTH = 500
 MAX_EXPONENT = 64
 MAX_BITS = 4096
@@ -74,6 +77,16 @@ def parse_number(argument: str, value: object) -> sympy.Expr:
         except InputError:
             pass
     raise InputError(argument, value, "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2")
+
+
+def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
+    """An expression in `layer`, typed as l: "1", "1/l", "2/(l + 1)"."""
+    if isinstance(text, str) and text.strip() and len(text) <= MAX_LENGTH:
+        try:
+            return _Reader(text.strip(), {"l": layer, "pi": sympy.pi}).read()
+        except InputError:
+            pass
+    raise InputError(argument, text, "an expression in the layer l, such as 1, 1/l or 2/(l + 1)")
 
 
 class _Reader:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from .algebra import UNIT, Monomial, power, times
 from .errors import InputError
@@ -25,83 +25,13 @@ from .pairings import ordered, set_partitions
 from .parameters import LAMBDA_B, LAMBDA_W
 
 Edge = tuple[int, int]
-
-
-@dataclass(frozen=True, order=True)
-class Field:
-    """A tree on nodes 0 … nodes−1; each node carries a neural index and a sample index."""
-
-    nodes: int
-    edges: tuple[Edge, ...] = ()
-
-    def __post_init__(self) -> None:
-        edges = tuple(sorted(ordered(a, b) for a, b in self.edges))
-        object.__setattr__(self, "edges", edges)
-        reached = {0}
-        for _ in range(self.nodes):
-            reached |= {node for edge in edges if reached & set(edge) for node in edge}
-        if reached != set(range(self.nodes)) or len(edges) != self.nodes - 1:
-            raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
-
-    def __str__(self) -> str:
-        return FIELD_NAMES.get(self, f"Field({self.nodes}, {list(self.edges)})")
-
-
-Z = Field(1)
-H = Field(2, ((0, 1),))
-DH = Field(3, ((0, 1), (0, 2)))
-DDH_I = Field(4, ((0, 1), (0, 2), (0, 3)))
-DDH_II = Field(4, ((0, 1), (0, 2), (1, 3)))
-
-AnyField = Field
-
-FIELD_NAMES = {Z: "z", H: "H", DH: "dH", DDH_I: "ddI", DDH_II: "ddII"}
-
-
-@cache
-def automorphisms(field: Field) -> tuple[tuple[int, ...], ...]:
-    """The permutations of the nodes that keep the tree."""
-    edges = set(field.edges)
-    return tuple(
-        order
-        for order in permutations(range(field.nodes))
-        if {ordered(order[a], order[b]) for a, b in edges} == edges
-    )
-
-
-@cache
-def canonical_tree(nodes: int, edges: tuple[Edge, ...]) -> tuple[Field, tuple[int, ...]]:
-    """One representative of the tree's isomorphism class, and the node that each place takes.
-
-    The named fields are their own representatives.
-    """
-    for field in FIELD_NAMES:
-        order = _isomorphism(nodes, edges, field)
-        if order is not None:
-            return field, order
-    candidates = []
-    for order in permutations(range(nodes)):
-        place = {node: position for position, node in enumerate(order)}
-        relabelled = tuple(sorted(ordered(place[a], place[b]) for a, b in edges))
-        candidates.append((relabelled, order))
-    best, order = min(candidates)
-    return Field(nodes, best), order
-
-
-def _isomorphism(nodes: int, edges: tuple[Edge, ...], field: Field) -> tuple[int, ...] | None:
-    if nodes != field.nodes:
-        return None
-    have = {frozenset(edge) for edge in edges}
-    for order in permutations(range(nodes)):
-        if {frozenset((order[a], order[b])) for a, b in field.edges} == have:
-            return order
-    return None
+AtInputs = Literal["zero", "identity", "inputs"]
 
 
 class Placed(NamedTuple):
     """A field of the layer below: its tree, the summed neuron and the sample of each node."""
 
-    field: Field
+    field: AnyField
     neurons: tuple[int, ...]
     samples: tuple[int, ...]
 
@@ -109,7 +39,7 @@ class Placed(NamedTuple):
 class Term(NamedTuple):
     """One term of a forward equation, a product over summed neurons j of
 
-    coefficient parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_{j; sample} Π field.
+    coefficient parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_j Π field.
     """
 
     parameters: Monomial = UNIT
@@ -142,16 +72,132 @@ class Term(NamedTuple):
         )
 
 
-@cache
-def forward(field: Field, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
-    """The field at layer ℓ+1 as a polynomial in that layer's weights.
+class AnyField(Protocol):
+    """What the engine asks of a field: a tree of derivatives, or an equation of one's own."""
 
-    `slots` names the neural index of each node, `samples` its sample.
+    @property
+    def nodes(self) -> int:
+        """How many neural indices it carries, each with a sample."""
+
+    @property
+    def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
+        """Its place among the fields of a cumulant."""
+
+    @property
+    def at_inputs(self) -> AtInputs:
+        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing."""
+
+    def symmetries(self) -> tuple[tuple[int, ...], ...]:
+        """The permutations of its nodes that keep it."""
+
+    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+        """The field at layer ℓ+1 as a polynomial in that layer's weights.
+
+        `slots` names the neural index of each node, `samples` its sample.
+        """
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Field:
+    """A tree on nodes 0 … nodes−1; each node carries a neural index and a sample index."""
+
+    nodes: int
+    edges: tuple[Edge, ...] = ()
+
+    def __post_init__(self) -> None:
+        edges = tuple(sorted(ordered(a, b) for a, b in self.edges))
+        object.__setattr__(self, "edges", edges)
+        reached = {0}
+        for _ in range(self.nodes):
+            reached |= {node for edge in edges if reached & set(edge) for node in edge}
+        if reached != set(range(self.nodes)) or len(edges) != self.nodes - 1:
+            raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
+
+    def __str__(self) -> str:
+        return FIELD_NAMES.get(self, f"Field({self.nodes}, {list(self.edges)})")
+
+    @property
+    def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
+        """Small trees first."""
+        return self.nodes, "", self.edges
+
+    @property
+    def at_inputs(self) -> AtInputs:
+        """Layer 0 has no parameters to differentiate by."""
+        return "zero" if self.edges else "inputs"
+
+    def symmetries(self) -> tuple[tuple[int, ...], ...]:
+        """The permutations of the nodes that keep the tree."""
+        return _automorphisms(self)
+
+    def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+        """Every edge is a parameter of the new layer, a weight or a bias, or an older one."""
+        terms: list[Term] = []
+        for kinds in product(("old", "weight", "bias"), repeat=len(self.edges)):
+            terms.extend(_terms(self, kinds, slots, samples))
+        return tuple(terms)
+
+
+@cache
+def _automorphisms(field: Field) -> tuple[tuple[int, ...], ...]:
+    edges = set(field.edges)
+    return tuple(
+        order
+        for order in permutations(range(field.nodes))
+        if {ordered(order[a], order[b]) for a, b in edges} == edges
+    )
+
+
+Z = Field(1)
+H = Field(2, ((0, 1),))
+DH = Field(3, ((0, 1), (0, 2)))
+DDH_I = Field(4, ((0, 1), (0, 2), (0, 3)))
+DDH_II = Field(4, ((0, 1), (0, 2), (1, 3)))
+
+FIELD_NAMES = {Z: "z", H: "H", DH: "dH", DDH_I: "ddI", DDH_II: "ddII"}
+
+
+@cache
+def canonical_tree(nodes: int, edges: tuple[Edge, ...]) -> tuple[Field, tuple[int, ...]]:
+    """One representative of the tree's isomorphism class, and the node that each place takes.
+
+    The named fields are their own representatives.
     """
-    terms: list[Term] = []
-    for kinds in product(("old", "weight", "bias"), repeat=len(field.edges)):
-        terms.extend(_terms(field, kinds, slots, samples))
-    return tuple(terms)
+    for field in FIELD_NAMES:
+        order = _isomorphism(nodes, edges, field)
+        if order is not None:
+            return field, order
+    candidates = []
+    for order in permutations(range(nodes)):
+        place = {node: position for position, node in enumerate(order)}
+        relabelled = tuple(sorted(ordered(place[a], place[b]) for a, b in edges))
+        candidates.append((relabelled, order))
+    best, order = min(candidates)
+    return Field(nodes, best), order
+
+
+def _isomorphism(nodes: int, edges: tuple[Edge, ...], field: Field) -> tuple[int, ...] | None:
+    if nodes != field.nodes:
+        return None
+    have = {frozenset(edge) for edge in edges}
+    for order in permutations(range(nodes)):
+        if {frozenset((order[a], order[b])) for a, b in field.edges} == have:
+            return order
+    return None
+
+
+@cache
+def forward(field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
+    """The field's forward equation, derived once."""
+    return field.forward(slots, samples)
+
+
+@cache
+def automorphisms(field: AnyField) -> tuple[tuple[int, ...], ...]:
+    """The permutations of the nodes that keep the field."""
+    return field.symmetries()
 
 
 def _terms(

@@ -6,7 +6,7 @@ z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))   
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import sympy
@@ -29,6 +29,8 @@ class Network:
         C_b: variance of the biases, a number or a function of the layer ℓ = 1, 2, … (eq. 3.3).
         lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise.
         width_ratio: n_ℓ / n for unequal widths, a number or a function of the layer.
+        C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each a
+            number or a function of the layer.
     """
 
     activation: Activation
@@ -38,6 +40,8 @@ class Network:
     lambda_b: PerLayer = 1
     lambda_W: PerLayer = 1
     width_ratio: PerLayer = 1
+    C_W_corrections: tuple[PerLayer, ...] = ()
+    C_b_corrections: tuple[PerLayer, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.activation, Activation):
@@ -51,16 +55,54 @@ class Network:
         for name in ("C_b", "lambda_b", "lambda_W", "width_ratio"):
             if not callable(getattr(self, name)):
                 self._value(name, 1)
+        for name in ("C_W_corrections", "C_b_corrections"):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list):
+                raise InputError(name, given, "a sequence (c_1, c_2, …)")
+            object.__setattr__(self, name, tuple(given))
+            self._corrections(name, 1)
 
-    def weights_at(self, layer: int) -> WeightEnsemble:
-        """The ensemble of the weights that lead into this layer."""
-        if layer == 1 and self.first_weights is not None:
-            return self.first_weights
-        return self.weights
+    def weights_at(self, layer: int, width: int | None = None) -> WeightEnsemble:
+        """The ensemble of the weights that lead into this layer, at n = width with corrections."""
+        first = layer == 1 and self.first_weights is not None
+        weights = self.first_weights if first and self.first_weights else self.weights
+        if width is None or not self.C_W_corrections:
+            return weights
+        return replace(weights, C_W=weights.C_W + self._sum("C_W_corrections", layer, width))
 
-    def C_b_at(self, layer: int) -> sympy.Expr:
-        """The bias variance of this layer."""
-        return self._value("C_b", layer)
+    def C_b_at(self, layer: int, width: int | None = None) -> sympy.Expr:
+        """The bias variance of this layer, at n = width with its corrections."""
+        leading = self._value("C_b", layer)
+        if width is None:
+            return leading
+        total = leading + self._sum("C_b_corrections", layer, width)
+        if total.is_negative:
+            raise InputError("C_b_corrections", total, f"a variance of 0 or more at width {width}")
+        return total
+
+    @property
+    def corrections(self) -> int:
+        """How many orders in 1/n the variances have beyond the leading one."""
+        return max(len(self.C_W_corrections), len(self.C_b_corrections))
+
+    def correction_at(self, variance: str, order: int, layer: int) -> sympy.Expr:
+        """c_order of "C_W" or "C_b" at this layer; 0 past those that are given."""
+        found = self._corrections(f"{variance}_corrections", layer)
+        return found[order - 1] if order <= len(found) else sympy.Integer(0)
+
+    def _corrections(self, name: str, layer: int) -> list[sympy.Expr]:
+        got = [each(layer) if callable(each) else each for each in getattr(self, name)]
+        try:
+            values = [sympy.sympify(each, strict=True) for each in got]
+        except sympy.SympifyError:
+            raise InputError(name, got, "numbers or sympy expressions") from None
+        if any(value.is_number and not (value.is_real and value.is_finite) for value in values):
+            raise InputError(name, got, f"real numbers at layer {layer}")
+        return values
+
+    def _sum(self, name: str, layer: int, width: int) -> sympy.Expr:
+        values = self._corrections(name, layer)
+        return sum(value / sympy.Integer(width) ** g for g, value in enumerate(values, start=1))
 
     def lambda_b_at(self, layer: int) -> sympy.Expr:
         """The biases' learning rate at this layer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TypeVar
@@ -12,12 +12,25 @@ import sympy
 from .activations import Activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
-from .cumulants import hidden_layer, input_layer, layer_cumulant
+from .cumulants import hidden_layer, input_layer, layer_cumulant, work
+from .equations import Equation
 from .errors import InputError
-from .fields import FIELD_NAMES, Field
-from .pairings import Pairing, ordered, pair_partitions
+from .fields import AnyField, Field
+from .pairings import Pairing
 from .parameters import Parameter
-from .tensors import NAMES, Name, Tensor, named, spell, tensor
+from .progress import Progress
+from .tensors import (
+    NAMES,
+    Name,
+    Tensor,
+    canonical,
+    fields_by_name,
+    identify,
+    named,
+    spell,
+    target,
+    tensor,
+)
 from .weights import Gaussian, WeightEnsemble
 
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
@@ -44,6 +57,7 @@ class Recursion:
         activation: the activation, or None for the unspecified σ.
         first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
+        corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
     """
 
     target: Name
@@ -52,23 +66,31 @@ class Recursion:
     activation: Activation | None = None
     first_layer: bool = False
     square: bool = True
+    corrections: int = 0
 
     @cached_property
     def terms(self) -> Expansion:
         """The right-hand side: {(monomial of atoms, 0): coefficient}."""
-        slots = dict(zip(self.target.subscripts, self.samples, strict=True))
-        labels = tuple(slots[slot] for slot in range(len(slots)))
         power = len(self.target.pairing) - 1 + self.target.order
-        coefficient = _cumulant(
+        coefficient = _coefficient(
             self.target.fields,
-            labels,
+            self._labels,
+            self.target.pairing,
             self.weights,
             power,
-            self.square,
             self.first_layer,
-            self.target.pairing,
+            self.square,
+            self.corrections,
         )
         return {(mono, 0): value for (mono, at), value in coefficient.items() if at == power}
+
+    @property
+    def work(self) -> int:
+        """How many averages over a layer's weights `terms` needs; some 1000 are done in a second.
+
+        Past a thousand or so it says so on stderr and counts along; it can be interrupted.
+        """
+        return work(self.target.fields, self.target.pairing)
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
@@ -80,10 +102,14 @@ class Recursion:
         return spell(self._left)[0]
 
     @property
-    def _left(self) -> Tensor:
+    def _labels(self) -> tuple[int, ...]:
+        """The sample of each slot."""
         slots = dict(zip(self.target.subscripts, self.samples, strict=True))
-        labels = tuple(slots[slot] for slot in range(len(slots)))
-        return tensor(self.target.fields, self.target.order, self.target.pairing, labels)
+        return tuple(slots[slot] for slot in range(len(slots)))
+
+    @property
+    def _left(self) -> Tensor:
+        return tensor(self.target.fields, self.target.order, self.target.pairing, self._labels)
 
     @property
     def is_single_input(self) -> bool:
@@ -108,7 +134,8 @@ class Recursion:
     def _symbol(self, atom: object) -> sympy.Expr:
         if isinstance(atom, Parameter):
             own = {str(symbol): symbol for symbol in self.weights.free_symbols}
-            return (_PARAMETERS | own)[atom.name]
+            known = _PARAMETERS | own
+            return known.get(atom.name, sympy.Symbol(atom.name, real=True))
         if isinstance(atom, Bracket):
             if self.activation is None:
                 return Average(atom.factors, atom.outer)
@@ -124,11 +151,16 @@ class Recursion:
     @property
     def depends_on(self) -> tuple[str, ...]:
         """The tensors of layer ℓ that occur, the kernel of the brackets included."""
-        found = {spell(atom)[0] for atom in self.atoms(Tensor)}
+        return tuple(name.label for name in self.needs)
+
+    @property
+    def needs(self) -> tuple[Name, ...]:
+        """The tensors of `depends_on`."""
+        found = {name.label: name for name, _ in map(identify, self.atoms(Tensor))}
         if self.atoms(Bracket):
-            found.add("K")
-        known = [name for name in NAMES if name in found]
-        return (*known, *sorted(found - set(known)))
+            found["K"] = NAMES["K"]
+        known = [name for label, name in NAMES.items() if label in found]
+        return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
     def single_input(self) -> Recursion:
         """The same with one input: every sample index equal."""
@@ -144,10 +176,9 @@ class Recursion:
         """The equation, left and right, in LaTeX."""
         name, samples = spell(self._left)
         names = {
-            sympy.Symbol(f"{key}{zero}", real=True): component_latex(key, ())
-            + ("^{(0)}" * bool(zero))
-            for key in NAMES
-            for zero in ("", "0")
+            self._symbol(atom): component_latex(spell(atom)[0], (), "0" * self.first_layer)
+            for atom in self.atoms(Tensor)
+            if self.is_single_input
         }
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
@@ -165,7 +196,7 @@ class Recursion:
 
 
 def recursion(
-    tensor_name: str | Sequence[str | Field],
+    tensor_name: str | Name | Sequence[str | AnyField],
     weights: WeightEnsemble | None = None,
     *,
     pairing: Pairing | None = None,
@@ -173,12 +204,15 @@ def recursion(
     activation: Activation | None = None,
     first_layer: bool = False,
     square: bool = True,
+    corrections: int = 0,
 ) -> Recursion:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
     Arguments:
-        tensor_name: a name, "K", "G1", "V", …; or a list of fields, ["z", "z", "H"], whose joint
-            cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p.
+        tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
+            ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
+            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.fields.Field`) or
+            a forward equation of one's own (`derive.Equation`).
         weights: the ensemble of layer ℓ+1, `Gaussian()` by default. C_W stays a symbol.
         pairing: for a list of fields, the pairing p of their neural indices, such as
             ((0, 1), (2, 3)); it may be left out where all pairings are alike.
@@ -186,6 +220,7 @@ def recursion(
         activation: specialise at once; otherwise σ is unspecified.
         first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
         square: False keeps unequal widths: n_ℓ = r_in n.
+        corrections: give C_W and C_b so many 1/n parts: C_W + C_W1/n + … (source 000, eq. 5.28).
 
     Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
 
@@ -196,89 +231,75 @@ def recursion(
         weights = Gaussian()
     if not isinstance(weights, WeightEnsemble):
         raise InputError("weights", weights, "a weight ensemble such as Orthogonal()")
-    if isinstance(tensor_name, str):
+    if not isinstance(corrections, int) or corrections < 0:
+        raise InputError("corrections", corrections, "how many 1/n parts C_W and C_b have")
+    if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
-        target = named(tensor_name)
+        wanted = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
     else:
-        target = _target(tensor_name, pairing, order)
-    made = Recursion(
-        target,
-        weights,
-        tuple(range(1, 2 * len(target.pairing) + 1)),
-        None,
-        first_layer,
-        square,
-    )
+        wanted = target(_fields(tensor_name), pairing, order)
+    samples = tuple(range(1, 2 * len(wanted.pairing) + 1))
+    made = Recursion(wanted, weights, samples, None, first_layer, square, corrections)
     return made if activation is None else made.specialise(activation)
 
 
-def _target(fields: Sequence[str | Field], pairing: Pairing | None, order: int) -> Name:
-    by_name = {name: field for field, name in FIELD_NAMES.items()}
-    found = []
-    for field in fields:
-        if not isinstance(field, Field) and field not in by_name:
-            raise InputError("fields", field, f"one of {', '.join(by_name)}, or a Field")
-        found.append(field if isinstance(field, Field) else by_name[field])
-    if not isinstance(order, int) or order < 0:
-        raise InputError("order", order, "a relative order in 1/n, 0 or more")
-    total = sum(field.nodes for field in found)
-    if not found or total % 2:
-        raise InputError("fields", fields, "an even number of neural indices")
-    ranked = sorted(range(len(found)), key=lambda f: found[f])
-    starts = [sum(field.nodes for field in found[:f]) for f in range(len(found))]
-    slots = [starts[f] + node for f in ranked for node in range(found[f].nodes)]
-    place = {slot: position for position, slot in enumerate(slots)}
-    chosen = tuple(found[f] for f in ranked)
-    choices = pair_partitions(total)
-    labels = (1,) * total
-    classes: dict[Pairing, Pairing] = {}
-    for candidate in choices:
-        classes.setdefault(tensor(chosen, order, candidate, labels).pairing, candidate)
-    if pairing is None:
-        if len(classes) > 1:
-            wanted = " or ".join(str(candidate) for candidate in classes.values())
-            raise InputError("pairing", None, f"one of the pairings that differ: {wanted}")
-        pairing = choices[0]
-    normal = tuple(sorted(ordered(a, b) for a, b in pairing))
-    if normal not in choices:
-        raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
-    moved = tuple(sorted(ordered(place[a], place[b]) for a, b in normal))
-    return Name(chosen, order, moved, tuple(place[slot] for slot in range(total)))
+def _fields(given: Sequence[str | AnyField]) -> list[AnyField]:
+    found: list[AnyField] = []
+    for field in given:
+        if not isinstance(field, str | Field | Equation):
+            raise InputError("fields", field, "a field's name, a Field, or an Equation")
+        found.append(fields_by_name([field])[0] if isinstance(field, str) else field)
+    return found
 
 
 @cache
-def _cumulant(
-    fields: tuple[Field, ...],
+def _coefficient(
+    fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
+    pairing: Pairing,
     weights: WeightEnsemble,
     power: int,
-    square: bool,
     first_layer: bool,
-    pairing: Pairing,
+    square: bool,
+    corrections: int,
 ) -> Expansion:
     below = input_layer if first_layer else hidden_layer
-    cumulant = layer_cumulant(fields, samples, weights, power, square, below, pairing=pairing)
+    what = f"kappa({', '.join(map(str, fields))})"
+    with Progress(what, work(fields, pairing)) as progress:
+        cumulant = layer_cumulant(
+            fields,
+            samples,
+            weights,
+            power,
+            square,
+            below,
+            pairing=pairing,
+            corrections=corrections,
+            progress=progress.advance,
+        )[pairing]
     leading = len(pairing) - 1
-    early = [at for _, at in cumulant[pairing] if at < leading]
-    if early:
-        raise ArithmeticError(
-            f"the cumulant of {', '.join(map(str, fields))} has a term n^-{min(early)} "
-            f"at {pairing}, before n^-{leading}"
-        )
-    return cumulant[pairing]
+    early = min((at for _, at in cumulant), default=leading)
+    if early < leading:
+        wanted = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
+        raise InputError("fields", f"a term of order n^{-early}", wanted)
+    return cumulant
 
 
-def closure(names: Sequence[str], weights: WeightEnsemble) -> tuple[str, ...]:
-    """The named tensors and all that their recursions need, in an order that can be computed."""
-    found: dict[str, Recursion] = {}
-    pending = list(names)
+def closure(
+    targets: Iterable[str | Name], weights: WeightEnsemble, corrections: int = 0
+) -> tuple[Name, ...]:
+    """These tensors and all that their recursions need, the literature's names first."""
+    found: dict[str, Name] = {}
+    pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
     while pending:
         name = pending.pop()
-        if name not in found:
-            found[name] = recursion(name, weights)
-            pending.extend(found[name].depends_on)
-    return tuple(name for name in NAMES if name in found)
+        if name.label not in found:
+            found[name.label] = name
+            pending.extend(recursion(name, weights, corrections=corrections).needs)
+    known = [name for label, name in NAMES.items() if label in found]
+    others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
+    return (*known, *(found[label] for label in others))
 
 
 __all__ = ["Recursion", "closure", "recursion"]

@@ -8,19 +8,21 @@ symmetries of each field's tree, so one representative stands for all.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import permutations, product
+from itertools import groupby, permutations, product
 from typing import NamedTuple
 
 from .errors import InputError
-from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, Field, H, Z, automorphisms
+from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms
 from .pairings import Pairing, ordered, pair_partitions
 
 
 class Tensor(NamedTuple):
     """T^{g}_p(α): the coefficient of δ_p at relative order g in the joint cumulant of `fields`."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[AnyField, ...]
     order: int
     pairing: Pairing
     samples: tuple[int, ...]
@@ -38,11 +40,11 @@ class Tensor(NamedTuple):
 
 @cache
 def tensor(
-    fields: tuple[Field, ...], order: int, pairing: Pairing, samples: tuple[int, ...]
+    fields: tuple[AnyField, ...], order: int, pairing: Pairing, samples: tuple[int, ...]
 ) -> Tensor:
     """The tensor with its fields sorted and its labels brought to their representative."""
     starts = _starts(fields)
-    ranked = sorted(range(len(fields)), key=lambda f: fields[f])
+    ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     if all(field == Z for field in fields):
         pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
@@ -65,65 +67,82 @@ def tensor(
     return Tensor(tuple(fields[f] for f in ranked), order, *best)
 
 
-def _rankings(fields: tuple[Field, ...], ranked: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _rankings(fields: tuple[AnyField, ...], ranked: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """The orderings of the fields that keep their kinds in place."""
-    kinds = [fields[f] for f in ranked]
-    return [
-        order
-        for order in permutations(ranked)
-        if all(fields[f] == kind for f, kind in zip(order, kinds, strict=True))
-    ]
+    groups = (tuple(group) for _, group in groupby(ranked, key=lambda f: fields[f]))
+    for parts in product(*(tuple(permutations(group)) for group in groups)):
+        yield tuple(f for part in parts for f in part)
 
 
-def _starts(fields: tuple[Field, ...]) -> list[int]:
+def _starts(fields: tuple[AnyField, ...]) -> list[int]:
     """The slot of each field's first node."""
     return [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
 
 
 class Name(NamedTuple):
-    """A named tensor: its cumulant, its order, its pairing of slots, and its subscripts.
+    """A tensor: its label, its cumulant, its order, its pairing of slots, and its subscripts.
 
-    The subscripts are the slots in the order in which the literature writes the sample indices.
+    The subscripts are the slots in the order in which the sample indices are written. A label is
+    the literature's, or spells the cumulant: kappa(z,z,H|01 23;1), at relative order 1.
     """
 
-    fields: tuple[Field, ...]
+    label: str
+    fields: tuple[AnyField, ...]
     order: int
     pairing: Pairing
     subscripts: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return self.label
 
-def _name(fields: tuple[Field, ...], order: int, pairing: str, subscripts: str = "") -> Name:
+    @property
+    def identifier(self) -> str:
+        """The label as a name in Python."""
+        return re.sub(r"\W+", "_", self.label).strip("_")
+
+
+def _name(label: str, fields: tuple[Field, ...], order: int, pairs: str, slots: str = "") -> Name:
     """Read "01 23" as ((0, 1), (2, 3)); subscripts default to the slots pair by pair."""
-    pairs = tuple((int(pair[0]), int(pair[1])) for pair in pairing.split())
-    slots = subscripts or pairing.replace(" ", "")
-    return Name(fields, order, pairs, tuple(int(slot) for slot in slots))
+    subscripts = tuple(int(slot) for slot in slots or pairs.replace(" ", ""))
+    return Name(label, fields, order, _read_pairing(pairs), subscripts)
+
+
+def _read_pairing(text: str) -> Pairing:
+    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in text.split()]
+    return tuple((int(a), int(b)) for a, b in pairs)
 
 
 NAMES: dict[str, Name] = {
-    "K": _name((Z, Z), 0, "01"),
-    "G1": _name((Z, Z), 1, "01"),
-    "G2": _name((Z, Z), 2, "01"),
-    "V": _name((Z,) * 4, 0, "01 23"),
-    "V2": _name((Z,) * 4, 1, "01 23"),
-    "U6": _name((Z,) * 6, 0, "01 23 45"),
-    "Theta": _name((H,), 0, "01"),
-    "Theta1": _name((H,), 1, "01"),
-    "Theta2": _name((H,), 2, "01"),
-    "D": _name((Z, Z, H), 0, "01 23"),
-    "F": _name((Z, Z, H), 0, "02 13"),
-    "A": _name((H, H), 0, "01 23"),
-    "B": _name((H, H), 0, "02 13"),
-    "P": _name((Z, DH), 0, "01 23", "1230"),
-    "Q": _name((Z, DH), 0, "03 12", "1230"),
-    "R": _name((DDH_I,), 0, "01 23"),
-    "S": _name((DDH_II,), 0, "01 23"),
-    "T": _name((DDH_II,), 0, "02 13"),
-    "U": _name((DDH_II,), 0, "03 12"),
+    name.label: name
+    for name in (
+        _name("K", (Z, Z), 0, "01"),
+        _name("G1", (Z, Z), 1, "01"),
+        _name("G2", (Z, Z), 2, "01"),
+        _name("V", (Z,) * 4, 0, "01 23"),
+        _name("V2", (Z,) * 4, 1, "01 23"),
+        _name("U6", (Z,) * 6, 0, "01 23 45"),
+        _name("Theta", (H,), 0, "01"),
+        _name("Theta1", (H,), 1, "01"),
+        _name("Theta2", (H,), 2, "01"),
+        _name("D", (Z, Z, H), 0, "01 23"),
+        _name("F", (Z, Z, H), 0, "02 13"),
+        _name("A", (H, H), 0, "01 23"),
+        _name("B", (H, H), 0, "02 13"),
+        _name("P", (Z, DH), 0, "01 23", "1230"),
+        _name("Q", (Z, DH), 0, "03 12", "1230"),
+        _name("R", (DDH_I,), 0, "01 23"),
+        _name("S", (DDH_II,), 0, "01 23"),
+        _name("T", (DDH_II,), 0, "02 13"),
+        _name("U", (DDH_II,), 0, "03 12"),
+    )
 }
 
+FIRST_ORDER = ("K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU")
+"""The tensors of order 1/n, and what they are corrections to."""
 
-def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
-    """The tensor's name and its samples in the literature's order of subscripts."""
+
+def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
+    """The tensor's name and its samples in the order of the name's subscripts."""
     for ranking in _rankings(atom.fields, tuple(range(len(atom.fields)))):
         starts = _starts(atom.fields)
         for orders in product(*(automorphisms(atom.fields[f]) for f in ranking)):
@@ -132,17 +151,90 @@ def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
             ]
             place = {slot: position for position, slot in enumerate(slots)}
             pairing = tuple(sorted(ordered(place[a], place[b]) for a, b in atom.pairing))
-            for key, name in NAMES.items():
+            for name in NAMES.values():
                 if (name.fields, name.order, name.pairing) == (atom.fields, atom.order, pairing):
-                    return key, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
-    fields = ",".join(FIELD_NAMES.get(field, str(field)) for field in atom.fields)
-    pairs = " ".join(f"{a}{b}" for a, b in atom.pairing)
+                    return name, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
+    fields = ",".join(map(str, atom.fields))
+    joint = "" if len(atom.samples) <= 10 else "-"
+    pairs = " ".join(f"{a}{joint}{b}" for a, b in atom.pairing)
     order = f";{atom.order}" if atom.order else ""
-    return f"kappa({fields}|{pairs}{order})", atom.samples
+    label = f"kappa({fields}|{pairs}{order})"
+    subscripts = tuple(range(len(atom.samples)))
+    return Name(label, atom.fields, atom.order, atom.pairing, subscripts), atom.samples
 
 
-def named(name: str) -> Name:
-    """The definition of a named tensor."""
-    if name not in NAMES:
-        raise InputError("tensor", name, f"one of {', '.join(NAMES)}")
-    return NAMES[name]
+def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
+    """The label of `identify`, and the samples."""
+    name, samples = identify(atom)
+    return name.label, samples
+
+
+_LABEL = re.compile(r"kappa\(([\w,]+)\|((?:\d\d|\d+-\d+)(?: (?:\d\d|\d+-\d+))*)(?:;(\d+))?\)")
+
+
+def named(label: str) -> Name:
+    """The tensor of a label: one of NAMES, or kappa(…) of named fields."""
+    if label in NAMES:
+        return NAMES[label]
+    match = _LABEL.fullmatch(label) if isinstance(label, str) else None
+    if match is None:
+        wanted = f"one of {', '.join(NAMES)}; or kappa(z,z,H|01 23), a cumulant and its pairing"
+        raise InputError("tensor", label, wanted)
+    return target(fields_by_name(match[1].split(",")), _read_pairing(match[2]), int(match[3] or 0))
+
+
+def fields_by_name(given: Sequence[str]) -> list[AnyField]:
+    """The fields of these names: z, H, dH, ddI, ddII."""
+    by_name: dict[str, AnyField] = {name: field for field, name in FIELD_NAMES.items()}
+    for field in given:
+        if field not in by_name:
+            raise InputError("fields", field, f"one of {', '.join(by_name)}, or a Field")
+    return [by_name[field] for field in given]
+
+
+def target(fields: Sequence[AnyField], pairing: Pairing | None, order: int) -> Name:
+    """The tensor of these fields, in this order, and this pairing of their neural indices.
+
+    The pairing may be left out where all pairings are alike. Raises InputError.
+    """
+    if not isinstance(order, int) or order < 0:
+        raise InputError("order", order, "a relative order in 1/n, 0 or more")
+    total = sum(field.nodes for field in fields)
+    if not fields or total % 2:
+        raise InputError("fields", [str(field) for field in fields], "an even number of indices")
+    ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
+    starts = _starts(tuple(fields))
+    slots = [starts[f] + node for f in ranked for node in range(fields[f].nodes)]
+    place = {slot: position for position, slot in enumerate(slots)}
+    sorted_fields = tuple(fields[f] for f in ranked)
+    if pairing is None:
+        classes = pairing_classes(fields)
+        if len(classes) > 1:
+            wanted = " or ".join(map(str, classes))
+            raise InputError("pairing", None, f"one of the pairings that differ: {wanted}")
+        pairing = classes[0]
+    normal = tuple(sorted(ordered(a, b) for a, b in pairing))
+    if sorted(slot for pair in normal for slot in pair) != list(range(total)):
+        raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
+    moved = tuple(sorted(ordered(place[a], place[b]) for a, b in normal))
+    label = spell(tensor(sorted_fields, order, moved, tuple(range(total))))[0]
+    return Name(label, sorted_fields, order, moved, tuple(place[slot] for slot in range(total)))
+
+
+def canonical(name: Name) -> Name:
+    """The same tensor with the subscripts that `identify` uses."""
+    slots = tuple(range(len(name.subscripts)))
+    return identify(tensor(name.fields, name.order, name.pairing, slots))[0]
+
+
+def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
+    """One pairing of the fields' slots for each tensor that their cumulant has."""
+    total = sum(field.nodes for field in fields)
+    found: dict[Tensor, Pairing] = {}
+    for pairing in pair_partitions(total):
+        found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
+    return tuple(found.values())
+
+
+def _unlabelled(fields: tuple[AnyField, ...], pairing: Pairing) -> Tensor:
+    return tensor(fields, 0, pairing, (1,) * (2 * len(pairing)))

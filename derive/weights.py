@@ -15,6 +15,7 @@ the inverse of that, given singular values their zonal polynomial s_λ (derived 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -62,8 +63,8 @@ class WeightEnsemble(ABC):
 
     @property
     def name(self) -> str:
-        """The name the command line uses."""
-        return type(self).__name__.lower()
+        """The name the command line uses: low-rank-orthogonal."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:
@@ -225,15 +226,16 @@ class BiInvariant(Frames):
     """W = s O_1 S O_2 with independent Haar O_1, O_2 and given singular values S.
 
     moments: p_j = tr (SᵀS)^j / n_in for j = 1, 2, …, numbers or symbols, as many as an average has
-    pairs of factors. The singular values are deterministic, so that averages of products of traces
-    are products; s² = C_W n_out/(n_in p_1) sets E[W_ij²] = C_W/n_in.
+    pairs of factors; left out, they are the symbols 1, m_2, m_3, …. The singular values are
+    deterministic, so that averages of products of traces are products; s² = C_W n_out/(n_in p_1)
+    sets E[W_ij²] = C_W/n_in.
     """
 
-    moments: tuple[sympy.Expr | float, ...] = field(kw_only=True)
+    moments: tuple[sympy.Expr | float, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.moments, tuple | list) or not self.moments:
+        if not isinstance(self.moments, tuple | list):
             raise InputError("moments", self.moments, "a sequence (p_1, p_2, …) of trace moments")
         moments = tuple(parse_number("moments", value) for value in self.moments)
         if any(value.is_number and not value > 0 for value in moments):
@@ -249,14 +251,28 @@ class BiInvariant(Frames):
     def trace_factor(self, spherical: Spherical) -> dict[int, sympy.Expr]:
         """s_λ = Σ_μ |μ| ω^λ(μ) Π_i (p_{μ_i}/p_1^{μ_i}) n_in^{ℓ(μ)−k}, S's zonal polynomial."""
         k = sum(spherical.shape)
-        if k > len(self.moments):
+        p = self.moments or _symbolic_moments(k)
+        if k > len(p):
             raise InputError("moments", self.moments, f"at least {k} trace moments")
         powers: dict[int, sympy.Expr] = {}
         for mu, value in spherical.values.items():
-            traces = prod((self.moments[part - 1] for part in mu), start=sympy.Integer(1))
-            weight = as_sympy(type_class_size(mu, 2) * value) / self.moments[0] ** k
+            traces = prod((p[part - 1] for part in mu), start=sympy.Integer(1))
+            weight = as_sympy(type_class_size(mu, 2) * value) / p[0] ** k
             powers[k - len(mu)] = powers.get(k - len(mu), 0) + weight * traces
         return powers
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The moments' symbols too where none are given."""
+        own = super().free_symbols
+        return own if self.moments else own | set(_symbolic_moments(16)[1:])
+
+
+@cache
+def _symbolic_moments(count: int) -> tuple[sympy.Expr, ...]:
+    """p_j/p_1^j = 1, m_2, m_3, …"""
+    symbols = (sympy.Symbol(f"m_{j}", positive=True) for j in range(2, count + 1))
+    return (sympy.Integer(1), *symbols)
 
 
 _ONE = sympy.Integer(1)

@@ -26,13 +26,16 @@ from derive.errors import InputError
 from derive.parameters import Parameter
 from derive.recursion import Recursion, closure, recursion
 from derive.shapes import Shape
-from derive.tensors import Tensor, spell
+from derive.tensors import Name, Tensor, identify
 from derive.weights import WeightEnsemble
 
 from . import bracket_multi, brackets, modules, printer
 from .bracket_shapes import SingleShape
 
 _LETTERS = "abcdefghijkl"
+
+Recursions = dict[str, Recursion]
+"""By the tensor's identifier."""
 
 
 def write_module(
@@ -69,31 +72,46 @@ def write_module(
         ) or each.first_layer:
             wanted = "recursions of hidden layers with the same weights, inputs and widths"
             raise InputError("made", str(each), wanted)
-    names = [each.name for each in recursions]
     source = module_source(
-        names, sigma, head.weights, first_weights, single=head.is_single_input, square=head.square
+        [each.target for each in recursions],
+        sigma,
+        head.weights,
+        first_weights,
+        single=head.is_single_input,
+        square=head.square,
+        corrections=max(each.corrections for each in recursions),
     )
     return modules.write(source, path)
 
 
 def module_source(
-    names: Sequence[str],
+    targets: Sequence[str | Name],
     activation: Activation,
     weights: WeightEnsemble,
     first_weights: WeightEnsemble | None = None,
     *,
     single: bool,
     square: bool = True,
+    corrections: int = 0,
 ) -> str:
     """The module's text. Everything in it is derived: see `write_module`."""
     if activation.expr.free_symbols - {z}:
         raise InputError("activation", activation.name, "numbers for all of its parameters")
     first = first_weights or weights
-    tensors = closure(names, weights)
+    tensors = closure(["K", *targets], weights, corrections)
     emit = _SingleModule if single else _MultiModule
+
+    def made(ensemble: WeightEnsemble, *, first_layer: bool, square: bool) -> Recursions:
+        return {
+            name.identifier: recursion(
+                name, ensemble, first_layer=first_layer, square=square, corrections=corrections
+            )
+            for name in tensors
+        }
+
     module = emit(
-        {name: recursion(name, weights, square=square) for name in tensors},
-        {name: recursion(name, first, first_layer=True, square=False) for name in tensors},
+        made(weights, first_layer=False, square=square),
+        made(first, first_layer=True, square=False),
         activation,
     )
     body = module.source()
@@ -104,9 +122,7 @@ def module_source(
 class _Module:
     """What the modules of one and of several inputs share."""
 
-    def __init__(
-        self, steps: dict[str, Recursion], first: dict[str, Recursion], activation: Activation
-    ) -> None:
+    def __init__(self, steps: Recursions, first: Recursions, activation: Activation) -> None:
         self.steps, self.first, self.activation = steps, first, activation
 
     @property
@@ -165,7 +181,7 @@ class _Module:
         ]
         return "\n".join(lines).replace("\\", "\\\\") + "\n"
 
-    def equations(self, recursions: dict[str, Recursion]) -> list[str]:
+    def equations(self, recursions: Recursions) -> list[str]:
         """The recursions as the engine prints them, one a paragraph."""
         return [
             line
@@ -187,9 +203,7 @@ def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
 class _SingleModule(_Module):
     """One input: scalars."""
 
-    def __init__(
-        self, steps: dict[str, Recursion], first: dict[str, Recursion], activation: Activation
-    ) -> None:
+    def __init__(self, steps: Recursions, first: Recursions, activation: Activation) -> None:
         super().__init__(
             {name: each.single_input() for name, each in steps.items()},
             {name: each.single_input() for name, each in first.items()},
@@ -218,7 +232,9 @@ class _SingleModule(_Module):
         }
         parameters: dict[Atom, str] = {Parameter(name): name for name in self.parameters}
         components: dict[Atom, str] = {
-            atom: spell(atom)[0] for each in self.steps.values() for atom in each.atoms(Tensor)
+            atom: identify(atom)[0].identifier
+            for each in self.steps.values()
+            for atom in each.atoms(Tensor)
         }
         inputs: dict[Atom, str] = {
             atom: "K0" for each in self.first.values() for atom in each.atoms(Tensor)
@@ -396,8 +412,8 @@ class _MultiModule(_Module):
                     ]
                     known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
                 elif isinstance(atom, Tensor):
-                    tensor, labels = spell(atom)
-                    array = "K0" if made.first_layer else tensor
+                    tensor, labels = identify(atom)
+                    array = "K0" if made.first_layer else tensor.identifier
                     known[atom] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         samples = arguments.split(",", maxsplit=1)[0]

@@ -18,8 +18,8 @@ from derive.activations import Activation
 from derive.errors import InputError
 from derive.network import Network
 from derive.parameters import Parameter
-from derive.recursion import closure, recursion
-from derive.tensors import Tensor, named
+from derive.recursion import Recursion, closure, recursion
+from derive.tensors import FIRST_ORDER, Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
@@ -31,7 +31,7 @@ def flow(
     net: Network,
     inputs: ArrayLike,
     depth: int,
-    tensors: Iterable[str] = ("K", "V"),
+    tensors: str | Iterable[str | Recursion] = ("K", "V"),
     *,
     width: int | None = None,
 ) -> xarray.Dataset:
@@ -41,7 +41,8 @@ def flow(
         net: the network; its ensembles and variances are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
         depth: layers of preactivations, counted from 1.
-        tensors: names that `recursion` knows, "K", "G1", "V", …
+        tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
+            literature's at order 1/n; or recursions, such as recursion(["z", "z", my_field]).
         width: n, needed only where an orthogonal first layer has more inputs than neurons: layer 1
             depends on n_0/n there. By default n ≥ n_0 (r_1 n, with unequal widths).
 
@@ -55,10 +56,7 @@ def flow(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    names = [tensors] if isinstance(tensors, str) else list(tensors)
-    if not names:
-        raise InputError("tensors", names, "one name or more")
-    ranks = {name: len(named(name).subscripts) for name in names}
+    names = _targets(tensors)
     checked_count("depth", depth, 1)
     X = checked_inputs(inputs)
     if width is not None:
@@ -67,7 +65,11 @@ def flow(
     square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
     single = X.shape[0] == 1
     weights = net.weights_at(2)
-    module = _module(closure(names, weights), net.activation, weights, single=single, square=square)
+    corrections = net.corrections
+    needed = closure(["K", *names], weights, corrections)
+    module = _module(
+        needed, net.activation, weights, single=single, square=square, corrections=corrections
+    )
     unknown = [name for name in module.PARAMETERS if name not in parameters]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
@@ -75,17 +77,20 @@ def flow(
     with np.errstate(over="ignore", invalid="ignore"):
         kernel = (X @ X.T) / X.shape[1]
         first = [
-            _first_layer(name, net.weights_at(1), kernel, parameters) for name in module.TENSORS
+            _first_layer(name, net.weights_at(1), kernel, parameters, corrections)
+            for name in needed
         ]
-        out = module.layers(*(tensor.item() if single else tensor for tensor in first), *values)
-    computed = dict(zip(module.TENSORS, out.T if single else out, strict=True))
-    for name, tensor in computed.items():
-        _check_finite(name, tensor, net)
+        out = module.layers(*(each.item() if single else each for each in first), *values)
+    computed = dict(zip(needed, out.T if single else out, strict=True))
+    for name, found in computed.items():
+        _check_finite(name.label, found, net)
     arrays = {
-        name: table.variable(
-            np.ascontiguousarray(computed[name]), rank, single=np.ndim(inputs) == 1
+        name.label: table.variable(
+            np.ascontiguousarray(_axes(computed, name)),
+            rank=len(name.subscripts),
+            single=np.ndim(inputs) == 1,
         )
-        for name, rank in ranks.items()
+        for name in names
     }
     attributes = {
         "network": str(net),
@@ -96,24 +101,59 @@ def flow(
     return xarray.Dataset(arrays, table.layers(depth), attributes)
 
 
+def _targets(tensors: str | Iterable[str | Recursion]) -> list[Name]:
+    """What was asked for, by name."""
+    if isinstance(tensors, str):
+        tensors = FIRST_ORDER if tensors == "all" else [tensors]
+    found: list[Name] = []
+    for each in tensors:
+        if not isinstance(each, str | Recursion):
+            raise InputError("tensors", each, "names of tensors, or recursions")
+        found.append(named(each) if isinstance(each, str) else each.target)
+    if not found:
+        raise InputError("tensors", found, "one name or more")
+    return found
+
+
+def _axes(computed: dict[Name, Array], name: Name) -> Array:
+    """The tensor with its axes in the order of this name's subscripts."""
+    own, samples = identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
+    values = computed[own]
+    if values.ndim == 1:
+        return values
+    place = {slot: axis for axis, slot in enumerate(samples)}
+    return np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
+
+
+def _slots(name: Name) -> tuple[int, ...]:
+    return tuple(range(len(name.subscripts)))
+
+
 @cache
 def _module(
-    names: tuple[str, ...],
+    names: tuple[Name, ...],
     activation: Activation,
     weights: WeightEnsemble,
     *,
     single: bool,
     square: bool,
+    corrections: int,
 ) -> ModuleType:
-    source = codegen.module_source(names, activation, weights, single=single, square=square)
+    source = codegen.module_source(
+        names, activation, weights, single=single, square=square, corrections=corrections
+    )
     return modules.load(source, "flow")
 
 
 def _first_layer(
-    name: str, weights: WeightEnsemble, kernel: Array, parameters: dict[str, Array]
+    name: Name,
+    weights: WeightEnsemble,
+    kernel: Array,
+    parameters: dict[str, Array],
+    corrections: int,
 ) -> Array:
     """A tensor at layer 1, a polynomial in the inputs' kernel xᵀx/n_0."""
-    made = recursion(name, weights, first_layer=True, square=False)
+    made = recursion(name, weights, first_layer=True, square=False, corrections=corrections)
     index = np.indices((kernel.shape[0],) * len(made.samples), sparse=True)
     total = np.zeros((kernel.shape[0],) * len(made.samples))
     for (mono, _), coefficient in made.terms.items():
@@ -142,6 +182,11 @@ def _parameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[s
         "r_in": into,
         "r_out": out,
         "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
+    }
+    columns |= {
+        f"{variance}{order}": [net.correction_at(variance, order, layer) for layer in layers]
+        for variance in ("C_W", "C_b")
+        for order in range(1, net.corrections + 1)
     }
     return {name: _numbers(name, column) for name, column in columns.items()}
 

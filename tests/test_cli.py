@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from derivations import claims, cli
+from derivations import claims, cli, reading
 from derivations.claims import Claim, Verdict
 
 ORTHOGONAL = ("--weights", "orthogonal")
@@ -62,9 +62,9 @@ def test_flow_writes_a_table(capsys, tmp_path):
 
 def test_csv_input_has_a_row_per_sample(tmp_path):
     (tmp_path / "x.csv").write_text("1,2,3\n4,5,6\n", encoding="utf-8")
-    np.testing.assert_array_equal(cli._inputs(str(tmp_path / "x.csv")), [[1, 2, 3], [4, 5, 6]])
-    assert cli._inputs("random:7:5").shape == (5,)
-    assert cli._inputs("random:7:5:2").shape == (2, 5)
+    np.testing.assert_array_equal(reading.inputs(str(tmp_path / "x.csv")), [[1, 2, 3], [4, 5, 6]])
+    assert reading.inputs("random:7:5").shape == (5,)
+    assert reading.inputs("random:7:5:2").shape == (2, 5)
 
 
 def test_simulate_compares_with_the_flow(capsys):

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Gaussian, Network, Orthogonal, activations, exact, recursion
+from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion
 from derive.errors import InputError
+from derive.oracle import gaussian_average
+from derive.tensors import FIRST_ORDER
 from numeric import compare, flow, normalise, simulate
 
 X = np.random.default_rng(3).uniform(size=(3, 40))
@@ -188,3 +190,50 @@ def test_normalise_by_distinct_pairs():
         normalise(flow(Network(activations.tanh), np.zeros(3), 2, ["K", "V"]))
     with pytest.raises(InputError, match="one with K"):
         normalise(table[["V"]])
+
+
+def test_the_whole_tower_flows():
+    """Every tensor of order 1/n, by name, by its fields and by its label."""
+    net = Network(activations.tanh, Orthogonal(), lambda_b=lambda layer: 1 / layer)
+    inputs = np.linspace(0.1, 1.2, 6)
+    single = flow(net, inputs, 4, "all")
+    assert set(single.data_vars) == set(FIRST_ORDER)
+    made = recursion(["H", "z", "z"], pairing=((0, 2), (1, 3)))
+    table = flow(net, inputs, 4, [made, "kappa(z,z,H|02 13)"])
+    np.testing.assert_allclose(table["F"], single["F"])
+
+
+def test_axes_follow_the_fields_as_they_are_given():
+    net = Network(activations.sin, Gaussian(), C_b=0.1)
+    inputs = np.array([[1.0, 0.2, -0.3], [0.1, -1.0, 0.5]])
+    own = recursion(["H", "z", "z"], pairing=((0, 1), (2, 3)))
+    table = flow(net, inputs, 3, ["D"])["D"].to_numpy()
+    moved = flow(net, inputs, 3, [own])["D"].to_numpy()
+    np.testing.assert_allclose(moved, np.transpose(table, (0, 3, 4, 1, 2)))
+
+
+def test_a_field_of_ones_own_flows():
+    """The Jacobian's Gram matrix: κ(J) = C_W^ℓ Π ⟨σ'²⟩ over the layers."""
+    jacobian = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
+    net = Network(activations.tanh, Orthogonal(1.3))
+    table = flow(net, [1.0, 0.5], 5, [recursion([jacobian]), "K"])
+    slope = activations.tanh.derivative(1) ** 2
+    slopes = [float(gaussian_average(slope, K, 20).value) for K in table["K"].to_numpy()[:-1]]
+    expected = 1.3 ** np.arange(1, 6) * np.cumprod([1.0, *slopes])
+    np.testing.assert_allclose(table["kappa(J|01)"], expected, rtol=1e-12)
+
+
+def test_corrections_of_the_variances_reach_the_metric():
+    """A network with C_W + c/n has G1 shifted by the derivative of K by C_W, times c."""
+    inputs, c, step = [1.0, 0.5, -0.2], 0.7, 1e-5
+    plain, above, below = (
+        flow(Network(activations.tanh, Orthogonal(C)), inputs, 6, ["K", "G1"])
+        for C in (1, 1 + step, 1 - step)
+    )
+    corrected = flow(
+        Network(activations.tanh, Orthogonal(), C_W_corrections=(c,)), inputs, 6, ["G1"]
+    )
+    slope = (above["K"] - below["K"]) / (2 * step)
+    np.testing.assert_allclose(corrected["G1"], plain["G1"] + c * slope, rtol=1e-8)
+    with pytest.raises(InputError, match="C_b_corrections"):
+        Network(activations.tanh, C_b_corrections=("x y",))

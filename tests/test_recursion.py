@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from derive import Gaussian, Orthogonal, activations, recursion
 from derive.algebra import add, constant, distinct_neurons, monomial, multiply
 from derive.brackets import Average, Component
-from derive.cumulants import hidden_layer, layer_cumulant
+from derive.cumulants import hidden_layer, layer_cumulant, work
 from derive.errors import InputError
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.pairings import pair_partitions
+from derive.recursion import closure
 from derive.tensors import NAMES, spell, tensor
 
 C_W = sympy.Symbol("C_W", positive=True)
@@ -211,3 +212,66 @@ def test_an_average_without_a_closed_form_evaluates():
 def test_bad_input(call, match):
     with pytest.raises(InputError, match=match):
         call()
+
+
+def test_all_names_of_the_tower_are_derived():
+    for name in NAMES:
+        made = recursion(name, Orthogonal())
+        assert made.name == name
+        assert len(made.samples) == 2 * len(NAMES[name].pairing)
+
+
+def test_fields_are_given_in_any_order():
+    """P_{α0α1α2α3} is κ(dH_{012}, z_3) with pairs (03)(12); (6.12)."""
+    P = recursion(["dH", "z"], Orthogonal(), pairing=((0, 3), (1, 2)))
+    assert P.name == "P"
+    assert P.terms == recursion("P", Orthogonal()).terms
+    assert recursion(["z", "dH"], pairing=((0, 1), (2, 3))).name == "P"
+    assert recursion(["dH", "z"], pairing=((0, 1), (2, 3))).name == "Q"
+    assert recursion("kappa(z,H,z|01 23)").name == "F"
+    label = "kappa(z,z,z,z,H|01 24 35)"
+    assert recursion(label).name == label
+
+
+def test_the_engine_agrees_with_itself_on_every_pairing():
+    """All pairings at once, or one at a time."""
+    fields, samples = (Z, Z, H), (1, 2, 3, 4)
+    every = layer_cumulant(fields, samples, Orthogonal(), 1)
+    for pairing in pair_partitions(4):
+        one = layer_cumulant(fields, samples, Orthogonal(), 1, pairing=pairing)
+        assert one == {pairing: every[pairing]}
+
+
+def test_variances_with_corrections():
+    """(5.28): C_W + C_W1/n adds C_W1 ⟨σ²⟩ + C_b1 to G1, and nothing to V at this order."""
+    C_W1, C_b1 = sympy.symbols("C_W1 C_b1", real=True)
+    plain, corrected = (recursion("G1", Orthogonal(), corrections=k).expr for k in (0, 1))
+    assert sympy.expand(corrected - plain - C_W1 * average(1, 2) - C_b1) == 0
+    for name in ("V", "A", "Q"):
+        assert recursion(name, corrections=1).terms == recursion(name).terms
+    assert C_W1 in recursion("V2", corrections=1).expr.free_symbols
+    with pytest.raises(InputError, match="corrections"):
+        recursion("V", corrections=-1)
+
+
+def test_large_requests_say_how_large_they_are(capsys, monkeypatch):
+    made = recursion(["z", "z", "z", "z", "H"], pairing=((0, 1), (2, 3), (4, 5)))
+    assert made.work == work(made.target.fields, made.target.pairing)
+    monkeypatch.setattr("derive.progress.LARGE", 10)
+    fields = [Z, Z, DH, DH]
+    made = recursion(fields, order=0, pairing=((0, 1), (2, 5), (3, 6), (4, 7)))
+    assert made.work > 10
+    made.terms  # noqa: B018
+    err = capsys.readouterr().err
+    assert f"{made.work} averages" in err
+    assert f"{made.work}/{made.work}" in err
+
+
+def test_closure_knows_no_names():
+    """What a cumulant without a name needs is found as well."""
+    made = recursion(["z"] * 4 + ["H"], pairing=((0, 1), (2, 4), (3, 5)))
+    needed = [name.label for name in closure([made.target], Gaussian())]
+    assert "K" in needed
+    assert made.name in needed
+    assert {"F", "V", "Theta"} <= set(needed)
+    assert [name.label for name in closure(["P"], Gaussian())] == ["K", "Theta", "B", "P"]
