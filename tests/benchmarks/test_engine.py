@@ -7,14 +7,15 @@ import sys
 
 import pytest
 
-from derive import Orthogonal, cumulants, recursion, tensors
+from derive import Gaussian, Orthogonal, cumulants, recursion, tensors
 from derive import fields as field_module
-from derive.recursion import _cumulant
+from derive.recursion import _coefficient
+from derive.tensors import FIRST_ORDER
 
 
 def forget():
     for cached in (
-        _cumulant,
+        _coefficient,
         cumulants._expand_layer,
         cumulants._insert,
         tensors.tensor,
@@ -31,6 +32,22 @@ def test_recursion_multi_input(benchmark, name):
         return recursion(name, weights=Orthogonal()).expr
 
     assert benchmark.pedantic(derive, setup=forget, rounds=5) != 0
+
+
+def test_all_of_first_order_multi_input_both_ensembles(benchmark):
+    def derive():
+        made = [recursion(name, each()) for name in FIRST_ORDER for each in (Gaussian, Orthogonal)]
+        return sum(len(each.terms) for each in made)
+
+    assert benchmark.pedantic(derive, setup=forget, rounds=3) > 0
+
+
+@pytest.mark.parametrize("name", ["V2", "U6", "Theta2", "kappa(z,z,z,z,H|01 24 35)"])
+def test_next_order_multi_input(benchmark, name):
+    def derive():
+        return recursion(name, weights=Orthogonal()).terms
+
+    assert benchmark.pedantic(derive, setup=forget, rounds=1)
 
 
 COLD = """
