@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import mpmath
 import sympy
@@ -24,8 +24,6 @@ import sympy
 from derive.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from numeric.compare import Comparison
 
 Kind = Literal["exact", "numeric", "statistical", "misprint", "fails"]
@@ -42,10 +40,19 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.depth",
         "derivations.day_kahn_roberts.metric",
         "derivations.day_kahn_roberts.many_inputs",
+        "derivations.day_kahn_roberts.fields",
+        "derivations.day_kahn_roberts.tower",
         "derivations.day_kahn_roberts.ensembles",
     ),
 }
 """The sources' chapters, each a list of modules that register their claims."""
+
+
+class Picture(Protocol):
+    """What a report draws: a matplotlib Figure, or a `derivations.diagrams.Drawing`."""
+
+    def savefig(self, path: Any, /, *, metadata: Mapping[str, Any]) -> None:
+        """Write it as SVG."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Verdict:
     z: float | None = None
     bound: float | None = None
     comparisons: int = 0
-    figures: Mapping[str, Figure] = field(default_factory=dict)
+    figures: Mapping[str, Picture] = field(default_factory=dict)
     table: str = ""
 
     @property
@@ -223,7 +230,7 @@ def misprint(derived: Any, printed: Any, proof: str) -> Verdict:
 def sampled(
     comparisons: Comparison | Sequence[Comparison],
     detail: str = "",
-    figures: Mapping[str, Figure] | None = None,
+    figures: Mapping[str, Picture] | None = None,
     labels: Sequence[str] = ("",),
 ) -> Verdict:
     """Statistical if every comparison agrees; each must have been given its share of the alarms."""

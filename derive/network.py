@@ -17,6 +17,19 @@ from .weights import Gaussian, WeightEnsemble
 
 PerLayer: TypeAlias = "sympy.Expr | float | Callable[[int], sympy.Expr | float]"
 
+_PER_LAYER = ("C_b", "lambda_b", "lambda_W", "width_ratio")
+_CORRECTIONS = ("C_W_corrections", "C_b_corrections")
+
+
+@dataclass(frozen=True)
+class Tabulated:
+    """A function of the layer by its values at layers 1, 2, …: one that can be sent elsewhere."""
+
+    values: tuple[sympy.Expr | float, ...]
+
+    def __call__(self, layer: int) -> sympy.Expr | float:
+        return self.values[layer - 1]
+
 
 @dataclass(frozen=True)
 class Network:
@@ -52,10 +65,10 @@ class Network:
                 value is None and name == "first_weights"
             ):
                 raise InputError(name, value, "a weight ensemble such as Orthogonal(C_W=1)")
-        for name in ("C_b", "lambda_b", "lambda_W", "width_ratio"):
+        for name in _PER_LAYER:
             if not callable(getattr(self, name)):
                 self._value(name, 1)
-        for name in ("C_W_corrections", "C_b_corrections"):
+        for name in _CORRECTIONS:
             given = getattr(self, name)
             if not isinstance(given, tuple | list):
                 raise InputError(name, given, "a sequence (c_1, c_2, …)")
@@ -118,6 +131,20 @@ class Network:
         if ratio.is_zero:
             raise InputError("width_ratio", ratio, "a positive ratio at every layer")
         return ratio
+
+    def tabulated(self, depth: int) -> Network:
+        """The same network to this depth, its functions of the layer replaced by their values."""
+
+        def values(given: PerLayer) -> PerLayer:
+            if not callable(given):
+                return given
+            return Tabulated(tuple(given(layer) for layer in range(1, depth + 1)))
+
+        return replace(
+            self,
+            **{name: values(getattr(self, name)) for name in _PER_LAYER},
+            **{name: tuple(map(values, getattr(self, name))) for name in _CORRECTIONS},
+        )
 
     def _value(self, name: str, layer: int) -> sympy.Expr:
         given = getattr(self, name)

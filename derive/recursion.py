@@ -11,7 +11,7 @@ import sympy
 
 from .activations import Activation
 from .algebra import Expansion
-from .brackets import Average, Bracket, Component, component_latex, specialise
+from .brackets import Average, Bracket, Component, K, component_latex, specialise
 from .cumulants import hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .errors import InputError
@@ -125,13 +125,14 @@ class Recursion:
         total = sympy.Add(
             *(
                 sympy.Rational(value.numerator, value.denominator)
-                * sympy.prod([self._symbol(atom) ** exponent for atom, exponent in mono])
+                * sympy.prod([self.symbol(atom) ** exponent for atom, exponent in mono])
                 for (mono, _), value in self.terms.items()
             )
         )
         return sympy.factor_terms(total)
 
-    def _symbol(self, atom: object) -> sympy.Expr:
+    def symbol(self, atom: object) -> sympy.Expr:
+        """What an atom of `terms` is in `expr`."""
         if isinstance(atom, Parameter):
             own = {str(symbol): symbol for symbol in self.weights.free_symbols}
             known = _PARAMETERS | own
@@ -139,7 +140,11 @@ class Recursion:
         if isinstance(atom, Bracket):
             if self.activation is None:
                 return Average(atom.factors, atom.outer)
-            return specialise(atom, self.activation)
+            special = specialise(atom, self.activation)
+            if atom.is_single and not self.is_single_input:
+                sample = atom.factors[0][0]
+                special = special.xreplace({K: Component("K", (sample, sample))})
+            return special
         assert isinstance(atom, Tensor)
         name, samples = spell(atom)
         if self.first_layer:
@@ -172,18 +177,27 @@ class Recursion:
             raise InputError("activation", activation, "an activation of derive.activations")
         return replace(self, activation=activation)
 
-    def latex(self) -> str:
-        """The equation, left and right, in LaTeX."""
+    def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
+        """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
+
+        With several inputs the sums run over `data`, or stay raised indices (`derive.stein`).
+        """
+        from .stein import kernel_form  # noqa: PLC0415
+
+        return kernel_form(self, data)
+
+    def latex(self, expr: sympy.Expr | None = None) -> str:
+        """The equation in LaTeX: left, and right `expr`, or another form of it."""
         name, samples = spell(self._left)
         names = {
-            self._symbol(atom): component_latex(spell(atom)[0], (), "0" * self.first_layer)
+            self.symbol(atom): component_latex(spell(atom)[0], (), "0" * self.first_layer)
             for atom in self.atoms(Tensor)
             if self.is_single_input
         }
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
-        return f"{left} = {sympy.latex(self.expr, symbol_names=names)}"
+        return f"{left} = {sympy.latex(self.expr if expr is None else expr, symbol_names=names)}"
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"

@@ -1,0 +1,497 @@
+# %% [markdown]
+# # The NTK and its descendants: recursions
+#
+# Section 6 of the paper measures the correlators of the neural tangent kernel $\widehat H$, of the
+# dNTK and of the two ddNTKs, and leaves their recursions with orthogonal weights to future work.
+# Here they are derived, all by the same five steps that give $V$: a field is a tree of derivatives,
+# its forward equation follows by differentiating $z = b + W\sigma(z)$, and one layer's weights
+# are averaged with their pairing matrix.
+#
+# The result is short. Three tensors of the fifteen feel the ensemble: $V$, $F$ and $B$, each
+# by what pairing the columns another way than the rows adds, $-1/n^3$ times $n^2$ pairs of neurons.
+# For every other tensor that other pairing would join the two ends of an NTK to different
+# neurons, and its mean is diagonal. The rest of the tower changes through $V$, $F$ and $B$ alone.
+"""The NTK's tower of tensors for any invariant weights (source 000, section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import sympy
+
+from derivations.by_definition import SmallNetwork
+from derivations.claims import Verdict, both, claim, equal
+from derivations.diagrams import draw
+from derivations.expansions import small_kernel
+from derive import activations, recursion
+from derive.algebra import Monomial
+from derive.brackets import Average, Bracket, Component, K
+from derive.fields import DDH_I, DDH_II, DH, AnyField, Field, H, Z
+from derive.pairings import loops
+from derive.parameters import Parameter
+from derive.recursion import Recursion
+from derive.stein import kernel_form
+from derive.tensors import Tensor
+from derive.weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
+
+C_W = sympy.Symbol("C_W", positive=True)
+C_b, lambda_W, lambda_b = sympy.symbols("C_b lambda_W lambda_b", nonnegative=True)
+TOWER = ("K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U")
+HALF = sympy.Rational(1, 2)
+
+# %% [markdown]
+# ## Frozen NTK
+#
+# Two weights average alike in every ensemble, so that the leading NTK does.
+
+g, ratio = sympy.symbols("gamma rho", positive=True)
+p_1, p_2, p_3, p_4 = sympy.symbols("p_1:5", positive=True)
+ENSEMBLES: tuple[WeightEnsemble, ...] = (
+    Gaussian(),
+    Orthogonal(),
+    LowRankGaussian(gamma=g),
+    LowRankOrthogonal(gamma=g),
+    Truncated(ratio=ratio),
+    BiInvariant(moments=(p_1, p_2, p_3, p_4)),
+)
+
+
+@claim("000", "6.5", "the frozen NTK is the same for all weights")
+def frozen() -> Verdict:
+    """Θ' = λ_b + λ_W⟨σσ⟩ + C_W⟨σ'σ'⟩Θ; its 1/n correction is driven by G1, V, D and F."""
+    sigma, slope = Average(((1, 0), (2, 0))), Average(((1, 1), (2, 1)))
+    printed = lambda_b + lambda_W * sigma + C_W * slope * Component("Theta", (1, 2))
+    frozen = [recursion("Theta", weights).expr for weights in ENSEMBLES]
+    return equal(frozen, [printed] * len(frozen), "six ensembles")
+
+
+@claim("000", "6.17", "learning rates that keep the NTK of deep tanh networks finite")
+def balanced_rates() -> Verdict:
+    """With λ_b = 1/ℓ, λ_W = 1 and K = 1/(2ℓ) the derived recursion of a critical tanh network is
+    solved by Θ → 3/2: biases add 1/ℓ, weights K = 1/(2ℓ), and the slopes take Θ/ℓ."""
+    small, limit = sympy.symbols("x Theta_limit", real=True)
+    step = small_kernel(recursion("Theta"), activations.tanh, 1)
+    values = {C_W: 1, lambda_W: 1, lambda_b: small / (1 + small), K: small / 2}
+    change = step.subs(sympy.Symbol("Theta", real=True), limit).subs(values) - limit
+    first_order = sympy.series(change, small, 0, 2).removeO().coeff(small, 1)
+    return equal(sympy.solve(first_order, limit), [sympy.Rational(3, 2)], "order 1/ℓ")
+
+
+# %% [markdown]
+# ## Which tensors the ensemble reaches
+
+
+def s_one(weights: WeightEnsemble) -> sympy.Expr:
+    """s_1 of S(x) = (1 + s_1 x + …)/C_W, the S-transform of WᵀW at large width.
+
+    With moments m_k: ψ(x) = Σ m_k x^k, χ = ψ^{-1}, S(x) = χ(x)(1 + x)/x. m_2 is E tr(WᵀW)²/n, rows
+    paired (01)(23) and columns (03)(12) by the trace.
+    """
+    n, x, m_1, m_2 = sympy.symbols("n x m_1 m_2", positive=True)
+    pairings = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
+    around = sum(
+        weights.coefficient((1, 1) if p == q else (2,), n, n)
+        * n ** (loops(p, pairings[0]) + loops(q, pairings[2]))
+        for p, q in product(pairings, repeat=2)
+    )
+    second = sympy.limit(sympy.cancel(around / n), n, sympy.oo)
+    inverse = series_inverse([m_1, m_2], x)
+    transform = sympy.expand(m_1 * inverse * (1 + x) / x)
+    return sympy.expand(transform.coeff(x, 1).subs({m_1: 1, m_2: second}))
+
+
+def series_inverse(moments: Sequence[sympy.Expr], x: sympy.Symbol) -> sympy.Expr:
+    """χ(x) through x² with ψ(χ(x)) = x, ψ(x) = m_1 x + m_2 x² + …"""
+    first, second = sympy.symbols("first second")
+    composed = sympy.expand(
+        sum(m * (first * x + second * x**2) ** k for k, m in enumerate(moments, start=1)) - x
+    )
+    (found,) = sympy.solve([composed.coeff(x, 1), composed.coeff(x, 2)], [first, second], dict=True)
+    return found[first] * x + found[second] * x**2
+
+
+def theta(*samples: int) -> Component:
+    """Θ of the layer below."""
+    return Component("Theta", samples)
+
+
+def pair(a: int, b: int, order: int = 0) -> Average:
+    """⟨σ_a σ_b⟩, or of their derivatives."""
+    return Average(((a, order), (b, order)))
+
+
+CROSSED: dict[str, sympy.Expr] = {
+    "V": -(C_W**2) * (pair(1, 3) * pair(2, 4) + pair(1, 4) * pair(2, 3)),
+    "F": -(C_W**2) * pair(1, 3) * pair(2, 4, 1) * theta(2, 4),
+    "B": -(C_W**2) * pair(1, 3, 1) * pair(2, 4, 1) * theta(1, 3) * theta(2, 4),
+}
+"""What crossed columns bring for orthogonal weights: V_{(12)(34)}, F_{1234}, B_{1234}."""
+
+
+@claim("000", "6.7–6.14 (orthogonal)", "orthogonal weights change V, F and B, and no other")
+def orthogonal_minus_gaussian() -> Verdict:
+    """ΔF_{1234} = −C_W²⟨13⟩⟨2'4'⟩Θ_24 and ΔB_{1234} = −C_W²⟨1'3'⟩⟨2'4'⟩Θ_13 Θ_24, beside ΔV of
+    (5.15); none for the other twelve, at any inputs and σ."""
+    derived = [
+        sympy.expand(recursion(name, Orthogonal()).expr - recursion(name, Gaussian()).expr)
+        for name in TOWER
+    ]
+    verdict = equal(derived, [CROSSED.get(name, sympy.S.Zero) for name in TOWER])
+    lines = [f"Δ{name} = {value}" for name, value in zip(TOWER, derived, strict=True)]
+    return replace(verdict, table="\n".join(lines))
+
+
+@claim("000", "5.16 (s_1)", "the spectrum enters through s_1 alone, and affinely")
+def affine() -> Verdict:
+    """S(x) = (1 + s_1 x + …)/C_W with s_1 = 1 − m_2/m_1²: −1 for Gaussian weights, 0 for orthogonal
+    ones, as 002 defines it. V's inhomogeneous term is C_W²[⟨σ⁴⟩ − (3 + 2s_1)⟨σ²⟩²], and every
+    recursion of the tower is the Gaussian one plus (1 + s_1) times the orthogonal extra."""
+    slopes = [s_one(weights) for weights in ENSEMBLES]
+    V = sympy.Symbol("V", real=True)
+    sources = [recursion("V", weights).single_input().expr.subs(V, 0) for weights in ENSEMBLES]
+    fourth, second = Average(((1, 0),) * 4), Average(((1, 0),) * 2)
+    whole = [
+        recursion(name, weights).expr - recursion(name, Gaussian()).expr
+        for weights in ENSEMBLES
+        for name in TOWER
+    ]
+    extra = [(1 + slope) * CROSSED.get(name, 0) for slope in slopes for name in TOWER]
+    known = [sympy.S.NegativeOne, sympy.S.Zero, -1 / g, 1 - 1 / g, 1 / ratio - 1, 1 - p_2 / p_1**2]
+    return both(
+        equal(
+            [sympy.expand(source) for source in sources],
+            [C_W**2 * (fourth - (3 + 2 * slope) * second**2) for slope in slopes],
+            "V with one input",
+        ),
+        equal(slopes, known, "s_1 of six ensembles from E tr(WᵀW)²"),
+        equal(whole, extra, "fifteen tensors, any inputs, six ensembles"),
+    )
+
+
+# %% [markdown]
+# ## The recursions, term by term
+#
+# For each tensor: its decomposition over the pairings of the neural indices, then its recursion as
+# the engine prints it, with a diagram for every way in which terms arise (orthogonal weights). In
+# a diagram the arcs on top pair the rows; the nodes of $\widehat H$, $\widehat{dH}$ … hang together
+# by thick lines, dashed where the derivative is by a parameter of the new layer; the forks below
+# pair the columns; full dots are distinct neurons with the $\sigma$'s averaged there; blobs are the
+# tensors of the layer below. Two dots that nothing joins are worth $n(n-1)$, and only the $-n$
+# survives in a connected correlator; crossed forks are what orthogonal weights add.
+
+
+def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]]) -> Verdict:
+    """Whether the coefficient of each pairing, such as "13 24", is the named tensor at these
+    subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots."""
+    left, right = [], []
+    for weights in (Gaussian(), Orthogonal()):
+        for pairing, (name, subscripts) in parts.items():
+            pairs = tuple((int(pair[0]) - 1, int(pair[1]) - 1) for pair in pairing.split())
+            left.append(recursion(fields, weights, pairing=pairs).expr)
+            right.append(replace(recursion(name, weights), samples=subscripts).expr)
+    return equal(left, right, "each pairing of the neural indices, both ensembles")
+
+
+def drawn(verdict: Verdict, *names: str) -> Verdict:
+    """The verdict with each recursion typeset and its diagrams, which must add up to it."""
+    made = {name: recursion(name, Orthogonal()) for name in names}
+    pictures = {name: draw(each) for name, each in made.items()}
+    sums = [sympy.Add(*(panel.single_input for panel in pictures[name].panels)) for name in names]
+    adds_up = equal(
+        sums,
+        [made[name].single_input().expr for name in names],
+        "the diagrams add up to the recursion",
+    )
+    whole = both(verdict, adds_up)
+    typeset = "\n\n".join(f"$${each.latex()}$$" for each in made.values())
+    text = [
+        "\n".join(
+            [
+                f"{name} by diagrams",
+                *(panel.words for panel in pictures[name].panels),
+                f"{name} with factors of z for outer derivatives: "
+                f"{kernel_form(each.single_input())}",
+            ]
+        )
+        for name, each in made.items()
+    ]
+    return replace(
+        whole,
+        derived="; ".join(str(each.single_input()) for each in made.values()),
+        printed="",
+        detail=f"{whole.detail}\n\n{typeset}",
+        figures={f"tower_{name}": picture for name, picture in pictures.items()},
+        table="\n\n".join(text),
+    )
+
+
+@claim("000", "3.8 (diagrams)", "V, and the NLO metric and NTK")
+def vertex() -> Verdict:
+    """V with its diagrams; G1 and Θ1, which V, D and F drive."""
+    parts = {
+        "12 34": ("V", (1, 2, 3, 4)),
+        "13 24": ("V", (1, 3, 2, 4)),
+        "14 23": ("V", (1, 4, 2, 3)),
+    }
+    return drawn(alike(["z"] * 4, parts), "V", "G1", "Theta", "Theta1")
+
+
+@claim("000", "6.7", "variance of the NTK: A and B")
+def ntk_variance() -> Verdict:
+    """E[ΔH_12 ΔH_34] has A_{1234} on (12)(34), B_{1324} on (13)(24), B_{1423} on (14)(23)."""
+    parts = {
+        "12 34": ("A", (1, 2, 3, 4)),
+        "13 24": ("B", (1, 3, 2, 4)),
+        "14 23": ("B", (1, 4, 2, 3)),
+    }
+    return drawn(alike(["H", "H"], parts), "A", "B")
+
+
+@claim("000", "6.8", "covariance of preactivations and NTK: D and F")
+def mixed_variance() -> Verdict:
+    """E[z_1 z_2 ΔH_34] has D_{1234} on (12)(34), F_{1324} on (13)(24), F_{1423} on (14)(23)."""
+    parts = {
+        "12 34": ("D", (1, 2, 3, 4)),
+        "13 24": ("F", (1, 3, 2, 4)),
+        "14 23": ("F", (1, 4, 2, 3)),
+    }
+    return drawn(alike(["z", "z", "H"], parts), "D", "F")
+
+
+@claim("000", "6.12", "covariance of the dNTK with preactivations: P and Q")
+def differential() -> Verdict:
+    """E[dH_012 z_3] has P_{0123} on (03)(12), Q_{0123} on (01)(23), Q_{0213} on (02)(13), counted
+    from 1 here. The sample of z_3 is printed δ_3, and is the α_3 of P and Q."""
+    parts = {
+        "14 23": ("P", (1, 2, 3, 4)),
+        "12 34": ("Q", (1, 2, 3, 4)),
+        "13 24": ("Q", (1, 3, 2, 4)),
+    }
+    return drawn(alike(["dH", "z"], parts), "P", "Q")
+
+
+@claim("000", "6.13", "mean of the first ddNTK: R")
+def first_second_differential() -> Verdict:
+    """E[ddI_1234] has R_{1234} on (12)(34), R_{1324} on (13)(24), R_{1423} on (14)(23)."""
+    parts = {
+        "12 34": ("R", (1, 2, 3, 4)),
+        "13 24": ("R", (1, 3, 2, 4)),
+        "14 23": ("R", (1, 4, 2, 3)),
+    }
+    return drawn(alike(["ddI"], parts), "R")
+
+
+@claim("000", "6.14", "mean of the second ddNTK: S, T and U")
+def second_second_differential() -> Verdict:
+    """E[ddII_1234] has S_{1234} on (12)(34), T_{1324} on (13)(24), U_{1423} on (14)(23)."""
+    parts = {
+        "12 34": ("S", (1, 2, 3, 4)),
+        "13 24": ("T", (1, 3, 2, 4)),
+        "14 23": ("U", (1, 4, 2, 3)),
+    }
+    return drawn(alike(["ddII"], parts), "S", "T", "U")
+
+
+# %% [markdown]
+# ## Dimensions
+#
+# The paper normalises by letting $z$ and $\widehat H$ carry a dimension each. Then $\sigma^{(k)}$
+# has that of $z^{1-k}$, $\lambda_b$ that of $\widehat H$ and $\lambda_W$ that of $\widehat H/z^2$,
+# and every term of a recursion must have that of its left-hand side.
+
+DIMENSIONS = (
+    {"K": (2, 0), "G1": (2, 0), "V": (4, 0), "Theta": (0, 1), "Theta1": (0, 1)}
+    | dict.fromkeys("DF", (2, 1))
+    | dict.fromkeys("ABPQ", (0, 2))
+    | dict.fromkeys("RSTU", (-2, 3))
+)
+"""Powers of z and of H, by the normalisations (3.9), (6.9), (6.10), (6.15) and (6.16)."""
+
+_PARAMETERS = {"C_W": (0, 0), "C_b": (2, 0), "lambda_W": (-2, 1), "lambda_b": (0, 1)}
+_FIELDS: dict[AnyField, tuple[int, int]] = {
+    Z: (1, 0),
+    H: (0, 1),
+    DH: (-1, 2),
+    DDH_I: (-2, 3),
+    DDH_II: (-2, 3),
+}
+
+
+def dimension(mono: Monomial) -> tuple[int, int]:
+    """The powers of z and H of a term."""
+    total = [0, 0]
+    for atom, exponent in mono:
+        if isinstance(atom, Parameter):
+            powers = [_PARAMETERS[atom.name]]
+        elif isinstance(atom, Tensor):
+            powers = [_FIELDS[field] for field in atom.fields]
+        else:
+            assert isinstance(atom, Bracket)
+            powers = [(1 - order, 0) for _, order in atom.factors] + [(-1, 0)] * len(atom.outer)
+        for axis in (0, 1):
+            total[axis] += exponent * sum(power[axis] for power in powers)
+    return total[0], total[1]
+
+
+def homogeneous(names: Sequence[str]) -> Verdict:
+    """Every term of these recursions against the dimension that the normalisation divides by."""
+    found: list[sympy.Integer] = []
+    expected: list[sympy.Integer] = []
+    for name in names:
+        dimensions = sorted({dimension(mono) for mono, _ in recursion(name, Orthogonal()).terms})
+        for each in dimensions:
+            found += map(sympy.Integer, each)
+            expected += map(sympy.Integer, DIMENSIONS[name])
+    return equal(found, expected, "every term of the recursions")
+
+
+@claim("000", "6.9", "normalised A and B")
+def normalised_ntk() -> Verdict:
+    """A and B have the dimension of Θ²."""
+    return homogeneous("AB")
+
+
+@claim("000", "6.10", "normalised D and F")
+def normalised_mixed() -> Verdict:
+    """D and F have the dimension of KΘ."""
+    return homogeneous("DF")
+
+
+@claim("000", "6.15", "normalised P and Q")
+def normalised_differential() -> Verdict:
+    """P and Q have the dimension of Θ²."""
+    return homogeneous("PQ")
+
+
+@claim("000", "6.16", "normalised R, S, T and U")
+def normalised_second_differential() -> Verdict:
+    """R, S, T and U have the dimension of Θ³/K."""
+    return homogeneous("RSTU")
+
+
+# %% [markdown]
+# ## Linear orthogonal networks, at any width
+#
+# With $\sigma(z) = z$, orthogonal $W$ and no biases the fields themselves are known:
+#
+# $$ \widehat H_{12} = \ell\,\lambda_W K_0\,\delta_{12}, \qquad
+#    \widehat{dH}_{123} = \tfrac{\lambda_W^2 K_0}{n}\tbinom{\ell}{2}
+#       (\delta_{12} z_3 + \delta_{13} z_2), \qquad
+#    \widehat{dd_I H}_{1234} = \tfrac{2\lambda_W^3 K_0}{n^2}\tbinom{\ell}{3}
+#       (\delta_{12} z_3 z_4 + \delta_{13} z_2 z_4 + \delta_{14} z_2 z_3), $$
+# $$ \widehat{dd_{II}H}_{1234} = \tfrac{\lambda_W^3}{n} \sum_{k=1}^{\ell} \Big[
+#       (k-1)^2 K_0^2\,\delta_{12}\delta_{34} + (\ell-k)^2 K_0^2\,\delta_{13}\delta_{24}
+#       + \tfrac{(k-1)(\ell-k)}{n} K_0 (\delta_{24} z_1 z_3 + \delta_{13} z_2 z_4) \Big]. $$
+#
+# So the NTK does not fluctuate, $Q = \lambda_W^2 K_0^2\binom{\ell}{2}$,
+# $S = T = \lambda_W^3 K_0^2\,(\ell-1)\ell(2\ell-1)/6$, and all else vanishes but $V = -2K_0^2$.
+
+
+def linear_fields(
+    layers: int, at: Sequence[int], z: Sequence[sympy.Expr], norm: sympy.Expr, rate: sympy.Expr
+) -> dict[Field, sympy.Expr]:
+    """The closed forms for neural indices `at`, norm = |x|², rate = λ_W/n, C_W = 1."""  # fmt: skip
+
+    def delta(a: int, b: int) -> int:
+        return int(at[a] == at[b])
+
+    first = sympy.binomial(layers, 2) * (delta(0, 1) * z[at[2]] + delta(0, 2) * z[at[1]])
+    third = sum(delta(0, a) * z[at[b]] * z[at[c]] for a, b, c in ((1, 2, 3), (2, 1, 3), (3, 1, 2)))
+    inner = sum(
+        (k - 1) ** 2 * norm**2 * delta(0, 1) * delta(2, 3)
+        + (layers - k) ** 2 * norm**2 * delta(0, 2) * delta(1, 3)
+        + (k - 1) * (layers - k) * norm
+        * (delta(1, 3) * z[at[0]] * z[at[2]] + delta(0, 2) * z[at[1]] * z[at[3]])
+        for k in range(1, layers + 1)
+    )  # fmt: skip
+    return {
+        H: layers * rate * norm * delta(0, 1),
+        DH: rate**2 * norm * first,
+        DDH_I: 2 * sympy.binomial(layers, 3) * rate**3 * norm * third,
+        DDH_II: rate**3 * inner,
+    }
+
+
+def follow(weights: WeightEnsemble, depth: int) -> list[dict[str, sympy.Expr]]:
+    """The tower of a linear network with one input at layers 1 … depth, C_W = 1, no biases."""
+    values = {C_W: 1, C_b: 0, lambda_b: 0}
+    steps: dict[str, Recursion] = {
+        name: recursion(name, weights).single_input().specialise(activations.linear)
+        for name in TOWER
+    }
+    first = {
+        name: recursion(name, weights, first_layer=True).single_input().expr.subs(values)
+        for name in TOWER
+    }
+    layers = [first]
+    for _ in range(depth - 1):
+        layers.append(
+            {
+                name: sympy.expand(
+                    step.expr.subs(values).subs(
+                        {each: layers[-1].get(each.name, each) for each in step.expr.free_symbols}
+                    )
+                )
+                for name, step in steps.items()
+            }
+        )
+    return layers
+
+
+@claim("000", "6.7–6.14 (linear)", "the tower of linear orthogonal networks, in closed form")
+def linear_tower() -> Verdict:
+    """The closed forms hold for the fields of an orthogonal network with given weights, summed
+    over its parameters; their averages at large n solve the recursions of all fifteen tensors."""
+    rotation = sympy.ImmutableMatrix([[3, -4], [4, 3]]) / 5
+    flip = sympy.ImmutableMatrix([[5, 12], [12, -5]]) / 13
+    zero = (sympy.S.Zero,) * 2
+    network = SmallNetwork(
+        activations.linear,
+        (rotation, flip, rotation),
+        (zero, zero, zero),
+        ((sympy.S.One, sympy.Integer(2)),),
+        lambda_W=sympy.S.One,
+        lambda_b=sympy.S.Zero,
+    )
+    z = [network.derivative(3, (i, 0), ()) for i in range(2)]
+    choices = list(product(range(2), repeat=4))
+    closed = [linear_fields(3, at, z, sympy.Integer(5), HALF) for at in choices]
+    fields = (H, DH, DDH_I, DDH_II)
+    summed = [
+        network.field(field, 3, [(i, 0) for i in at[: field.nodes]])
+        for at in choices
+        for field in fields
+    ]
+    K0 = sympy.Symbol("K0", real=True)
+    depth = 6
+    expected = []
+    for layer in range(1, depth + 1):
+        squares = sympy.Integer(layer * (layer - 1) * (2 * layer - 1)) / 6
+        known = {
+            "K": K0,
+            "V": -2 * K0**2,
+            "Theta": layer * lambda_W * K0,
+            "Q": lambda_W**2 * K0**2 * sympy.binomial(layer, 2),
+            "S": lambda_W**3 * K0**2 * squares,
+            "T": lambda_W**3 * K0**2 * squares,
+        }
+        expected += [known.get(name, sympy.S.Zero) for name in TOWER]
+    found = [layer[name] for layer in follow(Orthogonal(), depth) for name in TOWER]
+    return both(
+        equal(found, expected, f"fifteen tensors, layers 1 to {depth}"),
+        equal(
+            summed,
+            [each[field] for each in closed for field in fields],
+            "fields of a rational orthogonal network of width 2 and depth 3, summed over θ",
+        ),
+    )
