@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sympy
 
@@ -32,6 +32,9 @@ from .tensors import (
     tensor,
 )
 from .weights import Gaussian, WeightEnsemble
+
+if TYPE_CHECKING:
+    from .asymptotics import Asymptotics
 
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 
@@ -185,6 +188,20 @@ class Recursion:
         from .stein import kernel_form  # noqa: PLC0415
 
         return kernel_form(self, data)
+
+    def asymptotics(
+        self, activation: Activation | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """The tensor at large depth and criticality, to so many terms (`derive.asymptotics`).
+
+        `lambda_b` and `lambda_W` are expressions in `derive.asymptotics.ell`; 1/ℓ and 1 by default.
+        """
+        from .asymptotics import asymptotics  # noqa: PLC0415
+
+        sigma = activation or self.activation
+        if sigma is None:
+            raise InputError("activation", None, "an activation of derive.activations")
+        return asymptotics(self, sigma, terms, **rates)
 
     def latex(self, expr: sympy.Expr | None = None) -> str:
         """The equation in LaTeX: left, and right `expr`, or another form of it."""

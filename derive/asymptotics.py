@@ -1,0 +1,432 @@
+"""Tensors at large depth: T^{(ℓ)} = Σ c_{a,b} ℓ^{−a} (log ℓ)^b at criticality, order by order.
+
+    asymptotics(recursion("F", Orthogonal()), activations.tanh, terms=3)
+
+Nothing is fitted: a term either follows from the recursions (`deep` solves them), and is universal,
+or carries the free constant of a homogeneous solution, c_T ℓ^{−p} in T, which only the inputs and
+the first layers know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import mpmath
+import sympy
+
+from .activations import Activation
+from .brackets import K, component_latex
+from .deep import Quantity, Solution, System, closed_set, ell, quotient
+from .errors import InputError
+from .fields import Field
+from .logseries import EXACT, LogSeries
+from .network import PerLayer
+from .recursion import Recursion, recursion
+from .tensors import Name, named
+from .weights import Gaussian, WeightEnsemble
+
+__all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
+
+_DIGITS = 30
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient · ℓ^{−exponent} (log ℓ)^log; universal if no free constant is in it."""
+
+    coefficient: sympy.Expr
+    exponent: sympy.Expr
+    log: int
+    universal: bool
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The term as a function of `ell`."""
+        return self.coefficient * ell**-self.exponent * sympy.log(ell) ** self.log
+
+
+@dataclass(frozen=True)
+class Asymptotics:
+    """A tensor, or a quotient of tensors, at large depth.
+
+    Attributes:
+        label: what it is, as an expression in the tensors' names.
+        system: the recursions it solves.
+        count: how many terms are shown; an exact polynomial in ℓ is shown whole.
+    """
+
+    label: sympy.Expr
+    system: System
+    count: int
+    _quantity: Quantity = field(repr=False)
+
+    @cached_property
+    def series(self) -> LogSeries:
+        """All terms that were found: at least one more than `count`, if there is one."""
+        return self.system.expand(self._quantity, self.count)
+
+    @cached_property
+    def _found(self) -> tuple[Term, ...]:
+        """The terms that are shown, and those of the first omitted power of ℓ."""
+        free = set(self.system.constants.values())
+        ordered = self.series.ordered()
+        beyond = ordered[self.count][0][0] if len(ordered) > self.count else None
+        found = []
+        for place, ((exponent, log), value) in enumerate(ordered):
+            if place < self.count or exponent == beyond or self.is_exact:
+                coefficient = sympy.factor(self.series.ring.expr(value))
+                universal = not coefficient.free_symbols & free
+                found.append(Term(coefficient, exponent, log, universal))
+        return tuple(found)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a polynomial in ℓ, with nothing left out."""
+        return self.series.order is EXACT
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The largest terms, in order."""
+        return self._found if self.is_exact else self._found[: self.count]
+
+    @property
+    def omitted(self) -> Term | None:
+        """The largest term left out; None of an exact solution, and where none is found."""
+        return None if self.is_exact else next(iter(self._found[self.count :]), None)
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The terms, as a function of `ell`."""
+        return sympy.Add(*(term.expr for term in self.terms))
+
+    @property
+    def universal(self) -> sympy.Expr:
+        """Those terms that no input and no first layer can change."""
+        return sympy.Add(*(term.expr for term in self.terms if term.universal))
+
+    @property
+    def constants(self) -> dict[sympy.Symbol, str]:
+        """The free constants among the terms, and what each is."""
+        present = self.expr.free_symbols
+        return {
+            symbol: self._meaning(name)
+            for name, symbol in self.system.constants.items()
+            if symbol in present
+        }
+
+    def _meaning(self, name: str) -> str:
+        symbol = self.system.constants[name]
+        if symbol == K:
+            return "the kernel, the same at every layer"
+        for extent in range(2, 20):
+            series = self.system.solve(extent).tensors[name]
+            for (exponent, log), value in series.ordered():
+                if symbol in series.ring.expr(value).free_symbols and not log:
+                    if not exponent:
+                        return f"the constant term of {name}"
+                    return f"the coefficient of {_printed(ell**-exponent)} in {name}"
+        raise ArithmeticError(f"{symbol} is not among the terms of {name}")
+
+    @cached_property
+    def normalised(self) -> Asymptotics:
+        """The tensor over as many powers of K and Θ as its dimension asks: V/K², F/(KΘ), A/Θ², …
+
+        A tree of r derivatives on m nodes has the dimension Θ^r K^{m/2−r} (source 000, eqs. 3.9,
+        6.9–6.16).
+        """
+        made = self.system.recursions[-1]
+        if self.label != sympy.Symbol(made.name) or made.name in {"K", "Theta"}:
+            raise InputError("normalised", str(self.label), "a tensor other than K and Theta")
+        kernel, tangent = dimension(made.target)
+        return self.over({"K": kernel, "Theta": tangent})
+
+    def over(self, scale: Mapping[str, sympy.Rational | int]) -> Asymptotics:
+        """The quotient by powers of tensors of its system: {"K": 2} for V/K².
+
+        Raises InputError for a tensor that does not occur, or that has no power of ℓ ahead.
+        """
+        powers = {name: power for name, power in scale.items() if power}
+        names = [made.name for made in self.system.recursions]
+        if not powers.keys() <= set(names):
+            raise InputError("scale", sorted(powers), f"tensors among {', '.join(names)}")
+        own = self._quantity
+
+        def divided(solution: Solution) -> LogSeries:
+            total = own(solution)
+            for name, power in powers.items():
+                total = quotient(total, solution.tensors[name], power)
+            return total
+
+        divisor = sympy.prod([sympy.Symbol(name) ** power for name, power in powers.items()])
+        return replace(self, label=self.label / divisor, _quantity=divided)
+
+    def evaluate(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
+        """The shown terms at this layer, given the free constants that occur in them.
+
+        Raises InputError where one is missing.
+        """
+        return self._sum(self.terms, layer, constants or {})
+
+    def remainder(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
+        """The omitted terms of the first power of ℓ with any; 0 for an exact solution."""
+        if self.omitted is None:
+            return 0.0
+        left_out = [t for t in self._found[self.count :] if t.exponent == self.omitted.exponent]
+        return self._sum(left_out, layer, constants or {})
+
+    def _sum(
+        self, terms: Sequence[Term], layer: int, constants: Mapping[sympy.Symbol, Any]
+    ) -> float:
+        if isinstance(layer, bool) or not layer >= 1:
+            raise InputError("layer", layer, "1 or more")
+        expression = sympy.Add(*(term.expr for term in terms)).subs(dict(constants))
+        missing = expression.free_symbols - {ell}
+        if missing:
+            raise InputError("constants", dict(constants), f"values of {sorted(map(str, missing))}")
+        return float(expression.subs(ell, layer).evalf(_DIGITS))
+
+    def matched(
+        self, values: Mapping[str, float], layer: int, extent: int = 8
+    ) -> dict[sympy.Symbol, mpmath.mpf]:
+        """The free constants of a network whose tensors have these values at one deep layer.
+
+        The series through relative order ℓ^{−extent} are solved for them, one after the other, so
+        they are as accurate as what is left out at `layer`. Raises InputError for a missing value,
+        or where the recursions contain other symbols.
+        """
+        solved = self.system.solve(extent).tensors
+        found: dict[sympy.Symbol, mpmath.mpf] = {}
+        with mpmath.workdps(_DIGITS):
+            for name, constant in self.system.constants.items():
+                if name not in values:
+                    raise InputError("values", sorted(values), f"{name} as well")
+                series = _expression(solved[name])
+                unknown = series.free_symbols - {ell, constant, *found}
+                if unknown:
+                    wanted = f"recursions without {', '.join(map(str, unknown))}"
+                    raise InputError("recursion", name, wanted)
+                at = sympy.lambdify((constant, ell, *found), series, "mpmath")
+                known = (mpmath.mpf(layer), *found.values())
+                misses = [at(mpmath.mpf(c), *known) - values[name] for c in (0, 1)]
+                found[constant] = misses[0] / (misses[0] - misses[1])
+                if name == "K":
+                    found[constant] = mpmath.findroot(
+                        lambda c, at=at, known=known: at(c, *known) - values["K"], found[constant]
+                    )
+        return found
+
+    def at_inputs(self, first_weights: WeightEnsemble | None = None) -> sympy.Expr:
+        """An exact solution with its constants fixed by layer 1: a polynomial in `ell` and K.
+
+        Layer 1 has `first_weights`, by default those of the other layers, at the critical C_W.
+        Raises InputError where the solution is not exact.
+        """
+        system = self.system
+        if not self.is_exact or not system.neutral:
+            raise InputError("activation", str(system.activation), "one with an exact solution")
+        weights = system.weights if first_weights is None else first_weights
+        values = {
+            "C_W": system.point.C_W,
+            "C_b": system.point.C_b,
+            "K0": K / system.point.C_W,
+            "lambda_b": system.lambda_b.subs(ell, 1),
+            "lambda_W": system.lambda_W.subs(ell, 1),
+        }
+        solved = system.solve(2).tensors
+        fixed: dict[sympy.Symbol, sympy.Expr] = {}
+        for made in system.recursions[1:]:
+            first = recursion(made.target, weights, first_layer=True).single_input().expr
+            named_values = {each: values.get(str(each), each) for each in first.free_symbols}
+            constant = system.constants[made.name]
+            rest = _expression(solved[made.name]).subs(ell, 1) - constant
+            fixed[constant] = sympy.expand(first.subs(named_values) - rest.subs(fixed))
+        return sympy.factor(self.expr.subs(fixed))
+
+    @property
+    def _error(self) -> sympy.Expr:
+        """What the first omitted term is of the order of."""
+        left_out = self.omitted or Term(sympy.S.One, self.series.order, 0, universal=False)
+        return ell**-left_out.exponent * sympy.log(ell) ** left_out.log
+
+    def latex(self) -> str:
+        """The expansion in LaTeX."""
+        names = {each: component_latex(str(each), ()) for each in self.label.free_symbols}
+        left = sympy.latex(self.label, symbol_names=names)
+        if self.label.is_Symbol:
+            left = component_latex(str(self.label), (), r"\ell")
+        parts = [sympy.latex(term.expr) for term in self.terms] or ["0"]
+        joined = parts[0] + "".join(p if p.startswith("-") else f" + {p}" for p in parts[1:])
+        error = "" if self.is_exact else rf" + O\left({sympy.latex(self._error)}\right)"
+        return f"{left} = {joined}{error}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
+    def __str__(self) -> str:
+        system, point = self.system, self.system.point
+        parts = [_printed(term.expr) for term in self.terms] or ["0"]
+        joined = parts[0] + "".join(
+            f" - {part[1:]}" if part.startswith("-") else f" + {part}" for part in parts[1:]
+        )
+        if not self.is_exact:
+            joined += f" + O({_printed(self._error)})"
+        kind = "any K" if system.neutral else "K* = 0"
+        lines = [
+            f"{self.label} = {joined}",
+            f"  {system.activation} at criticality ({kind}, C_W = {point.C_W}, C_b = {point.C_b}), "
+            f"{system.weights.name} weights, λ_b = {_printed(system.lambda_b)}, "
+            f"λ_W = {_printed(system.lambda_W)}",
+        ]
+        universal = [_printed(term.expr) for term in self.terms if term.universal]
+        if universal:
+            lines.append(f"  universal: {', '.join(universal)}")
+        lines += [
+            f"  of the input and the first layers: {symbol}, {meaning}"
+            for symbol, meaning in self.constants.items()
+        ]
+        return "\n".join(lines)
+
+
+def asymptotics(
+    made: Recursion,
+    activation: Activation,
+    terms: int = 2,
+    *,
+    lambda_b: PerLayer = lambda layer: 1 / layer,
+    lambda_W: PerLayer = 1,
+) -> Asymptotics:
+    """Solve a derived recursion, with all that it needs, at large depth and criticality.
+
+    Arguments:
+        made: from `recursion`. Its single-input form is solved, at the activation's critical C_W
+            and C_b. A first layer of another ensemble changes the free constants alone.
+        activation: of the class K* = 0 or scale-invariant.
+        terms: how many terms ℓ^{−a} log^b ℓ, the largest first.
+        lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
+            powers and logarithms. The default is source 000, eq. (6.17).
+
+    Raises:
+        InputError: for another class, or where depth does not act by powers of ℓ.
+
+    Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
+    """
+    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
+        raise InputError("terms", terms, "a number of terms, 1 or more")
+    system = _system(made, activation, lambda_b, lambda_W)
+    name = system.recursions[-1].name
+    return Asymptotics(sympy.Symbol(name), system, terms, lambda solved: solved.tensors[name])
+
+
+def counterterm(
+    activation: Activation, weights: WeightEnsemble | None = None, terms: int = 2
+) -> Asymptotics:
+    """c_W^{1} of layer ℓ, C_W + c_W^{1}/n, that keeps the two-point function K: G^{1} = 0.
+
+    From the derived recursion of G^{1} with a correction of C_W (source 000, eq. 5.28), and
+    c_b^{1} = 0.
+    """
+    made = recursion("G1", Gaussian() if weights is None else weights, corrections=1)
+    system = _system(made, activation, sympy.Integer(1), sympy.Integer(1))
+
+    def tuned(solution: Solution) -> LogSeries:
+        step = solution.steps["G1"]
+        below = quotient(-step[""], step["C_W1"], sympy.Integer(1))
+        return below.shifted(below.order, by=-1)
+
+    return Asymptotics(sympy.Symbol("C_W1"), system, terms, tuned)
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """How a tensor's next order in 1/n grows beside it: T^{next}/T → `growth`, so growth/n at n.
+
+    Attributes:
+        growth: the leading term of the quotient, in `ell`.
+    """
+
+    growth: sympy.Expr
+
+    @property
+    def aspect_ratio(self) -> sympy.Expr | None:
+        """L/n at which the next order is as large as the first: 1/|c| where growth = c ℓ.
+
+        ∞ where it grows slower than ℓ, so that ever deeper networks are within the expansion at
+        n ∝ L; None where L/n alone does not decide.
+        """
+        per_layer = self.growth / ell
+        if not per_layer.has(ell):
+            return 1 / sympy.Abs(per_layer)
+        return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else None
+
+    def __str__(self) -> str:
+        return f"next order / first → {_printed(self.growth)}; L/n = {self.aspect_ratio}"
+
+
+def breakdown(
+    tensor: str,
+    activation: Activation,
+    weights: WeightEnsemble | None = None,
+    *,
+    lambda_b: PerLayer = lambda layer: 1 / layer,
+    lambda_W: PerLayer = 1,
+) -> Breakdown:
+    """At which depth a tensor's next order in 1/n, by the same engine, is as large as itself."""
+    name = named(tensor)
+    further = _next(name, Gaussian() if weights is None else weights)
+    leading = []
+    for each in (further, recursion(name, further.weights)):
+        solved = asymptotics(each, activation, 1, lambda_b=lambda_b, lambda_W=lambda_W)
+        leading.append(solved.terms[0].expr)
+    return Breakdown(sympy.factor(leading[0] / leading[1]))
+
+
+def _next(name: Name, weights: WeightEnsemble) -> Recursion:
+    """The recursion of the same cumulant's coefficient at one more order in 1/n."""
+    return recursion(list(name.fields), weights, pairing=name.pairing, order=name.order + 1)
+
+
+def dimension(name: Name) -> tuple[sympy.Rational, sympy.Rational]:
+    """(powers of K, powers of Θ): Θ^r K^{m/2−r} for each tree of r edges on m nodes."""
+    kernel, tangent = sympy.Integer(0), sympy.Integer(0)
+    for each in name.fields:
+        if not isinstance(each, Field):
+            raise InputError("tensor", name.label, "one of z, H, dH, …, whose dimension is known")
+        kernel += sympy.Rational(each.nodes, 2) - len(each.edges)
+        tangent += len(each.edges)
+    return kernel, tangent
+
+
+def _system(
+    made: Recursion, activation: Activation, lambda_b: PerLayer, lambda_W: PerLayer
+) -> System:
+    if not isinstance(made, Recursion) or not made.square or made.first_layer:
+        raise InputError("recursion", made, "a derived one between hidden layers of equal width")
+    if not isinstance(activation, Activation):
+        raise InputError("activation", activation, "an activation of derive.activations")
+    rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
+    return System(closed_set(made), activation, *rates)
+
+
+def _rate(name: str, given: PerLayer) -> sympy.Expr:
+    try:
+        value = sympy.sympify(given(ell) if callable(given) else given, strict=True)
+    except (sympy.SympifyError, TypeError):
+        raise InputError(name, given, "a number, a symbol or a function of the layer") from None
+    return sympy.expand(sympy.nsimplify(value, rational=True))
+
+
+def _expression(series: LogSeries) -> sympy.Expr:
+    """The known terms of a series, in `ell`."""
+    return sympy.Add(
+        *(
+            series.ring.expr(value) * ell**-exponent * sympy.log(ell) ** log
+            for (exponent, log), value in series.terms.items()
+        )
+    )
+
+
+def _printed(expression: sympy.Expr) -> str:
+    return str(expression).replace("ell", "ℓ")

@@ -1,0 +1,344 @@
+"""Closed sets of single-input recursions, solved at criticality as series in 1/ℓ and log ℓ.
+
+The set is triangular: the kernel moves by itself, every other tensor is linear in itself and driven
+by those before it. Around the fixed point the brackets are power series in K (`kernel_series`), so
+K(ℓ) is solved first, then T(ℓ+1) = a(ℓ) T(ℓ) + s(ℓ) for one tensor after the other (`logseries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isqrt
+from typing import NamedTuple, TypeAlias
+
+import sympy
+from sympy.polys.polyerrors import CoercionFailed
+
+from .activations import Activation
+from .brackets import Bracket, K
+from .coefficients import Ring, ring
+from .criticality import CriticalPoint, criticality
+from .errors import InputError
+from .kernel_series import PowerSeries, around_zero, scale_invariant
+from .logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
+from .parameters import Parameter
+from .recursion import Recursion, recursion
+from .tensors import NAMES, Name, Tensor, identify
+from .weights import WeightEnsemble
+
+ell = sympy.Symbol("ell", positive=True)
+"""The layer ℓ."""
+
+CORRECTIONS = ("C_W1", "C_b1")
+"""The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""
+
+_MOST = 6
+
+
+class Solution(NamedTuple):
+    """Every tensor of a system, and each recursion's right-hand side by what its parts multiply.
+
+    steps[T][T] is a and steps[T][""] is s of T(ℓ+1) = a T(ℓ) + s.
+    """
+
+    tensors: dict[str, LogSeries]
+    steps: dict[str, dict[str, LogSeries]]
+
+
+Quantity: TypeAlias = Callable[[Solution], LogSeries]
+
+
+@dataclass(frozen=True)
+class System:
+    """The recursions a tensor needs, at the critical point of an activation.
+
+    Attributes:
+        recursions: single-input, each after those it needs; K first.
+        lambda_b, lambda_W: learning rates at layer `ell`; a step ℓ → ℓ+1 takes those of ℓ+1.
+    """
+
+    recursions: tuple[Recursion, ...]
+    activation: Activation
+    lambda_b: sympy.Expr
+    lambda_W: sympy.Expr
+    _solved: dict[int, Solution] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def point(self) -> CriticalPoint:
+        """The critical point of the activation's class.
+
+        Raises InputError for a class other than K* = 0 and the scale-invariant one, and where K
+        falls faster or slower than every power of ℓ.
+        """
+        found = criticality(self.activation)
+        if found.universality_class not in {"K* = 0", "scale-invariant"}:
+            wanted = f"one of the class K* = 0 or scale-invariant, not {found.universality_class}"
+            raise InputError("activation", str(self.activation), wanted)
+        point = found.points[0]
+        if point.K is not None and not point.coefficient:
+            wanted = "one whose critical kernel falls as a power of ℓ"
+            raise InputError("activation", str(self.activation), wanted)
+        return point
+
+    @property
+    def neutral(self) -> bool:
+        """Whether every K is a fixed point."""
+        return self.point.K is None
+
+    @property
+    def weights(self) -> WeightEnsemble:
+        """The ensemble of the hidden layers."""
+        return self.recursions[-1].weights
+
+    @cached_property
+    def constants(self) -> dict[str, sympy.Symbol]:
+        """The free constant of each tensor: c_T, the coefficient of ℓ^{−p}, or K if it is fixed."""
+        names = [made.name for made in self.recursions]
+        found = {name: sympy.Symbol(f"c_{name}", real=True) for name in names}
+        return found | ({"K": K} if self.neutral else {})
+
+    def solve(self, extent: int) -> Solution:
+        """Every tensor, through relative order ℓ^{−extent} or a little less."""
+        if extent not in self._solved:
+            self._solved[extent] = _Solver(self, extent).run()
+        return self._solved[extent]
+
+    def expand(self, quantity: Quantity, count: int) -> LogSeries:
+        """A function of the solution with more than `count` terms known, or as many as are found.
+
+        Raises InputError where they are fewer than `count`.
+        """
+        for extent in range(2 + isqrt(count) // 2, count + _MOST):
+            series = quantity(self.solve(extent))
+            if len(series.terms) > count or series.order is EXACT:
+                return series
+        if len(series.terms) < count:
+            raise InputError("terms", count, f"{len(series.terms)}: all to order {series.order}")
+        return series
+
+
+def closed_set(made: Recursion) -> tuple[Recursion, ...]:
+    """The single-input recursions that one needs, K first and itself last."""
+    found: dict[str, Recursion] = {}
+
+    def visit(each: Recursion, above: tuple[str, ...]) -> None:
+        for name in each.needs:
+            if name.label in above:
+                wanted = f"one that needs itself through {each.name} no more"
+                raise InputError("recursion", name.label, wanted)
+            if name.label not in found and name.label != each.name:
+                visit(_single(name, made.weights), (*above, each.name))
+        found[each.name] = each
+
+    visit(_single(NAMES["K"], made.weights), ())
+    visit(made.single_input(), ())
+    return tuple(found.values())
+
+
+def _single(name: Name, weights: WeightEnsemble) -> Recursion:
+    return recursion(name, weights).single_input()
+
+
+def in_field(series: LogSeries) -> LogSeries:
+    """The same series over the fractions of its ring, so that it can be divided by."""
+    over, source = series.ring.fractions, series.ring.domain
+    terms = {key: over.domain.convert_from(value, source) for key, value in series.terms.items()}
+    return LogSeries(over, terms, series.order)
+
+
+def quotient(numerator: LogSeries, divisor: LogSeries, power: sympy.Rational) -> LogSeries:
+    """numerator / divisor^power, as far as both are known; a few orders if both are exact."""
+    below = in_field(divisor)
+    if not below.terms and below.order is not EXACT:
+        return LogSeries(below.ring, {}, -divisor.order)
+    extent = sympy.Integer(_MOST)
+    if below.order is not EXACT:
+        extent = plus(below.order, -below.lowest)
+    return in_field(numerator) * below.power(-sympy.Rational(power), extent)
+
+
+class _Solver:
+    """One solution of a system, through a given relative order."""
+
+    def __init__(self, system: System, extent: int) -> None:
+        self.system, self.extent = system, sympy.Integer(extent)
+        self.inverse = ONE if system.neutral else 1 / system.point.exponent
+        brackets = {each for made in system.recursions for each in made.atoms(Bracket)}
+        self.expansions = {bracket: self._expansion(bracket) for bracket in brackets}
+        self.leading = K
+        if not system.neutral:
+            self.leading = (-system.point.coefficient / self.inverse) ** -self.inverse
+        self.parameters = self._parameters()
+        self.ring = self._ring()
+        self.rates = {name: self._rate(name) for name in ("lambda_b", "lambda_W")}
+        self._set_kernel(LogSeries(self.ring, {}))
+
+    def run(self) -> Solution:
+        """Solve one recursion after the other."""
+        solution = Solution({"K": self._kernel()}, {})
+        for made in self.system.recursions:
+            step = self._step(made, solution.tensors)
+            solution.steps[made.name] = step
+            if made.name == "K":
+                continue
+            constant = self.ring(self.system.constants[made.name])
+            try:
+                solved = solve_linear(step[made.name], step[""], constant, self.extent)
+            except ArithmeticError as error:
+                wanted = f"one for which {made.name} moves by powers of ℓ: {error}"
+                raise InputError("activation", str(self.system.activation), wanted) from None
+            solution.tensors[made.name] = solved
+        return solution
+
+    def _kernel(self) -> LogSeries:
+        constant = self.ring(self.system.constants["K"])
+        made = self.system.recursions[0]
+
+        def move(kernel: LogSeries) -> LogSeries:
+            self._set_kernel(kernel)
+            return self._step(made, {})[""]
+
+        if self.system.neutral:
+            kernel = LogSeries.monomial(self.ring, constant)
+        else:
+            leading = LogSeries.monomial(self.ring, self.ring(self.leading), self.inverse)
+            exponent = plus(ONE, self.inverse)
+            kernel = solve_kernel(move, leading, exponent, constant, self.extent)
+        self._set_kernel(kernel)
+        return kernel
+
+    def _set_kernel(self, kernel: LogSeries) -> None:
+        self.kernel = kernel
+        self._powers: dict[sympy.Rational, LogSeries] = {}
+        self._brackets: dict[Bracket, LogSeries] = {}
+
+    def _step(self, made: Recursion, solved: Mapping[str, LogSeries]) -> dict[str, LogSeries]:
+        """The right-hand side by what its parts multiply: the tensor itself, C_W1, …, or ""."""
+        parts = {name: LogSeries(self.ring, {}) for name in (made.name, "", *CORRECTIONS)}
+        for (mono, _), value in made.terms.items():
+            term = LogSeries.monomial(self.ring, self.ring(value))
+            part = ""
+            for atom, power in mono:
+                name = _label(atom)
+                if name in parts and name:
+                    if part or power != 1:
+                        raise InputError("recursion", made.name, f"one that is linear in {name}")
+                    part = name
+                else:
+                    term = term * self._power_of(atom, power, solved)
+            parts[part] = parts[part] + term
+        return parts
+
+    def _power_of(self, atom: object, power: int, solved: Mapping[str, LogSeries]) -> LogSeries:
+        if isinstance(atom, Parameter) and atom.name in self.parameters:
+            value = self.ring(self.parameters[atom.name] ** power)
+            return LogSeries.monomial(self.ring, value)
+        if isinstance(atom, Bracket):
+            found = self._bracket(atom)
+        elif isinstance(atom, Tensor):
+            found = solved[_label(atom)]
+        else:
+            found = self.rates[_label(atom)]
+        return found.power(ONE * power, self.extent)
+
+    def _bracket(self, bracket: Bracket) -> LogSeries:
+        if bracket not in self._brackets:
+            expansion, cut = self.expansions[bracket]
+            total = LogSeries(self.ring, {})
+            for exponent, value in expansion.items():
+                total = total + self._power(exponent).scaled(self.ring(value))
+            self._brackets[bracket] = total if cut is EXACT else total.truncated(cut * self.inverse)
+        return self._brackets[bracket]
+
+    def _power(self, exponent: sympy.Rational) -> LogSeries:
+        """K^exponent, from the nearest lower power."""
+        if exponent == 0:
+            return LogSeries.monomial(self.ring, self.ring.domain.one)
+        if exponent not in self._powers:
+            extent = plus(self.extent, ONE)
+            if exponent > 1:
+                made = self._power(exponent - 1) * self._power(ONE)
+            else:
+                made = self.kernel.power(exponent, extent)
+            self._powers[exponent] = made.truncated(plus(exponent * self.inverse, extent))
+        return self._powers[exponent]
+
+    def _expansion(self, bracket: Bracket) -> tuple[PowerSeries, sympy.Expr]:
+        """The bracket in powers of K, and the power from which on it is cut."""
+        activation = self.system.activation
+        if self.system.neutral:
+            return {ZERO: scale_invariant(activation, bracket)}, EXACT
+        bare = sum(order == 0 for _, order in bracket.factors) - len(bracket.outer)
+        further = sympy.ceiling((self.extent + 1) * self.system.point.exponent)
+        cut = max(ZERO, sympy.Rational(bare, 2)) + further
+        return around_zero(activation, bracket, cut), cut + sympy.Rational(1, 2)
+
+    def _parameters(self) -> dict[str, sympy.Expr]:
+        """The hyperparameters that are the same at every layer."""
+        system, known = self.system, {str(each): each for each in self.system.weights.free_symbols}
+        known |= {"C_W": system.point.C_W, "C_b": system.point.C_b}
+        atoms = {each.name for made in system.recursions for each in made.atoms(Parameter)}
+        unknown = atoms - known.keys() - {"lambda_b", "lambda_W", *CORRECTIONS}
+        if unknown:
+            wanted = f"one without {', '.join(sorted(unknown))}"
+            raise InputError("recursion", system.recursions[-1].name, wanted)
+        return known
+
+    def _ring(self) -> Ring:
+        system = self.system
+        held = [value for found, _ in self.expansions.values() for value in found.values()]
+        held += [self.leading, *system.constants.values()]
+        if any(not power.is_Integer for found, _ in self.expansions.values() for power in found):
+            held.append(sympy.sqrt(self.leading))
+        held += [*_without_layer(system.lambda_b), *_without_layer(system.lambda_W)]
+        held += [
+            self.parameters[atom.name] ** power
+            for made in system.recursions
+            for mono, _ in made.terms
+            for atom, power in mono
+            if isinstance(atom, Parameter) and atom.name in self.parameters
+        ]
+        return ring(held)
+
+    def _rate(self, name: str) -> LogSeries:
+        """λ at layer ℓ+1."""
+        given = getattr(self.system, name)
+        try:
+            here = _in_layers(given, self.ring, self.extent)
+        except (CoercionFailed, ValueError):
+            raise InputError(name, given, "sums of powers of ℓ and of log ℓ") from None
+        return here.shifted(plus(here.lowest, self.extent))
+
+
+def _label(atom: object) -> str:
+    """The name of a tensor or a hyperparameter; "" of a bracket."""
+    if isinstance(atom, Tensor):
+        return identify(atom)[0].label
+    return atom.name if isinstance(atom, Parameter) else ""
+
+
+def _without_layer(expression: sympy.Expr) -> list[sympy.Expr]:
+    """The largest parts of an expression in which ℓ does not occur."""
+    if not expression.has(ell):
+        return [expression]
+    return [part for each in expression.args for part in _without_layer(each)]
+
+
+def _in_layers(expression: sympy.Expr, over: Ring, extent: sympy.Expr) -> LogSeries:
+    """An expression in ℓ as a series at large ℓ."""
+    if not expression.has(ell):
+        return LogSeries.monomial(over, over(expression))
+    if expression == ell:
+        return LogSeries.monomial(over, over.domain.one, -ONE)
+    if expression == sympy.log(ell):
+        return LogSeries.monomial(over, over.domain.one, log=1)
+    if expression.is_Add or expression.is_Mul:
+        total, *others = (_in_layers(each, over, extent) for each in expression.args)
+        for other in others:
+            total = total + other if expression.is_Add else total * other
+        return total
+    if expression.is_Pow and expression.exp.is_Rational:
+        return _in_layers(expression.base, over, extent).power(expression.exp, extent)
+    raise ValueError(expression)

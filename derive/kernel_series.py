@@ -1,0 +1,113 @@
+"""Brackets of one input around a fixed point of the kernel, as power series in δ = K − K*.
+
+At K* = 0 from the Taylor coefficients f_k^± of the product f = Π σ^{(o)} on either side of 0:
+
+    ⟨∂^m f⟩_K = K^{−m/2} ⟨f(z) He_m(z/√K)⟩_K = Σ_k K^{(k−m)/2} Σ_± (±1)^{k+m} f_k^± I_{k,m} ,
+    I_{k,m} = ∫_0^∞ x^k He_m(x) e^{−x²/2} dx/√(2π) .
+
+At K* > 0 from ⟨∂^m f⟩ = 2^{m/2} (d/dK)^{m/2} ⟨f⟩, and exactly where σ is scale-invariant.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy
+
+from .activations import Activation, z
+from .brackets import Bracket, K
+from .errors import InputError
+
+PowerSeries = dict[sympy.Rational, sympy.Expr]
+"""{e: coefficient of δ^e}."""
+
+
+def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational) -> PowerSeries:
+    """The bracket for small K through K^power: an asymptotic series.
+
+    Exact in every order for a σ analytic at 0; with a kink there half-integer powers appear.
+
+    Raises InputError where a factor has a δ-function at 0.
+    """
+    orders = tuple(order for _, order in bracket.factors)
+    if any(0 in activation.jumps(j) for order in set(orders) for j in range(order)):
+        raise InputError("activation", str(activation), "one without σ's kink differentiated at 0")
+    outer = len(bracket.outer)
+    degree = int(2 * power) + outer
+    series: PowerSeries = {}
+    for side in (-1, 1):
+        product = _product(activation, side, orders, degree)
+        for k, value in enumerate(product):
+            if value != 0:
+                exponent = sympy.Rational(k - outer, 2)
+                weight = side ** (k + outer) * half_line_moment(k, outer)
+                series[exponent] = series.get(exponent, sympy.Integer(0)) + weight * value
+    expanded = {exponent: sympy.expand(value) for exponent, value in series.items()}
+    return {exponent: value for exponent, value in sorted(expanded.items()) if value != 0}
+
+
+@cache
+def half_line_moment(k: int, outer: int) -> sympy.Expr:
+    """I_{k,m} = ∫_0^∞ x^k He_m(x) e^{−x²/2} dx/√(2π)."""
+    hermite = sympy.Poly(_hermite(outer), z)
+    return sympy.Add(
+        *(
+            value * 2 ** sympy.Rational(k + j, 2) * sympy.gamma(sympy.Rational(k + j + 1, 2))
+            for (j,), value in hermite.terms()
+        )
+    ) / (2 * sympy.sqrt(sympy.pi))
+
+
+def _hermite(order: int) -> sympy.Expr:
+    """He_order(z): He_{m+1} = z He_m − He_m'."""
+    value = sympy.Integer(1)
+    for _ in range(order):
+        value = sympy.expand(z * value - value.diff(z))
+    return value
+
+
+@cache
+def _product(
+    activation: Activation, side: int, orders: tuple[int, ...], degree: int
+) -> tuple[sympy.Expr, ...]:
+    """The Taylor coefficients of Π σ^{(orders)} on one side of 0, through z^degree."""
+    if not orders:
+        return (sympy.Integer(1),) + (sympy.Integer(0),) * degree
+    first = _derivative(activation, side, orders[0], degree)
+    rest = _product(activation, side, orders[1:], degree)
+    return tuple(
+        sympy.expand(sympy.Add(*(first[j] * rest[k - j] for j in range(k + 1))))
+        for k in range(degree + 1)
+    )
+
+
+def _derivative(
+    activation: Activation, side: int, order: int, degree: int
+) -> tuple[sympy.Expr, ...]:
+    taylor = taylor_at_zero(activation, side, degree + order)
+    return tuple(taylor[k + order] * sympy.ff(k + order, order) for k in range(degree + 1))
+
+
+def taylor_at_zero(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
+    """The Taylor coefficients of σ's piece on one side of 0, through z^degree at least."""
+    return _taylor(activation, side, -(-degree // 8) * 8)[: degree + 1]
+
+
+@cache
+def _taylor(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
+    pieces = activation.pieces
+    here = next(
+        p.expr for p in pieces if (p.lower < 0 <= p.upper if side < 0 else p.lower <= 0 < p.upper)
+    )
+    polynomial = sympy.expand(sympy.series(here, z, 0, degree + 1).removeO())
+    return tuple(sympy.radsimp(polynomial.coeff(z, k)) for k in range(degree + 1))
+
+
+@cache
+def scale_invariant(activation: Activation, bracket: Bracket) -> sympy.Expr:
+    """The bracket of a scale-invariant σ, a power of `K`."""
+    orders = tuple(order for _, order in bracket.factors)
+    value = activation.average_outer(orders, len(bracket.outer), K)
+    if value is None:
+        raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
+    return sympy.expand(sympy.simplify(value))
