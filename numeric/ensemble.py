@@ -18,14 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
-from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 from . import fastmath, jit, modules, printer, random, weights
 from .weights import Array
 
-_KINDS: dict[type[WeightEnsemble], int] = {Gaussian: weights.GAUSSIAN, Orthogonal: weights.HAAR}
 _ACTIVATION = '''\
-"""The activation {sigma}, applied to all neurons of an ensemble.
+"""An activation and its derivatives, applied to all neurons of an ensemble: {name}.
 
 {fingerprint}
 """
@@ -35,11 +33,7 @@ from numeric import fastmath
 
 {entry}
 
-@scalar
-def sigma(z):
-    """The activation."""
-    return {sigma}
-
+{sigma}
 
 @entry
 def activate(Z):
@@ -47,7 +41,17 @@ def activate(Z):
     for s in range(Z.shape[0]):
         flat = Z[s].reshape(-1)
         for i in range(flat.size):
-            flat[i] = sigma(flat[i])
+            flat[i] = sigma(flat[i])[0]
+
+
+@entry
+def differentiate(Z, out):
+    """The derivatives of σ at the first rows of Z (draws, rows, n): out (draws, orders, m, n)."""
+    for s in range(out.shape[0]):
+        for a in range(out.shape[2]):
+            for i in range(out.shape[3]):
+                values = sigma(Z[s, a, i])
+{stores}
 '''
 
 
@@ -90,23 +94,31 @@ class Ensemble:
         return self._numbers("C_b", self.net.C_b_at)
 
     @cached_property
-    def kinds(self) -> NDArray[np.int64]:
-        """How the kernels are told the weight ensembles of layers 1 … depth."""
-        ensembles = [self.net.weights_at(layer) for layer in range(1, self.depth + 1)]
-        for ensemble in ensembles:
-            if type(ensemble) not in _KINDS:
-                wanted = " or ".join(kind.__name__ for kind in _KINDS)
-                raise InputError("weights", str(ensemble), f"{wanted}, which can be sampled")
-        return np.array([_KINDS[type(ensemble)] for ensemble in ensembles])
+    def lambda_b(self) -> Array:
+        """The biases' learning rate at layers 1 … depth."""
+        return self._numbers("lambda_b", self.net.lambda_b_at)
 
     @cached_property
-    def activate(self) -> Callable[[Array], None]:
-        """Z ← σ(Z) in place, compiled for this activation."""
-        printed = printer.expression(self.net.activation.expr, {activations.z: "z"})
-        sigma = fastmath.vectorised(printed)
-        module = load_template(_ACTIVATION, "activation", (fastmath,), sigma=sigma)
-        compiled: Callable[[Array], None] = module.activate
-        return compiled
+    def lambda_W(self) -> Array:
+        """The weights' learning rate at layers 1 … depth."""
+        return self._numbers("lambda_W", self.net.lambda_W_at)
+
+    @cached_property
+    def steps(self) -> tuple[tuple[weights.Step, ...], ...]:
+        """The factors of the weight matrices of layers 1 … depth."""
+        sizes = zip(self.widths, self.widths[1:], strict=False)
+        return tuple(
+            tuple(weights.steps(self.net.weights_at(layer), n_in, n_out))
+            for layer, (n_in, n_out) in enumerate(sizes, 1)
+        )
+
+    def activation(self, orders: int = 1) -> ModuleType:
+        """`activate` and `differentiate`, compiled for σ and its derivatives below this order."""
+        return _activation(self.net.activation, orders)
+
+    def activate(self, Z: Array) -> None:
+        """Z ← σ(Z) in place."""
+        self.activation().activate(Z)
 
     def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
         try:
@@ -155,6 +167,23 @@ def checked_count(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(name, value, f"an integer, {least} or more")
     return int(value)
+
+
+@cache
+def _activation(activation: activations.Activation, orders: int) -> ModuleType:
+    derivatives = [activation.derivative(order) for order in range(orders)]
+    printed = printer.function(
+        "sigma", [activations.z], derivatives, decorator="@scalar", doc="σ and its derivatives."
+    )
+    stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
+    return load_template(
+        _ACTIVATION,
+        "activation",
+        (fastmath,),
+        name=activation.name,
+        sigma=fastmath.vectorised(printed),
+        stores=stores,
+    )
 
 
 @cache

@@ -1,86 +1,128 @@
 """Tensors from samples: unbiased at every finite width, with standard errors.
 
-With 2k neural indices, E[z_i1 … z_i2k] = Σ_p δ_p(i) M_p, and for weights with pairing matrix C,
+The moments of layer ℓ+1 follow from the inner products S = s·s'/n_in of the vectors s_{;O} of layer
+ℓ (`probes`), its own weights, biases and directions averaged exactly. Each pair of M_p's neural
+indices is made by biases, by the parameters of layer ℓ+1 on an edge that it joins, or by weights:
 
-    M_p = E[ Σ_{A ⊆ p} C_b^|A| Σ_q C(p∖A, q) Π_{(a,b) ∈ q} n_in S_ab ],
+    M_p = E[ Σ C_b^|A| Π_{(a,b) ∈ B} (λ_W S_ab + [both ends have no other edge] λ_b)
+             Σ_q C(p∖A∖B, q) Π_{(a,b) ∈ q} n_in S_ab ] ,
 
-S the Gram matrix of the layer before: the layer's own weights and biases are averaged exactly. Read
-instead with C Weingarten's function of O(n), C_b = 0 and S the Gram matrix of z itself, the same
-sum is the *pairing estimator*: contract z … z with every pairing, multiply by Wg(p, q).
+A ⊆ p among the preactivations, B ⊆ p among the edges, C the weights' pairing matrix. The *pairing
+estimator* takes layer ℓ+1's own fields instead: contract them with every pairing q and multiply
+by Weingarten's function, M_p = E[Σ_q Wg(p, q) Σ_i δ_q(i) φ … φ].
 
-A joint cumulant's coefficient is Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B ∈ π} M_{p|B} over the set
-partitions π of p's pairs. Products of means are estimated without bias by sums over distinct draws
-(U-statistics), themselves polynomials in power sums. Standard errors are the jackknife's over the
-blocks of draws (unequal sizes: Busing, Meijer and van der Leeden, *Stat. Comput.* 9, 1999).
-Derived here.
+Products of means are estimated without bias by sums over distinct draws (U-statistics), themselves
+polynomials in power sums. Standard errors are the jackknife's over the blocks of draws (unequal
+sizes: Busing, Meijer and van der Leeden, *Stat. Comput.* 9, 1999). Derived here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
-from math import factorial, prod
+from math import prod
 
 import numpy as np
 import sympy
 
 from derive.errors import InputError
-from derive.pairings import Pairing, Partition, coset_type, pair_partitions, set_partitions
+from derive.fields import Field
+from derive.pairings import (
+    Pairing,
+    Partition,
+    coset_type,
+    ordered,
+    pair_partitions,
+    set_partitions,
+)
 from derive.weights import WeightEnsemble
 from derive.weingarten import weingarten
 
-from .gram import Monomial, PowerSums, entries
+from .moments import Record
+from .observables import Plan, Statistic, Target, expanded, mobius
+from .polynomials import Structure, flattened
+from .probes import Jet, Probes, degrees, edges_of
 from .weights import Array
 
-Labels = tuple[tuple[int, int], ...]
-"""The sample indices of a tensor, pair by pair: ((a, b), (c, d)) for V_{(ab)(cd)}."""
+Vector = tuple[Jet, int]
+"""The vector s_{;O} of one sample."""
 
-Polynomial = dict[Monomial, float]
-"""A polynomial in the entries of S − S⁰."""
+Entry = tuple[Vector, Vector]
+"""The inner product S of two vectors, in order."""
+
+Polynomial = dict[tuple[Entry, ...], Array]
+"""A polynomial in the entries, its coefficients an array over layers."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How one layer's moments follow from a recorded Gram matrix.
+    """How the moments of layers 1, 2, … follow from the layer before.
 
     Arguments:
-        width: n_in, the number of neurons that the Gram matrix is an average over.
-        coefficient: C(p, q) by coset type, with C_W^k in it.
-        C_b: the variance of biases that the Gram matrix does not know of.
+        layers: each layer's (weights, n_in, n_out).
+        parameters: each layer's (C_b, λ_b, λ_W).
     """
 
-    width: int
-    coefficient: Callable[[Partition], float]
-    C_b: float = 0.0
+    layers: tuple[tuple[WeightEnsemble, int, int], ...]
+    parameters: tuple[tuple[float, float, float], ...]
+
+    @property
+    def widths(self) -> Array:
+        """n_in, layer by layer."""
+        return np.array([float(n_in) for _, n_in, _ in self.layers])
+
+    @property
+    def C_b(self) -> Array:
+        """The variance of the biases, layer by layer."""
+        return np.array(self.parameters)[:, 0]
+
+    @property
+    def lambda_b(self) -> Array:
+        """The learning rate of the biases, layer by layer."""
+        return np.array(self.parameters)[:, 1]
+
+    @property
+    def lambda_W(self) -> Array:
+        """The learning rate of the weights, layer by layer."""
+        return np.array(self.parameters)[:, 2]
+
+    def coefficient(self, coset: Partition) -> Array:
+        """C(p, q) by coset type, with C_W^k in it, layer by layer."""
+        return _coefficients(self, coset)
 
 
 @cache
-def weights_averaged(ensemble: WeightEnsemble, n_in: int, n_out: int, C_b: float) -> Reading:
-    """Read layer ℓ+1 off the Gram matrix of σ^(ℓ), its weights and biases averaged exactly."""
+def _coefficients(reading: Reading, coset: Partition) -> Array:
+    return np.array([weight_coefficient(w, coset, *sizes) for w, *sizes in reading.layers])
+
+
+@cache
+def weight_coefficient(ensemble: WeightEnsemble, coset: Partition, n_in: int, n_out: int) -> float:
+    """C(p, q) with C_W^k in it, at whole widths."""
     sizes = sympy.Integer(n_in), sympy.Integer(n_out)
-
-    @cache
-    def coefficient(coset: Partition) -> float:
-        return float(ensemble.C_W ** sum(coset) * ensemble.coefficient(coset, *sizes))
-
-    return Reading(n_in, coefficient, C_b)
+    return float(ensemble.C_W ** sum(coset) * ensemble.coefficient(coset, *sizes))
 
 
 @cache
-def pairing_estimator(n: int) -> Reading:
-    """Read layer ℓ off the Gram matrix of its own z of width n: Weingarten's matrix of O(n)."""
+def haar_coefficient(n: int, coset: Partition) -> float:
+    """Weingarten's function of O(n)."""
+    return float(weingarten(coset, sympy.Integer(n)))
 
-    @cache
-    def coefficient(coset: Partition) -> float:
-        return float(weingarten(coset, sympy.Integer(n)))
 
-    return Reading(n, coefficient)
+def check_width(n: int, pairs: int) -> None:
+    """Refuse a layer that is too narrow to tell the pairings of 2·`pairs` fields apart."""
+    if n < pairs:
+        raise InputError(
+            "width",
+            n,
+            f"at least {pairs} neurons, to tell the pairings of {2 * pairs} fields apart",
+        )
 
 
 def moments_of_samples(z: Array, k: int) -> Array:
-    """M_p of 2k fields, estimated from samples of one layer's preactivations.
+    """M_p of 2k preactivations, estimated from samples of one layer.
 
     Arguments:
         z: (draws, m, n), of an ensemble that is invariant under rotations of its n neurons.
@@ -97,29 +139,108 @@ def moments_of_samples(z: Array, k: int) -> Array:
         raise InputError("z", np.shape(z), "finite samples of shape (draws, m, n)")
     draws, m, n = z.shape
     check_width(n, k)
-    gram = np.einsum("dai,dbi->dab", z, z) / n
-    reference = np.zeros(m * (m + 1) // 2)
-    out = np.empty((m,) * (2 * k) + (draws,))
-    for labels, places in symmetry_classes(m, k):
-        value = np.zeros(draws)
-        for monomial, coefficient in moment(labels, pairing_estimator(n), reference).items():
-            term = np.full(draws, coefficient)
-            for a, b in (entries(m)[entry] for entry in monomial):
-                term *= gram[:, a, b]
-            value += term
-        for place in places:
-            out[place] = value
-    return np.moveaxis(out, -1, 0)
+    gram = np.einsum("dai,dbi->dab", z, z)
+    p = pair_partitions(2 * k)[0]
+    out = np.zeros((draws,) + (m,) * (2 * k))
+    for q in pair_partitions(2 * k):
+        operands: list[object] = []
+        for a, b in q:
+            operands += [gram, [0, a + 1, b + 1]]
+        contracted = np.einsum(*operands, list(range(2 * k + 1)))  # type: ignore[call-overload]
+        out += haar_coefficient(n, coset_type(p, q)) * contracted
+    return out
 
 
-def check_width(n: int, pairs: int) -> None:
-    """Refuse a layer that is too narrow to tell the pairings of 2·`pairs` fields apart."""
-    if n < pairs:
-        raise InputError(
-            "width",
-            n,
-            f"at least {pairs} neurons, to tell the pairings of {2 * pairs} fields apart",
-        )
+def moment(
+    trees: tuple[Field, ...],
+    pairing: Pairing,
+    samples: tuple[int, ...],
+    reading: Reading,
+    probes: Probes,
+) -> Polynomial:
+    """M_p in the inner products of the layer before, averaged over the probes on its edges."""
+    polynomial = _one_assignment(trees, pairing, samples, reading)
+    assignments = list(probes.assignments(trees))
+    total: Polynomial = {}
+    for chosen in assignments:
+        for monomial, value in polynomial.items():
+            renamed = tuple(sorted(_entry(*(_rename(v, chosen) for v in e)) for e in monomial))
+            total[renamed] = total.get(renamed, 0.0) + value / len(assignments)
+    return total
+
+
+def _rename(vector: Vector, probes: Sequence[int]) -> Vector:
+    jet, sample = vector
+    return tuple(sorted(probes[edge] for edge in jet)), sample
+
+
+def _entry(a: Vector, b: Vector) -> Entry:
+    return (a, b) if a <= b else (b, a)
+
+
+def _one_assignment(
+    fields: tuple[Field, ...], pairing: Pairing, samples: tuple[int, ...], reading: Reading
+) -> Polynomial:
+    """M_p with edge e along probe e."""
+    edges, degree = edges_of(fields), degrees(fields)
+    ends = {ordered(*edge): number for number, edge in enumerate(edges)}
+    jets = [tuple(e for e, edge in enumerate(edges) if node in edge) for node in range(len(degree))]
+    total: Polynomial = {}
+    for makers in product(("weights", "new"), repeat=len(pairing)):
+        constant = np.ones_like(reading.widths)
+        choices: list[list[tuple[Array, tuple[Entry, ...]]]] = []
+        rest: list[Vector] = []
+        for (a, b), maker in zip(pairing, makers, strict=True):
+            edge = ends.get(ordered(a, b))
+            if maker == "weights":
+                rest += [(jets[a], samples[a]), (jets[b], samples[b])]
+            elif edge is not None:
+                left, right = (
+                    (tuple(e for e in jets[node] if e != edge), samples[node]) for node in (a, b)
+                )
+                choices.append([(reading.lambda_W, (_entry(left, right),))])
+                if degree[a] == degree[b] == 1:
+                    choices[-1].append((reading.lambda_b, ()))
+            elif degree[a] == degree[b] == 0:
+                constant = constant * reading.C_b
+            else:
+                constant = np.zeros_like(constant)
+        if not constant.any():
+            continue
+        choices.append(list(_weights_average(rest, reading)))
+        for chosen in product(*choices):
+            value = constant * prod((part for part, _ in chosen), start=np.ones_like(constant))
+            if value.any():
+                monomial = tuple(sorted(entry for _, entries in chosen for entry in entries))
+                total[monomial] = total.get(monomial, 0.0) + value
+    return total
+
+
+def _weights_average(
+    vectors: Sequence[Vector], reading: Reading
+) -> Iterator[tuple[Array, tuple[Entry, ...]]]:
+    """The terms n_in^k C(p, q) Π S, p the pairing that joins vectors 0 and 1, 2 and 3, …"""
+    p: Pairing = tuple((a, a + 1) for a in range(0, len(vectors), 2))
+    for q in pair_partitions(len(vectors)):
+        value = reading.coefficient(coset_type(p, q)) * reading.widths ** len(q)
+        yield value, tuple(_entry(vectors[a], vectors[b]) for a, b in q)
+
+
+def compiled(plan: Plan, reading: Reading, probes: Probes) -> tuple[Structure, Array]:
+    """The plan's statistics as polynomials in the vectors' inner products, row by row.
+
+    Vector (jet, sample) has number jet·m + sample.
+    """
+    vectors = [(jet, sample) for jet in probes.jets for sample in range(plan.samples)]
+    place = {vector: number for number, vector in enumerate(vectors)}
+    number = {
+        (a, b): place[a] * len(vectors) + place[b] for a in vectors for b in vectors if a <= b
+    }
+    statistics = [
+        moment(trees, statistic.pairing, statistic.samples, reading, probes)
+        for trees, statistic in zip(plan.trees(), plan.statistics, strict=True)
+    ]
+    return flattened(statistics, number)
 
 
 @dataclass(frozen=True)
@@ -127,7 +248,7 @@ class Estimate:
     """A tensor from samples, layer by layer: arrays (depth, m, …, m).
 
     Arguments:
-        value: the unbiased estimate.
+        value: the unbiased estimate of the tensor of leading order, without its power of n.
         error: its standard error.
         terms: Σ|terms| of the subtraction that it is the result of, so that its rounding error
             is a small multiple of 2^−52 times this.
@@ -138,27 +259,22 @@ class Estimate:
     terms: Array
 
 
-def cumulants(record: PowerSums, readings: Sequence[Reading], pairs: int) -> Estimate:
-    """The coefficient of δ_{i1 i2} δ_{i3 i4} … in the joint cumulant of 2·`pairs` fields.
-
-    Arguments:
-        record: power sums with monomials up to degree `pairs` at least.
-        readings: how to read each layer, in order.
+def cumulant(record: Record, target: Target) -> Estimate:
+    """The coefficient of δ_p in the joint cumulant that is the target.
 
     Raises:
         InputError: if there are too few draws for an unbiased estimate or for its error.
     """
-    if record.draws <= pairs:
-        raise InputError(
-            "draws", record.draws, f"at least {pairs + 1} for cumulants of {2 * pairs} fields"
-        )
-    m = record.monomials.samples
-    shape = (len(readings),) + (m,) * (2 * pairs)
+    components = target.components(record.plan.samples)
+    means = max(len(factors) for component in components for _, factors in expanded(component))
+    if record.draws <= means:
+        raise InputError("draws", record.draws, f"at least {means + 1} for {target.name}")
+    shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
     estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
-    for layer, reading in enumerate(readings):
+    for layer in range(shape[0]):
         resampled = _Resampled(record, layer)
-        for labels, places in symmetry_classes(m, pairs):
-            value, error, terms = resampled.cumulant(labels, reading)
+        for component, places in components.items():
+            value, error, terms = resampled.cumulant(component)
             for place in places:
                 estimate.value[(layer, *place)] = value
                 estimate.error[(layer, *place)] = error
@@ -166,119 +282,50 @@ def cumulants(record: PowerSums, readings: Sequence[Reading], pairs: int) -> Est
     return estimate
 
 
-@cache
-def symmetry_classes(m: int, pairs: int) -> tuple[tuple[Labels, list[tuple[int, ...]]], ...]:
-    """Sample indices up to exchanges within a pair and of pairs, each with all it stands for."""
-    classes: dict[Labels, list[tuple[int, ...]]] = {}
-    for place in product(range(m), repeat=2 * pairs):
-        split = zip(place[::2], place[1::2], strict=True)
-        labels = tuple(sorted((min(pair), max(pair)) for pair in split))
-        classes.setdefault(labels, []).append(place)
-    return tuple(classes.items())
-
-
-def moment(labels: Labels, reading: Reading, reference: Array) -> Polynomial:
-    """M_p for the pairing of `labels`, as a polynomial in S − S⁰."""
-    position = {pair: place for place, pair in enumerate(entries(_samples(reference)))}
-    total: Polynomial = {}
-    for count in range(len(labels) + 1):
-        for chosen in combinations(range(len(labels)), count):
-            kept = [pair for place, pair in enumerate(labels) if place not in chosen]
-            bias = reading.C_b ** len(chosen)
-            if not bias:
-                continue
-            for coefficient, contraction in _weights_average(kept, reading):
-                term: Polynomial = {(): bias * coefficient}
-                for pair in contraction:
-                    entry = position[pair]
-                    term = _multiply(term, {(): float(reference[entry]), (entry,): 1.0})
-                for monomial, value in term.items():
-                    total[monomial] = total.get(monomial, 0.0) + value
-    return total
-
-
-def _weights_average(
-    labels: Sequence[tuple[int, int]], reading: Reading
-) -> Iterator[tuple[float, list[tuple[int, int]]]]:
-    """The terms n_in^k C(p, q), with the entries of S that q contracts."""
-    flat = [label for pair in labels for label in pair]
-    p: Pairing = tuple((2 * k, 2 * k + 1) for k in range(len(labels)))
-    for q in pair_partitions(len(flat)):
-        if coefficient := reading.coefficient(coset_type(p, q)):
-            contraction = [(min(pair), max(pair)) for pair in ((flat[a], flat[b]) for a, b in q)]
-            yield coefficient * float(reading.width) ** len(q), contraction
-
-
-def _samples(reference: Array) -> int:
-    return int(np.sqrt(2 * reference.size))
-
-
-def _multiply(left: Polynomial, right: Polynomial) -> Polynomial:
-    out: Polynomial = {}
-    for a, x in left.items():
-        for b, y in right.items():
-            monomial = tuple(sorted(a + b))
-            out[monomial] = out.get(monomial, 0.0) + x * y
-    return out
-
-
 class _Resampled:
     """One layer's power sums: of all draws, then of all but each block."""
 
-    def __init__(self, record: PowerSums, layer: int) -> None:
+    def __init__(self, record: Record, layer: int) -> None:
         used = record.counts > 0
         block, count = record.sums[used, layer], record.counts[used]
         total = block.sum(axis=0)
-        self._position = record.monomials.position
+        self._plan = record.plan
         self._reference = record.reference[layer]
         self._sums = np.concatenate([total[None], total - block])
         self._draws = np.concatenate([[record.draws], record.draws - count]).astype(float)
 
-    def cumulant(self, labels: Labels, reading: Reading) -> tuple[float, float, float]:
-        """The joint cumulant's coefficient for these sample indices, its error and its terms."""
+    def cumulant(self, component: Statistic) -> tuple[float, float, float]:
+        """The joint cumulant's coefficient, its error and its terms."""
         values, terms = np.zeros(self._draws.size), 0.0
-        for partition in set_partitions(range(len(labels))):
-            factors = [
-                moment(tuple(labels[pair] for pair in block), reading, self._reference)
-                for block in partition
-            ]
-            term = _mobius(len(partition)) * self._product_of_means(factors)
+        for weight, factors in expanded(component):
+            places = [self._plan.position[factor] for factor in factors]
+            term = weight * self._product_of_means(places)
             values += term
             terms += abs(float(term[0]))
         return float(values[0]), self._jackknife(values), terms
 
-    def _product_of_means(self, factors: Sequence[Polynomial]) -> Array:
-        """Π E[c_j + X_j] without bias, c_j the constant terms."""
+    def _product_of_means(self, places: Sequence[int]) -> Array:
+        """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰)."""
         total = np.zeros(self._draws.size)
-        for count in range(len(factors) + 1):
-            for chosen in combinations(range(len(factors)), count):
+        for count in range(len(places) + 1):
+            for chosen in combinations(range(len(places)), count):
                 constant = prod(
-                    factor.get((), 0.0) for j, factor in enumerate(factors) if j not in chosen
+                    float(self._reference[x]) for j, x in enumerate(places) if j not in chosen
                 )
                 if constant:
-                    varying = [_without_constant(factors[j]) for j in chosen]
-                    total += constant * self._distinct_draws(varying)
+                    total += constant * self._distinct_draws([places[j] for j in chosen])
         return total
 
-    def _distinct_draws(self, factors: Sequence[Polynomial]) -> Array:
-        """Π X_j averaged over all choices of a different draw for each factor."""
+    def _distinct_draws(self, places: Sequence[int]) -> Array:
+        """Π_j (X − X⁰)_j averaged over all choices of a different draw for each factor."""
         total = np.zeros(self._draws.size)
-        for partition in set_partitions(range(len(factors))):
+        for partition in set_partitions(tuple(range(len(places)))):
             term = np.ones(self._draws.size)
             for block in partition:
-                together: Polynomial = {(): float(_mobius(len(block)))}
-                for j in block:
-                    together = _multiply(together, factors[j])
-                term *= self._sum(together)
+                together = self._plan.products[tuple(sorted(places[j] for j in block))]
+                term *= mobius(len(block)) * self._sums[:, together]
             total += term
-        return total / prod(self._draws - used for used in range(len(factors)))
-
-    def _sum(self, polynomial: Polynomial) -> Array:
-        """Σ_draws of a polynomial without constant term."""
-        total = np.zeros(self._draws.size)
-        for monomial, coefficient in polynomial.items():
-            total += coefficient * self._sums[:, self._position[monomial]]
-        return total
+        return total / prod(self._draws - used for used in range(len(places)))
 
     def _jackknife(self, values: Array) -> float:
         """The standard error of values[0] from the values without each block."""
@@ -286,12 +333,3 @@ class _Resampled:
         pseudo = (ratio - 1.0) * (values[0] - values[1:])  # pseudovalues, less values[0]
         deviation = pseudo - np.sum(pseudo / ratio)
         return float(np.sqrt(np.mean(deviation**2 / (ratio - 1.0))))
-
-
-def _without_constant(polynomial: Polynomial) -> Polynomial:
-    return {monomial: value for monomial, value in polynomial.items() if monomial}
-
-
-def _mobius(blocks: int) -> int:
-    """(−1)^{r−1} (r−1)!, the weight of r blocks in a cumulant and of r draws that coincide."""
-    return -factorial(blocks - 1) if blocks % 2 == 0 else factorial(blocks - 1)

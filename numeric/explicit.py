@@ -1,18 +1,42 @@
-"""The same ensembles with every weight matrix built: plain NumPy, slow and obviously right.
+"""The same ensembles with every weight matrix and every tensor built: slow and obviously right.
 
-It shares nothing with the lazy sampler but the activation: other random numbers, other weights, and
-the tensors are read off z itself by the pairing estimator.
+The fields of a layer are dense arrays (H with n² numbers, dH with n³, ddH with n⁴, for every tuple
+of samples) and follow from those of the layer before by the forward equations of `derive.fields`,
+term by term. Moments are read off the fields themselves by the pairing estimator. Nothing is
+shared with the lazy sampler but the activation: other random numbers, other weights, no probes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, singledispatch
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import gram, weights
+from derive.fields import AnyField, Term, Z, forward
+from derive.pairings import coset_type, pair_partitions
+from derive.parameters import LAMBDA_B, LAMBDA_W
+from derive.weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
+
 from .ensemble import Ensemble
-from .weights import Array
+from .estimate import haar_coefficient
+from .observables import Plan
+from .sampling import Sampler
+from .weights import Array, singular_values
+
+Fields = Mapping[AnyField, Array]
+"""Every field as (draws, a sample for each node, a neuron for each node)."""
 
 
 def haar(size: int, rng: np.random.Generator) -> Array:
@@ -21,45 +45,211 @@ def haar(size: int, rng: np.random.Generator) -> Array:
     return np.asarray(Q * np.sign(np.diag(R)))
 
 
-def weight_matrix(kind: int, C_W: float, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+@singledispatch
+def weight_matrix(
+    ensemble: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator
+) -> Array:
     """W of shape (n_out, n_in) with E[W_ij²] = C_W/n_in."""
-    n_out, n_in = shape
-    if kind == weights.GAUSSIAN:
-        return float(np.sqrt(C_W / n_in)) * rng.standard_normal(shape)
+    raise NotImplementedError(str(ensemble))
+
+
+@weight_matrix.register
+def _(ensemble: Gaussian, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    scale = float(np.sqrt(float(ensemble.C_W) / shape[1]))
+    return scale * rng.standard_normal(shape)
+
+
+@weight_matrix.register
+def _(ensemble: Orthogonal, shape: tuple[int, int], rng: np.random.Generator) -> Array:
     size = max(shape)
-    return float(np.sqrt(C_W * size / n_in)) * haar(size, rng)[:n_out, :n_in]
+    scale = np.sqrt(float(ensemble.C_W) * size / shape[1])
+    return np.asarray(scale * haar(size, rng)[: shape[0], : shape[1]])
+
+
+@weight_matrix.register
+def _(ensemble: Truncated, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    size = round(float(ensemble.ratio) * max(shape))
+    scale = np.sqrt(float(ensemble.C_W) * size / shape[1])
+    return np.asarray(scale * haar(size, rng)[: shape[0], : shape[1]])
+
+
+@weight_matrix.register
+def _(ensemble: LowRankGaussian, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    n_out, n_in = shape
+    rank = round(float(ensemble.gamma) * n_out)
+    scale = np.sqrt(float(ensemble.C_W) / (float(ensemble.gamma) * n_in))
+    return np.asarray(haar(n_out, rng)[:, :rank] @ (scale * rng.standard_normal((rank, n_in))))
+
+
+@weight_matrix.register
+def _(ensemble: LowRankOrthogonal, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    n_out, n_in = shape
+    rank = round(float(ensemble.gamma) * n_out)
+    frames = haar(n_out, rng)[:, :rank], haar(n_in, rng)[:, :rank]
+    return np.asarray(np.sqrt(float(ensemble.C_W / ensemble.gamma)) * frames[0] @ frames[1].T)
+
+
+@weight_matrix.register
+def _(ensemble: BiInvariant, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    n_out, n_in = shape
+    count = min(shape)
+    values = np.resize(singular_values(ensemble, n_in, count), count)
+    diagonal = np.zeros(shape)
+    np.fill_diagonal(diagonal, np.sqrt(values))
+    scale = np.sqrt(float(ensemble.C_W) * n_out / (n_in * float(ensemble.moments[0])))
+    return np.asarray(scale * haar(n_out, rng) @ diagonal @ haar(n_in, rng))
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitSampler(Sampler):
+    """Networks with all their weights and tensors."""
+
+    @property
+    def numbers(self) -> int:
+        """The largest field, less what a processor is better at than it is at overheads."""
+        most = max(field.nodes for field in self._fields)
+        return max(1, int((max(self.ensemble.widths) * self.plan.samples) ** most) >> 4)
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+        for fields in self.fields(draws):
+            yield np.stack(
+                [
+                    _pairing_estimate(fields, kinds, pairing, samples)
+                    for kinds, _, pairing, samples in self.plan.statistics
+                ],
+                axis=1,
+            )
+
+    def fields(self, draws: NDArray[np.int64]) -> Iterator[Fields]:
+        """All fields of layers 1 … depth."""
+        ensemble = self.ensemble
+        streams = [_generator(ensemble, int(draw)) for draw in draws]
+        orders = max(field.nodes for field in self._fields)
+        m = len(ensemble.inputs)
+        sigma = np.zeros((draws.size, orders, m, ensemble.widths[0]))
+        sigma[:, 0] = ensemble.inputs
+        fields: Fields = {
+            field: np.zeros((draws.size, *(m,) * field.nodes, *(ensemble.widths[0],) * field.nodes))
+            for field in self._fields
+        }
+        for layer in range(1, ensemble.depth + 1):
+            shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
+            weights = ensemble.net.weights_at(layer)
+            W = np.array([weight_matrix(weights, shape, rng) for rng in streams])
+            b = np.sqrt(ensemble.C_b[layer - 1]) * np.array(
+                [rng.standard_normal(shape[0]) for rng in streams]
+            )
+            rates = {
+                LAMBDA_W: float(ensemble.lambda_W[layer - 1]),
+                LAMBDA_B: float(ensemble.lambda_b[layer - 1]),
+            }
+            fields = {
+                field: forward_field(field, W, b, sigma, fields, rates) for field in self._fields
+            }
+            yield fields
+            sigma = np.empty((draws.size, orders, m, shape[0]))
+            ensemble.activation(orders).differentiate(fields[Z], sigma)
+
+    @cached_property
+    def _fields(self) -> tuple[AnyField, ...]:
+        """The fields that are measured, and all that their forward equations need."""
+        pending = {Z} | {field for kinds, *_ in self.plan.statistics for field in kinds}
+        found: set[AnyField] = set()
+        while pending:
+            field = pending.pop()
+            found.add(field)
+            pending |= {placed.field for term in _forward(field) for placed in term.fields} - found
+        return tuple(sorted(found, key=lambda field: field.rank))
 
 
 def preactivations(ensemble: Ensemble, draw: int) -> list[Array]:
     """z^(1), …, z^(depth) of one network, each of shape (m, n_ℓ)."""
+    sampler = ExplicitSampler(ensemble, Plan((), len(ensemble.inputs)))
+    return [fields[Z][0] for fields in sampler.fields(np.array([draw]))]
+
+
+def _generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
     k0, k1 = (int(word) for word in ensemble.key)
-    rng = np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
-    X, out = ensemble.inputs, []
-    for layer, shape in enumerate(zip(ensemble.widths[1:], ensemble.widths, strict=False)):
-        W = weight_matrix(ensemble.kinds[layer], ensemble.C_W[layer], shape, rng)
-        b = np.sqrt(ensemble.C_b[layer]) * rng.standard_normal(shape[0])
-        out.append(X @ W.T + b)
-        X = out[-1].copy()
-        ensemble.activate(X)
-    return out
+    return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
 
 
-def record(
-    ensemble: Ensemble, degree: int, draws: int, done: Callable[[int], object]
-) -> gram.PowerSums:
-    """Gram matrices of z^(ℓ), ℓ = 1 … depth, from explicit weights."""
-    m, depth = len(ensemble.inputs), ensemble.depth
-    kept = gram.monomials(m, degree)
-    reference = np.zeros((depth, m * (m + 1) // 2))
-    sums = np.zeros((gram.BLOCKS, depth, len(kept)))
-    for draw in range(draws):
-        for layer, z in enumerate(preactivations(ensemble, draw)):
-            entry = (z @ z.T / z.shape[1])[np.triu_indices(m)]
-            if draw == 0:
-                reference[layer] = entry
-            value: dict[gram.Monomial, float] = {(): 1.0}
-            for monomial, place in kept.position.items():
-                value[monomial] = value[monomial[:-1]] * (entry - reference[layer])[monomial[-1]]
-                sums[draw % gram.BLOCKS, layer, place] += value[monomial]
-        done(1)
-    return gram.PowerSums(kept, reference, sums, draws)
+def _at_inputs(field: AnyField, inputs: Array, draws: int) -> Array:
+    m, n = inputs.shape
+    shape = (draws, *(m,) * field.nodes, *(n,) * field.nodes)
+    if field.at_inputs == "identity":
+        return np.broadcast_to(np.eye(n), shape)
+    return np.broadcast_to(inputs, shape) if field.at_inputs == "inputs" else np.zeros(shape)
+
+
+@cache
+def _forward(field: AnyField) -> tuple[Term, ...]:
+    slots = tuple(range(field.nodes))
+    return forward(field, slots, slots)
+
+
+def forward_field(
+    field: AnyField,
+    W: Array,
+    b: Array,
+    sigma: Array,
+    fields: Fields,
+    rates: Mapping[Any, float],
+) -> Array:
+    """A field of layer ℓ+1 from all fields of layer ℓ, by its forward equation.
+
+    Arguments:
+        W, b: weights (draws, n_out, n_in) and biases (draws, n_out).
+        sigma: σ and its derivatives, (draws, orders, m, n_in).
+        rates: the learning rates by their parameter.
+    """
+    draws, n_out, n_in = W.shape
+    m, nodes = sigma.shape[2], field.nodes
+    sample, slot = (range(1 + k * nodes, 1 + (k + 1) * nodes) for k in range(2))
+    output = [0, *sample, *slot]
+    total = np.zeros((draws, *(m,) * nodes, *(n_out,) * nodes))
+    every_sample, identity = np.ones(m), np.eye(n_out)
+    for term in _forward(field):
+        neuron = range(1 + 2 * nodes, 1 + 2 * nodes + term.neurons)
+        operands: list[Any] = [np.ones(draws), [0]]
+        for k in range(nodes):
+            operands += [every_sample, [sample[k]]]
+        for a, c in term.deltas:
+            operands += [identity, [slot[a], slot[c]]]
+        for a in term.biases:
+            operands += [b, [0, slot[a]]]
+        for a, j in term.weights:
+            operands += [W, [0, slot[a], neuron[j]]]
+        for j, k, order in term.factors:
+            operands += [sigma[:, order], [0, sample[k], neuron[j]]]
+        for placed in term.fields:
+            labels = [sample[k] for k in placed.samples] + [neuron[j] for j in placed.neurons]
+            operands += [fields[placed.field], [0, *labels]]
+        rate = np.prod([rates[atom] ** power for atom, power in term.parameters])
+        scale = float(term.coefficient) * rate * float(n_in) ** -term.fan_in
+        total += scale * np.einsum(*operands, output, optimize="greedy")
+    return total
+
+
+def _pairing_estimate(
+    fields: Fields,
+    kinds: tuple[AnyField, ...],
+    pairing: tuple[tuple[int, int], ...],
+    samples: tuple[int, ...],
+) -> Array:
+    """M_p of one product of fields, from each draw: Σ_q Wg(p, q) Σ_i δ_q(i) Π φ."""
+    n = fields[Z].shape[-1]
+    starts = np.cumsum([0, *(field.nodes for field in kinds)]).tolist()
+    total = np.zeros(len(fields[Z]))
+    for q in pair_partitions(2 * len(pairing)):
+        index = {slot: 1 + k for k, pair in enumerate(q) for slot in pair}
+        operands: list[Any] = []
+        for field, start in zip(kinds, starts, strict=False):
+            slots = range(start, start + field.nodes)
+            chosen = fields[field]
+            for slot in slots:
+                chosen = chosen[:, samples[slot]]
+            operands += [chosen, [0, *(index[slot] for slot in slots)]]
+        contracted = np.einsum(*operands, [0], optimize="greedy")
+        total += haar_coefficient(n, coset_type(pairing, q)) * contracted
+    return total

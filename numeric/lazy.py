@@ -1,22 +1,26 @@
 """The lazy sampler: networks whose weights are sampled only on the vectors they meet.
 
-A layer of one network costs O(n m²), and m samples of a layer are all that is ever held of it.
+Those vectors are z and its derivatives along random probes (`probes`), so that a layer of one
+network costs O(n m²) for m vectors, whatever tensor is asked for, and one pass from the input
+onwards gives every layer. A layer's own weights, biases and directions are averaged exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from . import gram, random, weights
+from . import estimate, jets, random, weights
 from .ensemble import Ensemble, load_template
-from .weights import Array
-
-_CHUNK_NUMBERS = 1 << 17  # preactivations of one layer that are held at a time
+from .polynomials import Structure
+from .probes import Probes
+from .sampling import Sampler, common_kernels
+from .weights import COLUMN, DIAGONAL, FACTOR, Array, Step
 
 _LAYER = '''\
 """The kernels that take an ensemble from layer to layer.
@@ -25,72 +29,145 @@ _LAYER = '''\
 """
 
 {prelude}
-from numeric import gram, weights
+from numeric import jets, weights
 
 {entry}
 
 @entry
-def advance(X, Z, draws, law, source):
-    """Z ← W X + b, sampled anew for each draw (numeric.weights.advance)."""
-    weights.advance(X, Z, draws, law, source)
+def gram(X, S):
+    """The Gram matrix of each draw's vectors (numeric.weights.gram)."""
+    for s in range(X.shape[0]):
+        weights.gram(X[s], S[s])
 
 
 @entry
-def record(X, draws, products, sums):
-    """Add the monomials of each draw's Gram matrix to sums (numeric.gram.record)."""
-    gram.record(X, draws, products, sums)
+def apply(S, X, Z, draws, factor, source):
+    """Z ← W X for one factor of W, sampled anew for each draw (numeric.weights.apply)."""
+    weights.apply(S, X, Z, draws, factor, source)
+
+
+@entry
+def apply_alone(S, Z, draws, factor, source):
+    """The same for one vector (numeric.weights.apply_alone)."""
+    weights.apply_alone(S, Z, draws, factor, source)
+
+
+@entry
+def add_bias(C_b, Z, samples, draws, source):
+    """Add a bias to the first rows of each draw (numeric.weights.add_bias)."""
+    weights.add_bias(C_b, Z, samples, draws, source)
+
+
+@entry
+def vary(S, X, Z, draws, rates, raising, samples, source):
+    """Add what the layer's own parameters contribute to jets (numeric.jets.vary)."""
+    jets.vary(S, X, Z, draws, rates, raising, samples, source)
+
+
+@entry
+def chain(Z, derivatives, rule):
+    """Take jets through the activation (numeric.jets.chain)."""
+    jets.chain(Z, derivatives, rule)
+
 '''
 
 
-def record(
-    ensemble: Ensemble, degree: int, draws: int, done: Callable[[int], object]
-) -> gram.PowerSums:
-    """Gram matrices of σ^(ℓ−1), ℓ = 1 … depth, from weights sampled on the vectors they meet.
+@dataclass(frozen=True, eq=False)
+class ProbeSampler(Sampler):
+    """Networks followed along random probes.
 
-    Runs in as many threads as numba is told to use (NUMBA_NUM_THREADS); calls `done` with the
-    number of draws finished since the last call.
+    Arguments:
+        probes: the jets that are followed.
     """
-    m = len(ensemble.inputs)
-    first = gram.monomials(m, 1)
-    reference = np.zeros((1, ensemble.depth, len(first)))
-    no_reference = np.zeros(reference.shape[1:])
-    add_draws(ensemble, np.zeros(1, np.int64), first, no_reference, reference)
-    kept = gram.monomials(m, degree)
-    sums = np.zeros((gram.BLOCKS, ensemble.depth, len(kept)))
-    threads = numba.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for start, stop in _chunks(ensemble, draws):
-            chunk = np.arange(start, stop)
-            stripe = chunk % gram.BLOCKS % threads  # a block's draws stay in one thread, in order
-            parts = [chunk[stripe == part] for part in range(threads)]
-            list(pool.map(lambda part: add_draws(ensemble, part, kept, reference[0], sums), parts))
-            done(stop - start)
-    return gram.PowerSums(kept, reference[0], sums, draws)
 
+    probes: Probes
 
-def add_draws(
-    ensemble: Ensemble,
-    draws: NDArray[np.int64],
-    kept: gram.Monomials,
-    reference: Array,
-    sums: Array,
-) -> None:
-    """Add these draws to sums (blocks, depth, monomials)."""
-    kernels = load_template(_LAYER, "layer", (gram, random, weights))
-    X = np.repeat(ensemble.inputs[None], draws.size, axis=0)
-    for layer in range(ensemble.depth):
-        products = (reference[layer], kept.parent, kept.factor)
-        kernels.record(X, draws, products, sums[:, layer])
-        if layer + 1 < ensemble.depth:
-            Z = np.empty((draws.size, X.shape[1], ensemble.widths[layer + 1]))
-            law = (ensemble.kinds[layer], ensemble.C_W[layer], ensemble.C_b[layer])
-            kernels.advance(X, Z, draws, law, (ensemble.key, layer + 1))
-            ensemble.activate(Z)
+    @property
+    def numbers(self) -> int:
+        """One for each neuron and jet of the widest layer."""
+        return len(self.probes.jets) * self.plan.samples * max(self.ensemble.widths)
+
+    @cached_property
+    def _polynomials(self) -> tuple[Structure, Array]:
+        return estimate.compiled(self.plan, reading(self.ensemble), self.probes)
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        layer_kernels, evaluate = kernels(), common_kernels().evaluate
+        ensemble, m = self.ensemble, self.plan.samples
+        structure, coefficients = self._polynomials
+        activation = ensemble.activation(self.probes.order + 1)
+        X = np.zeros((draws.size, len(self.probes.jets) * m, ensemble.widths[0]))
+        X[:, :m] = ensemble.inputs
+        S = np.empty((*X.shape[:2], X.shape[1]))
+        values = np.empty((draws.size, len(self.plan.statistics)))
+        for layer in range(ensemble.depth):
+            layer_kernels.gram(X, S)
+            evaluate(S.reshape(draws.size, -1), structure, coefficients[layer], values)
+            yield values
+            if layer + 1 == ensemble.depth:
+                return
+            source = (ensemble.key, layer + 1)
+            Z = weighted(S, X, draws, ensemble.steps[layer], source)
+            if ensemble.C_b[layer]:
+                layer_kernels.add_bias(ensemble.C_b[layer], Z, m, draws, source)
+            if self.probes.order:
+                rates = (ensemble.lambda_W[layer], ensemble.lambda_b[layer])
+                layer_kernels.vary(S, X, Z, draws, rates, self.probes.raising, m, source)
+                derivatives = np.empty((draws.size, self.probes.order + 1, m, Z.shape[2]))
+                activation.differentiate(Z, derivatives)
+                layer_kernels.chain(Z, derivatives, self.probes.chain_rule)
+            else:
+                activation.activate(Z)
             X = Z
 
 
-def _chunks(ensemble: Ensemble, draws: int) -> Iterator[tuple[int, int]]:
-    """Stretches of draws that fit the processor's cache and end soon after an interrupt."""
-    step = max(16, _CHUNK_NUMBERS // (ensemble.inputs.shape[0] * max(ensemble.widths)))
-    for start in range(0, draws, step):
-        yield start, min(start + step, draws)
+def weighted(
+    S: Array,
+    X: Array,
+    draws: NDArray[np.int64],
+    factors: Sequence[Step],
+    source: tuple[NDArray[np.uint64], int],
+) -> Array:
+    """W X with a W for each draw: (draws, vectors, n_in) → (draws, vectors, n_out).
+
+    Arguments:
+        S: X Xᵀ/n_in of each draw.
+        factors: of W, the first to act first.
+        source: (key, layer) of the random numbers.
+    """
+    for number, step in enumerate(factors):
+        if number:
+            S = np.empty_like(S)
+            kernels().gram(X, S)
+        if step.kind == DIAGONAL:
+            count = min(step.size, X.shape[2])
+            Z = np.zeros((*X.shape[:2], step.size))
+            Z[..., :count] = step.scale * np.sqrt(np.resize(step.values, count)) * X[..., :count]
+        else:
+            Z = np.empty((*X.shape[:2], step.size))
+            stream = (*source, COLUMN + FACTOR * number)
+            factor = step.kind, step.big, step.scale
+            if X.shape[1] == 1:
+                kernels().apply_alone(S * X.shape[2], Z, draws, factor, stream)
+            else:
+                kernels().apply(S, X, Z, draws, factor, stream)
+        X = Z
+    return X
+
+
+def kernels() -> ModuleType:
+    """`gram`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
+    return load_template(_LAYER, "layer", (jets, random, weights))
+
+
+def reading(ensemble: Ensemble) -> estimate.Reading:
+    """How every layer's moments follow from the layer before."""
+    sizes = zip(ensemble.widths, ensemble.widths[1:], strict=False)
+    parameters = zip(
+        ensemble.C_b.tolist(), ensemble.lambda_b.tolist(), ensemble.lambda_W.tolist(), strict=True
+    )
+    return estimate.Reading(
+        tuple((ensemble.net.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
+        tuple(parameters),
+    )

@@ -75,14 +75,34 @@ def fill_normals(
     c1, c2, c3 = np.uint64(network), np.uint64(layer), np.uint64(use)
     for block in range(blocks):
         w0, w1, w2, w3 = philox((np.uint64(block), c1, c2, c3), words)
-        radius = math.sqrt(_twice_minus_log(w0))
-        x, y = _circle(w1)
+        radius = math.sqrt(twice_minus_log(w0))
+        x, y = circle(w1)
         out[block] = radius * x
         out[block + blocks] = radius * y
-        radius = math.sqrt(_twice_minus_log(w2))
-        x, y = _circle(w3)
+        radius = math.sqrt(twice_minus_log(w2))
+        x, y = circle(w3)
         out[block + 2 * blocks] = radius * x
         out[block + 3 * blocks] = radius * y
+
+
+@driver
+def fill_signs(
+    out: NDArray[np.float64],
+    key: NDArray[np.uint64],
+    network: int,
+    layer: int,
+    use: int,
+) -> None:
+    """Fill `out`, whose length is a multiple of 128, with ±1 of stream (network, layer, use)."""
+    words = (key[0], key[1])
+    c1, c2, c3 = np.uint64(network), np.uint64(layer), np.uint64(use)
+    one = np.float64(1.0).view(np.uint64)
+    for block in range(out.size // 128):
+        for lane, word in enumerate(philox((np.uint64(block), c1, c2, c3), words)):
+            at = 128 * block + 32 * lane
+            for bit in range(32):
+                sign = (word >> np.uint64(bit)) << _SIGN_SHIFT
+                out[at + bit] = np.uint64(one | sign).view(np.float64)
 
 
 @scalar
@@ -92,7 +112,7 @@ def _centred(word: np.uint64) -> float:
 
 
 @scalar
-def _twice_minus_log(word: np.uint64) -> float:
+def twice_minus_log(word: np.uint64) -> float:
     """−2 ln u for u = (word + ½)/2^32 = 2^e m, √½ ≤ m < √2: ln m = 2 artanh((m − 1)/(m + 1))."""
     bits = np.float64(_centred(word) * _UNIT).view(np.int64)
     exponent = (bits - _SQRT_HALF_BITS) >> 52
@@ -106,7 +126,7 @@ def _twice_minus_log(word: np.uint64) -> float:
 
 
 @scalar
-def _circle(word: np.uint64) -> tuple[float, float]:
+def circle(word: np.uint64) -> tuple[float, float]:
     """A point of the unit circle: a quadrant from the top two bits, an angle from the others."""
     x = _centred(word & _QUADRANT) * _TO_ANGLE - math.pi / 4
     y = x * x

@@ -1,35 +1,36 @@
-"""Ensembles of random networks: sample, record Gram matrices, read the tensors off.
+"""Ensembles of random networks: sample them, record moments, read the tensors off.
 
     simulate(net, inputs, width=100, depth=10, draws=1000)["V"]
 
-No weight matrix is built (`lazy`), and each layer's own weights are averaged exactly (`estimate`).
+`sampler` makes what samples an ensemble; `moments` says how its chunks of draws are put together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NoReturn
 
+import numba
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from derive.errors import InputError
+from derive.fields import Field
 from derive.network import Network
 
-from . import estimate, explicit, gram, lazy, table
+from . import conditional, estimate, moments, observables, table
+from .conditional import PathSampler
 from .ensemble import Ensemble, checked_count, checked_ensemble
+from .explicit import ExplicitSampler
 from .flow import flow
-from .weights import Array
-
-TENSORS = {"K": 1, "G1": 1, "V": 2, "U6": 3}
-"""What can be sampled, by name: the number k of pairs among the 2k neural indices.
-
-K is the metric at this width, E[z z]; G1 is n(metric − K), with K that of infinite width; V and U6
-are n^{k−1} times the joint cumulants of 4 and 6 preactivations, at this width likewise.
-"""
+from .lazy import ProbeSampler
+from .observables import Plan, Target, Wanted
+from .probes import degrees, needed
+from .sampling import Sampler
 
 _VERSION = version("wickgarten")
 
@@ -41,7 +42,7 @@ def simulate(
     depth: int = 10,
     draws: int = 1000,
     *,
-    tensors: Iterable[str] = ("K", "G1", "V"),
+    tensors: Wanted | Iterable[Wanted] = ("K", "G1", "V"),
     seed: int = 0,
     sampler: str = "lazy",
     progress: bool = False,
@@ -49,88 +50,113 @@ def simulate(
     """Sample an ensemble of networks and estimate its tensors, layer by layer.
 
     Arguments:
-        net: the network; its ensembles and variances are numbers.
+        net: the network; its ensembles, variances and learning rates are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons.
         depth: layers of preactivations, counted from 1.
         draws: networks.
-        tensors: names among `TENSORS`.
+        tensors: names that `recursion` knows, "V", "A", "P", …, or recursions such as
+            `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left.
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the number of threads.
-        sampler: "lazy", which samples weights on the vectors they meet and averages the last
-            layer's exactly, or "explicit", which builds every matrix: slow, the check of the first.
+        sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
+            slow, the check of the first. Lazy is "paths" for the tower of one input under Gaussian
+            or Haar weights, which are averaged exactly given a forward path, and "probes"
+            elsewhere: derivatives along random directions, the last layer averaged exactly.
         progress: show a bar.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …, its standard error as `<name>_se`, and what repeats it in the
-        attributes. Estimates are unbiased for the ensemble at this width. Each variable's
-        attribute `cancelling` is the size, per layer, of the terms that cancel in it.
+        attributes. K, Theta, V, … are measured at this width, without bias; a tensor of relative
+        order 1/n is n times what remains without the leading one at infinite width: G1 is
+        n(metric − K). Each variable's attribute `cancelling` is the size, per layer, of the terms
+        that cancel in it.
 
     Raises:
         InputError: for an argument that can't be used, and for activations that overflow.
     """
-    names = _checked_names(tensors)
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    pairs = max(TENSORS[name] for name in names)
-    checked_count("draws", draws, pairs + 1)
+    plan = Plan(observables.targets(tensors), len(ensemble.inputs))
+    checked_count("draws", draws, plan.most_means + 1)
     if draws >= 2**32:
         raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
-    for n in ensemble.widths[1:]:
-        estimate.check_width(n, pairs)
-    if sampler == "lazy":
-        sample, readings = lazy.record, _weights_averaged(ensemble)
-    elif sampler == "explicit":
-        sample = explicit.record
-        readings = [estimate.pairing_estimator(n) for n in ensemble.widths[1:]]
-    else:
-        raise InputError("sampler", sampler, '"lazy" or "explicit"')
+    chosen = make_sampler(ensemble, plan, sampler)
     with tqdm(total=draws, disable=not progress, unit="net") as bar:
-        record = sample(ensemble, pairs, draws, bar.update)
-    _check_finite(record)
+        record = sampled(chosen, draws, bar)
     arrays: dict[str, xarray.DataArray] = {}
-    for name in names:
-        arrays |= _tensor(name, ensemble, record, readings, single=np.ndim(inputs) == 1)
+    for target in plan.targets:
+        arrays |= _tensor(target, ensemble, record, single=np.ndim(inputs) == 1)
     return xarray.Dataset(arrays, table.layers(depth), _attributes(ensemble, draws, sampler))
 
 
-def _weights_averaged(ensemble: Ensemble) -> list[estimate.Reading]:
-    """How each layer's moments follow from the Gram matrix of the layer before."""
-    return [
-        estimate.weights_averaged(ensemble.net.weights_at(layer), n_in, n_out, C_b)
-        for layer, (n_in, n_out, C_b) in enumerate(
-            zip(ensemble.widths, ensemble.widths[1:], ensemble.C_b.tolist(), strict=False), 1
+def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
+    """What samples the statistics of a plan in an ensemble, chunk by chunk.
+
+    Raises:
+        InputError: for a name that isn't one, or doesn't apply; for widths that cannot tell
+            pairings apart, weights that cannot be sampled, fields that are no trees, and second
+            derivatives of an activation with kinks.
+    """
+    for n in ensemble.widths[1:]:
+        estimate.check_width(n, plan.most_pairs)
+    _ = ensemble.steps, ensemble.C_b, ensemble.lambda_b, ensemble.lambda_W
+    fields = {field for kinds, *_ in plan.statistics for field in kinds}
+    order = max((max(degrees([f])) for f in fields if isinstance(f, Field)), default=0)
+    activation = ensemble.net.activation
+    if order > 1 and not activation.is_smooth:
+        names = ", ".join(target.name for target in plan.targets)
+        raise InputError("tensors", names, f"no derivatives beyond σ', as {activation} has kinks")
+    if name == "explicit":
+        return ExplicitSampler(ensemble, plan)
+    if name not in ("lazy", "paths", "probes"):
+        raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
+    trees = list(plan.trees())
+    possible = conditional.applies(ensemble, plan)
+    if name == "paths" and not possible:
+        raise InputError("sampler", name, '"lazy" for several inputs, these weights or z alone')
+    if possible and name != "probes":
+        return PathSampler(ensemble, plan)
+    return ProbeSampler(ensemble, plan, needed(trees))
+
+
+def sampled(sampler: Sampler, draws: int, bar: tqdm[NoReturn]) -> moments.Record:
+    """Every chunk's sums, added in order, by as many threads as numba is told to use."""
+    sums = np.zeros((moments.BLOCKS, sampler.ensemble.depth, len(sampler.plan.products)))
+    threads = numba.get_num_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        for start, stop in moments.chunks(sampler.chunk, draws):
+            sums += sampler.sums(start, stop, pool if threads > 1 else None, threads)
+            bar.update(stop - start)
+    bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(sampler.reference).all(axis=1)
+    if bad.any():
+        raise InputError(
+            "net", f"activations that overflow before layer {np.argmax(bad) + 1}", "finite ones"
         )
-    ]
+    return moments.Record(sampler.plan, sampler.reference, sums, draws)
 
 
 def _tensor(
-    name: str,
-    ensemble: Ensemble,
-    record: gram.PowerSums,
-    readings: list[estimate.Reading],
-    *,
-    single: bool,
+    target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
 ) -> dict[str, xarray.DataArray]:
     """The tensor and its standard error."""
-    pairs = TENSORS[name]
-    found = estimate.cumulants(record, readings, pairs)
-    power = 1 if name == "G1" else pairs - 1
-    value = found.value - _infinite_width(ensemble) if name == "G1" else found.value
-    dims = table.axes(2 * pairs, single=single)
+    found = estimate.cumulant(record, target)
+    n, order = float(ensemble.width), target.definition.order
+    power = target.pairs - 1
+    value = n**power * found.value
+    if target.lower:
+        flowed = flow(ensemble.net, ensemble.inputs, ensemble.depth, target.lower)
+        for g, name in enumerate(target.lower):
+            value = value - flowed[name].to_numpy().reshape(value.shape) / n**g
+    dims = table.axes(2 * target.pairs, single=single)
     shape = value.shape[: len(dims)]
-    scale = float(ensemble.width) ** power
+    scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
     return {
-        name: xarray.DataArray(
-            scale * value.reshape(shape), dims=dims, attrs={"cancelling": cancelling.tolist()}
+        target.name: xarray.DataArray(
+            n**order * value.reshape(shape), dims=dims, attrs={"cancelling": cancelling.tolist()}
         ),
-        f"{name}_se": xarray.DataArray(scale * found.error.reshape(shape), dims=dims),
+        f"{target.name}_se": xarray.DataArray(scale * found.error.reshape(shape), dims=dims),
     }
-
-
-def _infinite_width(ensemble: Ensemble) -> Array:
-    flowed = flow(ensemble.net, ensemble.inputs, ensemble.depth, ["K"])["K"]
-    return np.asarray(flowed.to_numpy(), float)
 
 
 def _attributes(ensemble: Ensemble, draws: int, sampler: str) -> dict[str, Any]:
@@ -138,27 +164,14 @@ def _attributes(ensemble: Ensemble, draws: int, sampler: str) -> dict[str, Any]:
         "network": str(ensemble.net),
         "C_W": ensemble.C_W.tolist(),
         "C_b": ensemble.C_b.tolist(),
+        "lambda_W": ensemble.lambda_W.tolist(),
+        "lambda_b": ensemble.lambda_b.tolist(),
         "inputs": ensemble.inputs.tolist(),
         "width": ensemble.width,
         "widths": list(ensemble.widths),
         "draws": draws,
-        "blocks": min(draws, gram.BLOCKS),
+        "blocks": min(draws, moments.BLOCKS),
         "seed": ensemble.seed,
         "sampler": sampler,
         "version": _VERSION,
     }
-
-
-def _check_finite(record: gram.PowerSums) -> None:
-    bad = ~np.isfinite(record.sums).all(axis=(0, 2)) | ~np.isfinite(record.reference).all(axis=1)
-    if bad.any():
-        raise InputError(
-            "net", f"activations that overflow before layer {np.argmax(bad) + 1}", "finite ones"
-        )
-
-
-def _checked_names(tensors: Iterable[str]) -> list[str]:
-    names = [tensors] if isinstance(tensors, str) else list(tensors)
-    if not names or any(name not in TENSORS for name in names):
-        raise InputError("tensors", names, f"names among {', '.join(TENSORS)}")
-    return list(dict.fromkeys(names))

@@ -12,42 +12,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.errors import InputError
-from derive.pairings import loops, pair_partitions, set_partitions
+from derive.pairings import coset_type, loops, pair_partitions, set_partitions
 from derive.weights import Gaussian, Orthogonal
-from numeric import estimate, gram
+from numeric import estimate, moments
+from numeric.observables import Plan, targets
+from numeric.polynomials import evaluate
+from numeric.probes import Probes
 
-READING = estimate.weights_averaged(Orthogonal(sympy.Rational(3, 2)), 3, 4, 0.25)
+NAMES = {1: "K", 2: "V", 3: "U6"}
+
+
+def averaged(ensemble, n_in, n_out, C_b):
+    """The reading of one layer."""
+    return estimate.Reading(((ensemble, n_in, n_out),), ((C_b, 0.0, 0.0),))
+
+
+READING = averaged(Orthogonal(sympy.Rational(3, 2)), 3, 4, 0.25)
 POPULATION = np.array(
     [[[1.0, 0.2], [0.2, 2.0]], [[0.5, -0.3], [-0.3, 1.0]], [[3.0, 1.0], [1.0, 0.7]]]
 )
 
 
-def power_sums(matrices, degree, reference=None):
-    """The record of one layer whose Gram matrices are given, one per draw."""
+def measured(matrices, how, pairs):
+    """The statistics of one layer whose Gram matrices are given, one per draw."""
     draws, m, _ = matrices.shape
-    kept = gram.monomials(m, degree)
-    entry = matrices[:, *np.triu_indices(m)]
-    reference = entry[0] if reference is None else reference
-    sums = np.zeros((gram.BLOCKS, 1, len(kept)))
-    for monomial, place in kept.position.items():
-        value = np.prod((entry - reference)[:, monomial], axis=1)
-        np.add.at(sums[:, 0, place], np.arange(draws) % gram.BLOCKS, value)
-    return gram.PowerSums(kept, reference[None], sums, draws)
+    plan = Plan(targets(NAMES[pairs]), m)
+    structure, coefficients = estimate.compiled(plan, how, Probes())
+    X = np.empty((draws, len(plan.statistics)))
+    factors = np.ascontiguousarray(matrices.reshape(draws, -1))
+    evaluate(factors, structure, coefficients[0], X)
+    return plan, X
+
+
+def recorded(matrices, how, pairs, reference=None):
+    """The record of one layer whose Gram matrices are given."""
+    plan, X = measured(matrices, how, pairs)
+    reference = X[0] if reference is None else reference
+    sums = np.zeros((moments.BLOCKS, 1, len(plan.products)))
+    moments.accumulate(X, np.arange(len(X)), (reference, *plan.chain), sums[:, 0])
+    return moments.Record(plan, reference[None], sums, len(X))
+
+
+def cumulants(matrices, how, pairs, reference=None):
+    """The estimate of one layer's K, V or U6."""
+    record = recorded(matrices, how, pairs, reference)
+    return estimate.cumulant(record, record.plan.targets[0])
 
 
 def weights_moment(labels, S, how):
     """M_p for one Gram matrix, by the definition: pairs of p are biases or weights."""
     total = 0.0
+    width, C_b = how.widths.item(), how.C_b.item()
     for biased in product([False, True], repeat=len(labels)):
         flat = [
             a for pair, is_bias in zip(labels, biased, strict=True) if not is_bias for a in pair
         ]
         p = tuple((2 * k, 2 * k + 1) for k in range(len(flat) // 2))
         for q in pair_partitions(len(flat)):
-            C = how.coefficient(estimate.coset_type(p, q))
-            total += (
-                how.C_b ** sum(biased) * C * prod(how.width * S[flat[a], flat[b]] for a, b in q)
-            )
+            C = how.coefficient(coset_type(p, q)).item()
+            total += C_b ** sum(biased) * C * prod(width * S[flat[a], flat[b]] for a, b in q)
     return total
 
 
@@ -68,7 +91,7 @@ def test_the_average_over_all_outcomes_is_exact(m, pairs, draws):
     """E[estimate] = cumulant, over every sequence of draws from three Gram matrices."""
     population = POPULATION[:, :m, :m]
     estimates = [
-        estimate.cumulants(power_sums(population[list(outcome)], pairs), [READING], pairs).value
+        cumulants(population[list(outcome)], READING, pairs).value
         for outcome in product(range(3), repeat=draws)
     ]
     mean = np.mean(estimates, axis=0)[0]
@@ -84,9 +107,9 @@ def test_the_reference_does_not_matter(seed, pairs):
     rng = np.random.default_rng(seed)
     z = rng.standard_normal((7, 2, 5))
     matrices = z @ z.transpose(0, 2, 1)
-    first = estimate.cumulants(power_sums(matrices, pairs), [READING], pairs)
-    other = power_sums(matrices, pairs, reference=rng.standard_normal(3))
-    second = estimate.cumulants(other, [READING], pairs)
+    first = cumulants(matrices, READING, pairs)
+    plan, _ = measured(matrices, READING, pairs)
+    second = cumulants(matrices, READING, pairs, rng.standard_normal(len(plan.statistics)))
     np.testing.assert_allclose(first.value, second.value, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(first.error, second.error, rtol=1e-6, atol=1e-6)
 
@@ -95,13 +118,13 @@ def test_the_reference_does_not_matter(seed, pairs):
 @given(st.integers(0, 2**32 - 1))
 def test_tensors_have_their_symmetries(seed):
     z = np.random.default_rng(seed).standard_normal((5, 3, 4))
-    V = estimate.cumulants(power_sums(z @ z.transpose(0, 2, 1), 2), [READING], 2).value[0]
+    V = cumulants(z @ z.transpose(0, 2, 1), READING, 2).value[0]
     for axes in ((1, 0, 2, 3), (0, 1, 3, 2), (2, 3, 0, 1)):
         np.testing.assert_array_equal(V, V.transpose(axes))
 
 
 def test_what_does_not_fluctuate_has_no_error():
-    found = estimate.cumulants(power_sums(POPULATION[[0] * 9], 2), [READING], 2)
+    found = cumulants(POPULATION[[0] * 9], READING, 2)
     assert not found.error.any()
     assert found.value[0, 0, 0, 1, 1] == pytest.approx(
         exact_cumulant(POPULATION[:1], [(0, 0), (1, 1)], READING), rel=1e-13
@@ -111,9 +134,9 @@ def test_what_does_not_fluctuate_has_no_error():
 @pytest.mark.parametrize("draws", [2, 9, 256])
 def test_the_error_of_a_mean_is_the_textbooks(draws):
     """Blocks of one draw: the jackknife is s/√N exactly."""
-    how = estimate.weights_averaged(Gaussian(1), 3, 4, 0.0)
+    how = averaged(Gaussian(1), 3, 4, 0.0)
     S = np.random.default_rng(draws).standard_exponential((draws, 1, 1))
-    found = estimate.cumulants(power_sums(S, 1), [how], 1)
+    found = cumulants(S, how, 1)
     assert found.value.item() == pytest.approx(S.mean(), rel=1e-13)
     assert found.error.item() == pytest.approx(S.std(ddof=1) / np.sqrt(draws), rel=1e-12)
 
@@ -121,12 +144,9 @@ def test_the_error_of_a_mean_is_the_textbooks(draws):
 @pytest.mark.parametrize("draws", [40, 300])
 def test_errors_are_the_spread_of_repetitions(draws):
     """Of 400 ensembles; blocks of unequal size in the second case. Ratio of variances at z < 5."""
-    how = estimate.weights_averaged(Gaussian(1), 5, 5, 0.1)
+    how = averaged(Gaussian(1), 5, 5, 0.1)
     rng = np.random.default_rng(8)
-    found = [
-        estimate.cumulants(power_sums(rng.gamma(10, 0.1, (draws, 1, 1)), 2), [how], 2)
-        for _ in range(400)
-    ]
+    found = [cumulants(rng.gamma(10, 0.1, (draws, 1, 1)), how, 2) for _ in range(400)]
     values = np.array([one.value.item() for one in found])
     squares = np.array([one.error.item() for one in found]) ** 2
     ratio = squares.mean() / values.var(ddof=1)
@@ -138,9 +158,9 @@ def test_errors_are_the_spread_of_repetitions(draws):
 
 def test_too_few_draws():
     for pairs in (1, 2, 3):
-        record = power_sums(POPULATION[[0] * pairs, :1, :1], pairs)
+        record = recorded(POPULATION[[0] * pairs, :1, :1], READING, pairs)
         with pytest.raises(InputError, match="draws"):
-            estimate.cumulants(record, [READING], pairs)
+            estimate.cumulant(record, record.plan.targets[0])
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (2, 2), (2, 5), (3, 3), (3, 4)])
@@ -192,7 +212,9 @@ def test_bad_samples(z):
         estimate.moments_of_samples(z, 1)
 
 
-@pytest.mark.parametrize(("m", "pairs"), [(1, 3), (2, 2), (3, 2), (2, 3)])
-def test_symmetry_classes_cover_each_index_once(m, pairs):
-    places = [place for _, members in estimate.symmetry_classes(m, pairs) for place in members]
-    assert sorted(places) == sorted(product(range(m), repeat=2 * pairs))
+@pytest.mark.parametrize("name", ["V", "U6", "D", "P", "T"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_components_cover_each_index_once(name, m):
+    (target,) = targets(name)
+    places = [place for members in target.components(m).values() for place in members]
+    assert sorted(places) == sorted(product(range(m), repeat=2 * target.pairs))

@@ -13,10 +13,12 @@ from scipy import stats
 
 from derive import activations
 from derive.errors import InputError
+from derive.fields import Z
 from derive.network import Network
-from derive.weights import Gaussian, Orthogonal
-from numeric import estimate, explicit, gram, lazy
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from numeric import estimate, explicit, lazy, observables, sampling
 from numeric.ensemble import checked_ensemble
+from numeric.probes import Probes
 from numeric.simulate import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
@@ -131,20 +133,16 @@ def test_both_samplers_estimate_the_same_tensors(case):
 
 
 def test_both_samplers_have_the_same_marginals():
-    """Gram matrices of σ(z) at layer 3: two-sample KS, three entries, p > 1e-6."""
+    """The metric read off layer 3's own z: two-sample KS, three entries, p > 1e-6."""
     net, draws = Network(TANH, Orthogonal(1.5), C_b=0.1), 1500
     ensemble = checked_ensemble(net, inputs(2, 4), 4, 4, 9)
-    built = np.empty((draws, 3))
-    for draw in range(draws):
-        sigma = np.tanh(explicit.preactivations(ensemble, draw)[2])
-        built[draw] = (sigma @ sigma.T / 4)[np.triu_indices(2)]
-    sampled = np.empty((draws, 3))
-    for draw in range(draws):
-        one = np.zeros((gram.BLOCKS, 4, 3))
-        lazy.add_draws(ensemble, np.array([draw]), gram.monomials(2, 1), np.zeros((4, 3)), one)
-        sampled[draw] = one.sum(axis=0)[3]
-    for entry in range(3):
-        assert stats.ks_2samp(built[:, entry], sampled[:, entry]).pvalue > 1e-6
+    plan = observables.Plan(observables.targets("K"), 2)
+    built = explicit.ExplicitSampler(ensemble, plan).fields(np.arange(draws))
+    sigma = np.tanh([fields[Z] for fields in built][2])
+    expected = 1.5 * np.einsum("dan,dbn->dab", sigma, sigma) / 4 + 0.1
+    sampled = lazy.ProbeSampler(ensemble, plan, Probes()).statistics(np.arange(draws))[:, 3]
+    for (*_, (a, b)), values in zip(plan.statistics, sampled.T, strict=True):
+        assert stats.ks_2samp(expected[:, a, b], values).pvalue > 1e-6
 
 
 def test_same_seed_same_bits_for_any_threads_and_chunks(monkeypatch):
@@ -153,7 +151,7 @@ def test_same_seed_same_bits_for_any_threads_and_chunks(monkeypatch):
     for threads, numbers in ((1, 1 << 17), (numba.config.NUMBA_NUM_THREADS, 1 << 17), (1, 1000)):
         before = numba.get_num_threads()
         numba.set_num_threads(threads)
-        monkeypatch.setattr(lazy, "_CHUNK_NUMBERS", numbers)
+        monkeypatch.setattr(sampling, "_HELD", numbers)
         try:
             tables.append(simulate(net, X, 10, 3, 700, tensors=["K", "V"], seed=3))
         finally:
@@ -227,8 +225,14 @@ def test_next_to_leading_metric_is_measured_from_the_infinite_width_kernel():
     assert abs(float(table["G1"][2])) < 5
 
 
-class _Unknown(Gaussian):
+class _Unknown(WeightEnsemble):
     """An ensemble that no kernel knows."""
+
+    def coefficient(self, coset, n_in, n_out):
+        return Gaussian().coefficient(coset, n_in, n_out)
+
+    def expansion(self, coset, order, square):
+        return Gaussian().expansion(coset, order, square)
 
 
 X1 = np.ones(4)
@@ -260,11 +264,13 @@ X1 = np.ones(4)
         ("seed", {"seed": None}),
         ("sampler", {"sampler": "exact"}),
         ("tensors", {"tensors": []}),
-        ("tensors", {"tensors": ["V", "W"]}),
+        ("tensor", {"tensors": ["V", "W"]}),
+        ("tensors", {"tensors": ["P"], "net": Network(RELU)}),
         ("C_W", {"net": Network(TANH, Gaussian(sympy.Symbol("C_W", positive=True)))}),
         ("C_b", {"net": Network(TANH, C_b=sympy.Symbol("C_b", positive=True))}),
         ("weights", {"net": Network(TANH, _Unknown())}),
         ("net", {"net": Network(activations.monomial(3), Gaussian(1e9)), "depth": 9}),
+        ("sampler", {"sampler": "paths"}),
     ],
 )
 def test_bad_arguments(argument, change):
@@ -275,15 +281,18 @@ def test_bad_arguments(argument, change):
 
 
 def test_an_unknown_tensor_is_told_what_exists():
-    with pytest.raises(InputError, match="K, G1, V, U6"):
-        simulate(Network(TANH), X1, 4, 2, 20, tensors=["Q"])
+    with pytest.raises(InputError, match="K, G1, G2, V, V2, U6"):
+        simulate(Network(TANH), X1, 4, 2, 20, tensors=["X"])
 
 
 def test_estimates_from_z_agree_with_the_record():
-    """The explicit sampler's record is the pairing estimator on z, draw by draw."""
+    """The explicit sampler's statistics are the pairing estimator on z, draw by draw."""
     net = Network(TANH, Gaussian(1), C_b=0.1)
     ensemble = checked_ensemble(net, inputs(2, 4), 5, 2, 1)
-    z = np.array([explicit.preactivations(ensemble, draw)[1] for draw in range(30)])
-    record = explicit.record(ensemble, 1, 30, lambda count: None)
-    found = estimate.cumulants(record, [estimate.pairing_estimator(5)] * 2, 1).value[1]
-    np.testing.assert_allclose(found, estimate.moments_of_samples(z, 1).mean(axis=0), rtol=1e-12)
+    plan = observables.Plan(observables.targets("V"), 2)
+    draws = np.arange(30)
+    found = explicit.ExplicitSampler(ensemble, plan).statistics(draws)[:, 1]
+    z = np.array([explicit.preactivations(ensemble, draw)[1] for draw in draws])
+    for (fields, _, _, samples), values in zip(plan.statistics, found.T, strict=True):
+        expected = estimate.moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
+        np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)

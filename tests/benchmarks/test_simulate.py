@@ -1,7 +1,7 @@
-"""The forward ensemble against explicit matrices: V of orthogonal tanh networks, one input.
+"""Ensembles against explicit matrices: V, then the tower, of orthogonal tanh networks, one input.
 
-Width 100, 10 layers, 1000 networks. Compare `time_variance`, the seconds times the variance of V at
-the last layer, which does not depend on the number of networks. The peers build every matrix by
+V: width 100, 10 layers, 1000 networks. Compare `time_variance`, the seconds times the variance of V
+at the last layer, which does not depend on the number of networks. The peers build every matrix by
 batched QR with the sign fix and record the same Gram matrices. Set OMP_NUM_THREADS and
 NUMBA_NUM_THREADS to the number of threads that all may use.
 """
@@ -14,7 +14,6 @@ import pytest
 from derive import activations
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
-from numeric import estimate, gram
 from numeric.random import fill_normals, stream_key
 from numeric.simulate import simulate
 
@@ -24,16 +23,10 @@ X = np.random.default_rng(0).standard_normal(WIDTH)
 
 def variance(squares):
     """The variance of V at the last layer, from |σ|²/n of each network."""
-    kept = gram.monomials(1, 2)
-    deviation = squares - squares[0]
-    sums = np.zeros((gram.BLOCKS, 1, len(kept)))
-    for power in range(2):
-        np.add.at(
-            sums[:, 0, power], np.arange(squares.size) % gram.BLOCKS, deviation ** (power + 1)
-        )
-    record = gram.PowerSums(kept, squares[:1, None], sums, squares.size)
-    reading = estimate.weights_averaged(Orthogonal(1), WIDTH, WIDTH, 0.0)
-    return (WIDTH * estimate.cumulants(record, [reading], 2).error.item()) ** 2
+    M4 = WIDTH / (WIDTH + 2)
+    blocks = squares - squares.mean()
+    influence = M4 * (blocks**2 - np.mean(blocks**2)) + 2 * (M4 - 1) * squares.mean() * blocks
+    return WIDTH**2 * influence.var() / squares.size
 
 
 @pytest.mark.parametrize("weights", [Orthogonal(1), Gaussian(1)], ids=["orthogonal", "gaussian"])
@@ -115,3 +108,61 @@ def test_normals(benchmark, source):
     else:
         benchmark(np.random.Generator(np.random.Philox(1)).standard_normal, out=out)
     assert abs(out.mean()) < 5e-3
+
+
+TOWER = {
+    "ABDF, n=50": (50, 10, "ABDF"),
+    "ABDF, n=500": (500, 10, "ABDF"),
+    "ten, n=20": (20, 30, "ABDFPQRSTU"),
+    "ten, n=50": (50, 10, "ABDFPQRSTU"),
+}
+
+
+@pytest.mark.parametrize("case", TOWER)
+def test_tower(benchmark, case):
+    """100 orthogonal tanh networks, every layer; `error` is the last layer's."""
+    width, depth, tensors = TOWER[case]
+    x = np.random.default_rng(0).standard_normal(width)
+    net, options = Network(activations.tanh, Orthogonal(1)), {"width": width, "depth": depth}
+    options |= {"draws": 100, "tensors": list(tensors)}
+    table = benchmark.pedantic(simulate, (net, x), options, rounds=5, warmup_rounds=1)
+    benchmark.extra_info["error"] = {name: float(table[f"{name}_se"][-1]) for name in tensors}
+
+
+@pytest.mark.parametrize("width", [50, 500])
+def test_explicit_tangent_kernel(benchmark, width):
+    """The peer of ABDF: matrices by batched QR, H by its forward equation in NumPy.
+
+    `error` is that of the same tensors by the pairing estimator on H itself.
+    """
+    draws = 100 if width < 100 else 4
+    x = np.random.default_rng(0).standard_normal(width)
+
+    def ensemble():
+        rng, found = np.random.default_rng(1), []
+        sigma = np.broadcast_to(x, (draws, width))
+        H = np.zeros((draws, width, width))
+        slope = np.zeros((draws, width))
+        for _ in range(10):
+            W, R = np.linalg.qr(rng.standard_normal((draws, width, width)))
+            W *= np.sign(np.einsum("dii->di", R))[:, None]
+            J = W * slope[:, None]
+            H = J @ H @ J.transpose(0, 2, 1)
+            H += (1 + np.mean(sigma**2, axis=1))[:, None, None] * np.eye(width)
+            z = np.einsum("dij,dj->di", W, sigma)
+            found.append(
+                (
+                    np.einsum("dii->d", H),
+                    np.einsum("dij,dij->d", H, H),
+                    np.einsum("di,dij,dj->d", z, H, z),
+                )
+            )
+            sigma = np.tanh(z)
+            slope = 1 - sigma**2
+        return found
+
+    found = benchmark.pedantic(ensemble, rounds=2, warmup_rounds=0)
+    trace, square, _ = found[-1]
+    B = ((width + 1) * square - trace**2 - square) / ((width - 1) * (width + 2))
+    benchmark.extra_info["networks"] = draws
+    benchmark.extra_info["error"] = {"B": float(B.std() / np.sqrt(draws))}

@@ -1,0 +1,193 @@
+"""What is measured: cumulants of fields as polynomials in the moments that one network estimates.
+
+The coefficient of δ_p(i) in a joint cumulant of fields is
+
+    κ_p = Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B ∈ π} M_{p|B} ,        E[Π_{f ∈ B} φ_f] = Σ_p δ_p(i) M_p ,
+
+over the set partitions π of the fields whose blocks p does not join. A sampler gives an estimate of
+every M (a *statistic*) from each network; products of the means are estimated without bias from
+sums over networks of products of statistics, which this module lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import combinations, product
+from math import factorial
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.errors import InputError
+from derive.fields import AnyField, Field
+from derive.pairings import set_partitions
+from derive.recursion import Recursion
+from derive.tensors import NAMES, Name, Tensor, named, spell, tensor
+
+Statistic: TypeAlias = Tensor
+"""M_p of a product of fields with its samples, counted from 0, as `derive.tensors` orders them."""
+
+Wanted: TypeAlias = "str | Recursion"
+"""A tensor's name, or a recursion, whose left-hand side is meant."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A tensor to measure.
+
+    One of relative order g > 0 in 1/n is measured as n^g times the tensor of order 0 at this width
+    without its series up to n^{1−g}, so that G1 is n(metric − K).
+    """
+
+    definition: Name
+
+    @property
+    def name(self) -> str:
+        """Its name in the table."""
+        return self.definition.label
+
+    @property
+    def pairs(self) -> int:
+        """m, half the number of neural indices."""
+        return len(self.definition.pairing)
+
+    @property
+    def lower(self) -> tuple[str, ...]:
+        """The tensors of the series to subtract, "K", "G1" for G2."""
+        slots = tuple(range(2 * self.pairs))
+        return tuple(
+            spell(tensor(self.definition.fields, order, self.definition.pairing, slots))[0]
+            for order in range(self.definition.order)
+        )
+
+    def components(self, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
+        """The sample indices up to the tensor's symmetries, each class with all its members."""
+        subscripts = self.definition.subscripts
+        classes: dict[Statistic, list[tuple[int, ...]]] = {}
+        for place in product(range(samples), repeat=len(subscripts)):
+            labels = dict(zip(subscripts, place, strict=True))
+            ordered = tuple(labels[slot] for slot in range(len(labels)))
+            component = tensor(self.definition.fields, 0, self.definition.pairing, ordered)
+            classes.setdefault(component, []).append(place)
+        return classes
+
+
+def targets(wanted: Wanted | Iterable[Wanted]) -> tuple[Target, ...]:
+    """What is to be measured, each once."""
+    items = [wanted] if isinstance(wanted, str | Recursion) else list(wanted)
+    if not items:
+        raise InputError("tensors", items, f"one or more of {', '.join(NAMES)}")
+    names = (item.target if isinstance(item, Recursion) else named(item) for item in items)
+    return tuple({name.label: Target(name) for name in names}.values())
+
+
+@cache
+def mobius(blocks: int) -> int:
+    """(−1)^{r−1} (r−1)!, the weight of r blocks in a cumulant and of r networks that coincide."""
+    return -factorial(blocks - 1) if blocks % 2 == 0 else factorial(blocks - 1)
+
+
+@cache
+def expanded(component: Statistic) -> tuple[tuple[int, tuple[Statistic, ...]], ...]:
+    """The cumulant as terms (weight, factors M)."""
+    fields, _, pairing, samples = component
+    starts = np.cumsum([0, *(field.nodes for field in fields)]).tolist()
+    owner = [f for f, field in enumerate(fields) for _ in range(field.nodes)]
+    terms = []
+    for partition in set_partitions(tuple(range(len(fields)))):
+        block_of = {f: block for block in partition for f in block}
+        if all(block_of[owner[a]] is block_of[owner[b]] for a, b in pairing):
+            factors = tuple(
+                _restricted(fields, pairing, samples, starts, tuple(sorted(block)))
+                for block in partition
+            )
+            terms.append((mobius(len(partition)), tuple(sorted(factors, key=_rank))))
+    return tuple(terms)
+
+
+def _rank(statistic: Statistic) -> tuple[object, ...]:
+    return tuple(field.rank for field in statistic.fields), statistic.pairing, statistic.samples
+
+
+def _restricted(
+    fields: tuple[AnyField, ...],
+    pairing: tuple[tuple[int, int], ...],
+    samples: tuple[int, ...],
+    starts: Sequence[int],
+    block: tuple[int, ...],
+) -> Statistic:
+    """The moment of some of the fields, with the pairs that lie on them."""
+    slots = [slot for f in block for slot in range(starts[f], starts[f + 1])]
+    place = {slot: position for position, slot in enumerate(slots)}
+    pairs = tuple((place[a], place[b]) for a, b in pairing if a in place)
+    labels = tuple(samples[slot] for slot in slots)
+    return tensor(tuple(fields[f] for f in block), 0, pairs, labels)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a sampler has to know of the tensors that are asked for.
+
+    Arguments:
+        targets: the tensors.
+        samples: m, the number of inputs.
+    """
+
+    targets: tuple[Target, ...]
+    samples: int
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The moments that every network estimates."""
+        return tuple(sorted({f for _, factors in self._terms() for f in factors}, key=_rank))
+
+    @cached_property
+    def position(self) -> dict[Statistic, int]:
+        """The place of each statistic."""
+        return {statistic: place for place, statistic in enumerate(self.statistics)}
+
+    @cached_property
+    def products(self) -> dict[tuple[int, ...], int]:
+        """The products of statistics whose sums are kept, as sorted positions, each with its place.
+
+        With a product all that it is a multiple of are there: what unbiased estimates need.
+        """
+        kept: set[tuple[int, ...]] = set()
+        for _, factors in self._terms():
+            places = sorted(self.position[factor] for factor in factors)
+            for size in range(1, len(places) + 1):
+                kept.update(combinations(places, size))
+        ordered = sorted(kept, key=lambda places: (len(places), places))
+        return {places: place for place, places in enumerate(ordered)}
+
+    @cached_property
+    def chain(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(parent, factor): product i is product `parent` times statistic `factor`; −1 is 1."""
+        parents = [self.products.get(places[:-1], -1) for places in self.products]
+        return np.array(parents), np.array([places[-1] for places in self.products])
+
+    @property
+    def most_pairs(self) -> int:
+        """The number of index pairs of the largest moment."""
+        return max(target.pairs for target in self.targets)
+
+    @cached_property
+    def most_means(self) -> int:
+        """The number of means in the longest product: as many networks as it takes to estimate."""
+        return max(len(factors) for _, factors in self._terms())
+
+    def trees(self) -> Iterator[tuple[Field, ...]]:
+        """The fields of every statistic, which must be trees of derivatives of z."""
+        for fields, *_ in self.statistics:
+            trees = tuple(field for field in fields if isinstance(field, Field))
+            if len(trees) < len(fields):
+                raise InputError("tensors", list(map(str, fields)), "trees of derivatives of z")
+            yield trees
+
+    def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
+        for target in self.targets:
+            for component in target.components(self.samples):
+                yield from expanded(component)

@@ -1,0 +1,129 @@
+"""What all samplers have in common: networks in, sums of products of their statistics out.
+
+A sampler takes some draws of an ensemble down the layers (`layers`). The rest is here: what a chunk
+is, and how its draws are shared among threads without leaving a trace in the sums (`moments`). A
+sampler can be pickled, sent to where a chunk is wanted, and asked for `sums` there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Event
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import moments, polynomials
+from .ensemble import Ensemble, load_template
+from .observables import Plan
+from .weights import Array
+
+_HELD = 1 << 17  # numbers of one layer that a thread holds at a time
+_CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work
+
+KERNELS = '''\
+"""The kernels that turn what is known of networks into sums of products of their statistics.
+
+{fingerprint}
+"""
+
+{prelude}
+from numeric import moments, polynomials
+
+{entry}
+
+@entry
+def evaluate(factors, structure, coefficients, values):
+    """Polynomials in each draw's factors (numeric.polynomials.evaluate)."""
+    polynomials.evaluate(factors, structure, coefficients, values)
+
+
+@entry
+def accumulate(values, draws, products, sums):
+    """Add the products of each draw's statistics to sums (numeric.moments.accumulate)."""
+    moments.accumulate(values, draws, products, sums)
+'''
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler(ABC):
+    """Networks of an ensemble, and the statistics that they estimate.
+
+    Arguments:
+        ensemble: the networks.
+        plan: what is measured.
+    """
+
+    ensemble: Ensemble
+    plan: Plan
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers a network holds at its widest layer."""
+
+    @abstractmethod
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+
+    @property
+    def chunk(self) -> int:
+        """The number of draws in a chunk: a power of two up to 1024, fewer for large networks."""
+        affordable = max(1, _CHUNK // (self.numbers * self.ensemble.depth))
+        return min(1024, 1 << (affordable.bit_length() - 1))
+
+    @cached_property
+    def reference(self) -> Array:
+        """X⁰: the statistics of draw 0, (depth, statistics)."""
+        first: Array = self.statistics(np.zeros(1, np.int64))[0]
+        return first
+
+    def statistics(self, draws: NDArray[np.int64]) -> Array:
+        """What each of these networks estimates, (draws, depth, statistics)."""
+        return np.stack([values.copy() for values in self.layers(draws)], axis=1)
+
+    def sums(self, start: int, stop: int, pool: Executor | None = None, threads: int = 1) -> Array:
+        """The sums over the draws of one chunk, (BLOCKS, depth, products).
+
+        Arguments:
+            pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
+                comes, all leave at their next batch.
+        """
+        reference = self.reference
+        sums = np.zeros((moments.BLOCKS, len(reference), len(self.plan.products)))
+        chunk = np.arange(start, stop)
+        stripe = chunk % moments.BLOCKS % threads  # a block's draws stay in one thread, in order
+        parts = [chunk[stripe == part] for part in range(threads)]
+        given_up = Event()
+        try:
+            if pool is None:
+                for part in parts:
+                    self._add(part, reference, sums, given_up)
+            else:
+                list(pool.map(lambda part: self._add(part, reference, sums, given_up), parts))
+        except BaseException:
+            given_up.set()
+            raise
+        return sums
+
+    def _add(
+        self, draws: NDArray[np.int64], reference: Array, sums: Array, given_up: Event
+    ) -> None:
+        kernels, step = common_kernels(), max(1, _HELD // self.numbers)
+        for first in range(0, draws.size, step):
+            if given_up.is_set():
+                return
+            part = draws[first : first + step]
+            for layer, values in enumerate(self.layers(part)):
+                products = (reference[layer], *self.plan.chain)
+                kernels.accumulate(values, part, products, sums[:, layer])
+
+
+def common_kernels() -> ModuleType:
+    """`evaluate` and `accumulate`, compiled."""
+    return load_template(KERNELS, "sums", (moments, polynomials))
