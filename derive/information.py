@@ -1,0 +1,88 @@
+"""Information in a layer at finite width: between its neurons, and the depth that has the most.
+
+With one input the preactivations of a layer are rotation invariant. Around the Gaussian p_0 of
+variance K, the density of N of them is a series of Laguerre polynomials in t = |z|²/2K,
+
+    p/p_0 = 1 + v L_2(t) + …,     L_k = L_k^{(N/2−1)},     v = V/(n K²),
+
+the higher ones with coefficients of order v² and more, each of which first enters an entropy at
+order v⁴. So the entropy is below the Gaussian's by v² E[L_2²]/2 − v³ E[L_2³]/6 (PDLT, appendix A).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy
+
+from .activations import Activation
+from .asymptotics import asymptotics, ell
+from .errors import InputError
+from .recursion import recursion
+from .weights import Gaussian, WeightEnsemble
+
+__all__ = ["entropy_deficit", "mutual_information", "optimal_aspect_ratio", "v"]
+
+v = sympy.Symbol("v", real=True)
+"""V/(n K²), the vertex of the preactivations at width n in units of their variance."""
+
+_N = sympy.Symbol("N", positive=True)
+
+
+@cache
+def _moment(power: int) -> sympy.Expr:
+    """E[L_2^{power}] for t of N Gaussian neurons, a Gamma variable of shape N/2."""
+    t = sympy.Symbol("t")
+    laguerre = sympy.Poly(sympy.expand(sympy.assoc_laguerre(2, _N / 2 - 1, t) ** power), t)
+    return sympy.factor(
+        sum(
+            coefficient * sympy.expand_func(sympy.rf(_N / 2, degree))
+            for (degree,), coefficient in laguerre.terms()
+        )
+    )
+
+
+def entropy_deficit(neurons: sympy.Expr | int) -> sympy.Expr:
+    """S_Gaussian − S of the joint density of so many neurons, to order v³, in nats."""
+    deficit = v**2 * _moment(2) / 2 - v**3 * _moment(3) / 6
+    return deficit.subs(_N, _neurons("neurons", neurons))
+
+
+def mutual_information(first: sympy.Expr | int, second: sympy.Expr | int) -> sympy.Expr:
+    """Mutual information of two disjoint groups of neurons of a layer, to order v³, in nats.
+
+    (N_1 N_2/8) (v² − (3N + 20) v³/6) with N = N_1 + N_2: neurons share the fluctuation of the
+    layer's length, and an infinitely wide layer has none to share.
+    """
+    one, two = _neurons("first", first), _neurons("second", second)
+    shared = entropy_deficit(one + two) - entropy_deficit(one) - entropy_deficit(two)
+    return sympy.factor(sympy.expand(shared))
+
+
+def optimal_aspect_ratio(
+    activation: Activation, weights: WeightEnsemble | None = None, outputs: sympy.Expr | int = 1
+) -> sympy.Expr | None:
+    """The L/n at which deep critical networks with so many outputs have the most information.
+
+    `mutual_information` is largest at one v, and v = ν L/n with ν from the vertex at large depth
+    (`asymptotics`). None where V/K² does not grow with depth, as under orthogonal weights:
+    then depth brings no more information and costs none (source 000, §5.5).
+    """
+    vertex = asymptotics(recursion("V", weights or Gaussian()), activation, 1).normalised
+    slope = sympy.limit(vertex.expr / ell, ell, sympy.oo)
+    if not slope.is_positive:
+        return None
+    one, two = sympy.symbols("N_1 N_2", positive=True)
+    shared = mutual_information(one, two)
+    best = next(root for root in sympy.solve(sympy.diff(shared, v), v) if root != 0)
+    total = _neurons("outputs", outputs)
+    return sympy.simplify(best.subs(two, total - one) / slope)
+
+
+def _neurons(name: str, count: sympy.Expr | int) -> sympy.Expr:
+    value = sympy.sympify(count)
+    if not isinstance(value, sympy.Expr) or (
+        value.is_number and not (value.is_integer and value > 0)
+    ):
+        raise InputError(name, count, "a whole number of neurons, 1 or more, or a symbol")
+    return value
