@@ -1,7 +1,8 @@
 """Finite width without truncation: what the 1/n expansion must reproduce, where it can be had.
 
-* Polynomial activations at the first two layers: layer 1 is a sum over pairings of the inputs,
-  layer 2 a finite polynomial in it, so joint cumulants are rational functions of n (`cumulant`).
+* Polynomial activations: each layer is a finite polynomial in the one below, so that the joint
+  cumulants of z, the NTK and its kin are rational functions of n (`cumulant`, `component`), whose
+  expansion in 1/n is exact order by order (`series`). Computed by `derive.finite_width`.
 * Scale-invariant activations with one input and no biases, at every layer: rotation invariance and
   homogeneity give, for the 2m-point coefficient G_{2m} (source 000, eq. 4.14),
 
@@ -12,28 +13,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import compress, pairwise, product
-from math import factorial
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import sympy
 
-from .activations import Activation, z
+from .activations import Activation
+from .algebra import Expansion, Monomial, add, constant
+from .algebra import multiply as truncated_product
 from .brackets import Component
 from .errors import InputError
-from .fields import Z
+from .fields import AnyField, Placed
+from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
-from .pairings import (
-    Partition,
-    coset_type,
-    double_factorial_pairings,
-    ordered,
-    pair_partitions,
-    refining_pairings,
-    set_partitions,
-)
-from .tensors import named
+from .pairings import Pairing, set_partitions
+from .parameters import R_BIG, R_IN, R_OUT, Parameter
+from .recursion import recursion
+from .tensors import Name, fields_by_name
 from .weights import WeightEnsemble
 from .weingarten import class_size
 from .zonal import partitions
@@ -41,10 +37,8 @@ from .zonal import partitions
 n = sympy.Symbol("n", positive=True, integer=True)
 """The width of every layer, where it stays a symbol."""
 
-MAX_POINTS = 12
-"""Several inputs: products of more preactivations than this would need over (2k−1)!!² pairings."""
-
-Labels = tuple[tuple[int, int], ...]
+InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
+"""K0_{αβ} = x_α·x_β/n_0 for each pair of samples."""
 
 
 def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
@@ -109,135 +103,270 @@ def vertex(
 
 
 def cumulant(
-    name: str,
+    name: str | Sequence[str | AnyField],
     network: Network,
     layer: int,
     samples: Sequence[int] | None = None,
     width: sympy.Expr = n,
     inputs: sympy.Expr | None = None,
+    *,
+    pairing: Pairing | None = None,
+    kernel: InputKernel | None = None,
 ) -> sympy.Expr:
-    """n^{m−1} × the coefficient of δ_p(i) in a cumulant of preactivations, exact in the width.
+    """n^{m−1} × the coefficient of δ_p(i) in the joint cumulant of 2m neural indices, exact in n.
 
     Arguments:
-        name: a tensor of preactivations: "K" (the whole two-point function), "V", "U6".
+        name: a tensor, "K", "V", "Theta", "A", …, whose leading order in 1/n gives it its name; or
+            a list of fields, ["z", "z", "H"].
         network: with a polynomial activation.
-        layer: 1 or 2.
+        layer: 1, 2, …; what is feasible falls fast with the layer and the degree.
         samples: the subscripts; one input where they are left out.
+        width: the reference width n, a symbol or an integer of at least m.
         inputs: n_0, equal to the width where it is left out.
+        pairing: for a list of fields, the pairing p of their neural indices.
+        kernel: K0_{αβ} = x_α·x_β/n_0 for the pairs of samples; a symbol where it is left out.
 
-    Returns a rational function of the width in C_b, C_W and K0 = xᵀx/n_0: the symbol `K0`, or
-    Component("K0", (a, b)) with several samples.
+    Returns a rational function of the width, of the parameters that are symbols, and of K0: the
+    symbol `K0`, or Component("K0", (a, b)) with several samples, where it is left as a polynomial
+    in them with factored coefficients. Derived here.
+
+    Raises:
+        InputError: an activation that is not a polynomial, or more to sum than finishes.
     """
-    target = named(name)
-    if any(field != Z for field in target.fields) or target.order:
-        raise InputError("name", name, "a cumulant of preactivations: K, V or U6")
-    if layer not in {1, 2}:
-        raise InputError("layer", layer, "1 or 2, where polynomial networks are exactly known")
-    if layer == 2 and not network.activation.is_polynomial:
-        raise InputError("activation", network.activation.name, "a polynomial")
-    labels = tuple(samples) if samples is not None else (1,) * len(target.subscripts)
-    if len(labels) != len(target.subscripts):
-        raise InputError("samples", samples, f"{len(target.subscripts)} sample labels")
-    n_0 = width if inputs is None else sympy.sympify(inputs)
-    moment = _Moment(network, layer, sympy.sympify(width), n_0, len(set(labels)) == 1)
-    total = sympy.Integer(0)
-    for partition in set_partitions(tuple(range(len(labels)))):
-        sign = (-1) ** (len(partition) - 1) * factorial(len(partition) - 1)
-        inside = [[pair for pair in target.pairing if set(pair) <= set(b)] for b in partition]
-        if sum(map(len, inside)) == len(target.pairing):
-            moments = [moment((labels[a], labels[b]) for a, b in pairs) for pairs in inside]
-            total += sign * sympy.prod(moments)
-    return sympy.factor(width ** (len(target.pairing) - 1) * total)
+    target, labels = _target(name, pairing, samples)
+    pairs = len(target.pairing)
+    moments = _moments(network, layer, labels, sympy.sympify(width), inputs, kernel)
+    if moments.n_out.is_number and moments.n_out < pairs:
+        raise InputError("width", width, f"at least {pairs}, the number of index pairs")
+    value = joint_cumulant(moments, _placed(target.fields, _neurons(target.pairing), labels))
+    return _rational(multiply(value, constant(1, 1 - pairs)), moments)
 
 
-class _Moment:
-    """T_p(α) of E[z … z] = Σ_p δ_p(i) T_p(α) at layer 1 or 2, from the labels of p's pairs."""
+def component(
+    fields: Sequence[str | AnyField],
+    neurons: Sequence[int],
+    network: Network,
+    layer: int,
+    samples: Sequence[int] | None = None,
+    width: sympy.Expr = n,
+    inputs: sympy.Expr | None = None,
+    *,
+    kernel: InputKernel | None = None,
+) -> sympy.Expr:
+    """The joint cumulant κ(φ_1, φ_2, …) at these neural indices, exact at any width.
 
-    def __init__(
-        self, network: Network, layer: int, width: sympy.Expr, inputs: sympy.Expr, single: bool
-    ) -> None:
-        self.weights, self.C_b = network.weights_at(layer), network.C_b_at(layer)
-        self.n_in, self.n_out = (inputs if layer == 1 else width), width
-        self.activation, self.single = network.activation, single
-        self.below = _Moment(network, 1, width, inputs, single) if layer == 2 else None
-        self._known: dict[Labels, sympy.Expr] = {}
+    Arguments:
+        fields: z, H, dH, … by name, or as a `Field` or an `Equation`.
+        neurons, samples: the neural index and the sample of each node of each field in turn.
+        width, inputs, kernel: as in `cumulant`; here an integer width may be as small as the
+            number of different neural indices.
+    """
+    chosen = [fields_by_name([field])[0] if isinstance(field, str) else field for field in fields]
+    nodes = sum(field.nodes for field in chosen)
+    labels = (1,) * nodes if samples is None else tuple(samples)
+    for argument, given in (("neurons", neurons), ("samples", labels)):
+        if len(given) != nodes:
+            raise InputError(argument, given, f"{nodes} labels")
+    moments = _moments(network, layer, labels, sympy.sympify(width), inputs, kernel)
+    if moments.n_out.is_number and moments.n_out < len(set(neurons)):
+        raise InputError("neurons", neurons, f"at most {moments.n_out} different indices")
+    return _rational(joint_cumulant(moments, _placed(chosen, neurons, labels)), moments)
 
-    def __call__(self, pairs: Iterable[tuple[int, int]]) -> sympy.Expr:
-        """Each pair is a pair of biases, or belongs to the weights."""
-        labels = tuple(sorted(ordered(a, b) for a, b in pairs))
-        if labels not in self._known:
-            total = sympy.Integer(0)
-            for subset in product((True, False), repeat=len(labels)):
-                weighed = tuple(compress(labels, subset))
-                biases = self.C_b ** (len(labels) - len(weighed))
-                if biases != 0:
-                    total += biases * self._weights(weighed)
-            self._known[labels] = sympy.factor(total)
-        return self._known[labels]
 
-    def _weights(self, labels: Labels) -> sympy.Expr:
-        """C_W^k Σ_q C(p,q) Σ_j δ_q(j) E[Π_a σ_{j_a; α_a}]."""
-        k = len(labels)
-        if self.single:
-            sums = row_sum(self.weights, k, self.n_in, self.n_out) * self._pairs(labels)
-            return self.weights.C_W**k * sums
-        points = [label for pair in labels for label in pair]
-        p = tuple((2 * a, 2 * a + 1) for a in range(k))
-        sums = Counter[tuple[Partition, Labels]]()
-        for q in pair_partitions(2 * k):
-            ends = tuple(sorted(ordered(points[a], points[b]) for a, b in q))
-            sums[coset_type(p, q), ends] += 1
-        total = sympy.Integer(0)
-        for (coset, pairs), count in sums.items():
-            spectrum = self.weights.coefficient(coset, self.n_in, self.n_out)
-            if spectrum != 0:
-                total += count * spectrum * self._pairs(pairs)
-        return self.weights.C_W**k * total
+def series(
+    name: str | Sequence[str | AnyField],
+    network: Network,
+    layer: int,
+    order: int,
+    samples: Sequence[int] | None = None,
+    *,
+    inputs_ratio: sympy.Expr | float = 1,
+    pairing: Pairing | None = None,
+    kernel: InputKernel | None = None,
+) -> tuple[sympy.Expr, ...]:
+    """`cumulant`'s coefficients of n^0, n^{-1}, … n^{-order}, without summing it first.
 
-    def _pairs(self, labels: Labels) -> sympy.Expr:
-        """Σ_j over one neuron for each pair."""
-        if self.below is None:
-            return sympy.prod([self.n_in * self._input_kernel(a, b) for a, b in labels])
-        total = sympy.Integer(0)
-        for partition in set_partitions(labels):
-            content = [[label for pair in block for label in pair] for block in partition]
-            total += sympy.expand_func(sympy.ff(self.n_in, len(content))) * self._neurons(content)
-        return total
-
-    def _neurons(self, content: list[list[int]]) -> sympy.Expr:
-        """E[Π_j Π_{α in content[j]} σ(z_{j;α})] over distinct neurons of the layer below."""
-        coefficients = self.activation.pieces[0].expr.as_poly(z).all_coeffs()[::-1]
-        degrees = [degree for degree, value in enumerate(coefficients) if value != 0]
-        slots = [(j, label) for j, labels in enumerate(content) for label in labels]
-        monomials: dict[tuple[tuple[int, ...], ...], sympy.Expr] = {}
-        for powers in product(degrees, repeat=len(slots)):
-            fields: list[list[int]] = [[] for _ in content]
-            for (j, label), degree in zip(slots, powers, strict=True):
-                fields[j].extend([label] * degree)
-            key = tuple(sorted(tuple(sorted(labels)) for labels in fields))
-            weight = sympy.prod([coefficients[degree] for degree in powers])
-            monomials[key] = monomials.get(key, sympy.Integer(0)) + weight
-        return sum(weight * self._monomial(key) for key, weight in monomials.items())
-
-    def _monomial(self, content: tuple[tuple[int, ...], ...]) -> sympy.Expr:
-        """E[Π_j Π_{α in content[j]} z_{j;α}] at layer 1."""
-        assert self.below is not None
-        if any(len(labels) % 2 for labels in content):
-            return sympy.Integer(0)
-        points = [label for labels in content for label in labels]
-        if self.single:
-            count = sympy.prod([double_factorial_pairings(len(labels)) for labels in content])
-            return count * self.below([(1, 1)] * (len(points) // 2))
-        if len(points) > MAX_POINTS:
-            wanted = f"a degree that needs at most {MAX_POINTS} preactivations of several inputs"
-            raise InputError("activation", self.activation.name, wanted)
-        ends = [sum(map(len, content[:j])) for j in range(len(content) + 1)]
-        blocks = [range(a, b) for a, b in pairwise(ends)]
-        counts = Counter(
-            tuple(sorted((points[a], points[b]) for a, b in pairing))
-            for pairing in refining_pairings(blocks)
+    Arguments:
+        order: the last order in 1/n.
+        inputs_ratio: n_0/n. This and the network's width ratios are rational numbers.
+    """
+    if not isinstance(order, int) or order < 0:
+        raise InputError("order", order, "a relative order in 1/n, 0 or more")
+    target, labels = _target(name, pairing, samples)
+    ratio = sympy.nsimplify(inputs_ratio)
+    for argument, value in (
+        ("inputs_ratio", ratio),
+        *(("width_ratio", network.width_ratio_at(at)) for at in range(1, _layer(layer) + 1)),
+    ):
+        if not value.is_Rational:
+            raise InputError(argument, value, "a rational number")
+    moments = _moments(network, layer, labels, n, ratio * n, kernel)
+    value = joint_cumulant(moments, _placed(target.fields, _neurons(target.pairing), labels))
+    expanded = _expanded(value, moments, len(target.pairing) - 1 + order)
+    coefficients = [sympy.Integer(0)] * (order + 1)
+    for (mono, at), number in expanded.items():
+        relative = at - (len(target.pairing) - 1)
+        if relative < 0:
+            raise ArithmeticError(f"the cumulant of {name} has a term n^-{at}, too early")
+        factors = (_atom(atom, moments) ** exponent for atom, exponent in mono)
+        coefficients[relative] += sympy.Mul(
+            sympy.Rational(number.numerator, number.denominator), *factors
         )
-        return sum(count * self.below(labels) for labels, count in counts.items())
+    return tuple(coefficients)
 
-    def _input_kernel(self, a: int, b: int) -> sympy.Expr:
-        return sympy.Symbol("K0", positive=True) if self.single else Component("K0", (a, b))
+
+def _target(
+    name: str | Sequence[str | AnyField], pairing: Pairing | None, samples: Sequence[int] | None
+) -> tuple[Name, tuple[int, ...]]:
+    """The cumulant that is asked for, and the sample of each of its slots."""
+    target = recursion(name, pairing=pairing).target
+    if target.order:
+        wanted = "the name of a leading order, such as K for G1: the exact value holds every order"
+        raise InputError("name", name, wanted)
+    given = (1,) * len(target.subscripts) if samples is None else tuple(samples)
+    if len(given) != len(target.subscripts):
+        raise InputError("samples", samples, f"{len(target.subscripts)} sample labels")
+    slots = dict(zip(target.subscripts, given, strict=True))
+    return target, tuple(slots[slot] for slot in range(len(slots)))
+
+
+def _layer(layer: int) -> int:
+    if not isinstance(layer, int) or layer < 1:
+        raise InputError("layer", layer, "a layer, 1 or more")
+    return layer
+
+
+def _neurons(pairing: Pairing) -> tuple[int, ...]:
+    """A different neural index for each pair: there δ_p alone is not zero."""
+    index = {slot: number for number, pair in enumerate(pairing) for slot in pair}
+    return tuple(index[slot] for slot in range(len(index)))
+
+
+def _placed(
+    fields: Sequence[AnyField], neurons: Sequence[int], samples: Sequence[int]
+) -> tuple[Placed, ...]:
+    """Each field with the neural indices and samples of its nodes."""
+    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
+    return tuple(
+        Placed(field, tuple(neurons[s : s + field.nodes]), tuple(samples[s : s + field.nodes]))
+        for s, field in zip(starts, fields, strict=True)
+    )
+
+
+def _moments(
+    network: Network,
+    layer: int,
+    labels: Sequence[int],
+    width: sympy.Expr,
+    inputs: sympy.Expr | None,
+    kernel: InputKernel | None,
+) -> Moments:
+    if _layer(layer) > 1 and not network.activation.is_polynomial:
+        raise InputError("activation", network.activation.name, "a polynomial")
+    single = len(set(labels)) == 1
+
+    def input_kernel(a: int, b: int) -> sympy.Expr:
+        if kernel is None:
+            return sympy.Symbol("K0", positive=True) if single else Component("K0", (a, b))
+        given = kernel.get((a, b), kernel.get((b, a)))
+        if given is None:
+            raise InputError("kernel", kernel, f"a value for the samples {(a, b)}")
+        return sympy.sympify(given)
+
+    n_0 = width if inputs is None else sympy.sympify(inputs)
+    return Moments(network, layer, width, n_0, input_kernel)
+
+
+def _rational(value: Expansion, moments: Moments) -> sympy.Expr:
+    """The polynomial with n put in: for each product of parameters a rational function of n.
+
+    All are brought to one denominator first, so that what is summed are polynomials.
+    """
+    by_width: dict[tuple[frozenset[tuple[Spectrum, int]], int], Expansion] = {}
+    for (mono, at), number in value.items():
+        spectral, rest = _split(mono)
+        add(by_width.setdefault((spectral, at), {}), {(rest, 0): number})
+    spectra = {atom for spectral, _ in by_width for atom, _ in spectral}
+    values = {atom: moments.spectral_value(atom) for atom in spectra}
+    symbols = sympy.Tuple(moments.width, *values.values()).free_symbols
+    gens = sorted(symbols, key=str) or [n]
+    width = _fraction(moments.width, gens)
+    fractions = {atom: _fraction(expr, gens) for atom, expr in values.items()}
+    products = {}
+    for spectral, at in by_width:
+        powers = [(fractions[atom], exponent) for atom, exponent in spectral]
+        powers.append((width if at < 0 else width[::-1], abs(at)))
+        products[spectral, at] = [
+            sympy.prod([part[side] ** e for part, e in powers], start=sympy.Poly(1, *gens))
+            for side in (0, 1)
+        ]
+    denominator = sympy.Poly(1, *gens)
+    for _, below in products.values():
+        denominator = denominator.lcm(below)
+    numerators: dict[Monomial, sympy.Poly] = {}
+    for key, polynomial in by_width.items():
+        above, below = products[key]
+        scaled = above * denominator.exquo(below)
+        for (rest, _), number in polynomial.items():
+            term = scaled * sympy.Rational(number.numerator, number.denominator)
+            numerators[rest] = numerators[rest] + term if rest in numerators else term
+    total = sympy.Integer(0)
+    for rest, top in numerators.items():
+        scale = sympy.Mul(*(_atom(atom, moments) ** exponent for atom, exponent in rest))
+        unit, above, below = top.cancel(denominator)
+        total += scale * sympy.factor(unit * above.as_expr() / below.as_expr())
+    return total if total.has(Component) else sympy.factor(total)
+
+
+def _fraction(value: sympy.Expr, gens: Sequence[sympy.Symbol]) -> tuple[sympy.Poly, sympy.Poly]:
+    above, below = sympy.fraction(sympy.cancel(value))
+    return sympy.Poly(above, *gens), sympy.Poly(below, *gens)
+
+
+def _split(mono: Monomial) -> tuple[frozenset[tuple[Spectrum, int]], Monomial]:
+    """The atoms that stand for the weights' pairing matrices, and the others."""
+    spectral = frozenset((atom, e) for atom, e in mono if isinstance(atom, Spectrum))
+    return spectral, mono - spectral
+
+
+def _expanded(value: Expansion, moments: Moments, order: int) -> Expansion:
+    """The polynomial through n^{-order}, with the weights' pairing matrices expanded in 1/n."""
+    first = min((at for _, at in value), default=0)
+    total: Expansion = {}
+    grouped: dict[frozenset[tuple[Spectrum, int]], Expansion] = {}
+    for (mono, at), number in value.items():
+        spectral, rest = _split(mono)
+        add(grouped.setdefault(spectral, {}), {(rest, at): number})
+    atoms = {atom for spectral in grouped for atom, _ in spectral}
+    spectra = {atom: _spectrum_series(atom, moments, order - first) for atom in atoms}
+    for spectral, polynomial in grouped.items():
+        expanded = polynomial
+        for atom, exponent in spectral:
+            for _ in range(exponent):
+                expanded = truncated_product(expanded, spectra[atom], order)
+        add(total, expanded)
+    return total
+
+
+def _spectrum_series(spectrum: Spectrum, moments: Moments, order: int) -> Expansion:
+    layer = moments.at(spectrum.layer)
+    r_in, r_out = (sympy.cancel(size / n) for size in (layer.n_in, layer.n_out))
+    square = r_in == r_out == 1
+    ratios = {R_IN: r_in, R_OUT: r_out, R_BIG: max(r_in, r_out)}
+    total: Expansion = {}
+    for (mono, at), number in layer.weights.expansion(spectrum.coset, order, square).items():
+        rest = frozenset((atom, e) for atom, e in mono if atom not in ratios)
+        term: Expansion = {(rest, at): number}
+        for atom, exponent in mono:
+            if atom in ratios:
+                term = multiply(term, raised(exact_value(ratios[atom]), exponent))
+        add(total, term)
+    return total
+
+
+def _atom(atom: object, moments: Moments) -> sympy.Expr:
+    """An atom in sympy: it is one already, or a parameter of the weights."""
+    if isinstance(atom, Parameter):
+        symbols = moments.network.weights.free_symbols | moments.at(1).weights.free_symbols
+        return next(symbol for symbol in symbols if symbol.name == atom.name)
+    return atom

@@ -112,7 +112,7 @@ def test_bad_input():
     with pytest.raises(InputError, match="polynomial"):
         exact.cumulant("V", network, 2)
     with pytest.raises(InputError, match="layer"):
-        exact.cumulant("V", network, 3)
+        exact.cumulant("V", network, 0)
     with pytest.raises(InputError, match="scale-invariant"):
         exact.moment_factor(2, activations.tanh, Gaussian())
     with pytest.raises(InputError, match="name"):
@@ -121,3 +121,39 @@ def test_bad_input():
         exact.vertex(Network(activations.relu, Gaussian(2)), n)
     with pytest.raises(InputError, match="C_b"):
         exact.scale_invariant_moment(2, Network(activations.relu, Gaussian(2), C_b=1), 2)
+
+
+def test_bad_requests_for_a_cumulant():
+    network = Network(activations.polynomial([0, 1, 1]), Orthogonal())
+    with pytest.raises(InputError, match="width"):
+        exact.cumulant("V", network, 1, width=1)
+    with pytest.raises(InputError, match="kernel"):
+        exact.cumulant("K", network, 1, (1, 2), kernel={(1, 1): 1})
+    with pytest.raises(InputError, match="samples"):
+        exact.cumulant("K", network, 1, (1, 2, 3))
+    with pytest.raises(InputError, match="pairing"):
+        exact.cumulant(["z", "z", "H"], network, 2)
+    with pytest.raises(InputError, match="at most 12 preactivations of several inputs"):
+        exact.cumulant("V", network, 3, (1, 2, 1, 2))
+    with pytest.raises(InputError, match="order"):
+        exact.series("K", network, 2, -1)
+    with pytest.raises(InputError, match="inputs_ratio"):
+        exact.series("K", network, 2, 1, inputs_ratio=sympy.sqrt(2))
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_series_expands_the_cumulant(weights):
+    network = Network(activations.polynomial([1, 1]), weights, C_b=1, lambda_W=K0)
+    for name in ("Theta", "A", "Q"):
+        whole = exact.cumulant(name, network, 2)
+        for coefficient in exact.series(name, network, 2, 2):
+            assert sympy.expand(leading(whole) - coefficient) == 0
+            whole = sympy.factor(n * (whole - coefficient))
+
+
+def test_exact_in_the_width_of_each_layer():
+    """Theta of a linear network by hand: λ_b + λ_W G_1 + C_W Θ_1, whatever the widths."""
+    network = Network(activations.linear, Gaussian(2), C_b=1, width_ratio=lambda layer: 2 * layer)
+    assert exact.cumulant("Theta", network, 2, inputs=3) == sympy.factor(
+        1 + (1 + 2 * K0) + 2 * (1 + K0)
+    )
