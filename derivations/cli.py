@@ -163,8 +163,7 @@ def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow  # noqa: PLC0415
 
     net, inputs = reading.network(arguments), reading.inputs(arguments.input)
-    tensors = "all" if arguments.tensors == ["all"] else arguments.tensors
-    table = flow(net, inputs, arguments.depth, tensors, width=arguments.width)
+    table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
     _show([(net, table, None)], arguments.csv)
     return OK
 

@@ -20,6 +20,7 @@ from .pairings import Pairing
 from .parameters import Parameter
 from .progress import Progress
 from .tensors import (
+    FIRST_ORDER,
     NAMES,
     Name,
     Tensor,
@@ -267,11 +268,11 @@ def recursion(
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
-        wanted = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
+        chosen = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
     else:
-        wanted = target(_fields(tensor_name), pairing, order)
-    samples = tuple(range(1, 2 * len(wanted.pairing) + 1))
-    made = Recursion(wanted, weights, samples, None, first_layer, square, corrections)
+        chosen = target(_fields(tensor_name), pairing, order)
+    samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
+    made = Recursion(chosen, weights, samples, None, first_layer, square, corrections)
     return made if activation is None else made.specialise(activation)
 
 
@@ -312,9 +313,27 @@ def _coefficient(
     leading = len(pairing) - 1
     early = min((at for _, at in cumulant), default=leading)
     if early < leading:
-        wanted = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
-        raise InputError("fields", f"a term of order n^{-early}", wanted)
+        scaling = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
+        raise InputError("fields", f"a term of order n^{-early}", scaling)
     return cumulant
+
+
+def wanted(tensors: str | Recursion | Iterable[str | Recursion]) -> tuple[Name, ...]:
+    """The tensors that were asked for, each once: names, recursions (what is on their left), "all".
+
+    "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`.
+    """
+    items = [tensors] if isinstance(tensors, str | Recursion) else list(tensors)
+    found: dict[str, Name] = {}
+    for item in items:
+        if not isinstance(item, str | Recursion):
+            raise InputError("tensors", item, "names of tensors, or recursions")
+        for each in FIRST_ORDER if item == "all" else (item,):
+            name = named(each) if isinstance(each, str) else each.target
+            found.setdefault(name.label, name)
+    if not found:
+        raise InputError("tensors", items, f"one or more of {', '.join(NAMES)}")
+    return tuple(found.values())
 
 
 def closure(
@@ -333,4 +352,4 @@ def closure(
     return (*known, *(found[label] for label in others))
 
 
-__all__ = ["Recursion", "closure", "recursion"]
+__all__ = ["Recursion", "closure", "recursion", "wanted"]

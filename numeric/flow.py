@@ -18,8 +18,8 @@ from derive.activations import Activation
 from derive.errors import InputError
 from derive.network import Network
 from derive.parameters import Parameter
-from derive.recursion import Recursion, closure, recursion
-from derive.tensors import FIRST_ORDER, Name, Tensor, identify, named, tensor
+from derive.recursion import Recursion, closure, recursion, wanted
+from derive.tensors import Name, Tensor, identify, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
@@ -31,7 +31,7 @@ def flow(
     net: Network,
     inputs: ArrayLike,
     depth: int,
-    tensors: str | Iterable[str | Recursion] = ("K", "V"),
+    tensors: str | Recursion | Iterable[str | Recursion] = ("K", "V"),
     *,
     width: int | None = None,
 ) -> xarray.Dataset:
@@ -56,7 +56,7 @@ def flow(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    names = _targets(tensors)
+    names = wanted(tensors)
     checked_count("depth", depth, 1)
     X = checked_inputs(inputs)
     if width is not None:
@@ -99,20 +99,6 @@ def flow(
         "version": version("wickgarten"),
     }
     return xarray.Dataset(arrays, table.layers(depth), attributes)
-
-
-def _targets(tensors: str | Iterable[str | Recursion]) -> list[Name]:
-    """What was asked for, by name."""
-    if isinstance(tensors, str):
-        tensors = FIRST_ORDER if tensors == "all" else [tensors]
-    found: list[Name] = []
-    for each in tensors:
-        if not isinstance(each, str | Recursion):
-            raise InputError("tensors", each, "names of tensors, or recursions")
-        found.append(named(each) if isinstance(each, str) else each.target)
-    if not found:
-        raise InputError("tensors", found, "one name or more")
-    return found
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.fields import AnyField, Field
 from derive.pairings import set_partitions
-from derive.recursion import Recursion
-from derive.tensors import NAMES, Name, Tensor, named, spell, tensor
+from derive.recursion import Recursion, wanted
+from derive.tensors import Name, Tensor, spell, tensor
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `derive.tensors` orders them."""
@@ -75,13 +75,9 @@ class Target:
         return classes
 
 
-def targets(wanted: Wanted | Iterable[Wanted]) -> tuple[Target, ...]:
+def targets(tensors: Wanted | Iterable[Wanted]) -> tuple[Target, ...]:
     """What is to be measured, each once."""
-    items = [wanted] if isinstance(wanted, str | Recursion) else list(wanted)
-    if not items:
-        raise InputError("tensors", items, f"one or more of {', '.join(NAMES)}")
-    names = (item.target if isinstance(item, Recursion) else named(item) for item in items)
-    return tuple({name.label: Target(name) for name in names}.values())
+    return tuple(map(Target, wanted(tensors)))
 
 
 @cache
