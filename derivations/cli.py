@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(argv)
     except SystemExit as exit_:  # argparse's own --help and errors
         return int(exit_.code or 0)
-    run: Callable[[argparse.Namespace], int] = arguments.run
+    run: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = run(arguments)
         sys.stdout.flush()
@@ -183,6 +183,9 @@ def _simulate(arguments: argparse.Namespace) -> int:
             arguments.draws,
             tensors=arguments.tensors,
             seed=arguments.seed,
+            sampler=arguments.sampler,
+            device=arguments.device,
+            run=arguments.run and os.path.join(arguments.run, f"width-{width}"),
             progress=arguments.progress,
         )
         for width in arguments.width
@@ -300,7 +303,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=_Help,
         )
         fill(command)
-        command.set_defaults(run=run)
+        command.set_defaults(command=run)
     return parser
 
 
@@ -349,6 +352,9 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--width", type=int, nargs="+", default=[100], help="one n or several")
     command.add_argument("--draws", type=int, default=1000, help="networks")
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
+    command.add_argument("--sampler", choices=("lazy", "explicit"), default="lazy", help="how")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where")
+    command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")
 

@@ -148,9 +148,7 @@ class Activation:
         if any(kink == 0 for kink in self.kinks):
             raise InputError("activation", self.name, "one without a kink at 0, to expand there")
         (here,) = (p.expr for p in self.pieces if p.lower < 0 < p.upper)
-        return tuple(
-            sympy.simplify(here.diff(z, k).subs(z, 0) / factorial(k)) for k in range(order + 1)
-        )
+        return _taylor(here, order)
 
     def average(self, orders: Sequence[int], K: sympy.Expr | float) -> sympy.Expr | None:
         """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), K > 0, or None without a closed form."""
@@ -206,6 +204,20 @@ def _derivative(activation: Activation, order: int) -> sympy.Expr:
     return sympy.Piecewise(
         *((part, z < kink) for part, kink in zip(parts, activation.kinks, strict=False)),
         (parts[-1], True),
+    )
+
+
+@cache
+def _taylor(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
+    """By sympy's series, which does not differentiate over and over, where it has one."""
+    try:
+        found = sympy.series(expr, z, 0, order + 1).removeO()
+        if found.is_polynomial(z):
+            return tuple(sympy.simplify(found.coeff(z, k)) for k in range(order + 1))
+    except (NotImplementedError, ValueError, TypeError, sympy.PoleError):
+        pass
+    return tuple(
+        sympy.simplify(expr.diff(z, k).subs(z, 0) / factorial(k)) for k in range(order + 1)
     )
 
 

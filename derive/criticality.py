@@ -75,7 +75,8 @@ class KernelFunction:
         if closed is not None:
             try:
                 exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-                return mpmath.mpf(closed.evalf(digits, subs=exact, strict=True))
+                value = closed.evalf(digits, subs=exact, strict=True)
+                return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
             except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
                 pass
         shape = Shape(self.orders, (self.outer,) + (0,) * (len(self.orders) - 1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
 
@@ -28,6 +28,7 @@ class Tabulated:
     values: tuple[sympy.Expr | float, ...]
 
     def __call__(self, layer: int) -> sympy.Expr | float:
+        """The value at this layer."""
         return self.values[layer - 1]
 
 
@@ -140,11 +141,9 @@ class Network:
                 return given
             return Tabulated(tuple(given(layer) for layer in range(1, depth + 1)))
 
-        return replace(
-            self,
-            **{name: values(getattr(self, name)) for name in _PER_LAYER},
-            **{name: tuple(map(values, getattr(self, name))) for name in _CORRECTIONS},
-        )
+        changed: dict[str, Any] = {name: values(getattr(self, name)) for name in _PER_LAYER}
+        changed |= {name: tuple(map(values, getattr(self, name))) for name in _CORRECTIONS}
+        return replace(self, **changed)
 
     def _value(self, name: str, layer: int) -> sympy.Expr:
         given = getattr(self, name)

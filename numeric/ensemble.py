@@ -60,7 +60,7 @@ class Ensemble:
     """Networks of given widths on given inputs: what a sampler needs, all of it checked.
 
     Arguments:
-        net: the network.
+        net: the network, its functions of the layer tabulated, so that it can be pickled.
         inputs: (m, n_0).
         width: n, the reference width.
         widths: n_0, n_1, …, n_depth.
@@ -143,7 +143,7 @@ def checked_ensemble(
         if not n.is_number or not math.isclose(float(n), round(float(n)), rel_tol=1e-12):
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
-    return Ensemble(net, X, int(width), tuple(widths), int(seed))
+    return Ensemble(net.tabulated(depth), X, int(width), tuple(widths), int(seed))
 
 
 def checked_inputs(inputs: ArrayLike) -> Array:

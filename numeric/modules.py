@@ -44,14 +44,14 @@ _loading = threading.RLock()
 _loaded: dict[str, ModuleType] = {}
 
 
-def write(source: str, path: str | os.PathLike[str]) -> Path:
-    """Put `source` at `path`: written aside, then renamed, so that no reader sees half of it."""
+def write(content: str | bytes, path: str | os.PathLike[str]) -> Path:
+    """Put `content` at `path`: written aside, then renamed, so that no reader sees half of it."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(source)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(aside, 0o644)
         os.replace(aside, target)
     except BaseException:

@@ -6,15 +6,14 @@ X are the moments of `observables.Plan`, X⁰ those of draw 0: subtracting them 
 a small variance, and makes the sums of what does not fluctuate exactly zero.
 
 Draw i belongs to block i mod `BLOCKS`; the spread over blocks gives standard errors. Draws are
-taken in *chunks* of a size that the ensemble alone decides. A chunk's sums are a function of the
-ensemble and of the chunk, whoever computes them, in how many threads ever; the record is the sum of
-the chunks' sums in their order, so that it has the same bits on one thread or on a cluster, and
-more draws extend it.
+taken in *chunks* (`runs`) of a size that the ensemble alone decides. A chunk's sums are a function
+of the ensemble and of the chunk, whoever computes them, in how many threads ever; the record is the
+sum of the chunks' sums in their order, so that it has the same bits on one thread or on a cluster,
+and more draws extend it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +24,6 @@ from .observables import Plan
 from .weights import Array
 
 BLOCKS = 256
-
-
-def chunks(size: int, draws: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """The chunks from number `first` on, as (start, stop) of the draws in them."""
-    for start in range(first * size, draws, size):
-        yield start, min(start + size, draws)
 
 
 @driver

@@ -7,22 +7,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any
 
-import numba
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
 from derive.errors import InputError
 from derive.fields import Field
 from derive.network import Network
 
-from . import conditional, estimate, moments, observables, table
+from . import conditional, estimate, moments, observables, runs, table
 from .conditional import PathSampler
 from .ensemble import Ensemble, checked_count, checked_ensemble
 from .explicit import ExplicitSampler
@@ -44,7 +43,10 @@ def simulate(
     *,
     tensors: Wanted | Iterable[Wanted] = ("K", "G1", "V"),
     seed: int = 0,
+    device: str = "cpu",
     sampler: str = "lazy",
+    executor: Executor | None = None,
+    run: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Sample an ensemble of networks and estimate its tensors, layer by layer.
@@ -57,12 +59,19 @@ def simulate(
         draws: networks.
         tensors: names that `recursion` knows, "V", "A", "P", …, or recursions such as
             `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left.
-        seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the number of threads.
+        seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
+            and the interruptions.
+        device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`).
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
             slow, the check of the first. Lazy is "paths" for the tower of one input under Gaussian
             or Haar weights, which are averaged exactly given a forward path, and "probes"
             elsewhere: derivatives along random directions, the last layer averaged exactly.
-        progress: show a bar.
+        executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
+            chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
+            is told to use.
+        run: a directory that keeps what is finished. The same call goes on from there, however it
+            ended, and a call with more draws extends it.
+        progress: show a bar with the rate and the time left.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -73,7 +82,8 @@ def simulate(
         that cancel in it.
 
     Raises:
-        InputError: for an argument that can't be used, and for activations that overflow.
+        InputError: for an argument that can't be used, a directory of another run among them, and
+            for activations that overflow.
     """
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(observables.targets(tensors), len(ensemble.inputs))
@@ -81,12 +91,19 @@ def simulate(
     if draws >= 2**32:
         raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
     chosen = make_sampler(ensemble, plan, sampler)
-    with tqdm(total=draws, disable=not progress, unit="net") as bar:
-        record = sampled(chosen, draws, bar)
+    if device == "cuda":
+        from . import cuda  # noqa: PLC0415
+
+        chosen = cuda.on_device(chosen)
+    elif device != "cpu":
+        raise InputError("device", device, '"cpu" or "cuda"')
+    record = runs.record(chosen, draws, run=run, executor=executor, progress=progress)
     arrays: dict[str, xarray.DataArray] = {}
     for target in plan.targets:
         arrays |= _tensor(target, ensemble, record, single=np.ndim(inputs) == 1)
-    return xarray.Dataset(arrays, table.layers(depth), _attributes(ensemble, draws, sampler))
+    return xarray.Dataset(
+        arrays, table.layers(depth), _attributes(ensemble, draws, sampler, device)
+    )
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
@@ -119,22 +136,6 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     return ProbeSampler(ensemble, plan, needed(trees))
 
 
-def sampled(sampler: Sampler, draws: int, bar: tqdm[NoReturn]) -> moments.Record:
-    """Every chunk's sums, added in order, by as many threads as numba is told to use."""
-    sums = np.zeros((moments.BLOCKS, sampler.ensemble.depth, len(sampler.plan.products)))
-    threads = numba.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for start, stop in moments.chunks(sampler.chunk, draws):
-            sums += sampler.sums(start, stop, pool if threads > 1 else None, threads)
-            bar.update(stop - start)
-    bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(sampler.reference).all(axis=1)
-    if bad.any():
-        raise InputError(
-            "net", f"activations that overflow before layer {np.argmax(bad) + 1}", "finite ones"
-        )
-    return moments.Record(sampler.plan, sampler.reference, sums, draws)
-
-
 def _tensor(
     target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
 ) -> dict[str, xarray.DataArray]:
@@ -159,7 +160,7 @@ def _tensor(
     }
 
 
-def _attributes(ensemble: Ensemble, draws: int, sampler: str) -> dict[str, Any]:
+def _attributes(ensemble: Ensemble, draws: int, sampler: str, device: str) -> dict[str, Any]:
     return {
         "network": str(ensemble.net),
         "C_W": ensemble.C_W.tolist(),
@@ -173,5 +174,6 @@ def _attributes(ensemble: Ensemble, draws: int, sampler: str) -> dict[str, Any]:
         "blocks": min(draws, moments.BLOCKS),
         "seed": ensemble.seed,
         "sampler": sampler,
+        "device": device,
         "version": _VERSION,
     }

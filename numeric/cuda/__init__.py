@@ -1,0 +1,39 @@
+"""The lazy samplers on a GPU: the same networks, to rounding, from the same random numbers.
+
+Needs the extra `wickgarten[cuda]` and an NVIDIA GPU; or, to try the kernels slowly without one,
+`NUMBA_ENABLE_CUDASIM=1` in the environment.
+"""
+
+from __future__ import annotations
+
+from derive.errors import InputError
+
+from ..conditional import PathSampler
+from ..lazy import ProbeSampler
+from ..sampling import Sampler
+
+__all__ = ["on_device"]
+
+
+def on_device(sampler: Sampler) -> Sampler:
+    """The same sampler on the GPU.
+
+    Raises:
+        InputError: without a GPU, and for the explicit sampler.
+    """
+    if not isinstance(sampler, PathSampler | ProbeSampler):
+        raise InputError("device", "cuda for the explicit sampler", '"cpu"')
+    wanted = '"cpu"; or a GPU that the extra wickgarten[cuda] can reach'
+    try:
+        from numba import cuda  # noqa: PLC0415
+
+        reached = cuda.is_available()
+    except Exception as error:  # a driver that is there but broken, an extra of another version
+        raise InputError("device", f"cuda ({error})", wanted) from None
+    if not reached:
+        raise InputError("device", "cuda, but no GPU is found", wanted)
+    from .samplers import CudaPathSampler, CudaProbeSampler  # noqa: PLC0415
+
+    if isinstance(sampler, PathSampler):
+        return CudaPathSampler(sampler.ensemble, sampler.plan)
+    return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)

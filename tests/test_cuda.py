@@ -1,0 +1,193 @@
+"""The samplers on a GPU: the CPU's numbers to rounding; here in numba's simulator of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sympy
+from numba import cuda
+from numba.core import config
+
+from derive import activations
+from derive.errors import InputError
+from derive.network import Network
+from derive.weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+)
+from numeric import moments, observables, random
+from numeric.cuda import on_device
+from numeric.ensemble import checked_ensemble
+from numeric.simulate import make_sampler, simulate
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+on_a_device = pytest.mark.skipif(
+    not (SIMULATED or cuda.is_available()),
+    reason="no GPU: test_cuda_in_the_simulator runs this one",
+)
+
+HALF = sympy.Rational(1, 2)
+ONE = [[1.0, 0.5, 0.2]]
+TWO = [[1.0, 0.5, 0.2], [0.0, 2.0, 1.0]]
+DEGENERATE = [[1.0, 0.5, 0.2], [2.0, 1.0, 0.4], [0.0, 0.0, 0.0]]
+TANH, RELU = activations.tanh, activations.relu
+
+
+def sampler(net, inputs, width, tensors, name="lazy", depth=3):
+    ensemble = checked_ensemble(net, inputs, width, depth, 1)
+    plan = observables.Plan(observables.targets(tensors), len(inputs))
+    return make_sampler(ensemble, plan, name)
+
+
+@on_a_device
+@pytest.mark.parametrize(
+    ("net", "inputs", "width", "tensors", "name"),
+    [
+        (Network(TANH, Orthogonal(1), C_b=0.1), TWO, 5, ["V"], "lazy"),
+        (Network(RELU, Gaussian(2)), TWO, 5, ["V", "U6"], "lazy"),
+        (Network(TANH, Orthogonal(1)), DEGENERATE, 5, ["V"], "lazy"),
+        (
+            Network(activations.erf, Truncated(ratio=2), width_ratio=lambda ell: ell),
+            ONE,
+            4,
+            "V",
+            "lazy",
+        ),
+        (Network(TANH, LowRankGaussian(gamma=HALF), Gaussian(1)), TWO, 6, "V", "lazy"),
+        (Network(TANH, LowRankOrthogonal(gamma=HALF), Gaussian(1)), TWO, 6, "V", "lazy"),
+        (Network(TANH, BiInvariant(moments=(1, 2)), Gaussian(1)), TWO, 4, "V", "lazy"),
+        (Network(TANH, Orthogonal(1), C_b=0.1), TWO, 4, ["Theta", "D", "F"], "lazy"),
+        (Network(TANH, Gaussian(1), lambda_b=0), DEGENERATE, 4, ["Theta"], "lazy"),
+        (Network(TANH, Gaussian(1), C_b=0.1), ONE, 4, ["A", "P"], "probes"),
+        (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 130, ["Theta"], "probes"),
+        (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 6, ["A", "B", "D", "F"], "paths"),
+        (Network(TANH, Gaussian(1), lambda_b=lambda ell: 1 / ell), ONE, 5, ["P", "R"], "paths"),
+    ],
+)
+def test_cuda_draws_the_networks_of_the_cpu(net, inputs, width, tensors, name):
+    here = sampler(net, inputs, width, tensors, name)
+    draws = np.array([7, 300])
+    expected, found = here.statistics(draws), on_device(here).statistics(draws)
+    size = np.abs(expected).max(axis=0)
+    assert size[-1].any()
+    assert (np.abs(found - expected) <= 1e-11 * size + 1e-15 * size.max()).all()
+
+
+@on_a_device
+@pytest.mark.parametrize("held", [2, 100])
+def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held):
+    """In the order of the draws, however many networks are held; what is constant gives zeros."""
+    from numeric.cuda import samplers  # noqa: PLC0415
+
+    there = on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 5, ["V"], depth=2))
+    monkeypatch.setattr(samplers, "_memory", lambda: 8 * there.held * held)
+    draws = np.arange(254, 259)
+    values, found = there.statistics(draws), there.sums(254, 259)
+    expected = np.zeros(found.shape)
+    for layer in range(2):
+        products = there.reference[layer], *there.plan.chain
+        layer_values = np.ascontiguousarray(values[:, layer])
+        moments.accumulate(layer_values, draws, products, expected[:, layer])
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert not found[:, 0].any()
+    assert np.flatnonzero(found[:, 1].any(axis=1)).tolist() == [0, 1, 2, 254, 255]
+
+
+@on_a_device
+def test_cuda_gives_simulate_the_same_tensors():
+    net = Network(TANH, Orthogonal(1), C_b=0.1)
+    here, there = (
+        simulate(net, ONE[0], 6, 2, 6, tensors=["K", "V", "Theta", "D"], device=device)
+        for device in ("cpu", "cuda")
+    )
+    assert there.attrs == here.attrs | {"device": "cuda"}
+    for name in here:
+        np.testing.assert_allclose(there[name], here[name], rtol=1e-9, atol=1e-12)
+
+
+def launched(kernel, *arrays):
+    """The arrays as the kernel leaves them."""
+    from numeric.cuda import device  # noqa: PLC0415
+
+    sent = [cuda.to_device(array) for array in arrays]
+    kernel[device.blocks(1), device.THREADS](*sent)
+    return [array.copy_to_host() for array in sent]
+
+
+@on_a_device
+def test_cuda_draws_the_same_random_numbers():
+    from numeric.cuda import device, linear  # noqa: PLC0415
+
+    @device.kernel
+    def fill(normals, words, key):
+        if cuda.blockIdx.x == 0:
+            linear.fill_normals(normals, key, 7, 2, 5)
+            linear.fill_words(words, key, 7, 2, 5)
+
+    normals, words = launched(fill, np.empty(24), np.empty(8, np.uint64), random.stream_key(3))[:2]
+    np.testing.assert_allclose(normals, random.normals(3, 7, 2, 5, 24), rtol=1e-13, atol=1e-15)
+    signs = np.empty(256)
+    random.fill_signs(signs, random.stream_key(3), 7, 2, 5)
+    bits = (words[:, None] >> np.arange(32, dtype=np.uint64)) & np.uint64(1)
+    assert np.array_equal(1.0 - 2.0 * bits.ravel(), signs)
+
+
+@on_a_device
+@pytest.mark.parametrize("lean", [1.0, 1e-6])
+def test_cuda_frames_are_orthonormal(lean):
+    """From the rows' Gram matrix, and from the rows themselves where that has lost its digits."""
+    from numeric.cuda import device, linear  # noqa: PLC0415
+
+    @device.kernel
+    def frame(G, R, rows, U):
+        scratch = cuda.shared.array(device.THREADS, np.float64)
+        shared = cuda.shared.array(1, np.int64)
+        if cuda.blockIdx.x == 0:
+            linear.orthogonal(G, 6, R, rows, U, scratch, shared)
+
+    G = np.zeros((3, 8))
+    G[:, :6] = np.random.default_rng(0).standard_normal((3, 6))
+    G[1] = G[0] + lean * G[1]
+    given, work = G.copy(), np.empty((3, 3))
+    G, R, _, _ = launched(frame, G, np.eye(3), work, work)
+    F = R.T @ G
+    np.testing.assert_allclose(F @ F.T, np.eye(3), atol=1e-14)
+    triangle = given @ F.T
+    np.testing.assert_allclose(triangle, np.tril(triangle), atol=1e-14)
+    assert (np.diag(triangle) > 0).all()
+
+
+def test_cuda_has_no_explicit_sampler():
+    with pytest.raises(InputError, match=r"""^device: got 'gpu'; wanted "cpu" or "cuda"$"""):
+        simulate(Network(TANH, Orthogonal(1)), ONE, 4, 2, 10, device="gpu")
+    explicit = sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V", "explicit")
+    with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler'"):
+        on_device(explicit)
+
+
+@pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="there is a device")
+def test_cuda_without_a_gpu_is_refused():
+    with pytest.raises(InputError, match=r"^device: got 'cuda, but no GPU is found'; .*\[cuda\]"):
+        on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V"))
+
+
+@pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="the tests above ran on a device")
+def test_cuda_in_the_simulator():
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--benchmark-disable", __file__],
+        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout
+    assert re.search(r"\b20 passed, 2 skipped\b", found.stdout), found.stdout

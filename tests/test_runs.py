@@ -1,0 +1,354 @@
+"""Runs: the same bits from any executor, after any interruption; what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import numba
+import numpy as np
+import pytest
+import xarray
+
+from derive import activations
+from derive.errors import InputError
+from derive.network import Network
+from derive.weights import Gaussian, Orthogonal
+from numeric import observables, rundir, runs
+from numeric.ensemble import checked_ensemble
+from numeric.simulate import make_sampler, simulate
+
+FORK = multiprocessing.get_context("fork")
+DRAWS = 5 * 1024 + 300
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+
+def new_sampler(seed=1, width=6, tensors=("V", "Theta"), activation=activations.tanh, **network):
+    net = Network(activation, Orthogonal(1), lambda_b=lambda layer: 1 / layer, **network)
+    ensemble = checked_ensemble(net, [[1.0, 0.5], [0.0, 2.0]], width, 3, seed)
+    found = make_sampler(ensemble, observables.Plan(observables.targets(tensors), 2))
+    assert found.chunk == 1024
+    return found
+
+
+def record(sampler=None, draws=DRAWS, **options):
+    return runs.record(sampler or new_sampler(), draws, **options)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The sums of an uninterrupted run here."""
+    return record().sums
+
+
+def chunks_kept(path):
+    with np.load(path / "sums.npz") as stored:
+        return int(stored["chunks"])
+
+
+def names(path):
+    return sorted(each.name for each in path.iterdir())
+
+
+class StopError(Exception):
+    """What interrupts the runs of these tests."""
+
+
+def stopping(sampler, first, last=10**9):
+    """The sampler, but raising on the chunks from number `first` to `last`."""
+    whole = sampler.sums
+
+    def sums(start, stop, *threads):
+        if first <= start // sampler.chunk <= last:
+            raise StopError
+        return whole(start, stop, *threads)
+
+    object.__setattr__(sampler, "sums", sums)
+    return sampler
+
+
+@pytest.mark.parametrize("stop", range(6))
+def test_an_interrupted_run_resumes_with_the_same_bits(tmp_path, expected, stop):
+    with pytest.raises(StopError):
+        record(stopping(new_sampler(), stop), run=tmp_path)
+    assert chunks_kept(tmp_path) == stop
+    resumed = record(run=tmp_path)
+    assert np.array_equal(resumed.sums, expected)
+    assert names(tmp_path) == ["lock", "manifest.json", "sums.npz"]
+    assert chunks_kept(tmp_path) == 5
+
+
+def test_more_draws_extend_a_finished_run(tmp_path, expected):
+    record(draws=700, run=tmp_path)
+    assert chunks_kept(tmp_path) == 0
+    record(draws=2048, run=tmp_path)
+    record(draws=2500, run=tmp_path)
+    assert chunks_kept(tmp_path) == 2
+    found = record(stopping(new_sampler(), 0, 1), run=tmp_path)
+    assert np.array_equal(found.sums, expected)
+    assert found.draws == DRAWS
+    again = record(stopping(new_sampler(), 0, 4), run=tmp_path)
+    assert np.array_equal(again.sums, expected)
+    with pytest.raises(InputError, match=r"^draws: got '4096, where .* has 5120"):
+        record(draws=4096, run=tmp_path)
+
+
+def killed_while_writing(path, number, moment):
+    """For a child process: the run, killed at a file that it writes."""
+    write, count = rundir.write, itertools.count()
+
+    def writing(content, target):
+        doomed = next(count) == number
+        if doomed and moment == "half":
+            (target.parent / f".{target.name}.abc").write_bytes(b"half")
+        elif not doomed or moment == "after":
+            write(content, target)
+        if doomed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    rundir.write = writing
+    runs._SAVE_EVERY = 0.0
+    record(run=path)
+
+
+@pytest.mark.parametrize("moment", ["before", "half", "after"])
+def test_a_run_killed_at_any_file_resumes_with_the_same_bits(tmp_path, expected, moment):
+    """Every call is killed: at the manifest, the empty sums, the sums of the first chunk, …"""
+    for number in (0, 1, 1, 1):
+        child = FORK.Process(target=killed_while_writing, args=(tmp_path, number, moment))
+        child.start()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+    assert np.array_equal(record(run=tmp_path).sums, expected)
+    assert names(tmp_path) == ["lock", "manifest.json", "sums.npz"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_leaves_a_chunk_at_the_next_batch_and_keeps_the_finished_ones(
+    tmp_path, expected, threads
+):
+    sampler, calls = new_sampler(width=400), itertools.count()
+    expected = record(new_sampler(width=400)).sums
+    layers = sampler.layers
+
+    def interrupted(draws):
+        if draws[0] >= 2048 and next(calls) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return layers(draws)
+
+    object.__setattr__(sampler, "layers", interrupted)
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            record(sampler, run=tmp_path)
+    finally:
+        numba.set_num_threads(before)
+    assert next(calls) <= 2 * threads
+    assert chunks_kept(tmp_path) == 2
+    assert np.array_equal(record(new_sampler(width=400), run=tmp_path).sums, expected)
+
+
+def test_the_bar_tells_rate_and_time_left(tmp_path, capsys):
+    with pytest.raises(StopError):
+        record(stopping(new_sampler(), 3), run=tmp_path)
+    record(run=tmp_path, progress=True)
+    first, *_, last = capsys.readouterr().err.split("\r")[1:]
+    assert f"{3 * 1024}/{DRAWS}" in first
+    assert f"{DRAWS}/{DRAWS}" in last
+    assert "net/s" in last
+    assert "<" in last
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"seed": 2}, "seed is 1 and not 2"),
+        ({"width": 8}, "width is 6 and not 8"),
+        ({"tensors": ["V"]}, "tensors is"),
+        ({"activation": activations.sin}, "activation is"),
+        ({"C_b": 1}, r"C_b is \[0.0, 0.0, 0.0\] and not \[1.0, 1.0, 1.0\]"),
+        ({"lambda_W": 2}, "lambda_W is"),
+        ({"first_weights": Gaussian(1)}, "first_weights is"),
+    ],
+)
+def test_a_run_of_another_ensemble_is_refused(tmp_path, change, key):
+    record(draws=10, run=tmp_path)
+    with pytest.raises(InputError, match=f"^run: got .*whose {key}"):
+        record(new_sampler(**change), 10, run=tmp_path)
+
+
+def damage(path, how):
+    content = bytearray(path.read_bytes())
+    if how == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["cut", "a bit"])
+@pytest.mark.parametrize("name", ["manifest.json", "sums.npz", "chunk-3.npz"])
+def test_a_damaged_run_is_refused(tmp_path, expected, name, how):
+    record(draws=1024, run=tmp_path)
+    with rundir.Directory(tmp_path, rundir.manifest(new_sampler())) as directory:
+        directory.sums(expected.shape)
+        directory.keep(3, new_sampler().sums(3072, 4096))
+    damage(tmp_path / name, how)
+    with pytest.raises(InputError, match=rf"^run: got .*{name}.* damaged"):
+        record(run=tmp_path)
+    (tmp_path / name).unlink()
+    if name != "manifest.json":
+        assert np.array_equal(record(run=tmp_path).sums, expected)
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match=r"which holds thesis\.tex"):
+        record(run=tmp_path)
+    assert names(tmp_path) == ["thesis.tex"]
+    with pytest.raises(InputError, match=r"^run: got .*thesis\.tex"):
+        record(run=tmp_path / "thesis.tex")
+
+
+def test_a_manifest_of_something_else_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps(["a", "b"]))
+    with pytest.raises(InputError, match="damaged or no manifest"):
+        record(run=tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    np.savez(tmp_path / "sums.npz", sums=0)
+    with pytest.raises(InputError, match=r"with sums.npz but no manifest.json"):
+        record(run=tmp_path)
+
+
+def test_a_directory_in_use_is_refused(tmp_path):
+    with rundir.Directory(tmp_path, {"format": 1}), ProcessPoolExecutor(1, FORK) as other:
+        error = other.submit(record, None, 10, run=tmp_path).exception()
+    assert isinstance(error, InputError)
+    assert "in use" in str(error)
+
+
+class Reversed(Executor):
+    """Computes what it was sent only when it is full, the last first."""
+
+    def __init__(self, size):
+        self.size, self.held = size, []
+
+    def submit(self, fn, /, *args):
+        self.held.append((Future(), fn, args))
+        future = self.held[-1][0]
+        if len(self.held) == self.size:
+            for waiting, function, arguments in reversed(self.held):
+                waiting.set_result(function(*arguments))
+            self.held = []
+        return future
+
+
+def test_any_executor_gives_the_same_bits(expected):
+    with ThreadPoolExecutor(2) as executor:
+        assert np.array_equal(record(executor=executor).sums, expected)
+    with ProcessPoolExecutor(2, FORK) as executor:
+        assert np.array_equal(record(executor=executor).sums, expected)
+    assert np.array_equal(record(executor=Reversed(3)).sums, expected)
+
+
+def test_simulate_runs_anywhere_and_goes_on(tmp_path):
+    """A network with functions of the layer, which only a table of their values can be sent."""
+    net = Network(
+        activations.tanh,
+        Gaussian(1),
+        C_b=lambda layer: 0.1 * layer,
+        lambda_b=lambda layer: 1 / layer,
+        width_ratio=lambda layer: layer,
+    )
+
+    def table(draws, **options):
+        return simulate(net, [1.0, 2.0], 4, 3, draws, tensors=["V", "Theta", "D"], **options)
+
+    expected = table(2500)
+    with ProcessPoolExecutor(2, FORK) as executor:
+        xarray.testing.assert_identical(table(2500, executor=executor), expected)
+        table(1100, executor=executor, run=tmp_path)
+    xarray.testing.assert_identical(table(2500, run=tmp_path), expected)
+    with pytest.raises(InputError, match=r"^run: got .*whose seed is 0 and not 1"):
+        table(2500, run=tmp_path, seed=1)
+    with pytest.raises(InputError, match=r"^run: got .*whose sampler is 'PathSampler' and not"):
+        table(2500, run=tmp_path, sampler="explicit")
+
+
+class Failing(Executor):
+    """Fails at one chunk; those after it are done before it is asked for."""
+
+    def __init__(self, chunk):
+        self.chunk = chunk
+
+    def submit(self, fn, /, task, start, stop):
+        future = Future()
+        if start // 1024 == self.chunk:
+            future.set_exception(StopError())
+        else:
+            future.set_result(fn(task, start, stop))
+        return future
+
+
+def test_chunks_that_wait_for_another_are_kept(tmp_path, expected):
+    for chunk in (1, 5):
+        with pytest.raises(StopError):
+            record(run=tmp_path, executor=Failing(chunk))
+        waiting = {1: ["chunk-2.npz", "chunk-3.npz", "chunk-4.npz"], 5: []}[chunk]
+        assert names(tmp_path) == [*waiting, "lock", "manifest.json", "sums.npz"]
+        assert chunks_kept(tmp_path) == chunk
+    found = record(stopping(new_sampler(), 0, 4), run=tmp_path)
+    assert np.array_equal(found.sums, expected)
+
+
+def test_a_worker_that_dies_leaves_a_run_that_goes_on(tmp_path, expected):
+    with ProcessPoolExecutor(1, FORK) as executor:
+        executor.submit(os.getpid).result()
+        executor.submit(os._exit, 1)
+        with pytest.raises(BrokenProcessPool):
+            record(run=tmp_path, executor=executor)
+    assert np.array_equal(record(run=tmp_path).sums, expected)
+
+
+def test_what_cannot_be_sent_is_refused():
+    sampler = new_sampler()
+    object.__setattr__(sampler, "reference", sampler.reference)
+    vars(sampler)["hook"] = lambda: None
+    with pytest.raises(InputError, match=r"^executor: got .*cannot be pickled"):
+        record(sampler, executor=Reversed(1))
+
+
+class Deadly(Executor):
+    """Passes calls on, and kills a worker of the cluster after some of them."""
+
+    def __init__(self, executor, calls, kill):
+        self.executor, self.calls, self.kill = executor, calls, kill
+
+    def submit(self, fn, /, *args):
+        future = self.executor.submit(fn, *args)
+        self.calls -= 1
+        if self.calls == 0:
+            self.kill()
+        return future
+
+
+def test_dask_makes_up_for_a_worker_that_is_killed(expected):
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        first, second = sorted(client.run(os.getpid).values())
+        executor = Deadly(client.get_executor(), 4, lambda: os.kill(first, signal.SIGKILL))
+        assert np.array_equal(record(executor=executor).sums, expected)
+        assert first not in client.run(os.getpid).values()
+        assert second in client.run(os.getpid).values()
