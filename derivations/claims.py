@@ -35,6 +35,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "000": (
         "derivations.day_kahn_roberts.weights",
         "derivations.weingarten",
+        "derivations.day_kahn_roberts.linear",
         "derivations.day_kahn_roberts.criticality",
         "derivations.day_kahn_roberts.vertex",
         "derivations.day_kahn_roberts.depth",
@@ -42,7 +43,19 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.many_inputs",
         "derivations.day_kahn_roberts.fields",
         "derivations.day_kahn_roberts.tower",
+        "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
+    ),
+    "003": (
+        "derivations.daneshmand.chain",
+        "derivations.daneshmand.inequalities",
+        "derivations.daneshmand.vanilla",
+        "derivations.daneshmand.activations",
+        "derivations.daneshmand.initialization",
+    ),
+    "004": (
+        "derivations.pdlt.correlators",
+        "derivations.pdlt.limits",
     ),
 }
 """The sources' chapters, each a list of modules that register their claims."""

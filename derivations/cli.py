@@ -1,4 +1,4 @@
-"""The command line: `wickgarten check | derive | haar | kernel | flow | simulate`."""
+"""The command line: `wickgarten check | derive | haar | kernel | flow | simulate | …`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from derive.errors import InputError
 
-from . import reading
+from . import batchnorm_command, reading
 from .files import write_text
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ def _progress(text: str) -> None:
 def _derive(arguments: argparse.Namespace) -> int:
     from derive import recursion  # noqa: PLC0415
 
+    if arguments.linear:
+        return batchnorm_command.derive_linear(arguments.points, arguments.weights)
+    if not arguments.tensors:
+        raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
     weights = reading.ensemble(arguments)
     activation = reading.activation(arguments.activation) if arguments.activation else None
     names = [name for text in arguments.tensors for name in _tensor_names(text)]
@@ -295,6 +299,12 @@ def _parser() -> argparse.ArgumentParser:
         ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        (
+            "batchnorm",
+            batchnorm_command.run,
+            "sample the orthogonality gap of batch normalization",
+            batchnorm_command.arguments,
+        ),
     ):
         command = commands.add_parser(
             name,
@@ -316,7 +326,9 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
-    _tensors(command)
+    _tensors(command, "*")
+    command.add_argument("--linear", action="store_true", help="the deep linear network, exactly")
+    command.add_argument("--points", type=int, default=4, help="points of its correlator, 2m")
     reading.ensemble_arguments(command)
     command.add_argument("--activation", metavar="NAME", help="insert an activation, such as tanh")
     command.add_argument("--single", action="store_true", help="one input")
@@ -359,10 +371,10 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")
 
 
-def _tensors(command: argparse.ArgumentParser) -> None:
+def _tensors(command: argparse.ArgumentParser, count: str = "+") -> None:
     command.add_argument(
         "tensors",
-        nargs="+",
+        nargs=count,
         metavar="TENSOR",
         help='K, G1, V, …; "all" of order 1/n; or fields, "z z H"',
     )

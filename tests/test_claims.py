@@ -92,7 +92,7 @@ def test_chapters_are_named():
     with pytest.raises(InputError, match="999"):
         claims.claims(["999"])
     found = claims.claims(["000"])
-    assert found == claims.claims()
+    assert found == claims.claims()[: len(found)]
     assert all(each.prose and each.title for each in found)
     equations = {each.equation for each in found}
     assert len(equations) == len(found)

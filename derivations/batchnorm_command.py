@@ -1,0 +1,178 @@
+"""What `wickgarten batchnorm` and `wickgarten derive --linear` do."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+from derive.errors import InputError
+
+from .files import write_text
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+    from derive.activations import Activation
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `wickgarten batchnorm`."""
+    command.add_argument("--width", type=int, default=1000, help="d")
+    command.add_argument("--batch", type=int, default=10, help="n")
+    command.add_argument("--depth", type=int, default=200, help="layers")
+    command.add_argument("--draws", type=int, default=200, help="networks")
+    command.add_argument("--seed", type=int, default=0, help="of the ensemble")
+    command.add_argument("--activation", metavar="NAME", default="linear", help="σ")
+    command.add_argument("--centered", action="store_true", help="take away each row's mean")
+    command.add_argument("--vanilla", action="store_true", help="without normalization")
+    command.add_argument("--csv", metavar="FILE", help="write the table there")
+    command.add_argument("--plot", metavar="FILE", help="write a figure, an .svg file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Sample the gap layer by layer, and print it beside the stationary law."""
+    from derive import activations  # noqa: PLC0415
+    from numeric import batchnorm  # noqa: PLC0415
+
+    activation = activations.by_name(options.activation)
+    if options.plot:
+        _check_figure_name(options.plot)
+    found = batchnorm.simulate(
+        options.width,
+        options.batch,
+        options.depth,
+        options.draws,
+        options.seed,
+        activation,
+        options.centered,
+        normalised=not options.vanilla,
+    )
+    if options.csv:
+        write_text(_csv(found), options.csv)
+        print(options.csv)
+    else:
+        _print(found, sys.stdout)
+    law = (
+        None
+        if options.vanilla
+        else stationary(activation, options.batch, options.width, options.centered)
+    )
+    if law is not None:
+        print(f"stationary: E V² = {law[0]:.6g}, {law[1]}")
+    if options.plot:
+        write_text(_svg(figure(found, None if law is None else law[0])), options.plot)
+        print(options.plot)
+    return 0
+
+
+def stationary(
+    activation: Activation, batch: int, width: int, centered: bool
+) -> tuple[float, str] | None:
+    """E V² of the stationary state with where it comes from, where a law of it is derived."""
+    from derive import batchnorm  # noqa: PLC0415
+    from numeric import batchnorm_theory  # noqa: PLC0415
+
+    if activation.is_linear:
+        size = batch - 1 if centered else batch
+        if size < 2:
+            return None
+        law = batchnorm.stationary_gap().subs({batchnorm.n: size, batchnorm.d: width})
+        # centered rows live in n − 1 dimensions, where |C − 1/(n−1)| is the gap
+        return float(law) + 1 / size - 1 / batch, "through order 1/d²"
+    if centered:
+        return None
+    try:
+        odd = batchnorm_theory.odd_law(activation, batch)
+    except InputError:
+        return None
+    return odd.gap_sq / width, "at order 1/d"
+
+
+def figure(table: xarray.Dataset, law: float | None) -> Figure:
+    """E V by layer with its error, and the stationary root of E V²."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    made = Figure(figsize=(6, 4), layout="constrained")
+    panel = made.subplots()
+    layers = table["layer"].to_numpy()
+    for name, values, errors in (
+        ("E V", table["gap"].to_numpy(), table["gap_se"].to_numpy()),
+        (
+            "√(E V²)",
+            table["gap_sq"].to_numpy() ** 0.5,
+            table["gap_sq_se"].to_numpy() / (2 * table["gap_sq"].to_numpy() ** 0.5),
+        ),
+    ):
+        panel.errorbar(layers, values, errors, fmt=".", markersize=3, label=name)
+    if law is not None:
+        panel.axhline(law**0.5, color="black", linewidth=1, label="√(E V²), stationary, derived")
+    width, batch = table.attrs["width"], table.attrs["batch"]
+    panel.set(
+        xlabel="layer",
+        ylabel="orthogonality gap",
+        yscale="log",
+        title=f"{table.attrs['activation']}, d = {width}, n = {batch}, "
+        f"{table.attrs['draws']} networks",
+    )
+    panel.legend()
+    return made
+
+
+def derive_linear(points: int, weights: str = "gaussian") -> int:
+    """Print the correlators of a deep linear network with up to so many points."""
+    import sympy  # noqa: PLC0415
+
+    from derive import Gaussian, Orthogonal, linear  # noqa: PLC0415
+
+    kinds = {"gaussian": Gaussian(), "orthogonal": Orthogonal()}
+    if weights not in kinds:
+        raise InputError("--weights", weights, "gaussian or orthogonal")
+    if points < 2 or points % 2:
+        raise InputError("--points", points, "an even number of points, 2 or more")
+    n, depth = sympy.symbols("n L", positive=True, integer=True)
+    for m in range(1, points // 2 + 1):
+        layer = linear.correlator(m, [n], kinds[weights])
+        step = sympy.cancel(linear.correlator(m, [n, n], kinds[weights]) / layer)
+        census = ", ".join(
+            f"{count} of n^{loops}" for loops, count in linear.loop_census(m).items()
+        )
+        print(f"G_{2 * m}(L)/G_2(L)^{m} = {layer * sympy.factor(step) ** (depth - 1)}")
+        print(f"    c_{2 * m}(n) = {linear.contraction_factor(m, n)}; contractions: {census}")
+    return 0
+
+
+def _print(table: xarray.Dataset, out: Any) -> None:
+    out.write(f"{'layer':>6}  {'E V':>12}  {'se':>10}  {'E V²':>12}  {'se':>10}\n")
+    for row in _rows(table):
+        out.write("{:6d}  {:12.6g}  {:10.3g}  {:12.6g}  {:10.3g}\n".format(*row))
+
+
+def _csv(table: xarray.Dataset) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("layer", "gap", "gap_se", "gap_sq", "gap_sq_se"))
+    writer.writerows((row[0], *map(repr, row[1:])) for row in _rows(table))
+    return text.getvalue()
+
+
+def _rows(table: xarray.Dataset) -> list[tuple[int, float, float, float, float]]:
+    columns = [table[name].to_numpy() for name in ("gap", "gap_se", "gap_sq", "gap_sq_se")]
+    return [
+        (int(layer), *(float(column[place]) for column in columns))  # type: ignore[misc]
+        for place, layer in enumerate(table["layer"].to_numpy())
+    ]
+
+
+def _check_figure_name(path: str) -> None:
+    if not path.lower().endswith(".svg"):
+        raise InputError("--plot", path, "a name that ends in .svg")
+
+
+def _svg(made: Figure) -> str:
+    image = io.StringIO()
+    made.savefig(image, format="svg", metadata={"Date": None})
+    return image.getvalue()

@@ -1,0 +1,198 @@
+# %% [markdown]
+# # Activations
+#
+# Odd activations leave orthogonality a fixed point of the large-width map, with two rates in
+# place of one; ReLU and sigmoid move it. Linearised there, the map gives the size of the
+# fluctuations, which the paper conjectures to be $O(1/\sqrt d)$.
+"""Batch norm with activations, with mean correction, and what 𝒜_1 needs (source 003, appendix G,
+Figures 3, 6, 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+import xarray
+
+from derivations.claims import Sampling, Verdict, both, claim, close, sampled
+from derive import activations, batchnorm
+
+CASES = (("linear", False), ("tanh", False), ("sin", False), ("relu", True), ("tanh", True))
+
+
+@claim("003", "G.2", "odd activations orthogonalize without mean correction")
+def odd_activations() -> Verdict:
+    """At C = 1/n the signs of the components are independent, so E σ(u_i)σ(u_j) = 0 for odd σ: a
+    fixed point. Its rates E σ_1u_1σ_2u_2/Eσ² and ½E σ_1²(u_1² − u_2²)/Eσ² are below 1 for tanh,
+    sin and erf at n = 2 … 32; for σ = z both are the derived n/(n+2)."""
+    from numeric.batchnorm_theory import odd_law  # noqa: PLC0415
+
+    sizes = (2, 4, 8, 32)
+    linear = [odd_law(activations.linear, size) for size in sizes]
+    exact = [batchnorm.contraction_rate().subs(batchnorm.n, size) for size in sizes]
+    rates = [
+        rate
+        for name in ("tanh", "sin", "erf")
+        for size in sizes
+        for law in [odd_law(activations.by_name(name), size)]
+        for rate in (law.off_rate, law.diagonal_rate)
+    ]
+    gaps = [batchnorm.stationary_gap(2, 1).subs({batchnorm.n: s, batchnorm.d: 1}) for s in sizes]
+    stable = sympy.Integer(int(max(np.abs(rates)) < 1))
+    return both(
+        close([law.off_rate for law in linear], exact, 12, "σ = z: off-diagonal rate"),
+        close([law.diagonal_rate for law in linear], exact, 12, "and diagonal rate"),
+        close([law.gap_sq for law in linear], gaps, 12, "and stationary gap"),
+        close([stable], [1], 12, f"largest rate of tanh, sin, erf: {max(np.abs(rates)):.4f}"),
+    )
+
+
+@claim("003", "28, Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
+def fluctuations(sampling: Sampling) -> Verdict:
+    """L of (27), from 400 networks a case at d = 128 to 512, n = 6: d E L² beside the
+    linearised map, for linear, tanh, sin, and with mean correction ReLU and tanh; extrapolated
+    in 1/d."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import batchnorm as ensembles  # noqa: PLC0415
+    from numeric import batchnorm_theory, compare  # noqa: PLC0415
+
+    size, widths = 6, (128, 256, 512)
+    made = Figure(figsize=(6, 4), layout="constrained")
+    panel = made.subplots()
+    comparisons, labels = [], []
+    for number, (name, centered) in enumerate(CASES):
+        activation = activations.by_name(name)
+        theory = batchnorm_theory.linearise(activation, size, centered, samples=60_000)
+        tables, shown = [], []
+        for width in widths:
+            C = ensembles.grams(
+                width, size, 40, 400, sampling.seed, activation, centered, inputs=np.eye(size)
+            )
+            C = C[:, 20::4] / size
+            mean = C.mean(axis=(0, 1))
+            deviation = width * ((C - mean) ** 2).sum(axis=(2, 3)).mean(axis=1)
+            se = deviation.std(ddof=1) / np.sqrt(deviation.size)
+            # the derivative's own sampling error, a per cent of it, is counted in
+            error = np.hypot(se, 0.01 * theory.deviation_sq)
+            tables.append(
+                xarray.Dataset(
+                    {"L2": ("layer", [deviation.mean()]), "L2_se": ("layer", [error])},
+                    {"layer": [40]},
+                    {"width": width, "blocks": 400, "network": name},
+                )
+            )
+            shown.append((deviation.mean(), se))
+        flowed = xarray.Dataset({"L2": ("layer", [theory.deviation_sq])}, {"layer": [40]})
+        comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
+        labels.append(f"{name}{', centered' if centered else ''}")
+        values, errors = np.array(shown).T
+        colour = f"C{number}"
+        panel.errorbar(
+            widths, np.sqrt(values / widths), errors / (2 * np.sqrt(values * widths)), fmt="o",
+            markersize=3, color=colour, label=labels[-1],
+        )  # fmt: skip
+        panel.plot(widths, np.sqrt(theory.deviation_sq / np.array(widths)), color=colour)
+    panel.set(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
+    panel.legend(fontsize="small")
+    return sampled(
+        comparisons, "d E L² at widths 128, 256, 512, extrapolated", {"batchnorm7": made}, labels
+    )
+
+
+@claim("003", "Figure 6 (MLP)", "ReLU networks with and without batch norm", sampled=True)
+def figure_six(sampling: Sampling) -> Verdict:
+    """50 networks of width 100 on batches of 8 digit images, 30 layers: with mean correction V
+    comes to rest at √(1/(n−1) − 1/n) and fluctuations, by the linearised map; vanilla networks
+    align."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    from numeric import batchnorm as ensembles  # noqa: PLC0415
+    from numeric import batchnorm_theory, compare  # noqa: PLC0415
+
+    batch, width, depth = 8, 100, 30
+    inputs = load_digits().data[:batch] / 16
+    theory = batchnorm_theory.linearise(activations.relu, batch, True, samples=60_000)
+    made = Figure(figsize=(6, 4), layout="constrained")
+    panel = made.subplots()
+    layers = np.arange(1, depth + 1)
+    for label, normalised in (("batch norm", True), ("vanilla", False)):
+        found = ensembles.simulate(
+            width, batch, depth, 50, sampling.seed, activations.relu, normalised,
+            normalised=normalised, inputs=inputs,
+        )  # fmt: skip
+        panel.errorbar(layers, found["gap"], found["gap_se"], fmt=".", markersize=3, label=label)
+    fixed = theory.gap**2
+    panel.axhline(np.sqrt(fixed + theory.deviation_sq / width), color="black", linewidth=1)
+    panel.axhline(np.sqrt((batch - 1) / batch), color="black", linewidth=1, linestyle="--")
+    panel.set(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
+    panel.legend()
+    tables = []
+    for wide in (200, 400, 800):
+        gaps = ensembles.gaps(
+            wide, batch, depth, 600, sampling.seed, activations.relu, True, inputs=inputs
+        )
+        late = wide * (gaps[:, 20::3].mean(axis=1) - fixed)
+        error = np.hypot(late.std(ddof=1) / np.sqrt(late.size), 0.01 * theory.deviation_sq)
+        tables.append(
+            xarray.Dataset(
+                {"V2": ("layer", [late.mean()]), "V2_se": ("layer", [error])},
+                {"layer": [depth]},
+                {"width": wide, "blocks": 600, "network": "relu"},
+            )
+        )
+    # centered rows: V² = L² + V_fixed², because tr C = 1 and C 1 = 0 leave no room for a cross term
+    flowed = xarray.Dataset({"V2": ("layer", [theory.deviation_sq])}, {"layer": [depth]})
+    return sampled(
+        compare(flowed, tables, sampling.false_alarms, degree=1),
+        "d (E V² − V_fixed²) with mean correction, extrapolated in 1/d",
+        {"batchnorm6": made},
+    )
+
+
+@claim("003", "Figure 3", "where the smallest singular value stays up", sampled=True)
+def figure_three(sampling: Sampling) -> Verdict:
+    """𝒜_1(0.1 α_0, 300) from orthogonal H_0: which (n, d) keep all of ten networks above. Why d
+    ~ n² (the paper's d = Ω(n²)): at leading order C − 1/n is a Gaussian matrix, E V² → n/(4d),
+    whose eigenvalues fill a semicircle of half-width 2√(E V²/n) = 1/√d, and 1/n − 1/√d falls to
+    0 at d = n²."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import batchnorm as ensembles  # noqa: PLC0415
+    from numeric import compare  # noqa: PLC0415
+
+    batches, powers, depth = (3, 5, 8, 12), (1.0, 1.25, 1.5, 1.75, 2.0, 2.25), 300
+    made = Figure(figsize=(6, 4), layout="constrained")
+    panel = made.subplots()
+    for batch in batches:
+        for power in powers:
+            size = round(batch**power)
+            C = ensembles.grams(size, batch, depth, 10, sampling.seed, inputs=np.eye(batch))
+            least = ensembles.smallest_eigenvalues(C).min()
+            held = least > 0.01 / batch
+            panel.plot(
+                batch, size, marker="s" if held else "x", color="C0" if held else "black",
+                markersize=9,
+            )  # fmt: skip
+    shown = np.linspace(2.5, 13, 50)
+    panel.plot(shown, shown**2, color="black", linewidth=1, label="d = n²")
+    panel.set(xlabel="n", ylabel="d", yscale="log", title="squares: A₁ held in ten networks")
+    panel.legend()
+    batch, width = 30, 3000
+    C = ensembles.grams(width, batch, 120, 20, sampling.seed, inputs=np.eye(batch))[:, 80::8]
+    spread = ((np.linalg.eigvalsh(C / batch) - 1 / batch) ** 2).sum(axis=-1).mean(axis=1)
+    law = float(batchnorm.stationary_gap().subs({batchnorm.n: batch, batchnorm.d: width}))
+    found = xarray.Dataset(
+        {
+            "gap_sq": ("layer", [spread.mean()]),
+            "gap_sq_se": ("layer", [spread.std(ddof=1) / np.sqrt(spread.size)]),
+        },
+        {"layer": [120]},
+        {"width": width, "blocks": 20},
+    )
+    flowed = xarray.Dataset({"gap_sq": ("layer", [law])}, {"layer": [120]})
+    return sampled(
+        compare(flowed, found, sampling.false_alarms),
+        "spectrum's second moment at n = 30, d = 3000; the figure shows where 𝒜_1 held",
+        {"batchnorm3": made},
+    )

@@ -1,0 +1,208 @@
+# %% [markdown]
+# # Linear networks, exactly
+#
+# With linear activations everything is known: all $2m$-point functions by summing pairings, and
+# from them the law of $z$. Orthogonal weights leave it uniform on a sphere; Gaussian weights
+# make it a Meijer $G$ whose order is the depth.
+"""The law of linear networks' preactivations (source 000, §4, eqs. 4.1–4.9 and 4.18–4.24)."""
+
+from __future__ import annotations
+
+import mpmath
+import sympy
+
+from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derive import linear, linear_laws
+from derive.brackets import Component
+from derive.weights import Gaussian, Orthogonal
+
+n = sympy.Symbol("n", positive=True, integer=True)
+C_W = sympy.Symbol("C_W", positive=True)
+K0, u, rho = linear_laws.K0, linear_laws.u, linear_laws.rho
+DEPTHS = (1, 2, 5)
+POINTS = 5
+
+
+@claim("000", "4.1", "two-point function of the first layer")
+def first_layer() -> Verdict:
+    """E[z z] = C_W |x|²/n, for any two inputs C_W x_a·x_b/n."""
+    found = [
+        linear.coefficient((1, 2), [n], weights) for weights in (Orthogonal(C_W), Gaussian(C_W))
+    ]
+    return equal(found, [C_W * Component("K0", (1, 2))] * 2)
+
+
+@claim("000", "4.4", "kernel of every layer, (4.3)–(4.5)")
+def kernel() -> Verdict:
+    """K^(ℓ) = C_W^ℓ K^(0), at any widths."""
+    widths = sympy.symbols("n_1:6", positive=True, integer=True)
+    found = [linear.coefficient((1, 1), widths[:depth], Gaussian(C_W)) for depth in DEPTHS]
+    square = [linear.coefficient((1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
+    printed = [C_W**depth * Component("K0", (1, 1)) for depth in DEPTHS]
+    return equal([*found, *square], printed * 2, "layers 1, 2, 5")
+
+
+@claim("000", "4.9", "four-point function of every layer, (4.7)–(4.9)")
+def four_points() -> Verdict:
+    """G_4^(ℓ) = C_W^{2ℓ} n/(n+2) K_0²: nothing but C_W changes from layer to layer."""
+    found = [linear.coefficient((1, 1, 1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
+    K = Component("K0", (1, 1))
+    printed = [C_W ** (2 * depth) * n / (n + 2) * K**2 for depth in DEPTHS]
+    return equal(found, printed, "layers 1, 2, 5")
+
+
+# %% [markdown]
+# ## The characteristic function (4.18)–(4.21)
+#
+# $\mathbb E[(\mathbf u\cdot\mathbf z)^{2m}] = (2m-1)!!\,G_{2m}u^{2m}$, because every pairing of
+# $2m$ equal vectors gives $u^{2m}$.
+
+
+def series_term(m: int, depth: int) -> sympy.Expr:
+    """(−1)^m E[(u·z)^{2m}]/(2m)! from the pairings."""
+    K = C_W**depth * K0
+    ratio = linear.correlator(m, [n] * depth, Orthogonal()) if m else 1
+    pairings = sympy.factorial2(2 * m - 1)
+    return (-1) ** m * pairings * ratio * K**m * u ** (2 * m) / sympy.factorial(2 * m)
+
+
+@claim("000", "4.19", "power series of the characteristic function")
+def characteristic_series() -> Verdict:
+    """Term by term, at layers 1, 2 and 5."""
+    found = [series_term(m, depth) for depth in DEPTHS for m in range(POINTS + 1)]
+    printed = [
+        (-n * C_W**depth * K0 * u**2 / 4) ** m
+        / (sympy.Mul(*(n / 2 + s for s in range(m))) * sympy.factorial(m))
+        for depth in DEPTHS
+        for m in range(POINTS + 1)
+    ]
+    return equal(found, printed, f"terms 0 to {POINTS} of (4.18) at three depths")
+
+
+@claim("000", "4.20", "characteristic function as ₀F₁")
+def confluent() -> Verdict:
+    """The law's characteristic function, for every depth the same in C_W^ℓ K^(0)."""
+    found = [
+        linear_laws.law([n] * depth, Orthogonal(C_W)).characteristic_function() for depth in DEPTHS
+    ]
+    arguments = [each.args[2] for each in found]
+    shapes = [(tuple(each.ap), tuple(each.bq)) == ((), (n / 2,)) for each in found]
+    printed = [-(u**2) * n * C_W**depth * K0 / 4 for depth in DEPTHS]
+    return equal([*arguments, *map(int, shapes)], [*printed, 1, 1, 1], "₀F₁(n/2; ·)")
+
+
+@claim("000", "4.21", "characteristic function as a Bessel function")
+def bessel() -> Verdict:
+    """₀F₁ and the printed J_{(n−2)/2} have the same terms; to 20 digits also as numbers."""
+    m = sympy.Symbol("m", integer=True, nonnegative=True)
+    x = u * sympy.sqrt(n * C_W * K0)
+    order = (n - 2) / 2
+    bessel_term = (
+        (-1) ** m / (sympy.factorial(m) * sympy.gamma(m + order + 1)) * (x / 2) ** (2 * m + order)
+    )
+    printed = (x / 2) ** -order * sympy.gamma(n / 2) * bessel_term
+    term = (-(x**2) / 4) ** m / (sympy.rf(n / 2, m) * sympy.factorial(m))
+    same = sympy.gammasimp(sympy.powsimp(sympy.simplify(printed / term), force=True))
+    with mpmath.workdps(30):
+        derived, numbers = [], []
+        for size, value in ((3, "0.7"), (6, "2.5"), (11, "4")):
+            radius = mpmath.mpf(value) * mpmath.sqrt(size)
+            derived.append(mpmath.hyp0f1(mpmath.mpf(size) / 2, -(radius**2) / 4))
+            j = mpmath.besselj(mpmath.mpf(size - 2) / 2, radius)
+            scale = (radius / 2) ** (-mpmath.mpf(size - 2) / 2) * mpmath.gamma(mpmath.mpf(size) / 2)
+            numbers.append(scale * j)
+        return both(
+            equal(same, 1, "every term of the series"),
+            close(derived, numbers, 20, "n = 3, 6, 11"),
+        )
+
+
+# %% [markdown]
+# ## The density (4.22)
+
+
+@claim("000", "4.22", "uniform on the sphere of radius |x| C_W^{ℓ/2}")
+def sphere() -> Verdict:
+    """The printed prefactor makes the measure of total mass 1 on the sphere r = R, and its Fourier
+    transform there is (4.20): both sides are mean values over a uniform direction."""
+    R = sympy.sqrt(n * C_W * K0)
+    printed = (
+        sympy.pi ** (-n / 2)
+        * (C_W * K0) ** (-(n - 2) / 4)
+        * n ** (-(n + 2) / 4)
+        * sympy.gamma(1 + n / 2)
+        * R ** (-n / 2)
+    )
+    surface = 2 * sympy.pi ** (n / 2) / sympy.gamma(n / 2)
+    mass = sympy.gammasimp(sympy.powsimp(sympy.expand_power_base(printed * surface * R ** (n - 1))))
+    mass = sympy.simplify(sympy.powsimp(sympy.powdenest(mass, force=True), force=True))
+    law = linear_laws.law([n, n], Orthogonal(C_W))
+    z = sympy.Symbol("z", real=True)
+    derived, transformed = [], []
+    for size in (3, 4, 7):
+        component = sympy.lambdify(
+            z, linear_laws.sphere_component(size, sympy.sqrt(size)), "mpmath"
+        )
+        root = mpmath.sqrt(size)
+        derived.append(mpmath.hyp0f1(mpmath.mpf(size) / 2, -mpmath.mpf(size) / 4))
+        transformed.append(
+            mpmath.quad(lambda s, f=component: mpmath.cos(s) * f(s), [-root, 0, root])
+        )
+    return both(
+        equal([mass, law.scale], [1, n * C_W**2 * K0], "mass 1; |z|² = n C_W^ℓ K_0 without spread"),
+        close(derived, transformed, 12, "its Fourier transform is (4.20), n = 3, 4, 7, u² K = 1"),
+    )
+
+
+# %% [markdown]
+# ## Gaussian weights (4.23)–(4.24)
+
+
+@claim("000", "4.23", "density with Gaussian weights: the scale 2^ℓ n")
+def meijer() -> Verdict:
+    """Derived: |z|²/(n C_W^ℓ K_0 (2/n)^ℓ) is a product of ℓ independent Gamma(n/2) variables. The
+    printed argument and prefactor lack n^{−ℓ}: at ℓ = 1 they are not those of N(0, C_W K_0)."""
+    size, depth = 4, 3
+    law = linear_laws.law([size] * depth)
+    scale = 2**depth * sympy.Rational(size) ** (1 - depth) * K0
+    repaired = (
+        sympy.gamma(sympy.Rational(size, 2)) ** (1 - depth)
+        * (sympy.pi * scale) ** sympy.Rational(-size, 2)
+        * sympy.meijerg(([], []), ([0] * depth, []), rho**2 / scale)
+    )
+    points = [{rho: value, K0: sympy.Rational(3, 2)} for value in (sympy.Rational(1, 2), 1, 2)]
+    agrees = close(
+        [law.density().subs(point).evalf(20) for point in points],
+        [repaired.subs(point).evalf(20) for point in points],
+        12,
+    )
+    if not agrees.holds:
+        return agrees
+    one_layer = linear_laws.law([n]).scale
+    return misprint(
+        one_layer,
+        2 * n * K0,
+        "scale of |z|² at ℓ = 1, C_W = 1 (a normal density has exp(−z²/2K_0)); with "
+        "2^ℓ n^{1−ℓ} for 2^ℓ n in both places (4.23) is right: n = 4, ℓ = 3, to 12 digits",
+    )
+
+
+@claim("000", "4.24", "2m-point functions with Gaussian weights")
+def gaussian_points() -> Verdict:
+    """c_{2m}(n)^{ℓ−1} (C_W^ℓ K_0)^m: the printed formula lacks C_W^{mℓ}."""
+    K = Component("K0", (1, 1))
+    critical = [
+        (linear.coefficient((1, 1) * m, [n] * depth, Gaussian()), m, depth)
+        for m in (1, 2, 3)
+        for depth in (1, 2, 4)
+    ]
+    printed = [linear.contraction_factor(m, n) ** (depth - 1) * K**m for _, m, depth in critical]
+    at_criticality = equal([found for found, _, _ in critical], printed)
+    if not at_criticality.holds:
+        return at_criticality
+    general = linear.coefficient((1, 1, 1, 1), [n, n], Gaussian(C_W))
+    return misprint(
+        general,
+        linear.contraction_factor(2, n) * K**2,
+        "m = 2, ℓ = 2; right at C_W = 1 (nine cases), else K^(0) should be K^(ℓ)",
+    )

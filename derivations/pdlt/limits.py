@@ -1,0 +1,217 @@
+# %% [markdown]
+# # Wide, deep, and both
+#
+# $G_{2m}/G_2^m = c_{2m}(n)^{L-1}$ goes to 1 with the width and to infinity with the depth. At
+# $L/n = r$ fixed it is $e^{m(m-1)r}$: the moments of a log-normal variable.
+"""Limits of deep linear networks (source 004, eqs. 3.48–3.57), and ensembles beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy
+import xarray
+
+from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
+from derive import activations, linear, linear_limits
+from derive.linear_limits import m, n, r
+from derive.network import Network
+from derive.weights import Gaussian
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDERS = range(1, 7)
+
+
+@claim("004", "3.49", "infinite width, (3.48)–(3.49)")
+def wide() -> Verdict:
+    """Every c_{2m} → 1 and every connected correlator → 0."""
+    factors = [sympy.limit(linear.contraction_factor(k, n), n, sympy.oo) for k in ORDERS]
+    connected = [sympy.limit(linear.connected(k, [n] * 4), n, sympy.oo) for k in ORDERS if k > 1]
+    return equal([*factors, *connected], [1] * 6 + [0] * 5, "m = 1 to 6")
+
+
+@claim("004", "3.50", "infinite depth at fixed width")
+def deep() -> Verdict:
+    """c_{2m}(n)^{L−1} with c_{2m} > 1 for m > 1: log c_{2m} is a sum of logarithms above 0."""
+    depth = 7
+    found = [linear.correlator(k, [n] * depth) for k in ORDERS]
+    printed = [linear.contraction_factor(k, n) ** (depth - 1) for k in ORDERS]
+    excess = [sympy.expand((linear.contraction_factor(k, n) - 1) * n**k) for k in ORDERS if k > 1]
+    positive = all(min(sympy.Poly(each, n).coeffs()) > 0 for each in excess)
+    return both(
+        equal(found, printed, "L = 7, m = 1 to 6"),
+        equal(int(positive), 1, "n^m (c_{2m} − 1) has positive coefficients"),
+    )
+
+
+@claim("004", "3.51", "the two limits do not commute")
+def limits_do_not_commute() -> Verdict:
+    """lim_L lim_n = 1 and lim_n lim_L = ∞, at m = 2 for all: 1^{L−1} against (1 + 2/n)^{L−1}."""
+    depth = sympy.Symbol("L", positive=True)
+    whole = linear.contraction_factor(2, n) ** (depth - 1)
+    width_first = sympy.limit(sympy.limit(whole, n, sympy.oo), depth, sympy.oo)
+    inner = sympy.limit(whole.subs(n, 10**6), depth, sympy.oo)
+    return equal([width_first, sympy.Integer(inner == sympy.oo)], [1, 1], "n = 10⁶, then L → ∞: ∞")
+
+
+@claim("004", "3.53", "c_{2m} at large width")
+def first_order() -> Verdict:
+    """1 + m(m−1)/n + O(1/n²) for every m, from Σ_{s<m} 2s summed with symbolic m."""
+    (found,) = linear_limits.log_factor(1)
+    series = [sympy.limit(n * (linear.contraction_factor(k, n) - 1), n, sympy.oo) for k in ORDERS]
+    return both(
+        equal(found, m * (m - 1), "symbolic m"),
+        equal(series, [k * (k - 1) for k in ORDERS], "m = 1 to 6 by the census"),
+    )
+
+
+@claim("004", "3.55", "large width and depth at L/n = r, (3.54)–(3.55)")
+def interpolation() -> Verdict:
+    """e^{m(m−1)r}, and its next terms in 1/n, for symbolic m and r; derived from log c_{2m}."""
+    found = linear_limits.interpolation(1)
+    second = sympy.simplify(linear_limits.interpolation(2) / found)
+    return both(
+        equal(found, sympy.exp(m * (m - 1) * r)),
+        equal(
+            second,
+            1 - (m * (m - 1) + r * m * (m - 1) * (2 * m - 1) / 3) / n,
+            "next: 1 − m(m−1)[1 + (2m−1)r/3]/n",
+        ),
+        equal(
+            [found.subs(r, 0), sympy.limit(1 / found.subs(m, 2), r, sympy.oo)],
+            [1, 0],
+            "1 as r → 0, and out of bounds as r → ∞",
+        ),
+    )
+
+
+@claim("004", "3.55 (breakdown)", "no depth and width serve every m")
+def breakdown() -> Verdict:
+    """The exponents part by r m³·2/(3n) at large m: with r = 1 and 10 % tolerance at m = 3, 6,
+    12 for n = 100, 1000, 10000, growing as n^{1/3}."""
+    tolerance = sympy.Rational(1, 10)
+    leading = sympy.limit((linear_limits.log_factor(2)[1] * r / m**3), m, sympy.oo)
+    found, checked = [], []
+    for width in (100, 1000, 10_000):
+        first = linear_limits.breakdown(width, width, 0.1)
+        off = [
+            sympy.exp(k * (k - 1)) / linear.contraction_factor(k, width).evalf(30) ** (width - 1)
+            for k in (first - 1, first)
+        ]
+        found.append(first)
+        checked.append(int(bool(off[0].evalf() <= 1 + tolerance < off[1].evalf())))
+    return both(
+        equal([leading, *checked], [-2 * r / 3, 1, 1, 1]),
+        equal(found, [3, 6, 12], "the first m that is off by 10 %"),
+    )
+
+
+@claim("004", "3.56", "connected four-point correlator at fixed L/n")
+def four_points() -> Verdict:
+    """e^{2r} − 1 = 2r + O(r²)."""
+    found = linear_limits.connected_interpolation(2)
+    return equal([found, sympy.series(found, r, 0, 2).removeO()], [sympy.exp(2 * r) - 1, 2 * r])
+
+
+@claim("004", "3.57", "connected six-point correlator at fixed L/n, and 2m points")
+def six_points() -> Verdict:
+    """e^{6r} − 3e^{2r} + 2 = 12 r² + O(r³). For 2m points the leading order is
+    m^{m−2}(2r)^{m−1}, one 2r for each line of each labelled tree on m pairs (Cayley); m = 1 to
+    6."""
+    found = linear_limits.connected_interpolation(3)
+    leading = [
+        sympy.series(linear_limits.connected_interpolation(k), r, 0, k).removeO() for k in ORDERS
+    ]
+    trees = [(2 * r) ** (k - 1) * sympy.Integer(k) ** (k - 2) for k in ORDERS]
+    limit = linear.cumulants([linear_limits.interpolation(1).subs(m, k) for k in (1, 2, 3)])[-1]
+    return both(
+        equal(
+            [found, sympy.series(found, r, 0, 3).removeO(), limit],
+            [sympy.exp(6 * r) - 3 * sympy.exp(2 * r) + 2, 12 * r**2, found],
+        ),
+        equal(leading, trees, "m^{m−2}(2r)^{m−1}, m = 1 to 6"),
+    )
+
+
+# %% [markdown]
+# ## Ensembles
+
+DEPTH, DRAWS = 16, 10_000
+SIZES = (16, 32, 64)
+REACH = {"V": 4, "U6": 8}
+"""L/n up to 1/4 and 1/8: squares of what is averaged grow as e^{12r} and e^{30r}, so that further
+on no sample of this size knows its own spread."""
+
+
+def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
+    """V and U6 of a Gaussian linear network of one width, exact at it."""
+    from numeric import table  # noqa: PLC0415
+
+    layers = range(1, DEPTH + 1)
+    values = {
+        name: np.array(
+            [
+                float(width ** (k - 1) * linear.connected(k, [width] * layer, inputs=n_0)) * K**k
+                for layer in layers
+            ]
+        )
+        for name, k in (("V", 2), ("U6", 3))
+    }
+    ranks = {"V": 4, "U6": 6}
+    arrays = {k: table.variable(v, ranks[k], single=True) for k, v in values.items()}
+    return xarray.Dataset(arrays, table.layers(DEPTH))
+
+
+@claim("004", "3.28, 3.57 (ensembles)", "connected correlators of sampled networks", sampled=True)
+def ensembles(sampling: Sampling) -> Verdict:
+    """10 000 networks of widths 16, 32, 64: connected four- and six-point correlators beside the
+    exact ones, not their expansions."""
+    from numeric import compare, simulate  # noqa: PLC0415
+
+    inputs = np.random.default_rng(sampling.seed).standard_normal(10)
+    K = float(inputs @ inputs) / inputs.size
+    net = Network(activations.linear, Gaussian(1))
+    comparisons, drawn = [], []
+    for width in SIZES:
+        found = simulate(net, inputs, width, DEPTH, DRAWS, tensors=["V", "U6"], seed=sampling.seed)
+        exact = exact_table(width, inputs.size, K)
+        for name, reach in REACH.items():
+            shown = list(range(2, min(DEPTH, width // reach) + 1))
+            share = sampling.false_alarms / (len(SIZES) * len(REACH))
+            comparisons.append(compare(exact[[name]].sel(layer=shown), found, share))
+        drawn.append((width, found, K))
+    labels = [f"n = {width}" for width in SIZES for _ in REACH]
+    return sampled(
+        comparisons, "V to L = n/4 and U6 to L = n/8, exact in n", {"linear": figure(drawn)}, labels
+    )
+
+
+def figure(drawn: list[tuple[int, xarray.Dataset, float]]) -> Figure:
+    """V/n by L/n: sampled points on the exact curves and the limit e^{2r} − 1."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    made = Figure(figsize=(6, 4), layout="constrained")
+    panel = made.subplots()
+    for number, (width, found, K) in enumerate(drawn):
+        layers = found["layer"].to_numpy()
+        colour = f"C{number}"
+        exact = [float(linear.connected(2, [width] * int(layer))) for layer in layers]
+        panel.plot(layers / width, exact, color=colour, linewidth=1)
+        scale = width * K**2
+        panel.errorbar(
+            layers / width,
+            found["V"].to_numpy() / scale,
+            found["V_se"].to_numpy() / scale,
+            fmt="o",
+            markersize=3,
+            color=colour,
+            label=f"n = {width}",
+        )
+    ratio = np.linspace(0.01, 1.0, 100)
+    panel.plot(ratio, np.exp(2 * ratio) - 1, color="black", linestyle="--", label="e^{2r} − 1")
+    panel.set(xlabel="L/n", ylabel="G₄/G₂² − 1", xlim=(0, 1.02), ylim=(0, 7))
+    panel.legend()
+    return made

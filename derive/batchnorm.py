@@ -1,0 +1,183 @@
+"""Batch normalization orthogonalizes: the chain of Gram matrices, its noise, its stationary gap.
+
+With H_{ℓ+1} = BN(W_ℓ H_ℓ)/√d, W Gaussian, batch n and width d, the Gram matrix C = HᵀH (trace 1) is
+
+    C_{ℓ+1} = (1/d) Σ_{k=1}^d u_k u_kᵀ,        u_k = g_k/|g_k|,   g_k ~ N(0, C_ℓ) independent,
+
+a deterministic map P(C) = E uuᵀ and independent noise. P has C's eigenvectors, and takes 1/n + Δ to
+1/n + n/(n+2) Δ + O(Δ²). The orthogonality gap is V = |C − 1/n| (Frobenius). Source 003, eqs.
+(1)–(2), (14)–(16); the contraction rate and the stationary law are derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import mpmath
+import sympy
+
+from . import batchnorm_gap, batchnorm_series
+from .batchnorm_series import FIELD
+from .errors import InputError
+from .expressions import parse_number
+
+n = batchnorm_series.n
+"""The batch."""
+d = sympy.Symbol("d", positive=True, integer=True)
+"""The width."""
+
+theta = sympy.Symbol("theta", positive=True)
+
+Number: TypeAlias = "float | Fraction | str | sympy.Expr"
+"""An eigenvalue: decimals and text stay exact."""
+
+
+def contraction_rate() -> sympy.Expr:
+    """By how much one layer multiplies a small traceless Δ = C − 1/n, at large width.
+
+    >>> contraction_rate()
+    n/(n + 2)
+    """
+    form = batchnorm_series.mean_form(1)
+    slope = form.coeff(batchnorm_series.RING.gens[-batchnorm_series.DEGREE])
+    return sympy.factor(n * FIELD.to_sympy(slope))
+
+
+def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
+    """(a, b) with E ξ_ij ξ_kl = a (δ_ik δ_jl + δ_il δ_jk) + b δ_ij δ_kl, ξ = C' − P(C) at C = 1/n.
+
+    Exact in the width: (1/d)[E u_i u_j u_k u_l − δ_ij δ_kl/n²]. Its trace vanishes, 2a + nb = 0.
+
+    >>> noise_covariance()
+    (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
+    """
+    fourth = 1 / FIELD.to_sympy(batchnorm_series.census(2))
+    return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
+
+
+def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
+    """E V^moment in the stationary state, through `terms` orders in 1/d.
+
+    Arguments:
+        moment: 2 for E V², 1 for E V, or any other power.
+        terms: 1, the leading order, or 2, with its relative correction of order 1/d.
+
+    Returns a function of the batch n and the width d. Holds for n ≥ 2 at d large against n. Raises
+    InputError for other arguments.
+
+    >>> stationary_gap(terms=1)
+    (n - 1)*(n + 2)**2/(4*d*n*(n + 1))
+    """
+    if terms not in {1, 2}:
+        raise InputError("terms", terms, "1 or 2 orders in 1/d")
+    if isinstance(moment, bool) or not isinstance(moment, int) or moment < 1:
+        raise InputError("moment", moment, "a power of V, 1 or more")
+    leading, correction = batchnorm_gap.norm_moment(moment)
+    scale = sympy.factor(FIELD.to_sympy(batchnorm_gap.variance()) / n**2)
+    value = leading * (scale / d) ** sympy.Rational(moment, 2)
+    return value if terms == 1 else value * (1 + correction / d)
+
+
+def mean_series(order: int) -> sympy.Expr:
+    """P's eigenvalue p, times n, at C's eigenvalue (1 + δ)/n, through this order in δ.
+
+    In δ and t_k = Σ_j δ_j^k, with Σ_j δ_j = 0.
+
+    >>> mean_series(1)
+    delta*n/(n + 2) + 1
+    """
+    if order not in range(1, batchnorm_series.DEGREE + 1):
+        raise InputError("order", order, f"an order from 1 to {batchnorm_series.DEGREE}")
+    delta = sympy.Symbol("delta")
+    total = sympy.Integer(0)
+    for (k,), value in batchnorm_series.by_forms(batchnorm_series.mean_form(order)).items():
+        total += value.as_expr() * delta**k
+    return sympy.Add(*(sympy.factor(term * n) for term in sympy.Add.make_args(total)))
+
+
+def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral:
+    """p_i = E[λ_i w_i²/Σ_j λ_j w_j²] as the integral over θ (source 003, eq. 16, for any i).
+
+    1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
+    """
+    values = [sympy.sympify(value) for value in eigenvalues]
+    if not 0 <= i < len(values):
+        raise InputError("i", i, f"a position from 0 to {len(values) - 1}")
+    factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
+    integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
+    return sympy.Integral(integrand, (theta, 0, sympy.oo))
+
+
+def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch: int) -> sympy.Expr:
+    """p at an eigenvalue that occurs `count` times, where the other n − count are `other`; closed.
+
+    With t = 1/(1 + 2θλ) the integral is Euler's: (1/n) ₂F₁(1, (n−count)/2; n/2 + 1; 1 − μ/λ).
+
+    >>> a, b = sympy.symbols("a b", positive=True)
+    >>> mean_eigenvalue_two(a, a, 2, 5)
+    1/5
+    """
+    if not 0 < count <= batch:
+        raise InputError("count", count, f"a multiplicity from 1 to {batch}")
+    size = sympy.Integer(batch)
+    argument = 1 - sympy.sympify(other) / sympy.sympify(value)
+    if argument == 0:
+        return 1 / size
+    if batch == 2 and count == 1:
+        root, other_root = sympy.sqrt(value), sympy.sqrt(other)
+        return root / (root + other_root)
+    return sympy.hyper((1, (size - count) / 2), (size / 2 + 1,), argument) / size
+
+
+def mean_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
+    """p_1 … p_n at positive eigenvalues, to mpmath's working precision.
+
+    The trapezoid rule in log θ: the integrand is analytic for |Im log θ| < π and falls off at both
+    ends, so that a step h leaves an error e^{−2π²/h}.
+    """
+    values = _checked_spectrum(eigenvalues)
+    return [mpmath.fsum(row) for row in _trapezoid(values, 1)]
+
+
+def fourth_moments(eigenvalues: Sequence[Number]) -> mpmath.matrix:
+    """q_ij = E u_i² u_j², so that E ξ_ij ξ_kl = (1/d)(E u_i u_j u_k u_l − p_i p_k δ_ij δ_kl).
+
+    1/x² = ∫ θ e^{−xθ} dθ gives q_ij = c_ij λ_i λ_j ∫ θ Π_k (1+2θλ_k)^{−1/2}/((1+2θλ_i)(1+2θλ_j)),
+    c_ii = 3 and 1 else.
+    """
+    values = _checked_spectrum(eigenvalues)
+    size = len(values)
+    rows = _trapezoid(values, 2)
+    found = mpmath.matrix(size)
+    for i in range(size):
+        for j in range(size):
+            found[i, j] = mpmath.fsum(rows[i * size + j]) * (3 if i == j else 1)
+    return found
+
+
+def _trapezoid(values: list[mpmath.mpf], power: int) -> list[list[mpmath.mpf]]:
+    """Terms of ∫ θ^{power−1} Π_k (1+2θλ_k)^{−1/2} Π_{a} λ_a/(1+2θλ_a) dθ, for each a or (a, b)."""
+    digits = mpmath.mp.dps + 5
+    h = 2 * mpmath.pi**2 / (digits * mpmath.log(10))
+    low = -digits * mpmath.log(10) / power - 5
+    high = 2 * digits * mpmath.log(10) / len(values) + 5 - mpmath.log(min(values))
+    rows: list[list[mpmath.mpf]] = [[] for _ in range(len(values) ** power)]
+    x = mpmath.floor(low / h) * h
+    while x < high:
+        point = mpmath.exp(x)
+        common = h * point**power / mpmath.sqrt(mpmath.fprod(1 + 2 * point * v for v in values))
+        single = [v / (1 + 2 * point * v) for v in values]
+        products = single if power == 1 else [a * b for a in single for b in single]
+        for row, value in zip(rows, products, strict=True):
+            row.append(common * value)
+        x += h
+    return rows
+
+
+def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
+    values = [parse_number("eigenvalues", value) for value in eigenvalues]
+    if not values or not all(value.is_number and value > 0 for value in values):
+        raise InputError("eigenvalues", eigenvalues, "positive numbers")
+    return [mpmath.mpf(value.evalf(mpmath.mp.dps + 5)) for value in values]

@@ -1,0 +1,282 @@
+"""Deep linear networks without biases: every 2m-point function, exact at any widths.
+
+With W^(ℓ) of pairing matrix C_W^m C^(ℓ)(p,q) and Gram matrix n^{loops(p,q)} of the δ's, one step
+of the coefficients in E[z_{i_1} … z_{i_2m}] = Σ_p δ_p(i) T_p is
+
+    T_p^{(1)} = C_W^m Σ_q C^{(1)}(p,q) Π_{(a,b)∈q} n_0 K0_{α_a α_b},
+    T_p^{(ℓ+1)} = C_W^m Σ_{q,r} C^{(ℓ+1)}(p,q) n_ℓ^{loops(q,r)} T_r^{(ℓ)}.
+
+All these matrices depend on coset types alone, so they commute and are multiplied at once. With one
+input every T_p is the same G_{2m} (source 004, eqs. 3.44–3.47; source 000, eqs. 4.13–4.17).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from math import comb, factorial
+
+import sympy
+
+from . import exact
+from .brackets import Component
+from .errors import InputError
+from .pairings import Partition, coset_type, ordered, pair_partitions, set_partitions
+from .rational import RationalFunction, Term, as_sympy
+from .weights import Gaussian, Orthogonal, WeightEnsemble, larger
+from .weingarten import class_size, table
+from .zonal import partitions, spherical_functions
+
+Ensembles = WeightEnsemble | Sequence[WeightEnsemble]
+Layer = tuple[WeightEnsemble, sympy.Expr, sympy.Expr]
+"""Weights with the widths n_in and n_out that they join."""
+
+MAX_PAIRS = 5
+"""Several inputs: (2m−1)!! pairings are summed over."""
+
+
+def correlator(
+    m: int,
+    widths: Sequence[sympy.Expr | int],
+    weights: Ensembles = Gaussian(),  # noqa: B008  (frozen)
+    inputs: sympy.Expr | int | None = None,
+) -> sympy.Expr:
+    """G_{2m}/G_2^m of one input after the last layer, exact.
+
+    Arguments:
+        m: half the number of points, 1 or more.
+        widths: n_1, …, n_L, positive integers or symbols.
+        weights: the ensemble of every layer, or L of them.
+        inputs: n_0, equal to n_1 where it is left out.
+
+    Gaussian weights give Π_{ℓ<L} c_{2m}(n_ℓ) (source 004, eq. 3.47), square orthogonal ones
+    1/c_{2m}(n) at every depth (source 000, eq. 4.17). Raises InputError where two symbolic widths
+    would have to be compared, as for rectangular orthogonal layers.
+
+    >>> n, N = sympy.symbols("n N", positive=True)
+    >>> correlator(3, [n, N, 10])
+    (N + 2)*(N + 4)*(n + 2)*(n + 4)/(N**2*n**2)
+    >>> correlator(2, [n, n, n], Orthogonal())
+    n/(n + 2)
+    """
+    _check_pairs(m)
+    layers = chain(widths, weights, inputs)
+    steps = [n_in**m * row_sum(kind, m, n_in, n_out) for kind, n_in, n_out in layers]
+    loops = [contraction_factor(m, n_in) for _, n_in, _ in layers[1:]]
+    return sympy.Mul(*steps, *loops)
+
+
+def connected(
+    m: int,
+    widths: Sequence[sympy.Expr | int],
+    weights: Ensembles = Gaussian(),  # noqa: B008
+    inputs: sympy.Expr | int | None = None,
+) -> sympy.Expr:
+    """The coefficient of δ_p in the joint cumulant of 2m preactivations, over G_2^m; exact.
+
+    m = 2: G_4/G_2² − 1; m = 3: G_6/G_2³ − 3 G_4/G_2² + 2 (source 004, eqs. 3.28, 3.57).
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> connected(2, [n, n, n])
+    4*(n + 1)/n**2
+    """
+    _check_pairs(m)
+    moments = [correlator(k, widths, weights, inputs) for k in range(1, m + 1)]
+    return sympy.factor(cumulants(moments)[-1])
+
+
+def cumulants(moments: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+    """From g_1, g_2, … the sums over set partitions Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B∈π} g_{|B|}."""
+    found: list[sympy.Expr] = []
+    for m, moment in enumerate(moments, start=1):
+        earlier = (comb(m - 1, k - 1) * found[k - 1] * moments[m - k - 1] for k in range(1, m))
+        found.append(moment - sum(earlier))
+    return found
+
+
+def loop_census(m: int) -> dict[int, int]:
+    """How many of the (2m−1)!! contractions of m traces close how many loops.
+
+    >>> loop_census(3)
+    {3: 1, 2: 6, 1: 8}
+    """
+    _check_pairs(m)
+    census: Counter[int] = Counter()
+    for mu in partitions(m):
+        census[len(mu)] += class_size(mu)
+    return dict(census)
+
+
+def contraction_factor(m: int, n: sympy.Expr | int) -> sympy.Expr:
+    """c_{2m}(n) = n^{−m} Σ_r n^{loops(q,r)}, by the census (source 004, eqs. 3.39–3.46).
+
+    >>> contraction_factor(3, sympy.Symbol("n"))
+    (n + 2)*(n + 4)/n**2
+    """
+    _check_pairs(m)
+    size = sympy.sympify(n)
+    return _census_polynomial(m).expr(size) / size**m
+
+
+@cache
+def _census_polynomial(m: int) -> RationalFunction:
+    one = table(0).function(())
+    return RationalFunction.total(
+        Term(count, one, loops) for loops, count in loop_census(m).items()
+    )
+
+
+def row_sum(weights: WeightEnsemble, m: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
+    """Σ_q C(p,q)/C_W^m, for Haar weights from Weingarten's table without a detour by symbols."""
+    if isinstance(weights, Orthogonal):
+        size = larger(n_in, n_out)
+        return (size / n_in) ** m * _haar_row_sum(m).expr(size)
+    return exact.row_sum(weights, m, n_in, n_out)
+
+
+@cache
+def _haar_row_sum(m: int) -> RationalFunction:
+    wg = table(m)
+    return RationalFunction.total(Term(class_size(mu), wg.function(mu)) for mu in wg.numerators)
+
+
+def norm_moment(
+    m: int,
+    widths: Sequence[sympy.Expr | int],
+    weights: Ensembles = Gaussian(),  # noqa: B008
+    inputs: sympy.Expr | int | None = None,
+) -> sympy.Expr:
+    """E[(|z|²/n_L)^m]/G_2^m = c_{2m}(n_L) G_{2m}/G_2^m after the last layer."""
+    last = chain(widths, weights, inputs)[-1][2]
+    return contraction_factor(m, last) * correlator(m, widths, weights, inputs)
+
+
+def norm_variance(
+    widths: Sequence[sympy.Expr | int],
+    weights: Ensembles = Gaussian(),  # noqa: B008
+    inputs: sympy.Expr | int | None = None,
+) -> sympy.Expr:
+    """The variance of O = |z|²/n_L over G_2², exact (source 004, eq. 3.33, there to order 1/n).
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> norm_variance([n, n])
+    4*(n + 1)/n**2
+    """
+    return sympy.factor(norm_moment(2, widths, weights, inputs) - 1)
+
+
+def coefficient(
+    samples: Sequence[int],
+    widths: Sequence[sympy.Expr | int],
+    weights: Ensembles = Gaussian(),  # noqa: B008
+    inputs: sympy.Expr | int | None = None,
+    connected: bool = False,
+) -> sympy.Expr:
+    """T_p(α) of E[z_{i_1;α_1} … z_{i_2m;α_2m}] = Σ_p δ_p(i) T_p(α), for any inputs; exact.
+
+    Arguments:
+        samples: α, two for each pair of p: the coefficient of δ_{i1 i2} δ_{i3 i4} ….
+        connected: the joint cumulant's coefficient, Σ_π (−1)^{|π|−1} (|π|−1)! Π_B T_{p|B}.
+
+    Returns an expression in Component("K0", (a, b)) = x_a·x_b/n_0 and the ensembles' C_W.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> coefficient((1, 1, 2, 2), [n, n], connected=True)
+    2*K0[1,2]**2/n
+    """
+    labels = tuple(samples)
+    if not labels or len(labels) % 2 or len(labels) > 2 * MAX_PAIRS:
+        raise InputError("samples", samples, f"an even number of labels, 2 to {2 * MAX_PAIRS}")
+    layers = chain(widths, weights, inputs)
+    pairs = tuple(zip(labels[::2], labels[1::2], strict=True))
+    if not connected:
+        return sympy.factor(_full(pairs, layers))
+    total = sympy.Integer(0)
+    for partition in set_partitions(tuple(range(len(pairs)))):
+        sign = (-1) ** (len(partition) - 1) * factorial(len(partition) - 1)
+        parts = (_full(tuple(pairs[a] for a in block), layers) for block in partition)
+        total += sign * sympy.prod(parts)
+    return sympy.factor(total)
+
+
+def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Expr]:
+    """M(p,q) by coset type, with T_p = Σ_q M(p,q) Π_{(a,b)∈q} K0_{α_a α_b} after these layers.
+
+    M = n_0^m C^{(L)} Gram(n_{L−1}) C^{(L−1)} … Gram(n_1) C^{(1)}, multiplied in the basis of the
+    zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content).
+    """
+    _check_pairs(m)
+    total = dict.fromkeys(partitions(m), sympy.Integer(0))
+    for spherical in spherical_functions(m, 2):
+        value = layers[0][1] ** m
+        for kind, n_in, n_out in layers:
+            value *= kind.C_W**m * _eigenvalue(kind, spherical.shape, n_in, n_out)
+        for _, n_in, _ in layers[1:]:
+            value *= sympy.prod([n_in + content for content in spherical.contents])
+        for mu in total:
+            total[mu] += as_sympy(spherical.weight * spherical.values[mu]) * value
+    return {mu: sympy.factor(value) for mu, value in total.items()}
+
+
+def chain(
+    widths: Sequence[sympy.Expr | int], weights: Ensembles, inputs: sympy.Expr | int | None
+) -> tuple[Layer, ...]:
+    """Each layer's ensemble with its n_in and n_out, or an InputError."""
+    sizes = tuple(_width("widths", width) for width in widths)
+    if not sizes:
+        raise InputError("widths", widths, "at least one width")
+    first = sizes[0] if inputs is None else _width("inputs", inputs)
+    kinds = (weights,) * len(sizes) if isinstance(weights, WeightEnsemble) else tuple(weights)
+    if len(kinds) != len(sizes) or not all(isinstance(kind, WeightEnsemble) for kind in kinds):
+        raise InputError("weights", weights, f"a weight ensemble, or {len(sizes)} of them")
+    return tuple(zip(kinds, (first, *sizes), sizes, strict=False))
+
+
+def _full(pairs: tuple[tuple[int, int], ...], layers: tuple[Layer, ...]) -> sympy.Expr:
+    points = [label for pair in pairs for label in pair]
+    matrix = _matrix(len(pairs), layers)
+    p = tuple((2 * a, 2 * a + 1) for a in range(len(pairs)))
+    sums: Counter[tuple[Partition, tuple[tuple[int, int], ...]]] = Counter()
+    for q in pair_partitions(len(points)):
+        kernels = tuple(sorted(ordered(points[a], points[b]) for a, b in q))
+        sums[coset_type(p, q), kernels] += 1
+    return sympy.Add(
+        *(
+            count * matrix[mu] * sympy.prod([Component("K0", pair) for pair in kernels])
+            for (mu, kernels), count in sums.items()
+        )
+    )
+
+
+@cache
+def _matrix(m: int, layers: tuple[Layer, ...]) -> dict[Partition, sympy.Expr]:
+    return pairing_matrix(m, layers)
+
+
+@cache
+def _eigenvalue(
+    kind: WeightEnsemble, shape: Partition, n_in: sympy.Expr, n_out: sympy.Expr
+) -> sympy.Expr:
+    """c_λ = Σ_μ |μ| ω^λ(μ) C(μ)."""
+    m = sum(shape)
+    values = next(each.values for each in spherical_functions(m, 2) if each.shape == shape)
+    return sympy.factor(
+        sum(
+            as_sympy(class_size(mu) * values[mu]) * kind.coefficient(mu, n_in, n_out)
+            for mu in partitions(m)
+            if values[mu]
+        )
+    )
+
+
+def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
+    size = sympy.sympify(value)
+    if not isinstance(size, sympy.Expr) or (size.is_number and not (size.is_Integer and size > 0)):
+        raise InputError(name, value, "positive integers or symbols")
+    return size
+
+
+def _check_pairs(m: int) -> None:
+    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
+        raise InputError("m", m, "half the number of points, 1 or more")

@@ -1,0 +1,369 @@
+"""Ensembles of networks with batch normalization: the orthogonality gap, layer by layer.
+
+    simulate(width=1000, batch=10, depth=200, draws=200, seed=0)["gap"]
+
+Each layer normalises the rows of W σ(Q) over the batch, Q_1 = BN(W X), so that entries have mean
+square 1 (source 003, appendix G); with the linear activation Q_ℓ = √(nd) H_ℓ of its eq. (1). V is
+scale-free, so it is the gap of both. No weight matrix is built (`batchnorm_chain`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+
+import numba
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from derive import activations
+from derive.activations import Activation
+from derive.errors import InputError
+
+from . import batchnorm_chain, fastmath, printer, random, table, weights
+from .ensemble import checked_count, checked_inputs, load_template
+from .weights import Array
+
+_CHUNK = 1 << 22
+"""Numbers of Gram matrices that `simulate` holds at a time, for the smallest eigenvalues."""
+
+_CHAIN = '''\
+"""The batch-norm chain with the activation {sigma}.
+
+{fingerprint}
+"""
+
+{prelude}
+from numeric import batchnorm_chain, fastmath
+
+{entry}
+
+@scalar
+def sigma(z):
+    """The activation."""
+    return {sigma}
+
+
+@entry
+def activate(Q):
+    """Q ← σ(Q), in place."""
+    for i in range(Q.shape[0]):
+        for j in range(Q.shape[1]):
+            Q[i, j] = sigma(Q[i, j])
+
+
+@entry
+def advance(R0, draws, sizes, options, key, gaps, grams):
+    """For each draw, V² of layers 1 … depth, and the Gram matrices if there is room for them.
+
+    sizes: (depth, width); options: (linear, normalised, centered, row scale).
+    """
+    depth, width = sizes
+    linear, normalised, centered, scale = options
+    n = R0.shape[1]
+    rows = min(batchnorm_chain.ROWS, width)
+    Z, room, norms = np.empty(n * rows + 4), np.empty(n * rows), np.empty(rows)
+    R, C, Q = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    for s in range(draws.size):
+        rank = R0.shape[0]
+        R[:rank] = R0
+        for layer in range(1, depth + 1):
+            C.fill(0.0)
+            Q.fill(0.0)
+            for use in range((width + rows - 1) // rows):
+                count = min(rows, width - use * rows)
+                U = room[: n * count].reshape(n, count)  # contiguous: its loops vectorise
+                batchnorm_chain.draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
+                if normalised:
+                    batchnorm_chain.normalise(U, norms[:count], centered)
+                else:
+                    for a in range(n):
+                        for j in range(count):
+                            U[a, j] *= scale
+                batchnorm_chain.add_gram(U, Q)
+                if not linear:
+                    for a in range(n):
+                        for j in range(count):
+                            U[a, j] = sigma(U[a, j])
+                    batchnorm_chain.add_gram(U, C)
+            batchnorm_chain.mirror(Q)
+            gaps[s, layer - 1] = batchnorm_chain.gap_squared(Q)
+            if grams.shape[0]:
+                grams[s, layer - 1] = Q
+            if linear:
+                C[:] = Q
+            else:
+                batchnorm_chain.mirror(C)
+            rank = batchnorm_chain.factor(C, R)
+'''
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """An ensemble of normalised networks: what the samplers need, all of it checked."""
+
+    width: int
+    batch: int
+    depth: int
+    draws: int
+    seed: int
+    activation: Activation
+    centered: bool
+    normalised: bool
+    inputs: Array
+
+    @cached_property
+    def module(self) -> ModuleType:
+        """The kernels, compiled for this activation."""
+        return kernels(self.activation)
+
+    @cached_property
+    def key(self) -> NDArray[np.uint64]:
+        """Of the random numbers: other widths and batches are independent."""
+        return random.stream_key(self.seed, self.width, self.batch)
+
+    def run(self, start: int, stop: int, keep: bool) -> tuple[Array, Array]:
+        """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n)."""
+        gaps = np.empty((stop - start, self.depth))
+        shape = (stop - start if keep else 0, self.depth, self.batch, self.batch)
+        grams = np.empty(shape)
+        R0 = self._first_factor()
+        linear = self.activation.expr == activations.z
+        scale = float(1.0 / np.sqrt(self.width))
+        options = (linear, self.normalised, self.centered, scale)
+
+        def part(rows: NDArray[np.int64]) -> None:
+            found = gaps[rows], grams[rows] if keep else grams
+            sizes = (self.depth, self.width)
+            self.module.advance(R0, rows + start, sizes, options, self.key, *found)
+            gaps[rows] = found[0]
+            if keep:
+                grams[rows] = found[1]
+
+        threads = max(1, min(numba.get_num_threads(), stop - start))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(part, np.array_split(np.arange(stop - start), threads)))
+        if not np.isfinite(gaps).all():
+            raise InputError("activation", self.activation.name, "rows that do not vanish or grow")
+        return gaps, grams
+
+    def _first_factor(self) -> Array:
+        """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
+        X = self.inputs
+        Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
+        rank = weights.triangle(X.copy(), Q, R, squares)
+        if rank == 0:
+            raise InputError("inputs", "only zeros", "inputs that do not vanish")
+        scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
+        return np.asarray(scale * R[:rank])
+
+
+def simulate(
+    width: int,
+    batch: int,
+    depth: int,
+    draws: int,
+    seed: int = 0,
+    activation: Activation = activations.linear,
+    centered: bool = False,
+    *,
+    normalised: bool = True,
+    inputs: ArrayLike | None = None,
+    smallest: bool = False,
+    sampler: str = "gram",
+) -> xarray.Dataset:
+    """Sample networks with batch normalization and measure how orthogonal a batch becomes.
+
+    Arguments:
+        width: d. batch: n. depth: layers. draws: networks.
+        seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the number of threads.
+        activation: σ, applied to normalised rows of mean square 1.
+        centered: take each row's mean over the batch away first.
+        normalised: False for a vanilla network, z = W σ(z) with E W_ij² = 1/n_in.
+        inputs: (batch, n_0); left out, they are orthogonal, the first of them ten times as long as
+            the others (source 003, Figure 2).
+        smallest: also measure V̂ = 1/n − σ_n², from the smallest eigenvalues.
+        sampler: "gram", or "explicit", which builds every matrix: slow, the check of the first.
+
+    Returns:
+        `gap` and `gap_sq`, the ensemble's E V and E V² at layers 1 … depth, with `gap_se` and
+        `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`; what repeats it in the
+        attributes.
+
+    Raises:
+        InputError: for an argument that can't be used, and rows that vanish.
+    """
+    chain = checked_chain(
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+    )
+    checked_count("draws", draws, 2)
+    if sampler not in {"gram", "explicit"}:
+        raise InputError("sampler", sampler, '"gram" or "explicit"')
+    names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
+    sums = _Sums(len(names), chain.depth)
+    step = max(1, _CHUNK // (chain.depth * chain.batch**2)) if smallest else 1024
+    for start in range(0, chain.draws, step):
+        stop = min(start + step, chain.draws)
+        if sampler == "gram":
+            gaps, kept = chain.run(start, stop, smallest)
+        else:
+            kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
+            gaps = np.array([[_gap_squared(C) for C in layers] for layers in kept])
+        observed = [np.sqrt(gaps), gaps]
+        if smallest:
+            observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
+        sums.add(np.array(observed))
+    mean, error = sums.result()
+    arrays = {}
+    for name, value, se in zip(names, mean, error, strict=True):
+        arrays[name] = table.variable(value, 0, single=True)
+        arrays[f"{name}_se"] = table.variable(se, 0, single=True)
+    attributes = {
+        "width": chain.width,
+        "batch": chain.batch,
+        "draws": chain.draws,
+        "blocks": chain.draws,
+        "seed": chain.seed,
+        "activation": chain.activation.name,
+        "centered": int(centered),
+        "normalised": int(normalised),
+        "sampler": sampler,
+        "inputs": chain.inputs.tolist(),
+    }
+    return xarray.Dataset(arrays, table.layers(chain.depth), attributes)
+
+
+def grams(
+    width: int,
+    batch: int,
+    depth: int,
+    draws: int,
+    seed: int = 0,
+    activation: Activation = activations.linear,
+    centered: bool = False,
+    *,
+    normalised: bool = True,
+    inputs: ArrayLike | None = None,
+) -> Array:
+    """Q Qᵀ over samples, over d, of every draw and layer: (draws, depth, batch, batch).
+
+    Arguments as in `simulate`, whose networks these are.
+    """
+    chain = checked_chain(
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+    )
+    return chain.run(0, chain.draws, True)[1] / chain.width
+
+
+def gaps(
+    width: int,
+    batch: int,
+    depth: int,
+    draws: int,
+    seed: int = 0,
+    activation: Activation = activations.linear,
+    centered: bool = False,
+    *,
+    normalised: bool = True,
+    inputs: ArrayLike | None = None,
+) -> Array:
+    """V² of every draw and layer: (draws, depth). Arguments as in `simulate`."""
+    chain = checked_chain(
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+    )
+    return chain.run(0, chain.draws, False)[0]
+
+
+def smallest_eigenvalues(C: Array) -> Array:
+    """σ_n² of H: the smallest eigenvalue of C/tr C, for any leading axes."""
+    traces = np.trace(C, axis1=-2, axis2=-1)
+    return np.asarray(np.linalg.eigvalsh(C)[..., 0] / traces)
+
+
+def explicit_grams(chain: Chain, draw: int) -> Array:
+    """The same network with every weight matrix built: (depth, n, n). NumPy, other numbers."""
+    k0, k1 = (int(word) for word in chain.key)
+    rng = np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
+    X, found = chain.inputs.T, []
+    for _ in range(chain.depth):
+        Q = rng.standard_normal((chain.width, len(X))) @ X / np.sqrt(len(X))
+        if chain.normalised:
+            if chain.centered:
+                Q -= Q.mean(axis=1, keepdims=True)
+            Q /= np.sqrt((Q**2).mean(axis=1, keepdims=True))
+        found.append(Q.T @ Q)
+        X = Q.copy()
+        chain.module.activate(X)
+    return np.array(found)
+
+
+def checked_chain(
+    width: int,
+    batch: int,
+    depth: int,
+    draws: int,
+    seed: int,
+    activation: Activation,
+    centered: bool,
+    normalised: bool,
+    inputs: ArrayLike | None,
+) -> Chain:
+    """What `simulate` samples, or an InputError."""
+    checked_count("width", width, 1)
+    checked_count("batch", batch, 2)
+    checked_count("depth", depth, 1)
+    if checked_count("draws", draws, 1) >= 2**32:
+        raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
+    random.stream_key(seed)
+    if not isinstance(activation, Activation):
+        raise InputError("activation", activation, "a derive.Activation, such as activations.relu")
+    if centered and not normalised:
+        raise InputError("centered", centered, "False where rows are not normalised")
+    if inputs is None:
+        X = np.diag([10.0] + [1.0] * (batch - 1))
+    else:
+        X = checked_inputs(inputs)
+        if len(X) != batch:
+            raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
+    return Chain(
+        int(width), int(batch), int(depth), int(draws), int(seed), activation,
+        bool(centered), bool(normalised), X,
+    )  # fmt: skip
+
+
+def kernels(activation: Activation) -> ModuleType:
+    """The module with `advance` and `activate`, compiled for an activation."""
+    printed = printer.expression(activation.expr, {activations.z: "z"})
+    called = (batchnorm_chain, fastmath, random, weights)
+    return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
+
+
+def _gap_squared(C: Array) -> float:
+    return float(((C / np.trace(C) - np.eye(len(C)) / len(C)) ** 2).sum())
+
+
+class _Sums:
+    """Means and standard errors of observables, chunk by chunk (Chan, Golub and LeVeque, 1983)."""
+
+    def __init__(self, observables: int, depth: int) -> None:
+        self.count = 0
+        self.mean = np.zeros((observables, depth))
+        self.squares = np.zeros((observables, depth))
+
+    def add(self, values: Array) -> None:
+        """values: (observables, draws, depth)."""
+        count = values.shape[1]
+        mean = values.mean(axis=1)
+        squares = ((values - mean[:, None]) ** 2).sum(axis=1)
+        total = self.count + count
+        shift = mean - self.mean
+        self.squares += squares + shift**2 * (self.count * count / total)
+        self.mean += shift * (count / total)
+        self.count = total
+
+    def result(self) -> tuple[Array, Array]:
+        """The means, and their standard errors."""
+        return self.mean, np.sqrt(self.squares / (self.count - 1) / self.count)
