@@ -13,6 +13,7 @@ identity with its boundary terms.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,7 +48,7 @@ class _Term(NamedTuple):
 def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy.Expr | None:
     """K^{−outer/2} ⟨Π_p σ^{(orders_p)}(z) He_outer(z/√K)⟩_K as a function of `K`, or None.
 
-    Raises InputError where the product of distributions at a kink has no meaning.
+    Raises InputError where a product of distributions at a kink has no limit: see `deltas`.
     """
     if activation.is_odd and (sum(orders) + len(orders) + outer) % 2:
         return sympy.Integer(0)
@@ -281,34 +282,67 @@ def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
 def _on_kinks(activation: Activation, orders: tuple[int, ...], weight: sympy.Expr) -> sympy.Expr:
     """What the δ-functions of σ^{(order)} at the kinks add."""
     total = sympy.Integer(0)
-    for left in activation.pieces[:-1]:
-        kink = left.upper
-        singular = {
-            position: {
-                order - 1 - j: activation.jumps(j)[kink]
-                for j in range(order)
-                if kink in activation.jumps(j)
-            }
-            for position, order in enumerate(orders)
-        }
-        carriers = [position for position, deltas in singular.items() if deltas]
-        if not carriers:
-            continue
-        others = [order for position, order in enumerate(orders) if position != carriers[0]]
-        deepest = max(singular[carriers[0]])
-        if len(carriers) > 1 or any(
-            kink in activation.jumps(order + k) for order in others for k in range(deepest + 1)
-        ):
-            raise InputError(
-                "orders",
-                orders,
-                f"at most one factor that is singular at the kink {kink} and the others smooth "
-                "there (put derivatives outside: average_outer)",
-            )
-        smooth = sympy.prod(left.expr.diff(z, order) for order in others) * weight
-        for m, jump in singular[carriers[0]].items():
-            total += jump * (-1) ** m * (smooth * _density(z, K)).diff(z, m).subs(z, kink)
+    for (kink, m), coefficient in deltas(activation, orders).items():
+        total += coefficient * (-1) ** m * (weight * _density(z, K)).diff(z, m).subs(z, kink)
     return total
+
+
+def deltas(
+    activation: Activation, orders: Sequence[int]
+) -> dict[tuple[sympy.Expr, int], sympy.Expr]:
+    """The singular part Σ c δ^{(m)}(z − κ) of Π σ^{(order)}(z), as {(κ, m): c}.
+
+    σ^{(n)} has jump_j δ^{(n−1−j)} for every jump of σ^{(j)}, j < n. A product is the limit of the
+    products of smooth σ_ε → σ, where all that do have one: with l, r the values left and right,
+
+        δ Π g → δ ∫₀¹ Π (l + τ (r − l)) dτ,
+        δ^{(m)} g → Σ_i (−1)^i binom(m, i) ½ (g^{(i)}_l + g^{(i)}_r) δ^{(m−i)},    g in C^{m−1}.
+
+    Raises InputError where there is no limit, as for σ''σ'' of ReLU.
+    """
+    found: Counter[tuple[sympy.Expr, int]] = Counter()
+    for place, order in enumerate(orders):
+        others = (*orders[:place], *orders[place + 1 :])
+        for j in range(order):
+            for kink, jump in activation.jumps(j).items():
+                m = order - 1 - j
+                for i, value in enumerate(_through(activation, others, kink, m, tuple(orders))):
+                    found[kink, m - i] += jump * (-1) ** i * sympy.binomial(m, i) * value
+    return {at: c for at, value in found.items() if (c := sympy.simplify(value)) != 0}
+
+
+def _through(
+    activation: Activation,
+    factors: tuple[int, ...],
+    kink: sympy.Expr,
+    m: int,
+    orders: tuple[int, ...],
+) -> list[sympy.Expr]:
+    """What g = Π σ^{(factor)} and its derivatives up to the m-th are under a δ^{(m)} at a kink."""
+    side = activation.kinks.index(kink)
+    left, right = (
+        [piece.expr.diff(z, factor) for factor in factors]
+        for piece in activation.pieces[side : side + 2]
+    )
+    if any(kink in activation.jumps(j) for factor in factors for j in range(factor)):
+        raise _no_limit(activation, orders, kink)
+    if m == 0:
+        tau = sympy.Dummy("tau")
+        ends = [(a.subs(z, kink), b.subs(z, kink)) for a, b in zip(left, right, strict=True)]
+        path = sympy.Mul(*(low + tau * (high - low) for low, high in ends))
+        return [sympy.integrate(sympy.expand(path), (tau, 0, 1))]
+    before, after = (
+        [sympy.Mul(*part).diff(z, i).subs(z, kink) for i in range(m + 1)] for part in (left, right)
+    )
+    if any(sympy.simplify(before[i] - after[i]) != 0 for i in range(m)):
+        raise _no_limit(activation, orders, kink)
+    return [(low + high) / 2 for low, high in zip(before, after, strict=True)]
+
+
+def _no_limit(activation: Activation, orders: tuple[int, ...], kink: sympy.Expr) -> InputError:
+    product = " ".join(f"σ^({order})" if order else "σ" for order in orders)
+    wanted = f"a product with a limit at the kink {kink} of {activation}, as {product} has not"
+    return InputError("orders", orders, f"{wanted} (put derivatives outside: average_outer)")
 
 
 def _by_price(

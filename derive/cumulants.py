@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import combinations_with_replacement, product
-from math import factorial, prod
+from math import comb, factorial, prod
+from typing import NamedTuple
 
 from .algebra import (
     UNIT,
@@ -36,7 +37,6 @@ from .fields import AnyField, Placed, Term, Z, forward
 from .pairings import (
     Pairing,
     coset_type,
-    double_factorial_pairings,
     ordered,
     pair_partitions,
     refining_pairings,
@@ -74,7 +74,7 @@ def layer_cumulant(
         below: how to average layer ℓ; by default `hidden_layer`, the expansion around its kernel.
         pairing: the one pairing that is wanted; all of them by default.
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
-        progress: called after every average over the weights, of which there are `work`.
+        progress: called after every average over the weights (`work`).
     """
     below = below or hidden_layer
     slots = _slots(fields)
@@ -99,16 +99,34 @@ def layer_cumulant(
     return result
 
 
-def work(fields: tuple[AnyField, ...], pairing: Pairing) -> int:
-    """How many averages over the weights `layer_cumulant` does for this pairing: Σ (2k−1)!!."""
+class Work(NamedTuple):
+    """How large a cumulant is: averages over the weights, and about how many terms they add up."""
+
+    averages: int
+    terms: int
+
+
+def work(
+    fields: tuple[AnyField, ...], samples: tuple[int, ...], pairing: Pairing, order: int
+) -> Work:
+    """What `layer_cumulant` has to do for this pairing.
+
+    An average with T factors to differentiate adds up some C(T+3, 4)^b/b! terms at order b in 1/n:
+    the ways to put the four legs of b vertices.
+    """
     slots = _slots(fields)
-    samples = tuple(range(sum(map(len, slots))))
     blocks = {block for blocks in _splittings(slots, pairing) for block in blocks}
-    return sum(
-        double_factorial_pairings(len(term.weights))
-        for block in blocks
-        for term, _ in _products(fields, samples, *block)
-    )
+    averages = terms = 0
+    for block in blocks:
+        for term, rows in _products(fields, samples, *block):
+            half = len(rows)
+            for q in pair_partitions(2 * half):
+                joined = _identify(term, q)
+                legs = len({(j, sample) for j, sample, _ in joined.factors})
+                power = max(0, order - half - term.fan_in + joined.neurons)
+                averages += 1
+                terms += comb(legs + 3, 4) ** power // factorial(power)
+    return Work(averages, terms)
 
 
 def _slots(fields: tuple[AnyField, ...]) -> list[tuple[int, ...]]:

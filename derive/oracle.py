@@ -9,7 +9,7 @@ through mpmath's nested quadrature.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from math import comb
@@ -411,6 +411,8 @@ def _plane(
 
     Given z_1, z_2 is r z_1 + s x with x standard normal. A δ^{(m)} of the first factor takes m
     derivatives of (density × conditional average); one of the second differentiates its density.
+    Where r z_1 crosses a kink the average over z_2 turns within a few s: the integral over z_1 is
+    cut there, however small s is.
     """
     K11, K12, K22 = covariance
     with mpmath.workdps(digits + 12):
@@ -437,7 +439,21 @@ def _plane(
                 for kink, m, jump in _deltas(activation, order)
             )
 
-        total = average(orders[0], mpmath.mpf(0), root, lambda x: given_first(orders[1], root * x))
+        bends = [
+            (_mpf("kinks", kink) + turn * spread) / (rate * root)
+            for kink in activation.kinks
+            for turn in (-_reach(digits), -4, -2, -1, 0, 1, 2, 4, _reach(digits))
+            if rate != 0
+        ]
+        total, radius = _sum_of_integrals(
+            [
+                (_product_at(f, lambda x: given_first(orders[1], root * x), 0, root), *ends)
+                for f, *whole in _pieces(activation, orders[0], mpmath.mpf(0), root, _reach(digits))
+                for ends in _cut(whole, bends)
+            ],
+            digits,
+        )
+        radii.append(radius)
         for kink, m, jump in _deltas(activation, orders[0]):
             total += (
                 jump
@@ -451,6 +467,14 @@ def _plane(
                 )
             )
         return Enclosure(total, max(radii) * (1 + abs(total)))
+
+
+def _cut(
+    whole: Sequence[mpmath.mpf], at: Sequence[mpmath.mpf]
+) -> Iterator[tuple[mpmath.mpf, mpmath.mpf]]:
+    """The interval in parts that end at these points, where they are inside."""
+    left, right = whole
+    return pairwise([left, *sorted(point for point in at if left < point < right), right])
 
 
 def _product_at(f: Numeric, g: Numeric, mean: mpmath.mpf, scale: mpmath.mpf) -> Numeric:

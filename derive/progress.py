@@ -6,24 +6,25 @@ import sys
 from time import monotonic
 from types import TracebackType
 
-LARGE = 2000
-"""Averages over the weights: what takes less goes without saying."""
+LARGE = 500_000
+"""Terms, some five seconds of them: what takes less goes without saying."""
 
 
 class Progress:
-    """Counts steps; says on stderr how many there are to be, and then how many are done.
+    """Counts averages; says on stderr how large the whole is, and then how many are done.
 
-    Nothing is said where there are fewer than `LARGE`.
+    Nothing is said of what has fewer terms than `LARGE`.
     """
 
-    def __init__(self, what: str, total: int) -> None:
-        self.what, self.total, self.done = what, total, 0
+    def __init__(self, what: str, total: int, terms: int) -> None:
+        self.what, self.total, self.terms, self.done = what, total, terms, 0
         self._said = monotonic()
-        self._large = total >= LARGE
+        self._large = terms >= LARGE
 
     def __enter__(self) -> Progress:
         if self._large:
-            self._say(f"{self.what}: {self.total} averages over the weights to do")
+            size = f"about {self.terms:.0e} terms in {self.total} averages over the weights"
+            self._say(f"{self.what}: {size}\n")
         return self
 
     def advance(self) -> None:

@@ -12,7 +12,7 @@ import sympy
 from .activations import Activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, K, component_latex, specialise
-from .cumulants import hidden_layer, input_layer, layer_cumulant, work
+from .cumulants import Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .errors import InputError
 from .fields import AnyField, Field
@@ -75,26 +75,25 @@ class Recursion:
     @cached_property
     def terms(self) -> Expansion:
         """The right-hand side: {(monomial of atoms, 0): coefficient}."""
-        power = len(self.target.pairing) - 1 + self.target.order
         coefficient = _coefficient(
             self.target.fields,
             self._labels,
             self.target.pairing,
             self.weights,
-            power,
+            self._power,
             self.first_layer,
             self.square,
             self.corrections,
         )
-        return {(mono, 0): value for (mono, at), value in coefficient.items() if at == power}
+        return {(mono, 0): value for (mono, at), value in coefficient.items() if at == self._power}
 
     @property
-    def work(self) -> int:
-        """How many averages over a layer's weights `terms` needs; some 1000 are done in a second.
+    def work(self) -> Work:
+        """How much there is to do for `terms`: about 10⁵ terms are added up in a second.
 
-        Past a thousand or so it says so on stderr and counts along; it can be interrupted.
+        What takes more than some seconds says so on stderr, and can be interrupted.
         """
-        return work(self.target.fields, self.target.pairing)
+        return work(self.target.fields, self._labels, self.target.pairing, self._power)
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
@@ -104,6 +103,11 @@ class Recursion:
     def name(self) -> str:
         """The tensor's name."""
         return spell(self._left)[0]
+
+    @property
+    def _power(self) -> int:
+        """The power of 1/n that stands before the tensor in its cumulant."""
+        return len(self.target.pairing) - 1 + self.target.order
 
     @property
     def _labels(self) -> tuple[int, ...]:
@@ -298,7 +302,7 @@ def _coefficient(
 ) -> Expansion:
     below = input_layer if first_layer else hidden_layer
     what = f"kappa({', '.join(map(str, fields))})"
-    with Progress(what, work(fields, pairing)) as progress:
+    with Progress(what, *work(fields, samples, pairing, power)) as progress:
         cumulant = layer_cumulant(
             fields,
             samples,

@@ -230,6 +230,8 @@ def canonical(name: Name) -> Name:
 def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has."""
     total = sum(field.nodes for field in fields)
+    if not fields or total % 2:
+        raise InputError("fields", [str(field) for field in fields], "an even number of indices")
     found: dict[Tensor, Pairing] = {}
     for pairing in pair_partitions(total):
         found.setdefault(_unlabelled(tuple(fields), pairing), pairing)

@@ -117,7 +117,7 @@ def orthogonalize_torch(
 
     Returns V before and after each layer. Needs PyTorch, which the package itself does not.
     """
-    import torch  # type: ignore[import-not-found]  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     H = inputs.detach()
     gaps = []

@@ -1,7 +1,8 @@
 """Brackets with each position at its own z_p, z ~ N(0, K), as source: a function for each shape.
 
-The positions are z = B y, K = B Bᵀ, with as many normal y as K has rank, and nested loops sum over
-y, each factor computed at the first level that fixes its z.
+Piecewise linear σ has closed forms: `kinks`. For the others the positions are z = B y, K = B Bᵀ,
+with as many normal y as K has rank, and nested loops sum over y, each factor computed at the first
+level that fixes its z.
 
 Analytic σ: derivatives go inside, and every level is a trapezoid rule. Piecewise analytic σ: every
 level has panels, ending at the kinks. A derivative goes inside where σ has no jump; the others stay
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from derive.activations import Activation, z
 from derive.shapes import Shape
 
-from . import printer, quadrature
+from . import kinks, printer, quadrature
 from .bracket_shapes import describe, hermite, is_even
 
 
@@ -50,11 +51,13 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
 def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
     """The emitted function of K that computes this shape, and its further arguments.
 
-    Shapes of an analytic activation share one function, so that it is compiled once.
+    Shapes of an analytic or a piecewise linear activation share one function, compiled once.
     """
     total = tuple(map(sum, zip(*shape, strict=True)))
     if activation.is_smooth and (is_even(total) or not activation.is_odd):
         return f"nested_{len(total)}", _arguments(total)
+    if kinks.table(activation) is not None:
+        return f"average_{len(total)}", _both(shape)
     return bracket_name(shape), ""
 
 
@@ -144,8 +147,24 @@ def _nested_smooth(d: int, odd: bool, rate: float) -> str:
     )
 
 
+def linear_source(activation: Activation, shapes: Sequence[Shape]) -> str:
+    """The functions for a piecewise linear activation."""
+    ranks = sorted({len(shape.orders) for shape in shapes})
+    parts = [kinks.source(activation), "".join(f"average_{d} = average\n" for d in ranks)]
+    for shape in shapes:
+        doc = _doc(activation, shape)
+        lines = [doc, f"return average(K, {_both(shape)})"]
+        parts.append(_function("", f"{bracket_name(shape)}(K)", lines))
+    return "\n\n".join(parts)
+
+
+def _both(shape: Shape) -> str:
+    rows = printer.listing(printer.listing(map(str, part)) for part in shape)
+    return f"np.array({rows}), PIECES"
+
+
 def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
-    """The functions for a piecewise analytic activation."""
+    """The functions for any piecewise analytic activation."""
     forms = {shape: _forms(activation, shape) for shape in shapes}
     used = [form for pair in forms.values() for form in pair if form is not None]
     parts = [
@@ -240,12 +259,16 @@ def _farther(rate: float, d: int) -> list[str]:
 
 
 def _bracket_function(activation: Activation, shape: Shape, lines: Sequence[str]) -> str:
-    doc = f'"""{describe(shape)}_K of {activation.name}, K the covariance of the positions."""'
-    return _function("@driver", f"{bracket_name(shape)}(K)", [doc, *lines])
+    return _function("@driver", f"{bracket_name(shape)}(K)", [_doc(activation, shape), *lines])
+
+
+def _doc(activation: Activation, shape: Shape) -> str:
+    return f'"""{describe(shape)}_K of {activation.name}, K the covariance of the positions."""'
 
 
 def _function(decorator: str, signature: str, lines: Sequence[str]) -> str:
-    return "\n".join([decorator, f"def {signature}:", *printer.indented(lines)]) + "\n"
+    head = [decorator] if decorator else []
+    return "\n".join([*head, f"def {signature}:", *printer.indented(lines)]) + "\n"
 
 
 def _suffix(orders: Sequence[int], outer: Sequence[int] = ()) -> str:

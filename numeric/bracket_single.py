@@ -5,7 +5,8 @@ analytic σ: the integrand is a distribution, a piecewise function plus terms c 
 
     ⟨δ^{(m)}(z − κ)⟩_K = He_m(κ/√K) K^{−m/2} e^{−κ²/2K} / √(2πK),
 
-so that no derivative of a kink is ever sampled, and nothing cancels as K → 0. Derived here.
+so that no derivative of a kink is ever sampled, and nothing cancels as K → 0. Products at a kink
+are limits of smooth ones: `closed_forms.deltas`. Derived here.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import NamedTuple
 
 import sympy
 
+from derive import closed_forms
 from derive.activations import Activation, z
-from derive.errors import InputError
 
 from . import printer, quadrature
 from .bracket_shapes import SingleShape, describe, hermite, is_even, leibniz
@@ -94,21 +95,9 @@ class _Distribution(NamedTuple):
 
 
 def _distribution(activation: Activation, shape: SingleShape) -> _Distribution:
-    """(d/dz)^outer Π σ^{(order)} as a distribution.
-
-    σ^{(m)} has jump_j δ^{(m−1−j)} for every jump of σ^{(j)}, j < m, and for g smooth to order r
-
-        δ^{(r)}(z − κ) g(z) = Σ_i (−1)^i binom(r, i) g^{(i)}(κ) δ^{(r−i)}(z − κ).
-    """
+    """(d/dz)^outer Π σ^{(order)} as a distribution."""
     pieces = [_product(piece.expr, shape.orders) for piece in activation.pieces]
-    deltas: Counter[tuple[sympy.Expr, int]] = Counter()
-    for place, order in enumerate(shape.orders):
-        others = shape.orders[:place] + shape.orders[place + 1 :]
-        for j in range(order):
-            for kink, jump in activation.jumps(j).items():
-                r = order - 1 - j
-                for i, value in enumerate(_smooth_at(activation, others, kink, r, shape)):
-                    deltas[kink, r - i] += jump * (-1) ** i * math.comb(r, i) * value
+    deltas = Counter(closed_forms.deltas(activation, shape.orders))
     for _ in range(shape.outer):
         deltas = Counter({(kink, order + 1): c for (kink, order), c in deltas.items()})
         for kink, left, right in zip(activation.kinks, pieces, pieces[1:], strict=False):
@@ -119,22 +108,6 @@ def _distribution(activation: Activation, shape: SingleShape) -> _Distribution:
         tuple(sympy.simplify(piece) for piece in pieces),
         {at: c for at, c in simple.items() if c != 0},
     )
-
-
-def _smooth_at(
-    activation: Activation, orders: tuple[int, ...], kink: sympy.Expr, r: int, shape: SingleShape
-) -> list[sympy.Expr]:
-    """g, …, g^{(r)} at a kink, g = Π σ^{(order)}, where they have a value there."""
-    side = activation.kinks.index(kink)
-    left, right = (
-        [_product(piece.expr, orders).diff(z, i).subs(z, kink) for i in range(r + 1)]
-        for piece in activation.pieces[side : side + 2]
-    )
-    singular = any(kink in activation.jumps(j) for order in orders for j in range(order))
-    if singular or any(sympy.simplify(b - a) != 0 for a, b in zip(left, right, strict=True)):
-        wanted = f"no product of distributions, as {describe(shape)} has at z = {kink}"
-        raise InputError("shape", shape, wanted)
-    return left
 
 
 def _product(piece: sympy.Expr, orders: Sequence[int]) -> sympy.Expr:

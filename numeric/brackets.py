@@ -5,31 +5,34 @@ The functions return pieces of a module's source, to put after `modules.PRELUDE`
 positions, each at its own). Such a module needs numpy and numba alone; `evaluate` makes one.
 
 What bounds the error is told in `quadrature`. For analytic σ it is 2e^{−36} ≈ 5e-16 of the
-integrand's size with one latent variable, and 2e-14, 4e-12 and 2e-10 with two, three and four; for
-piecewise ones near 1e-14, 1e-13, 1e-10 and 1e-9. Cancellation within the integrand comes on top.
+integrand's size with one latent variable, and 3e-15, 3e-14 and 2e-13 with two, three and four; for
+piecewise linear ones near 1e-15, and for other piecewise ones near 1e-14, 1e-13, 1e-10 and 1e-9.
+Cancellation within the integrand comes on top.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from derive import closed_forms
 from derive.activations import Activation
 from derive.errors import InputError
 from derive.shapes import Shape
 
-from . import bracket_multi, bracket_single, modules, quadrature
+from . import bracket_multi, bracket_single, kinks, modules, quadrature
 from .bracket_multi import bracket_name
 from .bracket_shapes import SingleShape, check, describe
 
 __all__ = [
     "SingleShape",
     "bracket_name",
+    "check_finite",
     "evaluate",
     "module_source",
     "multi_source",
@@ -95,7 +98,24 @@ def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """
     _check(shapes)
     emit = bracket_multi.smooth_source if activation.is_smooth else bracket_multi.kinked_source
+    if kinks.table(activation) is not None:
+        emit = bracket_multi.linear_source
     return emit(activation, list(dict.fromkeys(shapes)))
+
+
+def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleShape]) -> None:
+    """Raise InputError where a bracket of this tensor is infinite for every K.
+
+    With kinks, one input and order 1/n, that is R, S, T and U, which average σ''σ'' or σ'σ''' at
+    one z; with several inputs it is their components that repeat a sample.
+    """
+    for shape in shapes:
+        check(shape)
+        try:
+            closed_forms.deltas(activation, shape.orders)
+        except InputError:
+            wanted = f"tensors that are finite: with the kinks of {activation}, {tensor} is not"
+            raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None
 
 
 def _check(shapes: Sequence[SingleShape | Shape]) -> None:

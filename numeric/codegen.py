@@ -109,8 +109,12 @@ def module_source(
             for name in tensors
         }
 
+    steps = made(weights, first_layer=False, square=square)
+    for name, step in steps.items():
+        shapes = [_shape(each) for each in step.single_input().atoms(Bracket)]
+        brackets.check_finite(name, activation, shapes)
     module = emit(
-        made(weights, first_layer=False, square=square),
+        steps,
         made(first, first_layer=True, square=False),
         activation,
     )
@@ -196,6 +200,10 @@ class _Module:
         raise NotImplementedError
 
 
+def _shape(bracket: Bracket) -> SingleShape:
+    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
+
+
 def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
     return sympy.prod([symbols[atom] ** exponent for atom, exponent in mono])
 
@@ -223,10 +231,7 @@ class _SingleModule(_Module):
 
     def source(self) -> str:
         """The module after its docstring."""
-        shapes = [
-            SingleShape(tuple(order for _, order in each.factors), len(each.outer))
-            for each in self.brackets
-        ]
+        shapes = [_shape(each) for each in self.brackets]
         averages: dict[Atom, str] = {
             each: f"average_{place}" for place, each in enumerate(self.brackets)
         }

@@ -210,7 +210,7 @@ def _rows(
 ) -> Iterator[Row]:
     samples = np.array([_values(table, name, "simulated", flowed) for table in tables])
     errors = np.array([_values(table, f"{name}_se", "simulated", flowed, name) for table in tables])
-    floors = np.array([_floor(table[name]) for table in tables])
+    floors = np.maximum([_floor(table[name]) for table in tables], _floor(flowed[name]))
     theory = _theory(name, flowed, widths[0] if degree == 0 and len(set(widths)) == 1 else None)
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     for place in np.ndindex(theory.shape):

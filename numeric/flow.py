@@ -16,15 +16,18 @@ from numpy.typing import ArrayLike
 
 from derive.activations import Activation
 from derive.errors import InputError
+from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
 from derive.recursion import Recursion, closure, recursion, wanted
-from derive.tensors import Name, Tensor, identify, tensor
+from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
 from .ensemble import checked_count, checked_inputs
 from .weights import Array
+
+_K, _THETA = named("K"), named("Theta")
 
 
 def flow(
@@ -49,7 +52,8 @@ def flow(
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
-        is n times the connected four-point function.
+        is n times the connected four-point function. Each variable's attribute `cancelling` is its
+        dimension in powers of K and Θ, the size per layer of the terms that may cancel in it.
 
     Raises:
         InputError: for an argument that can't be used, and where a tensor is not finite.
@@ -89,7 +93,7 @@ def flow(
             np.ascontiguousarray(_axes(computed, name)),
             rank=len(name.subscripts),
             single=np.ndim(inputs) == 1,
-        )
+        ).assign_attrs(cancelling=_size(computed, name).tolist())
         for name in names
     }
     attributes = {
@@ -109,6 +113,24 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
         return values
     place = {slot: axis for axis, slot in enumerate(samples)}
     return np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
+
+
+def _size(computed: dict[Name, Array], name: Name) -> Array:
+    """K^{nodes/2} (Θ/K)^{edges} at each layer, the dimension of its fields: how large the terms are
+    that may cancel in the tensor. 0 for a field that is no tree."""
+    size = np.zeros(len(computed[_K]))
+    trees = [each for each in name.fields if isinstance(each, Field)]
+    if len(trees) < len(name.fields):
+        return size
+    kernel, tangent = (
+        np.abs(computed[each]).reshape(size.size, -1).max(axis=1) if each in computed else size
+        for each in (_K, _THETA)
+    )
+    edges = sum(len(tree.edges) for tree in trees)
+    live = kernel > 0
+    nodes = kernel[live] ** (len(name.subscripts) / 2)
+    size[live] = nodes * (tangent[live] / kernel[live]) ** edges
+    return size
 
 
 def _slots(name: Name) -> tuple[int, ...]:

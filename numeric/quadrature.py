@@ -35,7 +35,7 @@ from derive.errors import InputError
 
 from . import printer
 
-ACCURACY = (36.0, 32.0, 27.0, 23.0)
+ACCURACY = (36.0, 34.0, 32.0, 30.0)
 """log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""
 
 _WINDOW, _SPACING, _FARTHEST = 1.0, 0.05, 40.0

@@ -140,10 +140,12 @@ def test_delta_functions_of_kinks():
     for activation in (a.hard_tanh, a.shifted_relu, ELU):
         by_parts = activation.average((1, 1), K) + activation.average((0, 2), K)
         assert sympy.simplify(activation.average((0, 0), K).diff(K) - by_parts) == 0
-    with pytest.raises(InputError, match="singular at the kink"):
-        a.relu.average((2, 2), K)
-    with pytest.raises(InputError, match="singular at the kink"):
-        a.relu.average((1, 2), K)
+    for orders in ((2, 2), (1, 3)):
+        with pytest.raises(InputError, match="limit at the kink 0 of relu"):
+            a.relu.average(orders, K)
+    for activation in (a.relu, a.hard_tanh, ELU):
+        products = 3 * activation.average((1, 1, 2), K)
+        assert sympy.simplify(products - activation.average_outer((1, 1, 1), 1, K)) == 0
 
 
 def test_known_averages():

@@ -132,6 +132,29 @@ def test_at_zero_variance_limits_are_given_and_poles_refused():
     assert near == pytest.approx(1 / math.sqrt(2e-6 * math.pi), rel=1e-13)
 
 
+LEIBNIZ = [(1, 1), (1, 1, 1), (0, 1, 1, 1), (0, 2), (0, 0, 2)]
+
+
+def test_products_at_a_kink_obey_leibniz():
+    """⟨(Π σ^{(order)})'⟩ is the sum of its terms, each a product of jumps with δ."""
+    for activation in (activations.hard_tanh, activations.from_expr("Max(z - 1/2, -z)")):
+        sums = [leibniz(orders, 1) for orders in LEIBNIZ]
+        shapes = [SingleShape(factors) for terms in sums for factors in terms]
+        shapes += [SingleShape(orders, 1) for orders in LEIBNIZ]
+        source = module_source(activation, shapes)
+        found = dict(zip(shapes, modules.load(source, "bracket_test").brackets(0.7), strict=True))
+        for orders, terms in zip(LEIBNIZ, sums, strict=True):
+            total = sum(c * found[SingleShape(factors)] for factors, c in terms.items())
+            assert total == pytest.approx(found[SingleShape(orders, 1)], rel=1e-13, abs=1e-15)
+
+
+def test_the_tensor_of_an_infinite_bracket_is_named():
+    shapes = [SingleShape((1, 1)), SingleShape((2, 2))]
+    brackets.check_finite("S", activations.tanh, shapes)
+    with pytest.raises(InputError, match=r"relu, S is not, for its ⟨σ''²⟩"):
+        brackets.check_finite("S", activations.relu, shapes)
+
+
 def test_single_deltas_are_densities_and_products_of_them_refused():
     hard_tanh = activations.hard_tanh
     for K in (0.5, 3.0):
@@ -140,8 +163,8 @@ def test_single_deltas_are_densities_and_products_of_them_refused():
         assert evaluate(hard_tanh, SingleShape((3,), 0), K) == pytest.approx(
             evaluate(hard_tanh, SingleShape((1,), 2), K), rel=1e-14
         )
-    for orders in ((1, 2), (2, 2)):
-        with pytest.raises(InputError, match="distributions"):
+    for orders in ((1, 3), (2, 2)):
+        with pytest.raises(InputError, match="limit"):
             evaluate(hard_tanh, SingleShape(orders), 1.0)
 
 

@@ -75,6 +75,20 @@ def test_two_positions_meet_closed_forms(activation, orders, outer):
     assert abs(found.value - mpmath.mpf(exact)) < 1e-7
 
 
+@pytest.mark.parametrize("gap", [1e-2, 1e-6, 1e-12])
+def test_kinks_of_nearly_equal_positions_keep_their_digits(gap):
+    """The arc-cosine kernels, in a correlation 1 − gap."""
+    rho = 1 - mpmath.mpf(gap)
+    K = [[1, rho], [rho, 1]]
+    with mpmath.workdps(40):
+        sine = mpmath.sqrt(gap * (2 - mpmath.mpf(gap)))
+        angle = mpmath.atan2(sine, rho)
+        plain = (sine + (mpmath.pi - angle) * rho) / (2 * mpmath.pi)
+        slopes = (mpmath.pi - angle) / (2 * mpmath.pi)
+    assert abs(bracket(a.relu, Shape((0, 0), (0, 0)), K, 10).value - plain) < 1e-9
+    assert abs(bracket(a.relu, Shape((0, 0), (1, 1)), K, 10).value - slopes) < 1e-9
+
+
 def test_singular_covariances():
     shape = Shape((0, 0), (1, 1))
     single = bracket(a.tanh, Shape((1, 1), (0, 0)), 2, 20).value

@@ -36,7 +36,7 @@ def test_gauss_hermite_128(benchmark):
     assert benchmark(average, K) == pytest.approx(_quad(K), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["tanh", "relu"])
+@pytest.mark.parametrize("name", ["tanh", "relu", "hard_tanh"])
 @pytest.mark.parametrize("d", [2, 4])
 def test_several_inputs(benchmark, name, d):
     shape = Shape((0,) * d, (0,) * d)
