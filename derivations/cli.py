@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from derive.errors import InputError
 
-from . import batchnorm_command, reading, verify_command
+from . import batchnorm_command, reading
 from .files import write_text
 
 if TYPE_CHECKING:
@@ -299,12 +299,6 @@ def _parser() -> argparse.ArgumentParser:
         ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
-        (
-            "verify",
-            verify_command.run,
-            "try the theory on random networks",
-            verify_command.arguments,
-        ),
         (
             "batchnorm",
             batchnorm_command.run,
