@@ -46,6 +46,22 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
     ),
+    "001": (
+        "derivations.nait_saada_tanner.maps",
+        "derivations.nait_saada_tanner.biases",
+        "derivations.nait_saada_tanner.depth",
+        "derivations.nait_saada_tanner.correlations",
+        "derivations.nait_saada_tanner.gradients",
+        "derivations.nait_saada_tanner.jacobians",
+        "derivations.pennington.transforms",
+        "derivations.pennington.ensembles",
+    ),
+    "002": (
+        "derivations.pennington.transforms",
+        "derivations.pennington.moments",
+        "derivations.pennington.limits",
+        "derivations.pennington.ensembles",
+    ),
     "003": (
         "derivations.daneshmand.chain",
         "derivations.daneshmand.inequalities",
@@ -159,7 +175,7 @@ def claims(chapters: Sequence[str] = ()) -> list[Claim]:
     for chapter in dict.fromkeys(chapters or CHAPTERS):
         for module in CHAPTERS[chapter]:
             import_module(module)
-            found.extend(_registry[module])
+            found.extend(each for each in _registry[module] if each.source == chapter)
     return found
 
 

@@ -5,7 +5,7 @@
 V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 """
 
-from . import activations, exact
+from . import activations, batchnorm, exact, linear, propagation, spectra
 from .activations import Activation
 from .criticality import criticality
 from .equations import Equation
@@ -39,11 +39,15 @@ __all__ = [
     "Truncated",
     "WeightEnsemble",
     "activations",
+    "batchnorm",
     "coset_type",
     "criticality",
     "exact",
     "haar_moment",
+    "linear",
     "pair_partitions",
+    "propagation",
     "recursion",
+    "spectra",
     "weingarten",
 ]

@@ -213,7 +213,7 @@ def test_row_sum_of_the_projector_law() -> None:
 
 def test_names_and_text() -> None:
     assert str(LowRankOrthogonal(gamma=0.25, C_W=2)) == "LowRankOrthogonal(C_W=2, gamma=1/4)"
-    assert LowRankGaussian(gamma=0.25).name == "lowrankgaussian"
+    assert LowRankGaussian(gamma=0.25).name == "low-rank-gaussian"
     assert hash(BiInvariant(moments=(1, 2))) == hash(BiInvariant(moments=(1, 2)))
 
 
@@ -224,7 +224,7 @@ def test_names_and_text() -> None:
         (lambda: LowRankOrthogonal(gamma=1.5), "gamma"),
         (lambda: LowRankOrthogonal(gamma="a"), "gamma"),
         (lambda: Truncated(ratio=0.5), "ratio"),
-        (lambda: BiInvariant(moments=()), "moments"),
+        (lambda: BiInvariant(moments=3), "moments"),
         (lambda: BiInvariant(moments=(-1, 2)), "moments"),
         (lambda: BiInvariant(moments=(1,)).coefficient((2,), n, n), "moments"),
         (lambda: LowRankGaussian(gamma=0.3).coefficient((1,), sympy.S(4), sympy.S(4)), "gamma"),

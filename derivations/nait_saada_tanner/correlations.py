@@ -1,0 +1,194 @@
+# %% [markdown]
+# # Correlations, layer by layer
+#
+# Two inputs of correlation $c_0$ go through wide tanh networks of rank $N/4$. The compiled flow of
+# $K$ is the line, the sampled correlation of preactivations the points. Biases are drawn for each
+# kept direction: with the single bias of the source the points would not gather around a line.
+"""Sampled correlations and their depth scale (source 001, Figures 7, 8, 9, 11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derivations.claims import Sampling, Verdict, claim, sampled
+from derivations.nait_saada_tanner.depth import rescaled
+from derive import Network, propagation
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+WIDTHS = (256, 512, 1024)
+DRAWS = 1024
+ROOTS = ("1.3", "2.5", "4")
+"""σ_w, with γσ_α² = σ_w²; γσ_b² = 0.09."""
+
+
+def with_correlations(*correlations: float) -> Array:
+    """A first input of length² 2, and others of that length and these correlations with it, in the
+    plane of the first two."""
+    c = np.array([1.0, *correlations])
+    return np.asarray(np.sqrt(2) * np.stack([c, np.sqrt(1 - c**2)], axis=1))
+
+
+def _figure(starts: float, sampling: Sampling) -> Verdict:
+    """K of two inputs in twelve layers, for three σ_w; c with two standard deviations drawn."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import compare, flow  # noqa: PLC0415
+    from numeric import propagation as networks  # noqa: PLC0415
+
+    depth, inputs = 12, with_correlations(starts)
+    figure = Figure(figsize=(5, 3.6), layout="constrained")
+    panel = figure.subplots()
+    comparisons = []
+    for number, root in enumerate(ROOTS):
+        net = rescaled(str(float(root) ** 2), "0.09")
+        flowed = flow(net, inputs, depth, ["K"])
+        tables = [
+            networks.simulate(
+                net, inputs, n, depth, DRAWS, biases="direction", seed=sampling.seed + n
+            )
+            for n in WIDTHS
+        ]
+        comparisons.append(compare(flowed, tables, sampling.false_alarms / len(ROOTS)))
+        K = networks.sample(
+            net, inputs, WIDTHS[-1], depth, 64, biases="direction", seed=sampling.seed
+        ).K
+        c = K[:, :, 0, 1] / np.sqrt(K[:, :, 0, 0] * K[:, :, 1, 1])
+        layers = np.arange(1, depth + 1)
+        panel.plot(layers, _correlation(flowed), color=f"C{number}")
+        panel.errorbar(
+            layers,
+            c.mean(axis=0),
+            2 * c.std(axis=0),
+            fmt="o",
+            markersize=3,
+            color=f"C{number}",
+            label=f"σ_w = {root}",
+        )
+    panel.set(xlabel="layer", ylabel="c", title=f"c₀ = {starts}, bars: two deviations of a network")
+    panel.legend()
+    return sampled(
+        comparisons,
+        "K of two inputs, n = 256, 512, 1024 extrapolated",
+        {f"correlation_{round(10 * starts)}": figure},
+        [f"σ_w = {root}" for root in ROOTS],
+    )
+
+
+def _correlation(table: xarray.Dataset) -> Array:
+    K = table["K"].to_numpy()
+    return np.asarray(K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1]))
+
+
+@claim("001", "Figure 7", "correlations by layer from c_0 = 0.2", sampled=True)
+def figure_seven(sampling: Sampling) -> Verdict:
+    """K of two inputs with σ_w = 1.3, 2.5 and 4 and γσ_b² = 0.09, 12 layers, 1024 networks each of
+    n = 256, 512 and 1024, against the compiled flow."""
+    return _figure(0.2, sampling)
+
+
+@claim("001", "Figure 8", "correlations by layer from c_0 = 0.5", sampled=True)
+def figure_eight(sampling: Sampling) -> Verdict:
+    """As Figure 7."""
+    return _figure(0.5, sampling)
+
+
+@claim("001", "Figure 9", "correlations by layer from c_0 = 0.8", sampled=True)
+def figure_nine(sampling: Sampling) -> Verdict:
+    """As Figure 7."""
+    return _figure(0.8, sampling)
+
+
+# %% [markdown]
+# ## The depth scale
+#
+# To see how a deviation from $c^*$ falls off, take inputs 2 and 3 with correlations
+# $c^* \pm \delta$ to input 1 and follow $D = K_{12} - K_{13}$ in the same networks: what is common
+# to both, the noise around $c^*$ above all, cancels.
+
+BIASES = (("0.01", ("1.1", "1.25", "1.5", "1.9")), ("0.3", ("1.4", "2.6", "3.4", "4.4")))
+"""γσ_b² with some γσ_α² on either side of χ = 1."""
+NEAR_ONE = 0.97
+FROM, TO = 2, 8
+
+
+@claim("001", "Figure 11", "correlation depth scale through χ = 1", sampled=True)
+def figure_eleven(sampling: Sampling) -> Verdict:
+    """D = K_12 − K_13 of tanh networks with γ = 1/4, from correlations on either side of c*, or of
+    0.97 below c* = 1; layers 2 to 8, 2048 networks each of n = 256, 512 and 1024, extrapolated,
+    against the compiled flow. Lines: ξ_c; points: the mean fall of D per layer, which tends to
+    it."""
+    import xarray  # noqa: PLC0415
+
+    from numeric import compare, flow  # noqa: PLC0415
+    from numeric import propagation as networks  # noqa: PLC0415
+
+    comparisons, labels, points = [], [], []
+    for bias, weights in BIASES:
+        for weight in weights:
+            net = rescaled(weight, bias)
+            point = propagation.depth_scales(net)
+            assert point.c is not None
+            middle = min(point.c, NEAR_ONE)
+            spread = min(0.1, (1 - middle) / 2)
+            inputs = with_correlations(
+                *(_before(net, point.q, c) for c in (middle + spread, middle - spread))
+            )
+            inputs *= np.sqrt((point.q - float(net.C_b_at(1))) / float(net.weights.C_W))
+            tables = []
+            for n in WIDTHS:
+                K = networks.sample(
+                    net, inputs, n, TO, 2048, biases="direction", seed=sampling.seed + n
+                ).K
+                D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
+                tables.append(_table(D, net, n))
+            flowed = flow(net, inputs, TO, ["K"])["K"].to_numpy()
+            D = flowed[FROM - 1 :, 0, 1] - flowed[FROM - 1 :, 0, 2]
+            theory = xarray.Dataset({"D": ("layer", D)}, {"layer": range(FROM, TO + 1)})
+            share = sampling.false_alarms / sum(len(each) for _, each in BIASES)
+            comparisons.append(compare(theory, tables, share))
+            labels.append(f"γσ_b² = {bias}, γσ_α² = {weight}")
+            points.append((bias, float(weight), D, tables[-1]["D"].to_numpy()))
+    figure = scale_figure(points)
+    return sampled(comparisons, "D in layers 2 to 8", {"correlation_scale": figure}, labels)
+
+
+def _before(net: Network, q: float, c: float) -> float:
+    """The correlation of inputs that gives layer 1 the correlation c at the length q."""
+    bias = float(net.C_b_at(1))
+    return (c * q - bias) / (q - bias)
+
+
+def _table(D: Array, net: Network, width: int) -> xarray.Dataset:
+    import xarray  # noqa: PLC0415
+
+    arrays = {
+        "D": ("layer", D.mean(axis=0)),
+        "D_se": ("layer", D.std(axis=0, ddof=1) / np.sqrt(len(D))),
+    }
+    attributes = {"width": width, "network": str(net), "blocks": len(D)}
+    return xarray.Dataset(arrays, {"layer": range(FROM, TO + 1)}, attributes)
+
+
+def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
+    """ξ_c by γσ_α² for each γσ_b², with what the sampled D fell by."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    panel = figure.subplots()
+    for number, (bias, weights) in enumerate(BIASES):
+        grid = np.linspace(0.9 * float(weights[0]), 1.1 * float(weights[-1]), 13)
+        scales = [propagation.depth_scales(rescaled(str(round(w, 6)), bias)).xi_c for w in grid]
+        panel.semilogy(grid, scales, color=f"C{number}", label=f"γσ_b² = {bias}")
+        for own, weight, _, D in points:
+            if own == bias and D[-1] > 0:
+                panel.plot(weight, (TO - FROM) / np.log(D[0] / D[-1]), "o", color=f"C{number}")
+    panel.set(xlabel="γ σ_α²", ylabel="ξ_c, in layers")
+    panel.legend()
+    return figure

@@ -1,0 +1,294 @@
+# %% [markdown]
+# # Gradients
+#
+# Going back, $\delta_\ell = \phi'(h_\ell)\circ W^T\delta_{\ell+1}$. If the weights on the way back
+# were drawn anew, $\tilde q_\ell = \tilde q_{\ell+1}(N_{\ell+1}/N_\ell)\chi_{\ell+1}$. They are
+# not, and whether it matters depends on the loss.
+"""Gradients going back (source 001, §2.2, A.8, Figure 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
+from derivations.nait_saada_tanner.depth import GAMMA, rescaled
+from derivations.nait_saada_tanner.maps import C_W, IN_SOURCE, alpha, gamma, n
+from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
+from derive.brackets import Average
+from derive.recursion import recursion
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+    from numeric.propagation import Loss
+
+Array = NDArray[np.float64]
+
+
+# %% [markdown]
+# ## The recursion
+
+
+@claim("001", "§2.2", "gradients by layer")
+def gradient_recursion() -> Verdict:
+    """q̃_ℓ = q̃_{ℓ+1} (N_{ℓ+1}/N_ℓ) χ_{ℓ+1}. For δ at layer ℓ+1 independent of the weights, Σ_j
+    δ_j² over N_ℓ neurons is Σ_i δ_i² times the mean of Σ_j (∂z_i/∂z_j)², which the engine's
+    recursion of the Jacobian's Gram matrix moves by γσ_α²⟨φ'²⟩, at equal widths and at unequal
+    ones."""
+    J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
+    chi = gamma * alpha * Average(((1, 1), (1, 1)))
+    factors = []
+    for square in (True, False):
+        step = recursion([J], LowRankGaussian(gamma=gamma), square=square).single_input().expr
+        (below,) = step.free_symbols - {C_W}
+        factors.append(sympy.expand(step).coeff(below).subs(IN_SOURCE))
+    net = Network(
+        activations.tanh,
+        LowRankGaussian(2, gamma=GAMMA),
+        C_b=sympy.Rational(1, 20),
+        width_ratio=lambda layer: layer,
+    )
+    lengths = propagation.lengths(net, 0.5, 4)
+    chis = [propagation.chi(net, q) for q in lengths[:-1]]
+    widths = range(1, 5)
+    printed = [math.prod(chis[layer - 1 :]) * 4 / layer for layer in widths]
+    return both(
+        equal(factors, [chi, chi]),
+        close(propagation.gradients(net, lengths), printed, 13, "widths n, 2n, 3n, 4n"),
+    )
+
+
+@claim("001", "§2.2 (α)", "gradient of the coefficients")
+def coefficient_gradient() -> Verdict:
+    """∂E/∂α_ij = (Σ_m δ_m C_mi) φ(h_j), m over all N_ℓ entries of the column C_i, as A.8 has it;
+    §2.2 prints the sum to r_ℓ. The mean square of the sum for δ independent of C: |δ|²/N, or
+    (r/N)|δ|²/N if it ended at r."""
+    square = haar_moment([1, 1], [1, 1], n)
+    rank = gamma * n
+    return misprint(
+        n * square,
+        rank * square,
+        "E (Σ_m δ_m C_mi)² = q̃ Σ_m E C_mi² = q̃, which A.8 finds too, only for a sum to N_ℓ",
+    )
+
+
+@claim("001", "A.8", "length of the gradient of the coefficients")
+def gradient_length() -> Verdict:
+    """‖∇E‖² is a sum over r_ℓ N_{ℓ−1} coefficients, each with the mean square q̃_ℓ⟨φ²⟩: γN_ℓ
+    N_{ℓ−1} times that, as |Cᵀδ|²|φ|² has it. A.8 prints N_ℓ N_{ℓ+1}. (It also has h and q of layer
+    ℓ − 1 where φ' of layer ℓ stands, which does not matter at q*.)"""
+    before, width = sympy.symbols("N_before N", positive=True)
+    square = haar_moment([1, 1], [1, 1], n).subs(n, width)
+    derived = gamma * width * (width * square) * before
+    after = sympy.Symbol("N_after", positive=True)
+    return misprint(derived, width * after, "E |Cᵀδ|² = r q̃ and |φ|² = N_{ℓ−1}⟨φ²⟩")
+
+
+@claim("001", "§2.2 (ξ_∇)", "depth scale of gradients")
+def gradient_scale() -> Verdict:
+    """q̃_ℓ = q̃_L e^{−(L−ℓ)/ξ_∇} with ξ_∇ = −1/log χ_γ at the fixed length; both signs."""
+    ratios, printed = [], []
+    for weight in (1, 2):
+        net = rescaled(weight, "0.05")
+        point = propagation.depth_scales(net)
+        back = propagation.gradients(net, [point.q] * 11)
+        ratios.append(back[0])
+        printed.append(math.exp(-10 / point.xi_grad))
+    return close(ratios, printed, 13)
+
+
+# %% [markdown]
+# ## Are the weights going back independent of those going forward?
+#
+# What matters at large width is the overlap $a = h\cdot\delta/N$. It is of order $1/N$ for a loss
+# that reads layer $L$ through a few sums with weights of their own, such as the logits of ten
+# classes. For §2.2's sum of squares over all of layer $L$, $\delta_L = h_L - y$, it is of order 1,
+# and the recursion of `derive.propagation_backward` replaces the printed one.
+
+
+def log_gradients(
+    net: Network,
+    inputs: Array,
+    depth: int,
+    loss: Loss,
+    sizes: Sequence[tuple[int, int]],
+    layers: Sequence[int],
+    seed: int,
+) -> list[xarray.Dataset]:
+    """The mean of log q̃_ℓ/q̃_L over networks at these layers, a table for each of `sizes`, pairs
+    of width and number of networks, which take the inputs in turn."""
+    import xarray  # noqa: PLC0415
+
+    from numeric.propagation import backward  # noqa: PLC0415
+
+    tables = []
+    for width, draws in sizes:
+        found = backward(
+            net, inputs, width, depth, draws, loss, biases="direction", seed=seed + width
+        ).delta
+        ratio = np.log(found / found[:, -1:])[:, [layer - 1 for layer in layers]]
+        arrays = {
+            "log_q": ("layer", ratio.mean(axis=0)),
+            "log_q_se": ("layer", ratio.std(axis=0, ddof=1) / np.sqrt(draws)),
+        }
+        attributes = {"width": width, "network": str(net), "blocks": draws}
+        tables.append(xarray.Dataset(arrays, {"layer": list(layers)}, attributes))
+    return tables
+
+
+def derived_table(
+    net: Network, lengths: Sequence[float], layers: Sequence[int], overlap: float
+) -> xarray.Dataset:
+    """log q̃_ℓ/q̃_L by the backward recursion."""
+    import xarray  # noqa: PLC0415
+
+    back = np.log(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
+    return xarray.Dataset(
+        {"log_q": ("layer", back[[layer - 1 for layer in layers]])}, {"layer": list(layers)}
+    )
+
+
+@claim("001", "§2.2 (independence)", "where weights going back count as independent", sampled=True)
+def independence(sampling: Sampling) -> Verdict:
+    """tanh, γ = 1/4, C_W = 1.5, C_b = 0.2, six layers; n = 128, 256, 512 extrapolated in 1/n. With
+    the cross-entropy of three classes log q̃_ℓ/q̃_6 is Σ log χ. With a sum of squares over layer 6
+    it is not, by a factor of 3 to 5 in q̃, but what the recursion with the overlap says."""
+    from numeric import compare  # noqa: PLC0415
+    from numeric.propagation import CrossEntropy, squares  # noqa: PLC0415
+
+    net, depth = rescaled("1.5", "0.2"), 6
+    inputs = np.sqrt(2) * np.array([[1.0, 0.0], [0.6, 0.8]])
+    lengths = propagation.lengths(net, 1.7, depth)
+    layers = list(range(1, depth))
+    sizes = ((128, 2048), (256, 1024), (512, 1024))
+    comparisons = []
+    for loss, overlap in ((CrossEntropy((1, 0), 3), 0), (squares, 1)):
+        tables = log_gradients(net, inputs, depth, loss, sizes, layers, sampling.seed)
+        theory = derived_table(net, lengths, layers, overlap)
+        comparisons.append(compare(theory, tables, sampling.false_alarms / 2))
+    printed, derived = (
+        np.array(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
+        for overlap in (0, 1)
+    )
+    ratios = ", ".join(f"{value:.2f}" for value in derived[:-1] / printed[:-1])
+    return sampled(
+        comparisons,
+        f"derived over printed q̃ for the sum of squares, layers 1 to 5: {ratios}",
+        labels=["cross-entropy", "sum of squares"],
+    )
+
+
+@claim("001", "§2.2 (sum of squares)", "one linear layer back from a sum of squares")
+def sum_of_squares() -> Verdict:
+    """δ_L = h_L = W h: the mean of |Wᵀ W h|²/|W h|² is 1 + 1/γ at χ = 1 for W = C A, from the exact
+    fourth moments of the ensemble, not the 1 that independent weights give; 1/γ for equal
+    singular values."""
+    from derive import LowRankOrthogonal  # noqa: PLC0415
+
+    net = {
+        kind: Network(activations.linear, kind(1, gamma=GAMMA))
+        for kind in (LowRankGaussian, LowRankOrthogonal)
+    }
+    back = [propagation.gradients(each, [1, 1], overlap=1)[0] for each in net.values()]
+    exact = []
+    for kind in net:
+        weights = kind(gamma=gamma)
+        # Σ_{ikj} E W_i1 W_ij W_k1 W_kj, of h = e_1: every pairing of rows with every one of columns
+        pairings = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
+        rows, columns = (0, 0, 1, 1), (0, 1, 0, 1)  # rows i, i, k, k; columns 1, j, 1, j
+        total = sympy.S.Zero
+        for p in pairings:
+            for q in pairings:
+                coset = (1, 1) if p == q else (2,)
+                weight = weights.coefficient(coset, n, n)
+                total += weight * _tied(rows, p, n) * _tied(columns, q, n, fixed=0)
+        exact.append(sympy.limit(sympy.simplify(total), n, sympy.oo).subs(gamma, GAMMA))
+    found = both(
+        close(back, [1 + 1 / GAMMA, 1 / GAMMA], 13),
+        equal(exact, [1 + 1 / GAMMA, 1 / GAMMA], "exact fourth moments, N → ∞"),
+    )
+    if not found.holds:
+        return found
+    return misprint(
+        f"q̃ grows by {1 + 1 / GAMMA} (γ = 1/4)", "q̃ grows by χ = 1", "exact fourth moments, N → ∞"
+    )
+
+
+def _tied(
+    labels: tuple[int, ...],
+    pairing: tuple[tuple[int, int], ...],
+    size: sympy.Expr,
+    fixed: int | None = None,
+) -> sympy.Expr:
+    """The number of values that labelled indices may take when a pairing identifies them; one label
+    may be `fixed`."""
+    group = {label: label for label in labels}
+    for a, b in pairing:
+        old, new = group[labels[a]], group[labels[b]]
+        group = {label: new if at == old else at for label, at in group.items()}
+    free = set(group.values()) - ({group[fixed]} if fixed is not None else set())
+    return size ** len(free)
+
+
+# %% [markdown]
+# ## Two hundred and fifty layers
+
+
+@claim("001", "Figure 12", "gradients through 250 layers, on digits", sampled=True)
+def figure_twelve(sampling: Sampling) -> Verdict:
+    """tanh, γ = 1/4, γσ_b² = 0.05, γσ_α² from 1.4 to 2.4, the cross-entropy of ten classes on eight
+    of scikit-learn's 8×8 digits, scaled to mean square 1. The mean of log q̃_ℓ/q̃_250 at five
+    layers, n = 256, 512 and 1024 extrapolated in 1/n, against Σ log χ. (The caption's weight
+    variances, 0.01/γ to 0.3/γ, are the bias variances of Figure 11's.)"""
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    from numeric import compare  # noqa: PLC0415
+    from numeric.propagation import CrossEntropy  # noqa: PLC0415
+
+    digits = load_digits()
+    pixels = digits.data[:8]
+    inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))
+    loss = CrossEntropy(tuple(int(label) for label in digits.target[:8]), 10)
+    depth, layers = 250, [1, 51, 101, 151, 201]
+    sizes = ((256, 256), (512, 192), (1024, 128))
+    weights = ("1.4", "1.75", "2.4")
+    comparisons, labels, drawn = [], [], []
+    for weight in weights:
+        net = rescaled(weight, "0.05")
+        lengths = propagation.lengths(net, float(weight) + 0.05, depth)
+        tables = log_gradients(net, inputs, depth, loss, sizes, layers, sampling.seed)
+        theory = derived_table(net, lengths, layers, 0)
+        comparisons.append(compare(theory, tables, sampling.false_alarms / len(weights)))
+        labels.append(f"γσ_α² = {weight}")
+        drawn.append((labels[-1], theory, tables[-1]))
+    return sampled(comparisons, "250 layers", {"gradients": gradient_figure(drawn)}, labels)
+
+
+def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]]) -> Figure:
+    """log₁₀ q̃ by layer: derived lines, points sampled at the largest width."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(5.4, 3.8), layout="constrained")
+    panel = figure.subplots()
+    for number, (label, theory, table) in enumerate(drawn):
+        layers = [*theory["layer"].to_numpy(), 250]
+        panel.plot(layers, [*theory["log_q"].to_numpy() / np.log(10), 0.0], color=f"C{number}")
+        panel.errorbar(
+            table["layer"],
+            table["log_q"] / np.log(10),
+            table["log_q_se"] / np.log(10),
+            fmt="o",
+            markersize=3,
+            color=f"C{number}",
+            label=label,
+        )
+    panel.set(xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's")
+    panel.legend()
+    return figure

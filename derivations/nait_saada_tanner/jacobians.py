@@ -1,0 +1,240 @@
+# %% [markdown]
+# # Jacobians of low rank
+#
+# The mean of the eigenvalues of $JJ^T$ is $\chi^L$; their variance is what no scaling of the
+# weights removes. The laws of $W^TW$ and the transforms of Table 1 are `derive.spectra`'s; here are
+# the moments, and the figures.
+"""Moments and singular values of low-rank Jacobians (source 001, §3, eqs. 10, 11, Figs. 2–5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy
+import xarray
+from numpy.typing import NDArray
+
+from derivations.claims import Sampling, Verdict, claim, equal, misprint, sampled
+from derivations.nait_saada_tanner.maps import alpha, gamma
+from derive import (
+    Activation,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    activations,
+    propagation,
+    spectra,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    pass
+
+Array = NDArray[np.float64]
+ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
+L = sympy.Symbol("L", positive=True)
+
+
+@claim("001", "Table 1", "s_1 of low-rank weights")
+def first_coefficients() -> Verdict:
+    """S_{WᵀW} = (1 + s_1 w + …)/(γσ_α²), from the laws of WᵀW."""
+    derived = []
+    for ensemble in (LowRankOrthogonal, LowRankGaussian):
+        law = spectra.weight_law(ensemble(gamma * alpha, gamma=gamma))
+        zeroth, first = law.S_series(1)
+        derived += [zeroth * gamma * alpha, first * gamma * alpha]
+    return equal(derived, [1, 1 - 1 / gamma, 1, -1 / gamma])
+
+
+@claim("001", "10, 11", "variance of the eigenvalues of JJᵀ")
+def variance() -> Verdict:
+    """m_1 = χ^L and m_2 as printed, by Lagrange's inversion of the product of S-transforms; at χ =
+    1 the variance is L(μ_2/μ_1² − 1 − s_1)."""
+    mu_1, mu_2 = sympy.symbols("mu_1 mu_2", positive=True)
+    s_1 = sympy.Symbol("s_1", real=True)
+    chi = gamma * alpha * mu_1
+    first, second = spectra.jacobian_moments(
+        2, depth=L, weight_variance=gamma * alpha, slopes=[mu_1, mu_2], weights=[s_1]
+    )
+    printed = chi ** (2 * L) * L * (mu_2 / mu_1**2 + 1 / L - 1 - s_1)
+    critical = (second - first**2).subs(alpha, 1 / (gamma * mu_1))
+    return equal(
+        [first, second, sympy.simplify(critical)],
+        [chi**L, printed, L * (mu_2 / mu_1**2 - 1 - s_1)],
+        "symbolic in L, μ_k and s_1",
+    )
+
+
+@claim("001", "11 (rank)", "the variance grows as the rank falls")
+def variance_by_rank() -> Verdict:
+    """At fixed φ and q*, −s_1 = 1/γ for Gaussian and 1/γ − 1 for orthogonal weights fall with γ,
+    and only γ = 1 with orthogonal weights gives −s_1 = 0."""
+    derived = [
+        -spectra.weight_law(ensemble(1, gamma=gamma)).S_series(1)[1]
+        for ensemble in ENSEMBLES.values()
+    ]
+    return equal(
+        [*(sympy.diff(each, gamma) * gamma**2 for each in derived), derived[1].subs(gamma, 1)],
+        [-1, -1, 0],
+    )
+
+
+@claim("001", "§3.2 ([U, 0])", "the matrix of §3.2 is not free from D")
+def zero_columns() -> Verdict:
+    """W = σ_α[U, 0] sees of D only γN entries, always the same: its m_2 at χ = 1 has μ_2/μ_1² with
+    the weight 1/γ in every layer but the last. (11), which takes D and W to be free, holds for
+    σ_αUVᵀ; the two agree for linear φ, as in Figure 3, and differ for tanh."""
+    q, depth = sympy.Rational(1, 2), 4
+    free = spectra.jacobian(activations.hard_tanh, LowRankOrthogonal(1, gamma=gamma), depth, q)
+    padded = spectra.zero_padded(activations.hard_tanh, gamma, depth, q)
+    mu = sympy.erf(1 / (sympy.sqrt(2 * q)))  # μ_1 = μ_2 = P(|z| < 1)
+    variances = [sympy.simplify(law.moment(2) - law.moment(1) ** 2) for law in (free, padded)]
+    printed = depth * (1 / mu - 1 - (1 - 1 / gamma))
+    first = equal(variances[0], printed)
+    if not first.holds:
+        return first
+    at = {gamma: sympy.Rational(1, 4)}
+    return misprint(
+        sympy.N(variances[1].subs(at), 12),
+        sympy.N(printed.subs(at), 12),
+        "hard tanh, γ = 1/4, L = 4, q* = 1/2: variance of JJᵀ for [U, 0] and by (11)",
+    )
+
+
+# %% [markdown]
+# ## Simulated
+#
+# The source's linear networks: no bias, $q^* = 1/2$, $\chi = \gamma\sigma_\alpha^2 = 1$.
+
+RATIOS = ("1/4", "1/2", "1")
+LAYERS = (1, 2, 4, 6)
+SIZES = ((64, 384), (128, 192), (256, 96))
+"""Widths, and networks of each."""
+
+
+def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Rational) -> Network:
+    """Weights at χ = 1, with the C_b that keeps the length q."""
+    ((C_b, C_W),) = propagation.edge_of_chaos(activation, ratio, lengths=[q])
+    weights = ensemble(C_W, gamma=sympy.Rational(ratio))
+    return Network(activation, weights, C_b=C_b)
+
+
+def _moments(
+    net: Network, q: float, seed: int, sizes: tuple[tuple[int, int], ...]
+) -> list[xarray.Dataset]:
+    """m_1 and m_2 of JJᵀ at `LAYERS`, sampled at every width."""
+    from numeric import spectra as sampled_spectra  # noqa: PLC0415
+
+    return [
+        sampled_spectra.simulate(
+            net, q, n, max(LAYERS), draws, layers=LAYERS, moments=2, seed=seed + n
+        )
+        for n, draws in sizes
+    ]
+
+
+def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
+    """m_1 and m_2 at `LAYERS` by free probability."""
+    rows = []
+    for depth in LAYERS:
+        law = spectra.jacobian(net.activation, net.weights, depth, q, critical=False)
+        rows.append([float(law.moment(k)) for k in (1, 2)])
+    m1, m2 = np.array(rows).T
+    return xarray.Dataset({"m1": ("layer", m1), "m2": ("layer", m2)}, {"layer": list(LAYERS)})
+
+
+def _variances(kind: str, sampling: Sampling) -> Verdict:
+    """m_1 and m_2 of linear networks for three ranks, extrapolated in 1/n."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import compare  # noqa: PLC0415
+
+    figure = Figure(figsize=(5, 3.6), layout="constrained")
+    panel = figure.subplots()
+    comparisons = []
+    for number, ratio in enumerate(RATIOS):
+        net = Network(activations.linear, ENSEMBLES[kind](1, gamma=sympy.Rational(ratio)))
+        tables = _moments(net, 0.5, sampling.seed, SIZES)
+        theory = _theory(net, sympy.Rational(1, 2))
+        comparisons.append(compare(theory, tables, sampling.false_alarms / len(RATIOS)))
+        spread = (theory["m2"] - theory["m1"] ** 2).to_numpy()
+        panel.plot(LAYERS, spread, color=f"C{number}", label=f"γ = {ratio}")
+        last = tables[-1]
+        panel.errorbar(
+            LAYERS,
+            last["m2"] - last["m1"] ** 2,
+            last["m2_se"],
+            fmt="o",
+            markersize=3,
+            color=f"C{number}",
+        )
+    panel.set(xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}")
+    panel.legend()
+    name = f"jacobian_variance_{kind.lower()}"
+    labels = [f"γ = {ratio}" for ratio in RATIOS]
+    return sampled(comparisons, "m_1, m_2 at L = 1, 2, 4, 6", {name: figure}, labels)
+
+
+@claim("001", "Figure 2", "variance of JJᵀ by rank, Gaussian weights", sampled=True)
+def figure_two(sampling: Sampling) -> Verdict:
+    """m_1 and m_2 of linear networks with γ = 1/4, 1/2, 1; n = 64, 128, 256, extrapolated in
+    1/n."""
+    return _variances("Gaussian", sampling)
+
+
+@claim("001", "Figure 3", "variance of JJᵀ by rank, orthogonal weights", sampled=True)
+def figure_three(sampling: Sampling) -> Verdict:
+    """As Figure 2."""
+    return _variances("orthogonal", sampling)
+
+
+def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
+    """m_1 and m_2 of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values drawn
+    with the edges of their law."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import compare  # noqa: PLC0415
+
+    q = sympy.Rational(1, 2)
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(RATIOS), sharey=True)
+    comparisons = []
+    for panel, ratio in zip(panels, RATIOS, strict=True):
+        net = _critical(activation, LowRankGaussian, ratio, q)
+        tables = _moments(net, 0.5, sampling.seed, SIZES)
+        comparisons.append(compare(_theory(net, q), tables, sampling.false_alarms / len(RATIOS)))
+        _draw(panel, net, q, sampling.seed)
+        panel.set(xlabel="L", title=f"γ = {ratio}")
+    panels[0].set(ylabel=f"singular values of J, {activation}", yscale="log", ylim=(1e-2, 10))
+    labels = [f"γ = {ratio}" for ratio in RATIOS]
+    name = f"singular_values_{activation}"
+    return sampled(comparisons, "m_1, m_2 at L = 1, 2, 4, 6", {name: figure}, labels)
+
+
+def _draw(panel: Axes, net: Network, q: sympy.Rational, seed: int) -> None:
+    """Singular values of one network at each depth, and the edges of their law."""
+    from numeric import spectra as compiled  # noqa: PLC0415
+
+    for depth in LAYERS:
+        law = compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
+        values = compiled.simulate(net, 0.5, 256, depth, 1, seed=seed)["singular_values"]
+        values = values.to_numpy()[0]
+        seen = values[values > 1e-6 * values[0]][:: max(1, len(values) // 64)]
+        panel.plot([depth] * len(seen), seen, "_", color="C0", markersize=8)
+        for edge in law.edges:
+            panel.plot([depth] * 2, np.sqrt(np.maximum(edge, 1e-9)), "k_", markersize=14)
+
+
+@claim("001", "Figure 4", "singular values of J by depth and rank, erf", sampled=True)
+def figure_four(sampling: Sampling) -> Verdict:
+    """Gaussian weights of rank n/4, n/2, n with erf(√π z/2) at q* = 1/2 on the edge of chaos; m_1,
+    m_2 at n = 64, 128, 256, extrapolated in 1/n. Black: the edges of the law."""
+    return _singular_values(activations.erf, sampling)
+
+
+@claim("001", "Figure 5", "singular values of J by depth and rank, tanh", sampled=True)
+def figure_five(sampling: Sampling) -> Verdict:
+    """As Figure 4, for tanh."""
+    return _singular_values(activations.tanh, sampling)

@@ -1,0 +1,290 @@
+# %% [markdown]
+# # Low-rank maps
+#
+# A weight matrix $W = C A$ of rank $r = \gamma N$, with orthonormal columns $C$ and Gaussian
+# coefficients $A$ of variance $\sigma_\alpha^2/N$, is one more ensemble that is invariant under
+# rotations of its rows and columns. So the engine's recursions hold for it as they stand, with
+# $C_W = \gamma\sigma_\alpha^2$; and $C_b = \gamma\sigma_b^2$ for biases along the columns of $C$.
+"""Low-rank weights, and the maps of lengths and correlations (source 001, eqs. 1–9, A.1–A.5)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy
+
+from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.gaussian_moments import evaluate, on_grid, variables, wick
+from derive import LowRankGaussian, LowRankOrthogonal, activations, haar_moment, propagation
+from derive.brackets import Average
+from derive.recursion import recursion
+
+n = sympy.Symbol("n", integer=True, positive=True)
+gamma = sympy.Symbol("gamma", positive=True)
+alpha, bias = sympy.symbols("sigma_alpha^2 sigma_b^2", positive=True)
+C_W = sympy.Symbol("C_W", positive=True)
+C_b = sympy.Symbol("C_b", nonnegative=True)
+IN_SOURCE = {C_W: gamma * alpha, C_b: gamma * bias}
+"""The engine's variances in those of the source."""
+
+
+def cubic() -> activations.Activation:
+    """σ(z) = c_0 + c_1 z + c_2 z² + c_3 z³ with symbols for coefficients."""
+    c = sympy.symbols("c_0:4", real=True)
+    return activations.Activation("cubic", sum(x * activations.z**k for k, x in enumerate(c)))
+
+
+def one(expr: sympy.Expr, q: sympy.Expr) -> sympy.Expr:
+    """A map of one input for the cubic σ, at the length q."""
+    return evaluate(expr, cubic(), sympy.Matrix([[q]]), wick(sympy.Matrix([[q]])))
+
+
+# %% [markdown]
+# ## The matrix
+
+
+@claim("001", "2", "variance of the entries of low-rank weights")
+def entry_variance() -> Verdict:
+    """E W_ij² = Σ_k E α_kj² E C_ik² = γ σ_α²/N, with E C_ik² = 1/N from Weingarten's calculus; the
+    engine's ensembles have C_W/N, so C_W = γ σ_α²."""
+    square = haar_moment([1, 1], [1, 1], n)
+    derived = gamma * n * (alpha / n) * square
+    engine = [
+        weights.coefficient((1,), n, n) * weights.C_W
+        for weights in (
+            LowRankGaussian(gamma * alpha, gamma=gamma),
+            LowRankOrthogonal(gamma * alpha, gamma=gamma),
+        )
+    ]
+    return equal([derived, *engine], [gamma * alpha / n] * 3)
+
+
+@claim("001", "A.1", "squares of a row of C add up to γ")
+def row_of_a_frame() -> Verdict:
+    """Σ_k C_ik² over r = γN of the N columns of a Haar matrix has mean γ and variance
+    2γ(1 − γ)/(N + 2), which vanishes with 1/N; the lemma's independent normals have 2γ/N."""
+    fourth = haar_moment([1] * 4, [1] * 4, n)
+    mixed = haar_moment([1] * 4, [1, 1, 2, 2], n)
+    rank = gamma * n
+    variance = rank * fourth + rank * (rank - 1) * mixed - gamma**2
+    return equal(
+        [rank * haar_moment([1, 1], [1, 1], n), variance, sympy.limit(variance, n, sympy.oo)],
+        [gamma, 2 * gamma * (1 - gamma) / (n + 2), 0],
+        "exact in N; the lemma's limit γ holds for orthonormal columns",
+    )
+
+
+@claim("001", "A.1 (variance)", "variance of the square of a normal number")
+def variance_of_a_square() -> Verdict:
+    """The proof divides by √2/n as a standard deviation, rightly, and prints it as a variance."""
+    average = wick(sympy.Matrix([[1 / n]]))
+    (z,) = variables(1)
+    derived = average(z**4) - average(z**2) ** 2
+    return misprint(derived, sympy.sqrt(2) / n, "V(C_1²) = E C_1⁴ − (E C_1²)², by Wick's theorem")
+
+
+# %% [markdown]
+# ## Lengths and covariances
+#
+# The source writes (3) and (5) with a factor $\gamma$ in front. They are the recursion of $K$.
+
+
+@claim("001", "3, 4, A.3", "length map")
+def length_map() -> Verdict:
+    """The recursion of K with one input, derived for both low-rank ensembles; a bias Σ_k b_k C_ik
+    has the variance γσ_b²."""
+    square = haar_moment([1, 1], [1, 1], n)
+    printed = gamma * (alpha * Average(((1, 0), (1, 0))) + bias)
+    derived = [
+        recursion("K", weights).single_input().expr.subs(IN_SOURCE)
+        for weights in (LowRankGaussian(gamma=gamma), LowRankOrthogonal(gamma=gamma))
+    ]
+    return equal([*derived, gamma * n * bias * square], [printed, printed, gamma * bias])
+
+
+@claim("001", "5, 6", "covariance map")
+def covariance_map() -> Verdict:
+    """The recursion of K with two inputs."""
+    printed = gamma * (alpha * Average(((1, 0), (2, 0))) + bias)
+    derived = [
+        recursion("K", weights).expr.subs(IN_SOURCE)
+        for weights in (LowRankGaussian(gamma=gamma), LowRankOrthogonal(gamma=gamma))
+    ]
+    return equal(derived, [printed] * 2)
+
+
+@claim("001", "7", "u_1 and u_2 have the covariance of the two inputs")
+def rotated_variables() -> Verdict:
+    """⟨u_1²⟩ = q_11, ⟨u_1u_2⟩ = c √(q_11 q_22), ⟨u_2²⟩ = q_22 for independent normal z_1, z_2
+    (7)."""
+    q11, q22 = sympy.symbols("q_11 q_22", positive=True)
+    c = sympy.Symbol("c", real=True)
+    average, (z1, z2) = wick(sympy.eye(2)), variables(2)
+    u1, u2 = sympy.sqrt(q11) * z1, sympy.sqrt(q22) * (c * z1 + sympy.sqrt(1 - c**2) * z2)
+    return equal(
+        [average(sympy.expand(each)) for each in (u1**2, u1 * u2, u2**2)],
+        [q11, c * sympy.sqrt(q11 * q22), q22],
+    )
+
+
+@claim("001", "12", "a length is that of the coefficients")
+def length_of_the_coefficients() -> Verdict:
+    """E |C z|² = |z|² and its variance is 0: Σ_i C_ik C_il = δ_kl, by its Haar moments."""
+    second = n * haar_moment([1, 1], [1, 1], n)
+    # Σ_ij E C_i1 C_i2 C_j1 C_j2, over i = j and i ≠ j
+    cross = n * haar_moment([1, 1, 1, 1], [1, 1, 2, 2], n) + n * (n - 1) * haar_moment(
+        [1, 1, 2, 2], [1, 2, 1, 2], n
+    )
+    fourth = n * haar_moment([1] * 4, [1] * 4, n) + n * (n - 1) * haar_moment(
+        [1, 1, 2, 2], [1, 1, 1, 1], n
+    )
+    return equal([second, cross, fourth - second**2], [1, 0, 0])
+
+
+@claim("001", "A.4 (covariance)", "variance of the coefficients")
+def coefficient_covariance() -> Verdict:
+    """Cov(α_1i, α_1j) = σ_α² δ_ij/N by (2); A.4 prints σ_α δ_ij/N, and takes the input x^{0,2}
+    twice in Cov(z_1(x^{0,2}), z_1(x^{0,2})). What it concludes is right."""
+    return misprint(
+        alpha / n,
+        sympy.sqrt(alpha) / n,
+        "with it (5) would have σ_α for σ_α², against A.3 at equal inputs",
+    )
+
+
+@claim("001", "A.4", "correlation 1 is fixed")
+def one_is_fixed() -> Verdict:
+    """At equal inputs (5) is (3), so c' = 𝒱(q*)/q* = 1; for a cubic σ with any coefficients."""
+    q = sympy.Symbol("q", positive=True)
+    equal_inputs = sympy.Matrix([[q, q], [q, q]])
+    maps = propagation.equations()
+    return equal(
+        evaluate(maps.covariance, cubic(), equal_inputs, wick(equal_inputs)), one(maps.length, q)
+    )
+
+
+# %% [markdown]
+# ## $\chi_\gamma$ and its two identities
+
+
+@claim("001", "8", "χ_γ")
+def chi() -> Verdict:
+    """What the recursion of tangents makes of a tangent: the coefficient of Θ in that of Θ."""
+    weights = LowRankGaussian(gamma=gamma)
+    printed = gamma * alpha * Average(((1, 1), (1, 1)))
+    return equal(propagation.equations(weights).chi.subs(IN_SOURCE), printed)
+
+
+@cache
+def _cubic_slope() -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
+    """∂c'/∂c of the cubic σ at equal lengths, by differentiation; the derived slope; χ."""
+    q, c = sympy.symbols("q c", positive=True)
+    kernel = sympy.Matrix([[q, c * q], [c * q, q]])
+    maps, average = propagation.equations(), wick(kernel)
+    moved = evaluate(maps.covariance, cubic(), kernel, average) / q
+    slope = evaluate(maps.slope, cubic(), kernel, average)
+    return sympy.diff(moved, c), slope, one(maps.chi, q)
+
+
+@claim("001", "9", "χ_γ is the slope of the correlation map at 1")
+def slope_at_one() -> Verdict:
+    """∂c'/∂c at c = 1, by differentiating the derived map for a cubic σ with any coefficients at
+    any length, and for tanh by quadrature."""
+    differentiated, _, chi_cubic = _cubic_slope()
+    c = sympy.Symbol("c", positive=True)
+    net = propagation.network(activations.tanh, 8, "0.2", "1/4")
+    q = propagation.depth_scales(net).q
+    return both(
+        equal(differentiated.subs(c, 1), chi_cubic, "cubic σ, exact"),
+        close(propagation.correlation_slope(net, 1, q), propagation.chi(net, q), 14, "tanh at q*"),
+    )
+
+
+@claim("001", "A.5", "derivative of the correlation map")
+def correlation_derivative() -> Verdict:
+    """∂c'/∂c = γσ_α²⟨φ'(u_1)φ'(u_2)⟩ at any c: the differentiated map, the linear response of K
+    that the recursion of G1 holds, and the printed integral before its integration by parts."""
+    differentiated, slope, _ = _cubic_slope()
+    q, c = sympy.symbols("q c", positive=True)
+    average, (z1, z2) = wick(sympy.eye(2)), variables(2)
+    u1, u2 = sympy.sqrt(q) * z1, sympy.sqrt(q) * (c * z1 + sympy.sqrt(1 - c**2) * z2)
+    sigma = cubic()
+    inner = sympy.sqrt(q) * (z1 - c / sympy.sqrt(1 - c**2) * z2)
+    product = sigma.expr.subs(activations.z, u1) * sigma.derivative().subs(activations.z, u2)
+    before = C_W / q * average(sympy.expand(product * inner))
+    return equal([slope, sympy.simplify(before)], [differentiated] * 2, "cubic σ, exact")
+
+
+# %% [markdown]
+# $\chi$ is a *mean square*. The source also calls it the median singular value of $DW$, and
+# $\chi^L$ the average singular value of $J$.
+
+
+@claim("001", "§1 (singular values)", "χ is the mean squared singular value")
+def singular_values() -> Verdict:
+    """For one linear layer of square Gaussian weights at χ = 1 the singular values follow the
+    quarter circle law √(4 − s²)/π: their mean square is 1, their mean is 8/(3π), and half lie below
+    0.81."""
+    t = sympy.Symbol("t", positive=True)  # s = 2 sin t
+    law = 4 / sympy.pi * sympy.cos(t) ** 2
+    mean_square, mean = (
+        sympy.integrate((2 * sympy.sin(t)) ** k * law, (t, 0, sympy.pi / 2)) for k in (2, 1)
+    )
+    below = sympy.integrate(law, t)
+    median = 2 * sympy.sin(sympy.nsolve(below - below.subs(t, 0) - sympy.Rational(1, 2), t, 0.4))
+    if mean_square != 1:
+        return equal(mean_square, 1)
+    return misprint(
+        f"χ = E s², the mean squared singular value (A.9); here E s = {mean}, "
+        f"median {float(median):.4f}",
+        "χ is the median singular value of DW, and χ^L the average one of J",
+        "quarter circle law, integrated",
+    )
+
+
+@claim("001", "A.9", "mean squared singular value of D W")
+def mean_square() -> Verdict:
+    """(1/N) E tr DW(DW)ᵀ → χ: with D of the layer below W it is the engine's recursion of JJᵀ; with
+    D of the layer that W feeds, as printed, D and W depend on each other. For a Gaussian entry of
+    variance w = C_W/N, E W_ij² f(h_i) = w ⟨f⟩ + w² φ_j² ⟨f''⟩ with f = φ'² (Stein), so that A.9's
+    factorization costs order 1/N."""
+    from derive import Equation  # noqa: PLC0415
+
+    J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
+    weights = LowRankGaussian(gamma=gamma)
+    step = recursion([J], weights).single_input().expr
+    (below,) = step.free_symbols - {C_W}
+    engine = sympy.expand(step).coeff(below)
+    K, w, phi = sympy.symbols("K w phi", positive=True)
+    average = wick(sympy.diag(w, K - w * phi**2))
+    entry, others = variables(2)  # h = φ_j W_ij + the other terms, of variance K together
+    slope_squared = cubic().derivative() ** 2
+    h = phi * entry + others
+    exact = average(sympy.expand(entry**2 * slope_squared.subs(activations.z, h)))
+    total = wick(sympy.Matrix([[K]]))
+    (z,) = variables(1)
+    mean = total(slope_squared.subs(activations.z, z))
+    bent = total(sympy.diff(slope_squared, activations.z, 2).subs(activations.z, z))
+    return both(
+        equal(engine.subs(IN_SOURCE), gamma * alpha * Average(((1, 1), (1, 1)))),
+        equal(exact, w * mean + (w * phi) ** 2 * bent, "E W² φ'(h)², cubic σ, exact at any width"),
+    )
+
+
+@claim("001", "3, 5 (tanh)", "the maps against two-dimensional quadrature")
+def maps_of_tanh() -> Verdict:
+    """(3) and (5) for tanh, γ = 1/4, at unequal lengths: ball arithmetic against a grid."""
+    net = propagation.network(activations.tanh, 8, "0.2", "1/4")
+    kernel = sympy.Matrix([[0.8, 0.3], [0.3, 0.6]])
+    maps, grid = propagation.equations(), on_grid(kernel)
+    printed = [
+        evaluate(expr, activations.tanh, each, on_grid(each) if each.rows == 1 else grid).subs(
+            {C_W: 2, C_b: 0.05}
+        )
+        for expr, each in (
+            (maps.length, sympy.Matrix([[0.8]])),
+            (maps.covariance, kernel),
+            (maps.length, sympy.Matrix([[0.6]])),
+        )
+    ]
+    return close(list(propagation.covariance_map(net, (0.8, 0.3, 0.6))), printed, 13)

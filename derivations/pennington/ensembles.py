@@ -1,0 +1,175 @@
+# %% [markdown]
+# # Simulated Jacobians
+#
+# Explicit networks, every matrix built, against the derived moments; their singular values under
+# the derived densities. Last, the layer that is not free: source 001's $W = [U, 0]$.
+"""Theory against sampled Jacobians (002, Figures 1–4; 001, §3.2, Figures 2–3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy
+
+from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
+from derive import (
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    activations,
+    spectra,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+WIDTHS = ((32, 800), (64, 400), (128, 200))
+"""Widths and draws of an ensemble whose moments are extrapolated in 1/n."""
+
+
+@claim("002", "Figures 1, 3", "critical line of tanh; distributions of φ'")
+def lines_and_slopes() -> Verdict:
+    """Drawn from the derived kernel map and slopes. The line starts at (1, 0)."""
+    from derive import criticality  # noqa: PLC0415
+
+    from . import figures  # noqa: PLC0415
+
+    found = criticality(activations.tanh).critical
+    start = equal(list(found), [0, 1])
+    drawn = {"pennington1": figures.critical_line(), "pennington3": figures.slopes()}
+    return Verdict(
+        start.kind, start.derived, start.printed, "(σ_b², σ_w²) at q* → 0", figures=drawn
+    )
+
+
+@claim("002", "Figure 2", "spectra at criticality, moments of four networks", sampled=True)
+def figure_two(sampling: Sampling) -> Verdict:
+    """Linear Gaussian, ReLU, hard tanh and erf orthogonal, at depths 2, 4 and 8: m_1, m_2 at three
+    widths extrapolated in 1/n; singular values at n = 256 under the densities."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from numeric import compare  # noqa: PLC0415
+    from numeric import spectra as compiled  # noqa: PLC0415
+
+    from . import figures  # noqa: PLC0415
+
+    layers, q = (2, 4, 8), sympy.Rational(1, 2)
+    cases = (
+        (activations.linear, Gaussian()),
+        (activations.relu, Orthogonal()),
+        (activations.hard_tanh, Orthogonal()),
+        (activations.erf, Orthogonal()),
+    )
+    figure = Figure(figsize=(12, 3.2), layout="constrained")
+    comparisons, labels = [], []
+    for panel, (activation, weights) in zip(figure.subplots(1, 4), cases, strict=True):
+        net = figures.critical_network(activation, weights, q)
+        ensembles = [
+            compiled.simulate(net, float(q), n, 8, draws, layers=layers, seed=sampling.seed + n)
+            for n, draws in WIDTHS
+        ]
+        derived = figures.theory(activation, weights, q, layers)
+        comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(cases)))
+        labels.append(f"{activation}, {weights.name}")
+        for number, depth in enumerate(layers):
+            one = compiled.simulate(net, float(q), 256, depth, 2, seed=sampling.seed)
+            figures.histogram(panel, one, f"C{number}", 4.0)
+            spectrum = compiled.jacobian(activation, weights, depth, q)
+            figures.draw(panel, spectrum, f"C{number}", f"L = {depth}")
+        panel.set(title=labels[-1], xlabel="singular value", ylim=(0, 2))
+        panel.legend(fontsize="x-small")
+    return sampled(comparisons, "m_1, m_2, depths 2, 4, 8", {"pennington2": figure}, labels)
+
+
+@claim("002", "Figure 4", "spectra at σ_0 = 1/2 in the two classes", sampled=True)
+def figure_four(sampling: Sampling) -> Verdict:
+    """Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with q*(L): m_1 and m_2, which is
+    1 + σ_0² by construction, at three widths extrapolated in 1/n."""
+    from numeric import compare  # noqa: PLC0415
+    from numeric import spectra as compiled  # noqa: PLC0415
+
+    from . import figures  # noqa: PLC0415
+
+    names, depths = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
+    comparisons, labels, shown = [], [], {}
+    for name in names:
+        activation = activations.by_name(name)
+        for depth in depths:
+            q = sympy.Float(spectra.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
+            net = figures.critical_network(activation, Orthogonal(), q)
+            ensembles = [
+                compiled.simulate(net, float(q), n, depth, draws // 2, seed=sampling.seed + n)
+                for n, draws in WIDTHS
+            ]
+            derived = figures.theory(activation, Orthogonal(), q, [depth])
+            share = sampling.false_alarms / (len(names) * len(depths))
+            comparisons.append(compare(derived, ensembles, share))
+            labels.append(f"{name}, L = {depth}")
+            shown[name, depth] = compiled.simulate(net, float(q), 256, depth, 2, seed=sampling.seed)
+    drawn = {"pennington4": figures.limits(shown)}
+    return sampled(comparisons, "m_1, m_2 at finite depth", drawn, labels)
+
+
+@claim("001", "§3.3, Figures 2, 3", "variance with low-rank weights", sampled=True)
+def low_rank(sampling: Sampling) -> Verdict:
+    """m_1, m_2 of linear networks of rank n/4 and n/2, Gaussian and orthogonal, depths 1 to 3."""
+    from numeric import compare  # noqa: PLC0415
+    from numeric import spectra as compiled  # noqa: PLC0415
+
+    from . import figures  # noqa: PLC0415
+
+    layers, q = (1, 2, 3), sympy.Rational(1, 2)
+    comparisons, labels = [], []
+    for kind in (LowRankGaussian, LowRankOrthogonal):
+        for gamma in (sympy.Rational(1, 4), sympy.Rational(1, 2)):
+            weights = kind(gamma=gamma)
+            net = figures.critical_network(activations.linear, weights, q)
+            ensembles = [
+                compiled.simulate(net, float(q), n, 3, draws, layers=layers, seed=sampling.seed + n)
+                for n, draws in WIDTHS
+            ]
+            derived = figures.theory(activations.linear, weights, q, layers)
+            comparisons.append(compare(derived, ensembles, sampling.false_alarms / 4))
+            labels.append(f"{weights.name}, γ = {gamma}")
+    return sampled(comparisons, "m_1, m_2, depths 1, 2, 3", labels=labels)
+
+
+@claim("001", "§3.2 (freeness)", "W = [U, 0] is not free from D", sampled=True)
+def zero_padded(sampling: Sampling) -> Verdict:
+    """Its zero columns always cut the same entries of each D, so S_{D²}(w/γ) stands where free
+    layers have S_{D²}(w), in all factors but one: the variance is v + (L − 1)v/γ + L(1/γ − 1),
+    v = μ_2/μ_1² − 1, where (11) has Lv + L(1/γ − 1). Sampled with erf at q* = 2, γ = 1/2, L = 3."""
+    from numeric import compare  # noqa: PLC0415
+    from numeric import spectra as compiled  # noqa: PLC0415
+
+    from . import figures  # noqa: PLC0415
+
+    gamma, q, depth = sympy.Rational(1, 2), sympy.Integer(2), 3
+    mu_2, L, g = sympy.symbols("mu_2 L gamma", positive=True)
+    slopes = spectra.Moments((sympy.S.One, mu_2))
+    derived = spectra.zero_padded(slopes, g, L).moment(2) - 1
+    v = mu_2 - 1
+    exact = equal(sympy.simplify(derived), sympy.simplify(v + (L - 1) * v / g + L * (1 / g - 1)))
+    law = spectra.zero_padded(activations.erf, gamma, depth, q)
+    net = figures.critical_network(activations.erf, LowRankOrthogonal(gamma=gamma), q)
+    ensembles = [
+        compiled.simulate(net, float(q), n, depth, draws, zero_padded=True, seed=sampling.seed + n)
+        for n, draws in ((64, 1600), (128, 600), (256, 100))
+    ]
+    free = spectra.jacobian(activations.erf, LowRankOrthogonal(gamma=gamma), depth, q)
+    right, wrong = (
+        compare(_second_moment(each, depth), ensembles, sampling.false_alarms, degree=1)
+        for each in (law, free)
+    )
+    detail = (
+        f"free layers would have m_2 = {wrong.worst.theory:.6g}, |z| = {abs(wrong.worst.z):.1f}"
+    )
+    return both(sampled(right, detail), equal(int(wrong.agrees), 0), exact)
+
+
+def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
+    import xarray  # noqa: PLC0415
+
+    value = float(sympy.N(law.moment(2)))
+    return xarray.Dataset({"m2": ("layer", [value])}, coords={"layer": [depth]})

@@ -1,0 +1,178 @@
+"""The command `wickgarten spectrum`: densities of JJᵀ at a depth, or of a universal limit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from derive.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from derive import WeightEnsemble
+    from numeric.spectra import Spectrum
+
+WEIGHTS = ("orthogonal", "gaussian", "low-rank-orthogonal", "low-rank-gaussian", "truncated")
+LIMITS = ("bernoulli", "smooth", "leaky")
+FORMATS = (".svg", ".pdf", ".png")
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    command.add_argument("--activation", metavar="NAME", default="hard_tanh", help="φ")
+    command.add_argument("--weights", choices=WEIGHTS, default="orthogonal", help="the ensemble")
+    command.add_argument("--depth", type=int, default=16, help="layers")
+    command.add_argument(
+        "--q-star", metavar="Q", help="variance of the preactivations; 1/10 if not given"
+    )
+    command.add_argument("--gamma", metavar="G", help="rank over width, of low-rank weights")
+    command.add_argument(
+        "--ratio", metavar="R", help="of truncated weights; or the limit's, if leaky"
+    )
+    command.add_argument("--C_W", metavar="C_W", help="weight variance; critical if left out")
+    command.add_argument("--limit", choices=LIMITS, help="a universal law instead of a network")
+    command.add_argument("--sigma0", metavar="S", help="its standard deviation; or solves for q*")
+    command.add_argument("--moments", type=int, default=4, help="how many to print")
+    command.add_argument(
+        "--points", type=int, default=0, help="print so many points of the density"
+    )
+    command.add_argument("--plot", metavar="FILE", help="draw the singular values' density there")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print edges, atoms, moments and the self-check; 0."""
+    if given.plot is not None and Path(given.plot).suffix not in FORMATS:
+        raise InputError("--plot", given.plot, f"a file that ends in {', '.join(FORMATS)}")
+    if given.moments < 1 or given.moments > 16:
+        raise InputError("--moments", given.moments, "1 to 16")
+    if given.points < 0 or given.points > 10**6:
+        raise InputError("--points", given.points, "0 to 1000000")
+    title, spectrum = _spectrum(given)
+    print(title)
+    for low, high in spectrum.edges:
+        print(f"density of JJ' on {low:.12g} ... {high:.12g}")
+    for at, mass in spectrum.atoms.items():
+        print(f"atom at {at:.12g}, mass {mass:.12g}")
+    exact = spectrum.moments(given.moments)
+    integrated = spectrum.integrated_moments(given.moments)
+    for k, value in enumerate(exact, start=1):
+        print(f"m_{k} = {value:.12g}")
+    worst = max(abs(integrated[1:] / exact - 1))
+    print(f"check: total mass 1 {integrated[0] - 1:+.1e}, moments integrated to {worst:.1e}")
+    if given.points:
+        for at, density in zip(*_curve(spectrum, given.points), strict=True):
+            print(f"{at:.12g} {density:.12g}")
+    if given.plot is not None:
+        _save(_figure(spectrum, title), given.plot)
+        print(given.plot)
+    return 0
+
+
+def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
+    from derive import activations  # noqa: PLC0415
+    from derive import spectra as symbolic  # noqa: PLC0415
+    from derive.expressions import parse_number  # noqa: PLC0415
+    from numeric import spectra  # noqa: PLC0415
+
+    sigma0 = None if given.sigma0 is None else parse_number("--sigma0", given.sigma0)
+    if given.limit is not None:
+        if sigma0 is None:
+            raise InputError("--sigma0", None, "the standard deviation of the limit law")
+        ratio = None if given.limit != "leaky" else _required("--ratio", given.ratio)
+        return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
+    activation = activations.by_name(given.activation)
+    weights = _ensemble(given)
+    if sigma0 is not None:
+        q = symbolic.double_scaling(activation, sigma0, given.depth)
+        q_star = parse_number("--q-star", str(q))
+    else:
+        q_star = parse_number("--q-star", given.q_star or "1/10")
+    spectrum = spectra.jacobian(
+        activation, weights, given.depth, q_star, critical=given.C_W is None
+    )
+    title = f"{activation}, {given.weights} weights, depth {given.depth}, q* = {float(q_star):.6g}"
+    return title, spectrum
+
+
+def _ensemble(given: argparse.Namespace) -> WeightEnsemble:
+    from derive import (  # noqa: PLC0415
+        Gaussian,
+        LowRankGaussian,
+        LowRankOrthogonal,
+        Orthogonal,
+        Truncated,
+    )
+    from derive.expressions import parse_number  # noqa: PLC0415
+
+    C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
+    match given.weights:
+        case "orthogonal":
+            return Orthogonal(C_W)
+        case "gaussian":
+            return Gaussian(C_W)
+        case "low-rank-orthogonal":
+            return LowRankOrthogonal(C_W, gamma=_required("--gamma", given.gamma))
+        case "low-rank-gaussian":
+            return LowRankGaussian(C_W, gamma=_required("--gamma", given.gamma))
+    return Truncated(C_W, ratio=_required("--ratio", given.ratio))
+
+
+def _required(name: str, value: str | None) -> str:
+    if value is None:
+        raise InputError(name, None, "a number, for this choice")
+    return value
+
+
+def _curve(spectrum: Spectrum, points: int) -> tuple[list[float], list[float]]:
+    """Singular values and their density, inside the edges."""
+    import numpy as np  # noqa: PLC0415
+
+    values = np.concatenate(
+        [
+            np.sqrt(low) + (np.sqrt(high) - np.sqrt(low)) * (1 - np.cos(np.pi * part)) / 2
+            for low, high in spectrum.edges
+            for part in [(np.arange(points) + 0.5) / points]
+        ]
+        or [np.zeros(0)]
+    )
+    density = spectrum.singular_density(values) if values.size else values
+    return values.tolist(), density.tolist()
+
+
+def _figure(spectrum: Spectrum, title: str) -> Figure:
+    """The density of the singular values, with arrows for atoms."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    panel = figure.subplots()
+    values, density = _curve(spectrum, 600)
+    panel.plot(values, density, color="black", linewidth=1)
+    top = max((d for v, d in zip(values, density, strict=True) if v > 0.02), default=1.0)
+    panel.set(xlabel="singular value of J", ylabel="density", ylim=(0, 1.15 * top), title=title)
+    for at, mass in spectrum.atoms.items():
+        panel.annotate(
+            f"{mass:.3g}",
+            (at**0.5, 0),
+            (at**0.5, top),
+            ha="center",
+            arrowprops={"arrowstyle": "<-", "color": "C1"},
+            color="C1",
+        )
+    return figure
+
+
+def _save(figure: Figure, path: str) -> None:
+    """The figure, written aside and renamed."""
+    target = Path(path)
+    aside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(aside, metadata={"Date": None} if target.suffix == ".svg" else None)
+        os.replace(aside, target)
+    except OSError as error:
+        raise InputError("--plot", path, f"a file that can be written ({error.strerror})") from None
+    finally:
+        aside.unlink(missing_ok=True)

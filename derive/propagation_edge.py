@@ -1,0 +1,165 @@
+"""The edge of chaos: the critical networks of an activation, by their fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, overload
+
+import mpmath
+import sympy
+
+from .activations import Activation
+from .errors import InputError
+from .propagation_fixed import SCAN, zero
+from .propagation_steps import DIGITS, Step, check_chi, equations, variance
+from .weights import LowRankGaussian
+
+_DIGITS = 17  # of the curve, which is rounded to floats
+
+
+class EdgePoint(NamedTuple):
+    """A critical network: χ = 1 at a fixed length."""
+
+    C_b: float
+    C_W: float
+
+
+@dataclass(frozen=True)
+class Edge(Sequence[EdgePoint]):
+    """The edge of chaos, a sequence of (C_b, C_W).
+
+    Attributes:
+        activation: σ.
+        points: what the sequence holds.
+        lengths: q* at each point.
+        gamma: the ratio of rank to width.
+    """
+
+    activation: Activation
+    points: tuple[EdgePoint, ...]
+    lengths: tuple[float, ...]
+    gamma: float
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @overload
+    def __getitem__(self, index: int) -> EdgePoint: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[EdgePoint, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> EdgePoint | tuple[EdgePoint, ...]:
+        return self.points[index]
+
+    @cached_property
+    def chi_parallel(self) -> tuple[float, ...]:
+        """χ_∥ at each point; lengths near q* converge to it where this is below 1."""
+        unit = _unit(self.activation)
+        with mpmath.workdps(2 * DIGITS):
+            pairs = (
+                unit.on_line(mpmath.mpf(q), unit.equations.chi, unit.equations.chi_parallel)
+                for q in self.lengths
+            )
+            return tuple(float(parallel / gain) for gain, parallel in pairs)
+
+    @property
+    def source_variances(self) -> tuple[tuple[float, float], ...]:
+        """(σ_b², σ_α²) = (C_b, C_W)/γ at each point, the axes of source 001 not rescaled."""
+        return tuple((point.C_b / self.gamma, point.C_W / self.gamma) for point in self.points)
+
+
+def edge_of_chaos(
+    activation: Activation,
+    gamma: sympy.Expr | float = 1,
+    lengths: Sequence[float] | None = None,
+    points: int = 200,
+) -> Edge:
+    """The critical networks of an activation (001, Figures 1 and 10).
+
+    The curve is explicit in the fixed length: χ = 1 at q* = q'(q*) means
+
+        C_W = 1/⟨σ'σ'⟩_{q*},        C_b = q* − C_W ⟨σσ⟩_{q*} ≥ 0 .
+
+    Arguments:
+        gamma: rank over width; (C_b, C_W) = γ (σ_b², σ_α²) is the same curve for all of them.
+        lengths: the q* to take; by default equally spaced roots √q* from where C_b = 0, or 0, to
+            two more.
+        points: how many, by default.
+
+    Raises:
+        InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
+            critical network because C_b would be negative.
+    """
+    if not isinstance(activation, Activation):
+        raise InputError("activation", activation, "an activation of derive.activations")
+    ratio = sympy.sympify(LowRankGaussian(gamma=gamma).gamma)
+    if not ratio.is_number:
+        raise InputError("gamma", gamma, "a number in (0, 1]")
+    check_chi(activation)
+    unit = _unit(activation)
+    with mpmath.workdps(2 * DIGITS):
+        if lengths is None:
+            at = _default_lengths(unit, points)
+        else:
+            at = [variance("lengths", q) for q in lengths]
+        if not at:
+            raise InputError("lengths", lengths, "one length or more")
+        found = [_critical(unit, q) for q in at]
+        wrong = [q for q, (C_b, _) in zip(at, found, strict=True) if C_b < 0]
+        if wrong:
+            raise InputError(
+                "lengths",
+                [float(q) for q in wrong[:3]],
+                f"lengths at which a critical {activation} network has C_b ≥ 0",
+            )
+        return Edge(
+            activation,
+            tuple(EdgePoint(float(C_b), float(C_W)) for C_b, C_W in found),
+            tuple(map(float, at)),
+            float(ratio),
+        )
+
+
+def _unit(activation: Activation) -> Step:
+    """The maps with C_W = 1 and C_b = 0."""
+    return Step(activation, equations(), mpmath.mpf(1), mpmath.mpf(0))
+
+
+def _critical(unit: Step, q: mpmath.mpf, digits: int = _DIGITS) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """(C_b, C_W) with χ = 1 at the fixed length q; C_b to 10^{−digits} of q."""
+    square, gain = unit.on_line(q, unit.equations.length, unit.equations.chi, digits=digits)
+    if gain == 0:
+        raise InputError("activation", str(unit.activation), f"one that is not flat at q = {q}")
+    bias = q - square / gain
+    if abs(bias) < q * mpmath.mpf(10) ** (2 - digits):
+        bias = mpmath.mpf(0)
+    return bias, 1 / gain
+
+
+def _default_lengths(unit: Step, points: int) -> list[mpmath.mpf]:
+    """Equally spaced √q*, from the smallest length with C_b ≥ 0 on."""
+    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
+        raise InputError("points", points, "how many points, 2 or more")
+    start = mpmath.mpf(0)
+    if unit.on_line(start, unit.equations.length)[0] > 0:
+        start = _first_critical(unit)
+    first = mpmath.sqrt(start)
+    return [(first + mpmath.mpf(2 * k) / (points - 1)) ** 2 for k in range(points)]
+
+
+def _first_critical(unit: Step) -> mpmath.mpf:
+    """The smallest length at which C_b turns from negative to 0, in the range of `SCAN`."""
+
+    def bias(q: mpmath.mpf, digits: int = _DIGITS) -> mpmath.mpf:
+        return _critical(unit, q, digits)[0] / q
+
+    grid = [mpmath.mpf(10) ** (k / 3) for k in range(-6, 3 * SCAN[1] + 1)]
+    for left, right in pairwise(grid):
+        if bias(left) < 0 <= bias(right):
+            root = zero(bias, left, right, _DIGITS, _DIGITS - 3)
+            return root * (1 + mpmath.mpf(10) ** (5 - _DIGITS))
+    raise InputError("activation", str(unit.activation), "one whose critical networks have C_b ≥ 0")

@@ -1,0 +1,338 @@
+"""Averages of one and of two preactivations, to any number of digits, in milliseconds.
+
+    ⟨∂^outer Π σ^{(order)}(z)⟩_q           and           ⟨σ^{(a)}(z_1) σ^{(b)}(z_2)⟩_K
+
+Analytic σ: the trapezoid rule in ball arithmetic, on the line and, for two preactivations, on the
+line of z_1 and that of z_2 given z_1. Its error squares when the step is halved, so the difference
+between the sums over even and over odd nodes, squared, is that of their mean. Piecewise σ: closed
+forms on the line; on the plane the average over z_2 given z_1 in closed form, and Arb's adaptive
+integration between the kinks. What neither does goes to `oracle`, at leisure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import mpmath
+import sympy
+from flint import acb, arb, ctx
+from sympy.core.evalf import PrecisionExhausted
+
+from . import oracle
+from .activations import Activation
+from .arb import Ball, compile_arb
+from .closed_forms import K
+from .criticality import small_kernel_average
+from .errors import InputError
+from .expressions import z
+from .shapes import Shape
+
+Values = tuple[arb, ...]
+Integrand = Callable[[arb], Values]
+
+_WIDEST = 0.5
+_FINEST = 1e-6
+_SAFETY = 4  # digits
+
+
+class Line(NamedTuple):
+    """⟨∂^outer Π σ^{(orders)}(z)⟩_q: every factor at one z ~ N(0, q)."""
+
+    orders: tuple[int, ...]
+    outer: int = 0
+
+
+def single(
+    activation: Activation, wanted: Sequence[Line], q: mpmath.mpf, digits: int
+) -> list[mpmath.mpf]:
+    """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size."""
+    if not activation.is_smooth:
+        return [_piecewise_line(activation, each, q, digits) for each in wanted]
+    expanded = [_leibniz(each) for each in wanted]
+    orders = sorted({order for terms in expanded for factors in terms for order in factors})
+    with ctx.workprec(_bits(digits)):
+        sigma = [(order, _derivative(activation, order)) for order in orders]
+        scale = arb(q).sqrt()
+
+        def integrand(x: arb) -> Values:
+            at = acb(scale * x)
+            value = {order: function(at, False).real for order, function in sigma}
+            return tuple(_combine(terms, value) for terms in expanded)
+
+        if q == 0:
+            return [_to_mpf(value) for value in integrand(arb(0))]
+        even = activation.is_odd and all(_is_even(each) for each in wanted)
+        values = _normal_average(integrand, _step(activation, float(q)), digits, even)
+        return [_to_mpf(value) for value in values]
+
+
+def double(
+    activation: Activation,
+    orders: tuple[int, int],
+    kernel: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
+    digits: int,
+) -> mpmath.mpf:
+    """⟨σ^{(a)}(z_1) σ^{(b)}(z_2)⟩ for z ~ N(0, K), K given as (K_11, K_12, K_22).
+
+    Given z_1, z_2 is N(K_12 z_1/K_11, K_22 − K_12²/K_11), K_11 > 0 the larger variance.
+    """
+    K11, K12, K22 = kernel
+    if K11 < K22:
+        return double(activation, (orders[1], orders[0]), (K22, K12, K11), digits)
+    if K11 == 0:
+        return single(activation, [Line(orders)], K11, digits)[0]
+    with mpmath.workdps(2 * digits + 20):
+        rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
+    if activation.is_smooth:
+        return _smooth_plane(activation, orders, (K11, rate, rest), digits)
+    closed = activation.average_two(*orders, *map(_exactly, kernel)) if rest > 0 else None
+    if closed is not None:
+        with mpmath.workdps(digits + 10):
+            return mpmath.mpf(closed.evalf(digits + 5))
+    polynomial = all(piece.expr.is_polynomial(z) for piece in activation.pieces)
+    singular = any(activation.jumps(j) for order in orders for j in range(order))
+    if polynomial and not singular and rest > 0:
+        return _piecewise_plane(activation, orders, (K11, rate, rest), digits)
+    shape = Shape(orders, (0, 0))
+    return oracle.bracket(activation, shape, [[K11, K12], [K12, K22]], digits).value
+
+
+def _bits(digits: int) -> int:
+    return int(3.33 * digits) + 40
+
+
+def _to_mpf(value: arb) -> mpmath.mpf:
+    mantissa, exponent = value.mid().man_exp()
+    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
+
+
+def _exactly(value: mpmath.mpf) -> sympy.Rational:
+    return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
+
+
+@cache
+def _derivative(activation: Activation, order: int) -> Ball:
+    return compile_arb(activation.derivative(order), z)
+
+
+def _leibniz(line: Line) -> Counter[tuple[int, ...]]:
+    """∂^outer Π σ^{(order)} as {orders of the factors: coefficient}."""
+    terms = Counter({line.orders: 1})
+    for _ in range(line.outer):
+        raised: Counter[tuple[int, ...]] = Counter()
+        for factors, count in terms.items():
+            for k, order in enumerate(factors):
+                raised[tuple(sorted((*factors[:k], order + 1, *factors[k + 1 :])))] += count
+        terms = raised
+    return terms
+
+
+def _combine(terms: Counter[tuple[int, ...]], value: dict[int, arb]) -> arb:
+    total = arb(0)
+    for factors, count in terms.items():
+        product = arb(count)
+        for order in factors:
+            product *= value[order]
+        total += product
+    return total
+
+
+def _step(activation: Activation, variance: float) -> float:
+    """A first step with e^{−2πa/h} ≤ 10^{−3}, a the strip's half-width in units of √variance.
+
+    A power of 2, so that the nodes are exact.
+    """
+    strip = float(activation.strip) / math.sqrt(variance)
+    wanted = min(_WIDEST, 2 * math.pi * strip / (3 * math.log(10)))
+    return 2.0 ** math.floor(math.log2(wanted))
+
+
+def _normal_average(integrand: Integrand, step: float, digits: int, even: bool) -> Values:
+    """⟨integrand(x)⟩ for standard normal x, by halving the step until the error is small.
+
+    `even` tells that integrand(−x) = integrand(x). Where the balls of the two sums overlap, the
+    difference is rounding, and halving on would not help.
+    """
+    goal = 10.0 ** (-(digits + _SAFETY) / 2)
+    total, size = _sum(integrand, 0.0, step, digits, even)
+    while step > _FINEST:
+        between, its_size = _sum(integrand, step / 2, step, digits, even)
+        size = [max(pair) for pair in zip(size, its_size, strict=True)]
+        settled = all(
+            a.overlaps(b) or abs(float((a - b).mid())) <= goal * most
+            for a, b, most in zip(total, between, size, strict=True)
+        )
+        total = tuple(a + b for a, b in zip(total, between, strict=True))
+        step /= 2
+        if settled:
+            norm = arb(step) / (2 * arb.pi()).sqrt()
+            return tuple(value * norm for value in total)
+        size = [2 * most for most in size]
+    raise InputError("q", f"an integrand that needs a step below {_FINEST}", "a smaller variance")
+
+
+def _sum(
+    integrand: Integrand, first: float, step: float, digits: int, even: bool
+) -> tuple[Values, list[float]]:
+    """Σ integrand(x) e^{−x²/2} over x = ±(first + k·step), k = 0, 1, …, and Σ |…|.
+
+    It ends beyond the normal's reach where the terms no longer count.
+    """
+    reach = math.sqrt(2 * math.log(10) * (digits + 3))
+    negligible = 10.0 ** -(digits + 6)
+    total: list[arb] = []
+    size: list[float] = []
+    k = 0
+    while True:
+        x = first + k * step
+        k += 1
+        weight = (-(arb(x) ** 2) / 2).exp()
+        values = integrand(arb(x))
+        if x:
+            mirrored = values if even else integrand(arb(-x))
+            values = tuple(a + b for a, b in zip(values, mirrored, strict=True))
+        terms = [value * weight for value in values]
+        sizes = [abs(float(term.mid())) for term in terms]
+        total = [a + b for a, b in zip(total, terms, strict=True)] if total else terms
+        size = [a + b for a, b in zip(size, sizes, strict=True)] if size else sizes
+        if x > reach and all(a <= negligible * b for a, b in zip(sizes, size, strict=True)):
+            return tuple(total), size
+
+
+def _is_even(line: Line) -> bool:
+    """Whether the integrand is even where σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
+    return (sum(line.orders) + len(line.orders) + line.outer) % 2 == 0
+
+
+def _smooth_plane(
+    activation: Activation,
+    orders: tuple[int, int],
+    conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
+    digits: int,
+) -> mpmath.mpf:
+    """The average over z_1 ~ N(0, K_11) of σ^{(a)}(z_1) ⟨σ^{(b)}(rate·z_1 + √rest·y)⟩_y."""
+    K11, rate, rest = conditional
+    first, second = (_derivative(activation, order) for order in orders)
+    inner_step = _step(activation, float(rest)) if rest else 0.0
+    with ctx.workprec(_bits(digits)):
+        root, slope, spread = arb(K11).sqrt(), arb(rate), arb(rest).sqrt()
+
+        def given(mean: arb) -> arb:
+            def at(y: arb) -> Values:
+                return (second(acb(mean + spread * y), False).real,)
+
+            return _normal_average(at, inner_step, digits, False)[0] if rest else at(arb(0))[0]
+
+        def integrand(x: arb) -> Values:
+            at = root * x
+            return (first(acb(at), False).real * given(slope * at),)
+
+        even = activation.is_odd and sum(orders) % 2 == 0
+        return _to_mpf(_normal_average(integrand, _step(activation, float(K11)), digits, even)[0])
+
+
+def _piecewise_line(activation: Activation, line: Line, q: mpmath.mpf, digits: int) -> mpmath.mpf:
+    """The closed form where there is one and it keeps its digits, else the oracle."""
+    orders, outer = line
+    if q == 0:
+        half = outer // 2
+        limit = 2**half * small_kernel_average(activation, orders, half).diff(K, half).subs(K, 0)
+        if not limit.is_finite:
+            raise InputError("q", 0, f"a variance at which averages of {activation} are finite")
+        with mpmath.workdps(digits + 10):
+            return mpmath.mpf(limit.evalf(digits + 5))
+    closed = activation.average_outer(orders, outer, K)
+    if closed is not None:
+        try:
+            with mpmath.workdps(digits + 10):
+                return mpmath.mpf(closed.evalf(digits, subs={K: _exactly(q)}, strict=True))
+        except PrecisionExhausted:  # it cancels more digits than sympy carries
+            pass
+    shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
+    return oracle.bracket(activation, shape, q, digits).value
+
+
+def _piecewise_plane(
+    activation: Activation,
+    orders: tuple[int, int],
+    conditional: tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf],
+    digits: int,
+) -> mpmath.mpf:
+    """As `_smooth_plane`, for polynomials between kinks and derivatives without δ-functions."""
+    K11, rate, rest = conditional
+    with ctx.workprec(_bits(digits) + 20):
+        root, slope, spread = arb(K11).sqrt(), arb(rate), arb(rest).sqrt()
+        first, second = (_pieces(activation, order) for order in orders)
+        reach = (2 * arb(digits + 5) * arb(10).log()).sqrt() + 2
+        total = arb(0)
+        for piece in first:
+
+            def integrand(x: acb, analytic: bool, piece: _Piece = piece) -> acb:
+                at = root * x
+                density = (-x * x / 2).exp() / (2 * acb.pi()).sqrt()
+                inner = sum((_truncated(part, slope * at, spread) for part in second), acb(0))
+                return _horner(piece.coefficients, at) * inner * density
+
+            left = (-reach).max(piece.lower / root) if piece.lower is not None else -reach
+            right = reach.min(piece.upper / root) if piece.upper is not None else reach
+            if left < right:
+                total += acb.integral(integrand, left.mid(), right.mid()).real
+        if not total.rad() < arb(10) ** -digits:
+            raise InputError("digits", digits, f"fewer, for an average of {activation}")
+        return _to_mpf(total)
+
+
+class _Piece(NamedTuple):
+    """A polynomial, by its coefficients from the constant on, between two kinks."""
+
+    lower: arb | None
+    upper: arb | None
+    coefficients: tuple[arb, ...]
+
+
+def _pieces(activation: Activation, order: int) -> list[_Piece]:
+    found = []
+    for lower, upper, expr in activation.pieces:
+        coefficients = sympy.Poly(expr.diff(z, order), z).all_coeffs()[::-1]
+        left, right = (_constant(end) if end.is_finite else None for end in (lower, upper))
+        found.append(_Piece(left, right, tuple(_constant(value) for value in coefficients)))
+    return found
+
+
+def _constant(value: sympy.Expr) -> arb:
+    return compile_arb(value, z)(acb(0), False).real
+
+
+def _horner(coefficients: tuple[arb, ...], at: acb) -> acb:
+    total = acb(0)
+    for value in reversed(coefficients):
+        total = total * at + value
+    return total
+
+
+def _truncated(piece: _Piece, mean: acb, spread: arb) -> acb:
+    """⟨p(v) 1(lower < v < upper)⟩ for v ~ N(mean, spread²): Stein's identity with its boundaries,
+
+    ⟨v^{k+1}⟩ = mean ⟨v^k⟩ + spread² (k ⟨v^{k−1}⟩ − [v^k density(v)] between the ends).
+    """
+
+    def beyond(end: arb | None, side: int) -> acb:
+        return acb(side) if end is None else ((end - mean) / (spread * arb(2).sqrt())).erf()
+
+    def boundary(end: arb | None, k: int) -> acb:
+        if end is None:
+            return acb(0)
+        away = (end - mean) / spread
+        return acb(end) ** k * (-away * away / 2).exp() / (spread * (2 * arb.pi()).sqrt())
+
+    previous, current = acb(0), (beyond(piece.upper, 1) - beyond(piece.lower, -1)) / 2
+    total = acb(0)
+    for k, coefficient in enumerate(piece.coefficients):
+        total += coefficient * current
+        edge = boundary(piece.upper, k) - boundary(piece.lower, k)
+        previous, current = current, mean * current + spread**2 * (k * previous - edge)
+    return total

@@ -1,0 +1,213 @@
+"""One layer's maps in numbers: the engine's recursions evaluated at a kernel.
+
+`equations` are derived, in brackets of an unspecified σ; a `Step` holds them with a network's
+activation and variances, and evaluates them to as many digits as are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+import mpmath
+import sympy
+
+from .activations import Activation
+from .brackets import Average, Component
+from .errors import InputError
+from .network import Network
+from .propagation_quadrature import Line, double, single
+from .recursion import recursion
+from .weights import Gaussian, LowRankGaussian, WeightEnsemble
+
+DIGITS = 20
+"""Of every number inside; the results are rounded to floats."""
+
+Kernel: TypeAlias = tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]
+"""(q_11, q_12, q_22) of two inputs."""
+
+_C_W = sympy.Symbol("C_W", positive=True)
+_C_B = sympy.Symbol("C_b", nonnegative=True)
+
+
+class Equations(NamedTuple):
+    """The maps as the engine derives them: brackets of an unspecified σ, with C_W and C_b."""
+
+    length: sympy.Expr
+    covariance: sympy.Expr
+    chi: sympy.Expr
+    chi_parallel: sympy.Expr
+    slope: sympy.Expr
+
+
+@cache
+def equations(weights: WeightEnsemble | None = None) -> Equations:
+    """The maps of an ensemble, `Gaussian()` if none is given.
+
+    length and covariance are the recursion of K; χ_∥ and the slope ∂q_12'/∂q_12 are what the
+    recursion of K's correction G1 makes of G1 itself; χ is what that of Θ makes of Θ.
+    """
+    weights = Gaussian() if weights is None else weights
+    kernel, response, tangent = (recursion(name, weights) for name in ("K", "G1", "Theta"))
+
+    def coefficient(expr: sympy.Expr, of: sympy.Expr) -> sympy.Expr:
+        return sympy.expand(expr).coeff(of)
+
+    return Equations(
+        kernel.single_input().expr,
+        kernel.expr,
+        coefficient(tangent.single_input().expr, sympy.Symbol("Theta", real=True)),
+        coefficient(response.single_input().expr, sympy.Symbol("G1", real=True)),
+        coefficient(response.expr, Component("G1", (1, 2))),
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One layer's maps in numbers."""
+
+    activation: Activation
+    equations: Equations
+    C_W: mpmath.mpf
+    C_b: mpmath.mpf
+
+    def on_line(
+        self, q: mpmath.mpf, *wanted: sympy.Expr, digits: int = DIGITS
+    ) -> tuple[mpmath.mpf, ...]:
+        """Maps of one input at the length q."""
+        compiled = [_compiled(each) for each in wanted]
+        averages = list(dict.fromkeys(average for each, _ in compiled for average in each))
+        shapes = [_line(average) for average in averages]
+        values = dict(zip(averages, single(self.activation, shapes, q, digits), strict=True))
+        return tuple(
+            function(self.C_W, self.C_b, *(values[average] for average in names))
+            for names, function in compiled
+        )
+
+    def covariance(self, kernel: Kernel, digits: int = DIGITS) -> Kernel:
+        """The kernel of two inputs, moved."""
+        (q11,) = self.on_line(kernel[0], self.equations.length, digits=digits)
+        if kernel[2] == kernel[0]:
+            q22 = q11
+        else:
+            (q22,) = self.on_line(kernel[2], self.equations.length, digits=digits)
+        return q11, self.on_plane(self.equations.covariance, kernel, digits), q22
+
+    def slope(self, c: mpmath.mpf, q: mpmath.mpf, digits: int) -> mpmath.mpf:
+        """∂q_12'/∂q_12."""
+        return self.on_plane(self.equations.slope, (q, c * q, q), digits)
+
+    def on_plane(
+        self,
+        expr: sympy.Expr,
+        kernel: Kernel,
+        digits: int,
+    ) -> mpmath.mpf:
+        """A map of two inputs with this kernel."""
+        averages, function = _compiled(expr)
+        values = (double(self.activation, _plane(each), kernel, digits) for each in averages)
+        return function(self.C_W, self.C_b, *values)
+
+
+@cache
+def _compiled(expr: sympy.Expr) -> tuple[tuple[Average, ...], Callable[..., mpmath.mpf]]:
+    averages = tuple(sorted(expr.atoms(Average), key=str))
+    names = [sympy.Dummy() for _ in averages]
+    inside = expr.xreplace(dict(zip(averages, names, strict=True)))
+    return averages, sympy.lambdify((_C_W, _C_B, *names), inside, "mpmath")
+
+
+def _line(average: Average) -> Line:
+    factors, outer = average.bracket
+    return Line(tuple(order for _, order in factors), len(outer))
+
+
+def _plane(average: Average) -> tuple[int, int]:
+    """The orders at samples 1 and 2, one factor each: derivatives outside go onto it."""
+    (_, first), (_, second) = average.bracket.factors
+    outer = average.bracket.outer
+    return first + outer.count(1), second + outer.count(2)
+
+
+def step_of(net: Network, layer: int | None = None) -> Step:
+    """The maps into this layer; without one, those of a network that is the same at all of them."""
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    if layer is None and callable(net.C_b):
+        raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
+    layer = 2 if layer is None else layer
+    if isinstance(layer, bool) or not isinstance(layer, int) or layer < 2:
+        raise InputError("layer", layer, "a layer that another one feeds, 2 or more")
+    check_chi(net.activation)
+    weights = net.weights_at(layer)
+    C_W, C_b = number("C_W", weights.C_W), number("C_b", net.C_b_at(layer))
+    return Step(net.activation, equations(weights), C_W, C_b)
+
+
+def steps_of(net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None) -> list[Step]:
+    """The maps into layers 2 … depth, with their ranks."""
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise InputError("depth", depth, "a number of layers, 1 or more")
+    made = [step_of(net, layer) for layer in range(2, depth + 1)]
+    if gamma is None:
+        return made
+    pairs = zip(ranks_of(net, depth, gamma), ranks_of(net, depth, None), strict=True)
+    factors = [given / own for given, own in pairs][1:]
+    return [
+        replace(step, C_W=step.C_W * factor, C_b=step.C_b * factor)
+        for step, factor in zip(made, factors, strict=True)
+    ]
+
+
+def ranks_of(
+    net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None
+) -> list[mpmath.mpf]:
+    """Rank over width of layers 1 … depth: as given, or the network's own."""
+    if gamma is None:
+        own = [getattr(net.weights_at(layer), "gamma", 1) for layer in range(1, depth + 1)]
+        return [number("gamma", each) for each in own]
+    if len(gamma) != depth:
+        raise InputError("gamma", gamma, f"one ratio for each of the {depth} layers")
+    return [number("gamma", LowRankGaussian(gamma=each).gamma) for each in gamma]
+
+
+def check_chi(activation: Activation) -> None:
+    """Raise InputError where σ jumps."""
+    if any(activation.jumps(0).values()):
+        raise InputError("activation", str(activation), "one without jumps, so that χ is finite")
+
+
+def number(name: str, value: object) -> mpmath.mpf:
+    """A real number; the caller's working precision must hold it."""
+    exact = sympy.sympify(value)
+    if not (exact.is_number and exact.is_real and exact.is_finite):
+        raise InputError(name, value, "a real number")
+    return mpmath.mpf(exact.evalf(3 * DIGITS))
+
+
+def variance(name: str, value: object) -> mpmath.mpf:
+    """A number that is 0 or more."""
+    found = number(name, value)
+    if found < 0:
+        raise InputError(name, value, "a variance, 0 or more")
+    return found
+
+
+def positive(name: str, value: object) -> mpmath.mpf:
+    """A number above 0."""
+    found = number(name, value)
+    if found <= 0:
+        raise InputError(name, value, "a positive variance, for correlations to exist")
+    return found
+
+
+def kernel_of(values: Sequence[float]) -> Kernel:
+    """Three numbers that make a covariance."""
+    if len(values) != 3:
+        raise InputError("kernel", values, "three numbers (q_11, q_12, q_22)")
+    q11, q12, q22 = (number("kernel", value) for value in values)
+    if q11 < 0 or q22 < 0 or q12**2 > q11 * q22 * (1 + mpmath.mpf(2) ** -48):
+        raise InputError("kernel", values, "a positive semidefinite kernel (q_11, q_12, q_22)")
+    return q11, q12, q22

@@ -1,0 +1,54 @@
+"""Free probability for deep networks: the eigenvalues of JJᵀ, J the input-output Jacobian.
+
+>>> from derive import spectra
+>>> print(spectra.jacobian_moments(2)[1])
+(C_W*mu_1)**(2*L)*(L*(-s_1 - 1 + mu_2/mu_1**2) + 1)
+"""
+
+from .ensembles import weight_law
+from .jacobian import Factor, Jacobian, jacobian, layered, of_network, zero_padded
+from .laws import Atomic, Density, Law, Moments, Power, Product, Rational, Scaled
+from .limits import (
+    Limit,
+    RLambert,
+    Universality,
+    classify,
+    double_scaling,
+    finite_depth,
+    limit,
+    perturbed,
+)
+from .moments import jacobian_moments, jacobian_variance
+from .oracle import generating_function
+from .slopes import Slopes, slope_law
+
+__all__ = [
+    "Atomic",
+    "Density",
+    "Factor",
+    "Jacobian",
+    "Law",
+    "Limit",
+    "Moments",
+    "Power",
+    "Product",
+    "RLambert",
+    "Rational",
+    "Scaled",
+    "Slopes",
+    "Universality",
+    "classify",
+    "double_scaling",
+    "finite_depth",
+    "generating_function",
+    "jacobian",
+    "jacobian_moments",
+    "jacobian_variance",
+    "layered",
+    "limit",
+    "of_network",
+    "perturbed",
+    "slope_law",
+    "weight_law",
+    "zero_padded",
+]

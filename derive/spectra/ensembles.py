@@ -1,0 +1,95 @@
+"""The law of WᵀW for every weight ensemble, W square (002, Table 2; 001, Table 1, A.10, A.11).
+
+Derived from two facts: the S-transform of a free product is the product, and compressing X by a
+free projector of trace τ, seen in the projector's own corner, turns S(w) into S(τw) (because
+S_{PX} = S_X · (1 + w)/(τ + w) and M_corner = M/τ).
+"""
+
+from __future__ import annotations
+
+import sympy
+
+from ..errors import InputError
+from ..weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
+from .laws import Atomic, Law, Moments, Rational, Scaled, w
+
+
+def weight_law(weights: WeightEnsemble | Law) -> Law:
+    """The limiting law of the eigenvalues of WᵀW, W square and as wide as can be.
+
+    Arguments:
+        weights: an ensemble of `derive.weights`, or the law itself (then W is bi-invariant with
+            these squared singular values, C_W being the law's mean).
+
+    A law given by its moments alone (`BiInvariant`) has series, but no density.
+    """
+    if isinstance(weights, Law):
+        return weights
+    C = sympy.sympify(weights.C_W)
+    match weights:
+        case Orthogonal():
+            return Rational(C)
+        case Gaussian():
+            return gaussian(C)
+        case LowRankOrthogonal():
+            return projected(Rational(C / weights.gamma), weights.gamma)
+        case LowRankGaussian():
+            # W = CA and CᵀC = 1, so WᵀW = AᵀA: a Gaussian square matrix of which γ N rows are kept.
+            return projected(gaussian(C / weights.gamma), weights.gamma)
+        case Truncated():
+            trace = 1 / weights.ratio
+            return corner(projected(Rational(C / trace), trace), trace)
+        case BiInvariant():
+            first = weights.moments[0]
+            return Scaled(Moments([m / first for m in weights.moments]), C)
+    raise InputError("weights", str(weights), "an ensemble of derive.weights, or a Law")
+
+
+def gaussian(variance: sympy.Expr) -> Rational:
+    """WᵀW for square W with E[W_ij²] = C/n: S = 1/(C (1 + w)), Marčenko and Pastur's law.
+
+    By Wick's theorem the moments of WᵀW/C are Catalan's numbers, M = Σ Cat_k z^{−k}, which solves
+    (1 + M)² = z M: Segner's recursion. So M⁻¹ = (1 + w)²/w.
+    """
+    catalan = (1 + w) ** 2 / w
+    return rational((1 + w) / (w * catalan), variance)
+
+
+def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
+    """The law with S = shape(w)/mean, from a quotient of products of factors 1 + a w."""
+    powers = []
+    numerator, denominator = sympy.fraction(sympy.factor(shape))
+    for expression, sign in ((numerator, 1), (denominator, -1)):
+        for factor in sympy.Mul.make_args(expression):
+            base, exponent = factor.as_base_exp()
+            if not base.has(w):
+                continue
+            polynomial = sympy.Poly(base, w)
+            slope = sympy.cancel(polynomial.coeff_monomial(w) / polynomial.coeff_monomial(1))
+            powers.append((slope, sign * int(exponent)))
+    law = Rational(mean, tuple(powers))
+    if sympy.simplify(law.S() * mean - shape) != 0:
+        raise InputError("shape", shape, "a product of factors (1 + a w)^e")
+    return law
+
+
+def projected(law: Rational, gamma: sympy.Expr) -> Rational:
+    """PX with a free projector P of trace γ, in the whole space: S_X (1 + w)/(γ + w)."""
+    projector = Atomic({1: gamma, 0: 1 - gamma}) if gamma != 1 else Rational(sympy.S.One)
+    product = sympy.cancel(law.S() * projector.S())
+    mean = sympy.simplify(law.mean_value * gamma)
+    return rational(sympy.cancel(product * mean), mean)
+
+
+def corner(law: Rational, trace: sympy.Expr) -> Rational:
+    """PXP on the range of a free projector P of trace τ: S(τw), with the mean unchanged."""
+    mean = law.mean_value
+    return rational(sympy.cancel(law.S(trace * w) * mean), mean)

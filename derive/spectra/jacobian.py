@@ -1,0 +1,190 @@
+"""The law of JJᵀ for J = Π_l D^l W^l: a free product over the layers (source 002, eqs. 13–16).
+
+    S_JJᵀ(w) = Π_k S_k(s_k w)^{n_k},
+
+with n_k equal factors of a law, D² or WᵀW, that lives on a corner of trace 1/s_k (s_k = 1 but for
+the weights that are not free from D, `zero_padded`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+
+from ..activations import Activation
+from ..criticality import criticality
+from ..errors import InputError
+from ..expressions import parse_number
+from ..network import Network
+from ..weights import WeightEnsemble
+from . import series
+from .ensembles import projected, weight_law
+from .laws import Law, Rational, Scaled, product_atoms, w
+from .slopes import slope_law
+
+
+@dataclass(frozen=True)
+class Factor:
+    """S(scale · w)^count: `count` equal free factors on a corner of trace 1/scale."""
+
+    law: Law
+    count: sympy.Expr
+    scale: sympy.Expr = sympy.S.One
+
+
+@dataclass(frozen=True)
+class Jacobian(Law):
+    """The law of the eigenvalues of JJᵀ, as wide as can be."""
+
+    factors: tuple[Factor, ...]
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """Π S_k(s_k w)^{n_k} (13)."""
+        return sympy.prod(each.law.S(each.scale * at) ** each.count for each in self.factors)
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """(1 + w)/(w S(w))."""
+        return (1 + at) / (at * self.S(at))
+
+    def log_s(self, order: int) -> list[sympy.Expr]:
+        """Σ_k n_k s_k^j c_j of the factors."""
+        total = [sympy.S.Zero] * (order + 1)
+        for each in self.factors:
+            for j, c in enumerate(each.law.log_s(order)):
+                total[j] += each.count * each.scale**j * c
+        return total
+
+    @property
+    def first_moment(self) -> sympy.Expr:
+        """m_1 = Π of the factors' means."""
+        return sympy.prod(each.law.mean**each.count for each in self.factors)
+
+    def moment(self, k: int) -> sympy.Expr:
+        """By Lagrange's theorem; exact in the depth."""
+        return self.first_moment**k * series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """See `product_atoms`."""
+        return product_atoms((each.law, each.count, each.scale) for each in self.factors)
+
+    def __str__(self) -> str:
+        return " ⊠ ".join(f"({each.law})^{each.count}" for each in self.factors)
+
+
+def jacobian(
+    activation: Activation | Law,
+    weights: WeightEnsemble | Law,
+    depth: sympy.Expr | int,
+    q_star: sympy.Expr | float | None = None,
+    *,
+    critical: bool = True,
+) -> Jacobian:
+    """The law of JJᵀ for `depth` identical layers.
+
+    Arguments:
+        activation: φ, or the law of D² itself.
+        weights: the ensemble of the weights, or the law of WᵀW.
+        depth: L, a number or a symbol.
+        q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
+        critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds.
+    """
+    layers = _depth(depth)
+    slopes, ensemble = _layer(activation, weights, q_star)
+    if critical:
+        ensemble = rescaled(ensemble, 1 / (slopes.mean * ensemble.mean))
+    return Jacobian((Factor(slopes, layers), Factor(ensemble, layers)))
+
+
+def layered(
+    layers: Iterable[tuple[Activation | Law, WeightEnsemble | Law, sympy.Expr | float | None]],
+) -> Jacobian:
+    """The law of JJᵀ for layers that differ, each (activation, weights, variance q)."""
+    counts: Counter[Law] = Counter()
+    for activation, weights, variance in layers:
+        counts.update(_layer(activation, weights, variance))
+    if not counts:
+        raise InputError("layers", (), "one layer or more")
+    return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
+
+
+def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobian:
+    """The law of JJᵀ of a network whose first preactivations have variance q^1, layer by layer.
+
+    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point.
+    """
+    _depth(depth)
+    step = criticality(net.activation).kernel_map
+    q = parse_number("q_first", q_first)
+    layers = []
+    for layer in range(1, depth + 1):
+        if layer > 1:
+            value = step(q, net.weights_at(layer).C_W, net.C_b_at(layer))
+            q = (
+                sympy.Rational(*value.as_integer_ratio())
+                if hasattr(value, "as_integer_ratio")
+                else (sympy.Float(value, 20))
+            )
+        layers.append((net.activation, net.weights_at(layer), q))
+    return layered(layers)
+
+
+def zero_padded(
+    activation: Activation | Law,
+    gamma: sympy.Expr | float,
+    depth: sympy.Expr | int,
+    q_star: sympy.Expr | float | None = None,
+) -> Jacobian:
+    """JJᵀ for W = σ_α [U, 0], U a uniform frame of γN columns, at χ = γσ_α²⟨φ'²⟩ = 1.
+
+    Source 001, §3.2. This W is not invariant under rotations on the right, and not free from D: of
+    each D but the last, only the γN entries that the zero columns leave are seen, always the same.
+    On their corner J is D U times L − 1 factors D T, T the γN × γN block of a Haar matrix, so
+
+        S_JJᵀ = [(1 + w)/(γ + w)]^L S_{D²}(w) S_{D²}(w/γ)^{L−1} / σ_α^{2L},
+
+    where free layers W = σ_α U Vᵀ (`LowRankOrthogonal`) have S_{D²}(w) L times. Derived here.
+    """
+    trace = parse_number("gamma", gamma)
+    if trace.is_number and not 0 < trace <= 1:
+        raise InputError("gamma", gamma, "a ratio of rank to width in (0, 1]")
+    layers = _depth(depth)
+    slopes, _ = _layer(activation, Rational(sympy.S.One), q_star)
+    frames = projected(Rational(1 / (trace * slopes.mean)), trace)
+    inner = Factor(slopes, layers - 1, 1 / trace)
+    return Jacobian(
+        (Factor(slopes, sympy.S.One), *((inner,) if layers != 1 else ()), Factor(frames, layers))
+    )
+
+
+def rescaled(law: Law, factor: sympy.Expr) -> Law:
+    """The law of factor·X."""
+    if factor == 1:
+        return law
+    if isinstance(law, Rational):
+        return replace(law, mean_value=sympy.simplify(law.mean_value * factor))
+    return Scaled(law, factor)
+
+
+def _layer(
+    activation: Activation | Law, weights: WeightEnsemble | Law, variance: sympy.Expr | float | None
+) -> Sequence[Law]:
+    if isinstance(activation, Law):
+        return activation, weight_law(weights)
+    if variance is None:
+        if not (isinstance(activation, Activation) and activation.is_scale_invariant):
+            raise InputError("q_star", variance, f"the preactivations' variance, for {activation}")
+        variance = 1
+    return slope_law(activation, variance), weight_law(weights)
+
+
+def _depth(depth: sympy.Expr | int) -> sympy.Expr:
+    layers = sympy.sympify(depth)
+    if isinstance(depth, bool) or not isinstance(layers, sympy.Expr):
+        raise InputError("depth", depth, "a whole number of layers, or a symbol")
+    if layers.is_number and not (layers.is_integer and layers >= 1):
+        raise InputError("depth", depth, "a whole number of layers, 1 or more")
+    return layers

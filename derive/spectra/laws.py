@@ -1,0 +1,493 @@
+"""Laws of eigenvalues and their transforms (source 002, eqs. 6–12).
+
+For a probability law ρ on [0, ∞) with moments m_k,
+
+    G(z) = ∫ ρ(t)/(z − t) dt,   M(z) = z G(z) − 1 = Σ_k m_k z^{−k},   S(w) = (1 + w)/(w M⁻¹(w)),
+
+and R(g) = G⁻¹(g) − 1/g. For free X, Y: S_XY = S_X S_Y, so laws multiply; c·law rescales.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import mpmath
+import sympy
+
+from ..errors import InputError
+from ..expressions import parse_number
+from . import series
+
+z = sympy.Symbol("z")
+"""The argument of G and M."""
+w = sympy.Symbol("w")
+"""The argument of M⁻¹ and S; a value of M."""
+g = sympy.Symbol("g")
+"""The argument of R; a value of G."""
+
+
+class Law(ABC):
+    """A law of eigenvalues on [0, ∞), known by its moments and, where they are found, transforms.
+
+    A transform that has no closed form raises InputError; its series and its numerical values
+    (`M_at`) remain.
+    """
+
+    @abstractmethod
+    def moment(self, k: int) -> sympy.Expr:
+        """m_k = ∫ t^k ρ(t) dt."""
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """The moment generating function (9), in closed form."""
+        raise self._unknown("M(z)")
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """M⁻¹, with M⁻¹(w) ~ m_1/w at w → 0."""
+        return _inverse(self, self.M(z)).subs(w, at)
+
+    def G(self, at: sympy.Expr = z) -> sympy.Expr:
+        """Stieltjes' transform (7)."""
+        return sympy.simplify((1 + self.M(z)) / z).subs(z, at)
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """The S-transform (11)."""
+        return sympy.factor(sympy.simplify((1 + w) / (w * self.M_inverse(w)))).subs(w, at)
+
+    def R(self, at: sympy.Expr = g) -> sympy.Expr:
+        """The R-transform: g = w S(w), R = 1/S(w)."""
+        roots = _solutions(sympy.fraction(sympy.together(w * self.S(w) - g))[0], w)
+        for root in roots:
+            if sympy.limit(_positive(root), g, 0) == 0:
+                return sympy.simplify(1 / self.S(root)).subs(g, at)
+        raise self._unknown("R(g)")
+
+    @cached_property
+    def mean(self) -> sympy.Expr:
+        """m_1."""
+        return self.moment(1)
+
+    def ratios(self, order: int) -> list[sympy.Expr]:
+        """m_k/m_1^k for k = 1 … order."""
+        return [sympy.S.One] + [self.moment(k) / self.mean**k for k in range(2, order + 1)]
+
+    def log_s(self, order: int) -> list[sympy.Expr]:
+        """The coefficients of w^0 … w^order in log(m_1 S(w)); the first is 0."""
+        return series.log_s_from_ratios(self.ratios(order + 1))
+
+    def S_series(self, order: int) -> list[sympy.Expr]:
+        """The coefficients of w^0 … w^order in S(w)."""
+        return [sympy.expand(c) / self.mean for c in series.exponential(self.log_s(order))]
+
+    def R_series(self, order: int) -> list[sympy.Expr]:
+        """The free cumulants: the coefficients of g^0 … g^order in R(g).
+
+        With w = g R(g), R = 1/S(w): Lagrange's theorem for w S(w) = g.
+        """
+        s = series.exponential(self.log_s(order))
+        found = []
+        for n in range(1, order + 2):
+            found.append(sympy.expand(self.mean**n * series.power(s, -n)[n - 1] / n))
+        return found
+
+    def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
+        """M at a number off the law's support, in mpmath's working precision."""
+        return _evaluate(self.M(z), z, point)
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """Positions with positive mass, and their masses; exact."""
+        return {}
+
+    @property
+    def is_number(self) -> bool:
+        """Whether no symbol is left in the law."""
+        return bool(self.moment(1).is_number)
+
+    def __mul__(self, other: Law | sympy.Expr | float) -> Law:
+        if isinstance(other, Law):
+            return Product((self, other))
+        return Scaled(self, parse_number("factor", other))
+
+    __rmul__ = __mul__
+
+    def __pow__(self, count: sympy.Expr | int) -> Law:
+        return Power(self, sympy.sympify(count))
+
+    def _unknown(self, what: str) -> InputError:
+        return InputError("law", str(self), f"one whose {what} has a closed form; use its series")
+
+
+@dataclass(frozen=True)
+class Atomic(Law):
+    """Finitely many eigenvalues: Σ mass δ_position, masses summing to 1."""
+
+    masses: tuple[tuple[sympy.Expr, sympy.Expr], ...]
+
+    def __init__(self, masses: Mapping[sympy.Expr | float, sympy.Expr | float]) -> None:
+        merged: dict[sympy.Expr, sympy.Expr] = {}
+        for position, mass in masses.items():
+            at = parse_number("position", position)
+            merged[at] = merged.get(at, sympy.S.Zero) + parse_number("mass", mass)
+        kept = {at: mass for at, mass in merged.items() if mass != 0}
+        if any(at.is_negative or mass.is_negative for at, mass in kept.items()):
+            raise InputError("masses", masses, "positions of 0 or more with positive masses")
+        total = sympy.simplify(sum(kept.values()))
+        if total.is_number and not abs(sympy.N(total - 1, 30)) < 1e-12:
+            raise InputError("masses", masses, f"masses that sum to 1, not {total}")
+        object.__setattr__(self, "masses", tuple(kept.items()))
+
+    def moment(self, k: int) -> sympy.Expr:
+        """Σ mass · position^k."""
+        return sum((mass * at**k for at, mass in self.masses), sympy.S.Zero)
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """Σ mass · a/(z − a)."""
+        return sum((mass * a / (at - a) for a, mass in self.masses), sympy.S.Zero)
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """All of it."""
+        return dict(self.masses)
+
+    def __str__(self) -> str:
+        return " + ".join(f"{mass} δ({at})" for at, mass in self.masses)
+
+
+@dataclass(frozen=True)
+class Rational(Law):
+    """S(w) = (1/mean) Π (1 + a_j w)^{e_j}, whole e_j: products of Gaussian matrices and projectors.
+
+    Attributes:
+        mean_value: m_1.
+        powers: the pairs (a_j, e_j).
+    """
+
+    mean_value: sympy.Expr
+    powers: tuple[tuple[sympy.Expr, int], ...] = ()
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """As given."""
+        return sympy.prod((1 + a * at) ** e for a, e in self.powers) / self.mean_value
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """(1 + w)/(w S(w))."""
+        return sympy.cancel((1 + w) / (w * self.S(w))).subs(w, at)
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """The root of M⁻¹(M) = z that vanishes at infinity."""
+        numerator = sympy.fraction(sympy.together(self.M_inverse(w) - z))[0]
+        for root in _solutions(numerator, w):
+            if sympy.limit(_positive(root), z, sympy.oo) == 0:
+                return sympy.simplify(root).subs(z, at)
+        raise self._unknown("M(z)")
+
+    def moment(self, k: int) -> sympy.Expr:
+        """By Lagrange's theorem."""
+        log_s = [sympy.S.Zero] * k
+        for j in range(1, k):
+            log_s[j] = sum((e * (-1) ** (j + 1) * a**j for a, e in self.powers), sympy.S.Zero) / j
+        return self.mean_value**k * sympy.factor(series.ratios_from_log_s(log_s)[k - 1])
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """At 0, 1 + w_0 with w_0 the zero of M⁻¹ nearest to 0; and at the limit of M⁻¹ at w → ∞,
+        where M ~ mass · position/(z − position)."""
+        inverse = self.M_inverse(w)
+        found = {}
+        numerator = sympy.fraction(inverse)[0]
+        zeros = [-root for root in sympy.roots(sympy.Poly(numerator, w))]
+        at_zero = sympy.simplify(1 - sympy.Min(*zeros)) if zeros else sympy.S.One
+        if at_zero != 0:
+            found[sympy.S.Zero] = at_zero
+        top = sympy.limit(inverse, w, sympy.oo)
+        if top.is_finite:
+            mass = sympy.simplify(sympy.limit(w * (inverse / top - 1), w, sympy.oo))
+            if not mass.is_number or mass > 0:
+                found[top] = mass
+        return found
+
+    @property
+    def is_number(self) -> bool:
+        """Whether no symbol is left in the law."""
+        return bool(sympy.Tuple(self.mean_value, *(a for a, _ in self.powers)).is_number)
+
+    def __str__(self) -> str:
+        return f"S = {self.S()}"
+
+
+@dataclass(frozen=True)
+class Density(Law):
+    """A law with a density on an interval, given as an expression in `variable`.
+
+    Raises InputError unless it is positive inside and integrates to 1.
+    """
+
+    expr: sympy.Expr
+    variable: sympy.Symbol
+    lower: sympy.Expr
+    upper: sympy.Expr
+
+    def __post_init__(self) -> None:
+        lower, upper = (parse_number(n, getattr(self, n)) for n in ("lower", "upper"))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        if not (0 <= lower < upper < sympy.oo):
+            raise InputError("lower, upper", (lower, upper), "0 ≤ lower < upper, both finite")
+        if self.expr.free_symbols - {self.variable}:
+            raise InputError("expr", self.expr, f"an expression in {self.variable} alone")
+        total = self.average(lambda t: mpmath.mpf(1))
+        if abs(total - 1) > 1e-9:
+            raise InputError("expr", self.expr, f"a density with total mass 1, not {total}")
+        inside = [lower + (upper - lower) * sympy.Rational(k, 64) for k in range(1, 64)]
+        if any(not self.expr.subs(self.variable, at).evalf() >= 0 for at in inside):
+            raise InputError("expr", self.expr, "a density, 0 or more between its ends")
+
+    def average(self, function: object) -> mpmath.mpc:
+        """∫ function(t) ρ(t) dt, by tanh–sinh quadrature."""
+        rho = sympy.lambdify(self.variable, self.expr, "mpmath")
+        ends = [_mp(self.lower), _mp(self.upper)]
+        return mpmath.quad(lambda t: function(t) * rho(t), ends)  # type: ignore[operator]
+
+    def moment(self, k: int) -> sympy.Expr:
+        """∫ t^k ρ(t) dt, as a number of the working precision."""
+        with mpmath.workdps(max(mpmath.mp.dps, 25)):
+            return sympy.Float(self.average(lambda t: t**k).real, mpmath.mp.dps)
+
+    def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
+        """∫ t ρ(t)/(z − t) dt."""
+        return self.average(lambda t: t / (point - t))
+
+    def __str__(self) -> str:
+        return f"density {self.expr} on [{self.lower}, {self.upper}]"
+
+
+@dataclass(frozen=True)
+class Moments(Law):
+    """A law known by its first moments only: series, but no values.
+
+    Raises InputError for numbers that are no moments: Hankel's determinants are checked.
+    """
+
+    given: tuple[sympy.Expr, ...]
+
+    def __init__(self, given: Sequence[sympy.Expr | float]) -> None:
+        moments = tuple(parse_number("given", value) for value in given)
+        if not moments or any(m.is_negative for m in moments):
+            raise InputError("given", given, "moments m_1, m_2, … of a law on [0, ∞)")
+        if all(m.is_number for m in moments):
+            sequence = [sympy.S.One, *moments]
+            for shift in (0, 1):
+                size = (len(sequence) - shift + 1) // 2
+                hankel = sympy.Matrix(size, size, lambda i, j: sequence[i + j + shift])  # noqa: B023
+                minors = (hankel[:k, :k].det() for k in range(1, size + 1))
+                if any(sympy.N(minor) < -1e-12 for minor in minors):
+                    raise InputError("given", given, "moments of a law on [0, ∞)")
+        object.__setattr__(self, "given", moments)
+
+    def moment(self, k: int) -> sympy.Expr:
+        """As given."""
+        if k > len(self.given):
+            raise InputError("given", self.given, f"at least {k} moments")
+        return self.given[k - 1]
+
+    def __str__(self) -> str:
+        return f"moments {self.given}"
+
+
+@dataclass(frozen=True)
+class Product(Law):
+    """The free multiplicative convolution of laws: S is the product (12)."""
+
+    factors: tuple[Law, ...]
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """Π S."""
+        return sympy.prod(factor.S(at) for factor in self.factors)
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """(1 + w)/(w S(w))."""
+        return sympy.cancel((1 + w) / (w * self.S(w))).subs(w, at)
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """The root of M⁻¹(M) = z that vanishes at infinity, where it has a closed form."""
+        return _inverted(self, self.M_inverse(w)).subs(z, at)
+
+    def log_s(self, order: int) -> list[sympy.Expr]:
+        """Sums of the factors' coefficients."""
+        each = [factor.log_s(order) for factor in self.factors]
+        return [sum(terms, sympy.S.Zero) for terms in zip(*each, strict=True)]
+
+    def moment(self, k: int) -> sympy.Expr:
+        """By Lagrange's theorem."""
+        mean = sympy.prod(factor.mean for factor in self.factors)
+        return mean**k * series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """See `product_atoms`."""
+        return product_atoms((factor, sympy.S.One, sympy.S.One) for factor in self.factors)
+
+    def __str__(self) -> str:
+        return " ⊠ ".join(f"({factor})" for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Scaled(Law):
+    """The law of factor·X, factor > 0."""
+
+    law: Law
+    factor: sympy.Expr
+
+    def __post_init__(self) -> None:
+        if self.factor.is_positive is False:
+            raise InputError("factor", self.factor, "a positive factor")
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """M(z/factor)."""
+        return self.law.M(at / self.factor)
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """factor · M⁻¹."""
+        return self.factor * self.law.M_inverse(at)
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """S/factor."""
+        return self.law.S(at) / self.factor
+
+    def log_s(self, order: int) -> list[sympy.Expr]:
+        """Unchanged: the mean is divided out."""
+        return self.law.log_s(order)
+
+    def moment(self, k: int) -> sympy.Expr:
+        """factor^k m_k."""
+        return self.factor**k * self.law.moment(k)
+
+    def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
+        """M(z/factor)."""
+        return self.law.M_at(point / _mp(self.factor))
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """Moved by the factor."""
+        return {self.factor * at: mass for at, mass in self.law.atoms.items()}
+
+    def __str__(self) -> str:
+        return f"{self.factor} · ({self.law})"
+
+
+@dataclass(frozen=True)
+class Power(Law):
+    """The free multiplicative power law^{⊠ count}: S^count, count ≥ 1, real or a symbol."""
+
+    law: Law
+    count: sympy.Expr
+
+    def __post_init__(self) -> None:
+        if self.count.is_number and not self.count >= 1:
+            raise InputError("count", self.count, "1 or more")
+
+    def S(self, at: sympy.Expr = w) -> sympy.Expr:
+        """S^count."""
+        return self.law.S(at) ** self.count
+
+    def M_inverse(self, at: sympy.Expr = w) -> sympy.Expr:
+        """(1 + w)/(w S(w))."""
+        return (1 + at) / (at * self.S(at))
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """The root of M⁻¹(M) = z that vanishes at infinity, where it has a closed form."""
+        return _inverted(self, self.M_inverse(w)).subs(z, at)
+
+    def log_s(self, order: int) -> list[sympy.Expr]:
+        """count times the factor's coefficients."""
+        return [self.count * c for c in self.law.log_s(order)]
+
+    def moment(self, k: int) -> sympy.Expr:
+        """By Lagrange's theorem."""
+        ratio = series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+        return self.law.mean ** (k * self.count) * ratio
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """See `product_atoms`."""
+        return product_atoms([(self.law, self.count, sympy.S.One)])
+
+    def __str__(self) -> str:
+        return f"({self.law})^⊠{self.count}"
+
+
+def product_atoms(
+    factors: Iterable[tuple[Law, sympy.Expr, sympy.Expr]],
+) -> dict[sympy.Expr, sympy.Expr]:
+    """The atoms of a free product, from (law, number of factors, inverse trace of its corner).
+
+    A law that lives on a corner of trace 1/s has S(s w). At 0 the largest mass that one factor puts
+    there. Elsewhere Π a_i is an atom where the defects (1 − mass_i)/s_i add up to less than 1, with
+    what is left as its mass (Belinschi, *J. Anal. Math.* 90 (2003)). An atom that is not its law's
+    largest has a defect of 1/2 or more, and with another copy of the law 1: so at most one factor
+    takes such an atom, one that has no copy. Masses must be numbers.
+    """
+    at_zero, position, excess = sympy.S.Zero, sympy.S.One, sympy.S.One
+    others: list[tuple[sympy.Expr, sympy.Expr]] = []
+    for law, count, scale in factors:
+        masses = law.atoms
+        at_zero = sympy.Max(at_zero, 1 - (1 - masses.get(sympy.S.Zero, sympy.S.Zero)) / scale)
+        ranked = sorted(
+            ((mass, at) for at, mass in masses.items() if at != 0),
+            key=lambda pair: -sympy.N(pair[0]),
+        )
+        mass, at = ranked[0] if ranked else (sympy.S.Zero, sympy.S.One)
+        excess -= count * (1 - mass) / scale
+        position *= at**count
+        if count == 1:
+            others += [(next_at / at, (mass - less) / scale) for less, next_at in ranked[1:]]
+    found = {sympy.S.Zero: at_zero} if at_zero != 0 else {}
+    for ratio, lost in [(sympy.S.One, sympy.S.Zero), *others]:
+        if sympy.N(excess - lost) > 0:
+            found[position * ratio] = sympy.simplify(excess - lost)
+    return found
+
+
+def _inverse(law: Law, generating: sympy.Expr) -> sympy.Expr:
+    """Solve M(z) = w for the z ~ m_1/w."""
+    numerator = sympy.fraction(sympy.together(generating - w))[0]
+    for root in _solutions(numerator, z):
+        if sympy.limit(_positive(root * w / law.mean), w, 0) == 1:
+            return sympy.simplify(root)
+    raise InputError("law", str(law), "one whose M(z) = w can be solved for z; use its series")
+
+
+def _inverted(law: Law, inverse: sympy.Expr) -> sympy.Expr:
+    numerator = sympy.fraction(sympy.together(inverse - z))[0]
+    for root in _solutions(numerator, w):
+        if sympy.limit(_positive(root), z, sympy.oo) == 0:
+            return sympy.simplify(root)
+    raise InputError("law", str(law), "one whose M has a closed form; use its series")
+
+
+def _solutions(equation: sympy.Expr, variable: sympy.Symbol) -> list[sympy.Expr]:
+    """The roots of a polynomial equation of degree 1 or 2; none for anything else."""
+    if not equation.is_polynomial(variable):
+        return []
+    polynomial = sympy.Poly(equation, variable)
+    if not 1 <= polynomial.degree() <= 2:
+        return []
+    return list(sympy.roots(polynomial, variable))
+
+
+def _positive(expr: sympy.Expr) -> sympy.Expr:
+    """The expression with every other symbol made a positive number."""
+    others = expr.free_symbols - {z, w, g}
+    return expr.xreplace({each: sympy.Rational(k + 2, 2 * k + 5) for k, each in enumerate(others)})
+
+
+def _evaluate(expr: sympy.Expr, variable: sympy.Symbol, point: mpmath.mpc) -> mpmath.mpc:
+    return sympy.lambdify(variable, expr, "mpmath")(mpmath.mpmathify(point))
+
+
+def _mp(value: sympy.Expr) -> mpmath.mpf:
+    """A sympy number in the working precision."""
+    return mpmath.mpf(sympy.N(value, mpmath.mp.dps + 5))

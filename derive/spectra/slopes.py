@@ -1,0 +1,176 @@
+"""The law of D²: f(h) = φ'(h)² for a preactivation h ~ N(0, q) (source 002, eq. 23, Table 1).
+
+Closed forms of M(z) = ⟨f/(z − f)⟩ are found for
+
+* piecewise linear φ: f takes finitely many values, with the Gaussian's weights of the pieces;
+* f = e^{c − a h²}: μ_k = e^{ck}/√(1 + 2akq), a series that is Lerch's transcendent;
+* even rational f: partial fractions in h², and ⟨1/(h² + b)⟩ = √(π/2qb) e^{b/2q} erfc √(b/2q).
+
+For anything else M is an average that is evaluated numerically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import mpmath
+import sympy
+from flint import acb, arb, ctx
+
+from ..activations import Activation
+from ..arb import Ball, compile_arb
+from ..brackets import GaussianAverage
+from ..errors import InputError
+from ..expressions import parse_number
+from ..expressions import z as h
+from ..piecewise import logistic_to_tanh
+from .laws import Atomic, Law, z
+
+q = sympy.Symbol("q", positive=True)
+"""The variance q* of the preactivations."""
+
+
+def slope_law(activation: Activation, variance: sympy.Expr | float = q) -> Law:
+    """The law of D² = φ'(h)², h ~ N(0, variance).
+
+    Raises InputError for an activation whose slope is zero almost everywhere.
+    """
+    if not isinstance(activation, Activation):
+        raise InputError("activation", activation, "an activation of derive.activations")
+    at = parse_number("q", variance)
+    if at.is_positive is False:
+        raise InputError("q", variance, "a positive variance")
+    slopes = [sympy.simplify(piece.expr.diff(h)) for piece in activation.pieces]
+    if all(slope == 0 for slope in slopes):
+        raise InputError("activation", str(activation), "one that is not constant")
+    if any(slope.has(h) for slope in slopes):
+        return Slopes(activation, at)
+    masses: dict[sympy.Expr, sympy.Expr] = {}
+    ends = [-sympy.oo, *activation.kinks, sympy.oo]
+    for slope, (lower, upper) in zip(slopes, pairwise(ends), strict=True):
+        mass = sympy.simplify(_below(upper, at) - _below(lower, at))
+        masses[slope**2] = sympy.simplify(masses.get(slope**2, 0) + mass)
+    return Atomic(masses)
+
+
+def _below(end: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
+    """P(h < end)."""
+    return (1 + sympy.erf(end / sympy.sqrt(2 * variance))) / 2
+
+
+def _ball(value: sympy.Expr) -> arb:
+    """A sympy number in Arb's working precision."""
+    return compile_arb(value, h)(acb(0), False).real
+
+
+@dataclass(frozen=True)
+class Slopes(Law):
+    """The law of f(h) = φ'(h)² where φ' is not piecewise constant."""
+
+    activation: Activation
+    variance: sympy.Expr
+
+    @cached_property
+    def squared(self) -> sympy.Expr:
+        """f(h) = φ'(h)², an expression in `activations.z`."""
+        return self.activation.derivative(1) ** 2
+
+    @cached_property
+    def exponential(self) -> tuple[sympy.Expr, sympy.Expr] | None:
+        """(c, a) where f = e^{c − a h²} with a > 0, or None."""
+        if not self.activation.is_smooth:
+            return None
+        logarithm = sympy.expand_log(sympy.log(sympy.powsimp(self.squared)), force=True)
+        if not logarithm.is_polynomial(h):
+            return None
+        polynomial = sympy.Poly(logarithm, h)
+        a = -polynomial.coeff_monomial(h**2)
+        if polynomial.degree() != 2 or polynomial.coeff_monomial(h) != 0 or not a.is_positive:
+            return None
+        return polynomial.coeff_monomial(1), a
+
+    def moment(self, k: int) -> sympy.Expr:
+        """μ_k = ⟨φ'^{2k}⟩ (20); without a closed form an average that `evalf` evaluates."""
+        if self.exponential:
+            c, a = self.exponential
+            return sympy.exp(c * k) / sympy.sqrt(1 + 2 * a * k * self.variance)
+        closed = self.activation.average((1,) * (2 * k), self.variance) if k <= 4 else None
+        if closed is not None:
+            return closed
+        return GaussianAverage(self.squared**k, (h,), (self.variance,))
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """⟨f/(z − f)⟩ in closed form: Lerch's transcendent, or error functions."""
+        found = self._lerch() if self.exponential else self._partial_fractions()
+        if found is None:
+            raise self._unknown("M(z)")
+        return found.subs(z, at)
+
+    def _lerch(self) -> sympy.Expr:
+        """Σ_k e^{ck} z^{−k}/√(1 + 2akq) = (2aq)^{−1/2} (e^c/z) Φ(e^c/z, ½, 1 + 1/(2aq))."""
+        c, a = self.exponential or (0, 0)
+        scale = 2 * a * self.variance
+        ratio = sympy.exp(c) / z
+        return (
+            ratio / sympy.sqrt(scale) * sympy.lerchphi(ratio, sympy.Rational(1, 2), 1 + 1 / scale)
+        )
+
+    def _partial_fractions(self) -> sympy.Expr | None:
+        if not (self.activation.is_smooth and self.squared.is_rational_function(h)):
+            return None
+        square = sympy.Symbol("u")
+        resolvent = sympy.cancel(self.squared / (z - self.squared))
+        if sympy.cancel(resolvent - resolvent.subs(h, -h)) != 0:
+            return None
+        in_square = resolvent.subs(h, sympy.sqrt(square))
+        numerator, denominator = sympy.fraction(sympy.cancel(in_square))
+        # With z = y² the roots of 1/z − 1/f split over the rationals in y.
+        y = sympy.Symbol("y", positive=True)
+        roots = sympy.roots(sympy.Poly(denominator.subs(z, y**2), square))
+        if sum(roots.values()) != sympy.degree(denominator, square) or max(roots.values()) > 1:
+            return None
+        total = sympy.S.Zero
+        for root in roots:
+            residue = (numerator / denominator.diff(square)).subs(z, y**2).subs(square, root)
+            b = sympy.factor(-root)
+            ratio = b / (2 * self.variance)
+            average = (
+                sympy.sqrt(sympy.pi / (2 * self.variance * b))
+                * sympy.exp(ratio)
+                * sympy.erfc(sympy.sqrt(ratio))
+            )
+            total += sympy.simplify(residue) * average
+        return total.subs(y, sympy.sqrt(z))
+
+    def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
+        """⟨f/(z − f)⟩ for any activation, by Arb's adaptive integration between the kinks."""
+        precision = mpmath.mp.prec + 10
+        total = acb(0)
+        with ctx.workprec(precision):
+            target = acb(arb(point.real), arb(point.imag))
+            variance = _ball(self.variance)
+            reach = (1.4 * precision * variance).sqrt().mid()
+            for slope, lower, upper in self._balls:
+                left = _ball(lower).mid().max(-reach) if lower.is_finite else -reach
+                right = _ball(upper).mid().min(reach) if upper.is_finite else reach
+                if left < right:
+
+                    def integrand(x: acb, analytic: bool, slope: Ball = slope) -> acb:
+                        f = slope(x, analytic) ** 2
+                        return f / (target - f) * (-x * x / (2 * variance)).exp()
+
+                    total += acb.integral(integrand, left, right)
+            total /= (2 * arb.pi() * variance).sqrt()
+        return mpmath.mpmathify(total)
+
+    @cached_property
+    def _balls(self) -> list[tuple[Ball, sympy.Expr, sympy.Expr]]:
+        return [
+            (compile_arb(logistic_to_tanh(piece.expr.diff(h)), h), piece.lower, piece.upper)
+            for piece in self.activation.pieces
+        ]
+
+    def __str__(self) -> str:
+        return f"φ'(h)² of {self.activation}, h ~ N(0, {self.variance})"

@@ -1,0 +1,456 @@
+"""The low-rank networks of source 001, sampled: lengths, correlations and gradients by layer.
+
+A layer of rank r = γ n is z = C (A σ + b), C a uniform frame of r orthonormal columns, A Gaussian
+or a frame itself, such that E[W_ij²] = C_W/n. The biases are of one of three kinds, each of which
+adds the variance C_b = γ σ_b² to a neuron:
+
+    "neuron"      z = C A σ + b, one b_i for every neuron: the engine's, and `simulate`'s
+    "direction"   one b_k ~ N(0, σ_b²) for every kept direction, so that z stays in the range of C
+    "layer"       one b ~ N(0, σ_b²) for all directions, as source 001 prints it (A.2)
+
+With the last a layer's length tends to γ (σ_α² ⟨σσ⟩ + b²): r copies of one number do not average
+out, so that lengths and correlations stay random at any width (`given_biases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from derive.activations import Activation
+from derive.errors import InputError
+from derive.network import Network
+from derive.shapes import Shape
+from derive.weights import (
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    WeightEnsemble,
+)
+
+from . import brackets, table, weights
+from .bracket_shapes import SingleShape
+from .ensemble import Ensemble, checked_count, checked_ensemble
+from .weights import Array
+
+BIASES = ("neuron", "direction", "layer")
+"""The kinds of biases."""
+
+BLOCK = 32
+"""Draws that share a stream of random numbers."""
+
+
+class Sample(NamedTuple):
+    """What every network of an ensemble had.
+
+    Attributes:
+        K: z zᵀ/n, (draws, depth, m, m).
+        b: b_ℓ of the biases "layer", (draws, depth), and None of the others.
+    """
+
+    K: Array
+    b: Array | None
+
+
+def sample(
+    net: Network,
+    inputs: ArrayLike,
+    width: int,
+    depth: int,
+    draws: int,
+    *,
+    biases: str = "neuron",
+    seed: int = 0,
+) -> Sample:
+    """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
+
+    Arguments:
+        net: a network of full or low rank, Gaussian or orthogonal.
+        inputs: (n_0,) or (m, n_0), with m at most the rank.
+        biases: one of `BIASES`.
+
+    Raises InputError for other ensembles, and for a rank that is no whole number.
+    """
+    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
+    checked_count("draws", draws, 1)
+    _check_biases(biases)
+    ranks = _ranks(ensemble)
+    m = len(ensemble.inputs)
+    if m > min(ranks):
+        raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
+    K = np.empty((draws, depth, m, m))
+    b = np.zeros((draws, depth))
+    for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+        kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
+        size = kept.stop - kept.start
+        sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
+        for layer in range(depth):
+            z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
+            K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
+            b[kept, layer] = drawn[:size]
+            sigma = np.ascontiguousarray(z)
+            ensemble.activate(sigma)
+    return Sample(K, b if biases == "layer" else None)
+
+
+def simulate(
+    net: Network,
+    inputs: ArrayLike,
+    width: int,
+    depth: int,
+    draws: int,
+    *,
+    biases: str = "neuron",
+    seed: int = 0,
+) -> xarray.Dataset:
+    """The mean of K with its standard error, in the layout of `numeric.simulate`; see `sample`."""
+    checked_count("draws", draws, 2)
+    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed)
+    single = np.ndim(inputs) == 1
+    arrays = {
+        "K": table.variable(K.mean(axis=0), 2, single=single),
+        "K_se": table.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
+    }
+    attributes = {
+        "network": str(net),
+        "inputs": np.atleast_2d(np.asarray(inputs, float)).tolist(),
+        "width": width,
+        "draws": draws,
+        "blocks": draws,
+        "biases": biases,
+        "seed": seed,
+    }
+    return xarray.Dataset(arrays, table.layers(depth), attributes)
+
+
+def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
+    """K of every layer at infinite width, given the one bias b_ℓ of each: (draws, depth, m, m).
+
+        q_ab' = γ (σ_α² ⟨σ_a σ_b⟩ + b_ℓ²),
+
+    source 001, (3) and (5), with b_ℓ² for σ_b². Derived here: C z is isotropic for any z, so its
+    entries are Gaussian with the covariance z·z/n, in which b² of the sum over directions stays.
+
+    Arguments:
+        b: (draws, depth), as `sample` returns it.
+    """
+    drawn = np.atleast_2d(np.asarray(b, float))
+    draws, depth = drawn.shape
+    ensemble = _low_rank_ensemble(net, inputs, 1, depth, 0)
+    X = ensemble.inputs
+    activation = ensemble.net.activation
+    K = np.empty((draws, depth, len(X), len(X)))
+    for layer in range(depth):
+        law = _low_rank(ensemble.net.weights_at(layer + 1))
+        for draw in range(draws):
+            below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
+            second = below if layer == 0 else _averages(activation, below)
+            K[draw, layer] = float(law.C_W) * second + float(law.gamma) * drawn[draw, layer] ** 2
+    return K
+
+
+class Layer(NamedTuple):
+    """Preactivations z, σ(z) and σ'(z) of networks with one input each: (networks, n)."""
+
+    z: Array
+    sigma: Array
+    slope: Array
+
+
+Loss = Callable[[Layer, NDArray[np.int64], np.random.Generator], Array]
+"""The last layer, and which input each network has → ∂E/∂z, (networks, n)."""
+
+
+def squares(last: Layer, inputs: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """E = ½ Σ_i z_i²: the sum of squares over all of the last layer, with the target 0."""
+    return last.z
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """E = −log softmax(V σ(z))_{label}, with V_ki ~ N(0, 1/n) of its own for each network.
+
+    Attributes:
+        labels: of each input.
+        classes: how many rows V has.
+    """
+
+    labels: tuple[int, ...]
+    classes: int
+
+    def __call__(self, last: Layer, inputs: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """σ'(z) ∘ Vᵀ(p − e_label)."""
+        networks, n = last.z.shape
+        scale = 1 / np.sqrt(n)
+        logits = scale * _norm(last.sigma) * rng.standard_normal((networks, self.classes))
+        error = np.exp(logits - logits.max(axis=1, keepdims=True))
+        error /= error.sum(axis=1, keepdims=True)
+        error[np.arange(networks), np.array(self.labels)[inputs]] -= 1.0
+        return last.slope * _back(last.sigma, logits, error, scale, rng)
+
+
+class Backward(NamedTuple):
+    """Going back through networks with one input each: (draws, depth) each.
+
+    Attributes:
+        K: |z|²/n.
+        delta: |δ|²/n, δ = ∂E/∂z.
+        overlap: z·δ/n.
+        weights: |∂E/∂A|² = |Cᵀδ|² |σ|², the squared gradient of the trained coefficients.
+    """
+
+    K: Array
+    delta: Array
+    overlap: Array
+    weights: Array
+
+
+def backward(
+    net: Network,
+    inputs: ArrayLike,
+    width: int,
+    depth: int,
+    draws: int,
+    loss: Loss,
+    *,
+    biases: str = "neuron",
+    seed: int = 0,
+) -> Backward:
+    """Draw networks, and go forward and back through them with the same weights.
+
+    Network d has the input d mod m. A matrix meets one vector on the way forward and one on the way
+    back, and only what it does to these is drawn, given what is known: exact in law, in O(n).
+    Arguments as for `sample`.
+    """
+    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
+    checked_count("draws", draws, 1)
+    _check_biases(biases)
+    found = np.empty((4, draws, depth))
+    for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+        numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
+        own = numbers % len(ensemble.inputs)
+        kept = slice(numbers[0], min(numbers[-1] + 1, draws))
+        layers = [Layer(*[ensemble.inputs[own]] * 3)]
+        drawn = []
+        for layer in range(depth):
+            z, known = _forward(ensemble, layer, layers[-1].sigma, biases, rng)
+            drawn.append(known)
+            layers.append(_activated(ensemble, z))
+        delta = loss(layers[-1], own, rng)
+        for layer in range(depth, 0, -1):
+            z, below = layers[layer].z, layers[layer - 1]
+            inside, down = _through(ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng)
+            n = z.shape[1]
+            squared = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
+            values = (z**2).sum(axis=1) / n, (delta**2).sum(axis=1) / n, (z * delta).sum(axis=1) / n
+            found[:, kept, layer - 1] = np.array([*values, squared])[:, : kept.stop - kept.start]
+            delta = below.slope * down
+    if not np.isfinite(found).all():
+        raise InputError("net", str(net), "networks and inputs whose layers are not all zero")
+    return Backward(*found)
+
+
+class _Known(NamedTuple):
+    """What the forward pass told of a layer: A σ, and C's unit vector e for the unit vector c."""
+
+    coefficients: Array
+    c: Array
+    e: Array
+
+
+def _forward(
+    ensemble: Ensemble, layer: int, sigma: Array, biases: str, rng: np.random.Generator
+) -> tuple[Array, _Known]:
+    """z = C (A σ + b) + b', for one vector of each network."""
+    inward, outward = ensemble.steps[layer]
+    coefficients = _applied(inward, sigma[:, None], rng)[:, 0]
+    inner, outer, _ = _biases(ensemble, layer, inward.size, biases, len(sigma), rng)
+    moved = coefficients + inner[:, 0]
+    length = _norm(moved)
+    e = _unit(rng.standard_normal((len(sigma), outward.size)))
+    return length * e + outer[:, 0], _Known(coefficients, moved / length, e)
+
+
+def _through(
+    ensemble: Ensemble,
+    layer: int,
+    sigma: Array,
+    known: _Known,
+    delta: Array,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Cᵀδ and AᵀCᵀδ, given what went forward.
+
+    C maps c to e, and the directions orthogonal to c to a uniform frame orthogonal to e: of what δ
+    has there, a part with the square Beta((r − 1)/2, (n − r)/2) is kept, in a uniform direction.
+    """
+    inward, outward = ensemble.steps[layer]
+    r, n = inward.size, outward.size
+    along = (known.e * delta).sum(axis=1, keepdims=True)
+    rest = _norm(delta - along * known.e)
+    inside = along * known.c
+    if r > 1:
+        part = rng.beta((r - 1) / 2, (n - r) / 2, (len(delta), 1)) if r < n else 1.0
+        inside = inside + rest * np.sqrt(part) * _orthogonal(rng, known.c)
+    if inward.kind == weights.GAUSSIAN:
+        return inside, _back(sigma, known.coefficients, inside, inward.scale, rng)
+    return inside, _back_frame(sigma, known.coefficients, inside, inward.scale, rng)
+
+
+def _back(sigma: Array, image: Array, v: Array, scale: float, rng: np.random.Generator) -> Array:
+    """Aᵀv for A with entries N(0, scale²), given A σ = image."""
+    fresh = rng.standard_normal(sigma.shape)
+    square = (sigma**2).sum(axis=1, keepdims=True)
+    fresh -= sigma * ((sigma * fresh).sum(axis=1, keepdims=True) / square)
+    along = sigma * ((image * v).sum(axis=1, keepdims=True) / square)
+    return np.asarray(along + scale * _norm(v) * fresh)
+
+
+def _back_frame(
+    sigma: Array, image: Array, v: Array, scale: float, rng: np.random.Generator
+) -> Array:
+    """scale·B v for a uniform frame B, given scale·Bᵀσ = scale·y = image.
+
+    With v = t y + v', B y is σ|y|²/|σ|² and, for the rest of its length |y|, orthogonal to σ;
+    B v' is orthogonal to both.
+    """
+    y, square = image / scale, (sigma**2).sum(axis=1, keepdims=True)
+    inner = (y**2).sum(axis=1, keepdims=True)
+    t = (v * y).sum(axis=1, keepdims=True) / inner
+    first = _orthogonal(rng, sigma / np.sqrt(square))
+    across = np.sqrt(np.maximum(inner - inner**2 / square, 0.0))
+    second = _orthogonal(rng, sigma / np.sqrt(square), first)
+    along = t * (sigma * (inner / square) + across * first)
+    return np.asarray(scale * (along + _norm(v - t * y) * second))
+
+
+def _norm(x: Array) -> Array:
+    return np.asarray(np.sqrt((x**2).sum(axis=1, keepdims=True)))
+
+
+def _unit(x: Array) -> Array:
+    return np.asarray(x / _norm(x))
+
+
+def _orthogonal(rng: np.random.Generator, *directions: Array) -> Array:
+    """Uniform unit vectors orthogonal to orthonormal ones, row by row."""
+    x = rng.standard_normal(directions[0].shape)
+    for each in directions:
+        x -= each * (each * x).sum(axis=1, keepdims=True)
+    return _unit(x)
+
+
+def _check_biases(biases: str) -> None:
+    if biases not in BIASES:
+        raise InputError("biases", biases, f"one of {', '.join(BIASES)}")
+
+
+def _low_rank_ensemble(
+    net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
+) -> Ensemble:
+    """The ensemble, its weights written as of low rank, of full rank too."""
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    first = None if net.first_weights is None else _low_rank(net.first_weights)
+    written = replace(net, weights=_low_rank(net.weights), first_weights=first)
+    return checked_ensemble(written, inputs, width, depth, seed)
+
+
+def _low_rank(ensemble: WeightEnsemble) -> LowRankGaussian | LowRankOrthogonal:
+    match ensemble:
+        case LowRankGaussian() | LowRankOrthogonal():
+            return ensemble
+        case Gaussian():
+            return LowRankGaussian(ensemble.C_W, gamma=1)
+        case Orthogonal():
+            return LowRankOrthogonal(ensemble.C_W, gamma=1)
+    raise InputError("weights", str(ensemble), "Gaussian or orthogonal ones, of full or low rank")
+
+
+def _ranks(ensemble: Ensemble) -> list[int]:
+    return [steps[0].size for steps in ensemble.steps]
+
+
+def _streams(ensemble: Ensemble, count: int) -> Iterator[np.random.Generator]:
+    """Random numbers for each block of draws, whatever the other blocks use."""
+    low, high = (int(word) for word in ensemble.key)
+    for block in range(count):
+        yield np.random.Generator(np.random.Philox(key=low + (high << 32), counter=block << 128))
+
+
+def _layer(
+    ensemble: Ensemble,
+    layer: int,
+    rank: int,
+    sigma: Array,
+    biases: str,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """z of one layer from (BLOCK, m, n_in), and the one bias of each draw."""
+    inward, outward = ensemble.steps[layer]
+    inner, outer, drawn = _biases(ensemble, layer, rank, biases, len(sigma), rng)
+    return _applied(outward, _applied(inward, sigma, rng) + inner, rng) + outer, drawn
+
+
+def _biases(
+    ensemble: Ensemble,
+    layer: int,
+    rank: int,
+    biases: str,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """What is added to the coefficients (draws, 1, r), to the neurons (draws, 1, n), and b."""
+    C_b, n = ensemble.C_b[layer], ensemble.widths[layer + 1]
+    inner, outer = np.zeros((draws, 1, rank)), np.zeros((draws, 1, n))
+    drawn = np.zeros(draws)
+    if biases == "neuron":
+        outer = np.sqrt(C_b) * rng.standard_normal(outer.shape)
+    elif biases == "direction":
+        inner = np.sqrt(C_b * n / rank) * rng.standard_normal(inner.shape)
+    else:
+        drawn = np.sqrt(C_b * n / rank) * rng.standard_normal(draws)
+        inner = inner + drawn[:, None, None]
+    return inner, outer, drawn
+
+
+def _applied(step: weights.Step, X: Array, rng: np.random.Generator) -> Array:
+    """F Xᵀ, transposed, for a factor F of its own for each draw: (draws, m, n) → (draws, m, size).
+
+    Only the Gram matrix of the vectors matters: F Xᵀ = F' (X Xᵀ)^{1/2}, with F' on an orthonormal
+    basis, m Gaussian vectors or m of a uniform frame.
+    """
+    draws, m, _ = X.shape
+    length, directions = np.linalg.eigh(X @ X.transpose(0, 2, 1))
+    root = (directions * np.sqrt(np.maximum(length, 0.0))[:, None]) @ directions.transpose(0, 2, 1)
+    if step.kind == weights.GAUSSIAN:
+        basis = rng.standard_normal((draws, m, step.size))
+    else:
+        normal = rng.standard_normal((draws, m, step.big))
+        square, axes = np.linalg.eigh(normal @ normal.transpose(0, 2, 1))
+        inverse = (axes / np.sqrt(square)[:, None]) @ axes.transpose(0, 2, 1)
+        basis = (inverse @ normal)[:, :, : step.size]
+    return np.asarray(step.scale * (root @ basis))
+
+
+def _activated(ensemble: Ensemble, z: Array) -> Layer:
+    out = np.empty((1, 2, *z.shape))
+    ensemble.activation(2).differentiate(np.ascontiguousarray(z)[None], out)
+    return Layer(z, out[0, 0], out[0, 1])
+
+
+def _averages(activation: Activation, K: Array) -> Array:
+    """⟨σ_a σ_b⟩ of every pair."""
+    out = np.empty_like(K)
+    for a in range(len(K)):
+        out[a, a] = brackets.evaluate(activation, SingleShape((0, 0)), K[a, a])
+        for b in range(a):
+            pair = K[np.ix_((a, b), (a, b))]
+            out[a, b] = out[b, a] = brackets.evaluate(activation, Shape((0, 0), (0, 0)), pair)
+    return out

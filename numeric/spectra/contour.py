@@ -1,0 +1,290 @@
+"""Laws of D² as weights on complex nodes, good up to the real axis from above.
+
+E[f/(x − f)] for Im x > 0 is an integral over h ~ N(0, 1) of a function with poles at f(h) = x. Near
+the support of D² those pinch the real line, so the path of h is bent to h − iκ f'/|f'|, where f has
+a negative imaginary part: exact for any analytic f, and what it gives at real x is the limit from
+above. The path stays on the real line at critical points of f and at kinks, toward which its pieces
+shrink: there the law itself is singular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.activations import z
+from derive.errors import InputError
+from derive.piecewise import analytic_strip, logistic_to_tanh
+from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
+
+from .roots import root
+
+Complex = NDArray[np.complex128]
+Function = Callable[[Complex], Complex]
+
+REACH = 9.0
+"""Standard deviations beyond which the Gaussian's weight, 1e-19, is left out."""
+NODES = 20
+"""The most, of Gauss and Legendre's rule, on a piece of the path."""
+
+_FINEST, _MOST = 2.0**-10, 2000  # the shortest piece in standard deviations; pieces on a side
+_ZERO = 2.0**-30  # the shortest piece at a zero of f
+_SMALLEST = 1e-12  # where f/max f is less, x is taken to be larger
+_SLOPE, _TURN, _FARTHEST, _DEEPEST = 0.6, 1.7, 2.8, 1.0
+_FAR = (20.0, 100.0, 1e4)  # where f is asked for its limits
+_SCAN = 4001  # points among which critical points of f are looked for
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Σ_i weights_i δ(positions_i) of mean 1, from a law of mean `mean`.
+
+    `support` are the intervals of the real law (a point for an atom), ascending, over the mean;
+    `below` is support's top − position, exactly 0 for an atom there.
+    """
+
+    positions: Complex
+    below: Complex
+    weights: Complex
+    support: tuple[tuple[float, float], ...]
+    mean: float
+
+    @property
+    def top(self) -> float:
+        """The upper end of the support."""
+        return self.support[-1][1]
+
+    @property
+    def rest(self) -> Complex:
+        """1 − position, centred to rounding."""
+        rest = 1.0 - self.positions
+        return np.asarray(rest - np.sum(self.weights * rest))
+
+
+def nodes(law: Law) -> Nodes:
+    """The law's nodes; InputError for one that is known by its moments alone."""
+    if isinstance(law, Scaled):
+        return nodes(law.law)
+    if isinstance(law, Atomic):
+        return _atomic(law)
+    if isinstance(law, Slopes):
+        return _slopes(law)
+    if isinstance(law, Density):
+        return _density(law)
+    wanted = (
+        "one with a density or atoms; moments have no density"
+        if isinstance(law, Moments)
+        else ("atoms, a density, or the slopes of an activation")
+    )
+    raise InputError("law", str(law), wanted)
+
+
+def _atomic(law: Atomic) -> Nodes:
+    mean = law.mean
+    pairs = sorted((float(at / mean), float(mass)) for at, mass in law.masses)
+    positions, weights = (np.array(column, complex) for column in zip(*pairs, strict=True))
+    support = tuple((at, at) for at, _ in pairs)
+    return Nodes(positions, positions[-1] - positions, weights, support, float(mean))
+
+
+def _slopes(law: Slopes) -> Nodes:
+    mean, scale = float(sympy.N(law.mean, 20)), float(sympy.sqrt(law.variance))
+    parts: list[tuple[Complex, Complex]] = []
+    support: list[tuple[float, float]] = []
+    for piece in law.activation.pieces:
+        lower, upper = (
+            float(np.clip(float(end) / scale, -REACH, REACH)) for end in (piece.lower, piece.upper)
+        )
+        if lower >= upper:
+            continue
+        slope = logistic_to_tanh(piece.expr.diff(z))
+        if not slope.has(z):
+            at = float(slope) ** 2 / mean
+            mass = float(_gaussian_mass(piece.lower, piece.upper, law.variance))
+            parts.append((np.array([at + 0j]), np.array([mass + 0j])))
+            support.append((at, at))
+            continue
+        strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
+        f, df = (
+            _compiled(e.subs(z, scale * z)) for e in (slope**2 / mean, (slope**2 / mean).diff(z))
+        )
+        path = _Path(f, df, _normal, strip / scale, lower, upper, even=law.activation.is_odd)
+        positions, weights = path.nodes()
+        parts.append((positions, weights))
+        support.append(path.range)
+    return _assembled(parts, support, mean, str(law))
+
+
+def _density(law: Density) -> Nodes:
+    mean = float(law.mean)
+    lower, upper = float(law.lower) / mean, float(law.upper) / mean
+    rho = _compiled(law.expr.subs(law.variable, mean * z) * mean)
+    path = _Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
+    return _assembled([path.nodes()], [(lower, upper)], mean, str(law))
+
+
+def _assembled(
+    parts: list[tuple[Complex, Complex]], support: list[tuple[float, float]], mean: float, name: str
+) -> Nodes:
+    positions, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    merged: list[tuple[float, float]] = []
+    for low, high in sorted(support):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    defects = abs(np.sum(weights) - 1.0), abs(np.sum(weights * positions) - 1.0)
+    if not max(defects) < 1e-9:
+        raise InputError(
+            "law", name, f"one that quadrature reaches (mass and mean off by {defects})"
+        )
+    below = np.asarray(merged[-1][1] - positions, complex)
+    return Nodes(positions, below, weights, tuple(merged), mean)
+
+
+@dataclass
+class _Path:
+    """A path below the real interval [lower, upper] on which Im f ≤ 0."""
+
+    f: Function
+    df: Function
+    weight: Function
+    strip: float
+    lower: float
+    upper: float
+    even: bool = False
+    finest: float = _FINEST
+
+    def __post_init__(self) -> None:
+        self.factor = 1.0
+        if self.even and self.lower == -self.upper:
+            self.lower, self.factor = 0.0, 2.0
+        grid = np.linspace(self.lower, self.upper, _SCAN)
+        line = grid.astype(complex)
+        self.largest = float(np.abs(self.f(line)).max())
+        values = self.df(line).real.copy()
+        values[np.abs(values) < 1e-14 * np.abs(values).max()] = 0.0
+        marks = [self.lower, self.upper]
+        for i in range(_SCAN - 1):
+            if values[i] * values[i + 1] < 0:
+                marks.append(
+                    root(lambda s: float(self.df(np.array([s + 0j]))[0].real), *grid[i : i + 2])
+                )
+        self.marks = sorted(set(marks))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The values of f on the interval, an end at ±REACH standing for infinity."""
+        far = [np.sign(end) * far for end in self.marks if abs(end) == REACH for far in _FAR]
+        ends = self.f(np.array(self.marks + far) + 0j).real
+        seen = ends[np.isfinite(ends)]
+        low, high = float(seen.min()), float(seen.max())
+        if far and high > 2 * np.abs(ends[: len(self.marks)]).max():
+            raise InputError(
+                "activation", "a slope without bound", "a bounded slope, for a density"
+            )
+        return (0.0 if low < 1e-9 * high else low), high
+
+    def nodes(self) -> tuple[Complex, Complex]:
+        """Positions f and weights along the path."""
+        positions, weights = [], []
+        for left, right in pairwise(self.marks):
+            h, dh = self._between(left, right)
+            positions.append(self.f(h))
+            weights.append(self.factor * self.weight(h) * dh)
+        kept_f, kept_p = np.concatenate(positions), np.concatenate(weights)
+        kept = np.abs(kept_p) > 1e-20
+        return kept_f[kept], kept_p[kept]
+
+    def _between(self, left: float, right: float) -> tuple[Complex, Complex]:
+        """Gauss–Legendre nodes on straight pieces between two critical points."""
+        tilt = 1.0
+        for _ in range(12):
+            h, dh = self._on(self._corners(left, right, tilt))
+            values = self.f(h)
+            size = self.largest
+            turned = (values.imag > 1e-15 * size) | (np.angle(values) < -_FARTHEST)
+            turned &= np.abs(values) > _SMALLEST * size
+            if np.isfinite(values).all() and not turned.any():
+                return h, dh
+            tilt /= 2
+        raise InputError("activation", "a path on which φ'² turns", "a φ' that is less steep")
+
+    def _on(self, corners: Complex) -> tuple[Complex, Complex]:
+        """As many nodes on each piece as ρ^{−2n} e^{−h²/2} = e^{−36} asks for, ρ Bernstein's for a
+        pole on the real line."""
+        nodes, weights = [], []
+        for start, stop in pairwise(corners):
+            centre, half = (start + stop) / 2, (stop - start) / 2
+            decay = 2 * np.arcsinh(max(-centre.imag / abs(half), 0.5))
+            weight = np.abs(self.weight(np.array([start, stop]))).max()
+            count = int(np.ceil((36 + min(np.log(weight + 1e-30), 0.0)) / decay)) if weight else 4
+            y, v = np.polynomial.legendre.leggauss(min(max(count, 4), NODES))
+            nodes.append(centre + half * y)
+            weights.append(half * v)
+        return np.concatenate(nodes), np.concatenate(weights)
+
+    def _corners(self, left: float, right: float, tilt: float) -> Complex:
+        """The path's corners: fine toward both ends, and no coarser than f/f' while f matters."""
+        middle = 0.5 * (left + right)
+        sign = np.sign(self.df(np.array([middle + 0j]))[0].real) or 1.0
+        largest = self.largest
+        zeros = [e for e in (left, right) if abs(self.f(np.array([e + 0j]))[0]) < 1e-9 * largest]
+        zeros = [e for e in zeros if abs(e) < REACH]
+        narrowing = [bool(abs(end) < REACH or np.isinf(self.strip)) for end in (left, right)]
+
+        def depth(s: float) -> float:
+            """How far below the axis the path goes at s."""
+            ends = [s - left] * narrowing[0] + [right - s] * narrowing[1]
+            at = np.array([s + 0j])
+            value, slope = abs(self.f(at)[0]), abs(self.df(at)[0])
+            turn = _TURN * value / slope if slope > 0 else np.inf
+            return tilt * min(_SLOPE * min(ends, default=np.inf), turn, _DEEPEST, 0.5 * self.strip)
+
+        def wide(s: float) -> float:
+            """How wide a piece may be at s: twice the depth, and freely where f is negligible."""
+            matters = abs(self.f(np.array([s + 0j]))[0]) > _SMALLEST * largest
+            near_zero = min(abs(s - each) for each in zeros) < 0.25 if zeros else False
+            finest = min(_ZERO, self.finest) if near_zero else self.finest
+            return max(2 * depth(s), finest) if matters or near_zero else _DEEPEST / 2
+
+        def climb(start: float) -> list[float]:
+            """Steps from an end to the middle."""
+            reached, ahead = [start], np.sign(middle - start)
+            while reached[-1] != middle:
+                width = wide(reached[-1])
+                ahead_of = reached[-1] + ahead * min(width, abs(middle - reached[-1]))
+                width = max(min(width, wide(ahead_of)), abs(start) * 2.0**-46)
+                last = (middle - reached[-1]) * ahead < 1.3 * width
+                reached.append(middle if last else reached[-1] + ahead * width)
+                if len(reached) > _MOST:
+                    wanted = "a φ' that is less steep on the scale of √q*"
+                    raise InputError("q_star", f"φ'² at {start:.3g} … {middle:.3g} √q*", wanted)
+            return reached
+
+        points = climb(left)[:-1] + climb(right)[::-1]
+        return np.array([s - 1j * sign * depth(s) if left < s < right else s + 0j for s in points])
+
+
+def _compiled(expr: sympy.Expr) -> Function:
+    function = sympy.lambdify(z, expr, ["scipy", "numpy"])
+
+    def evaluate(h: Complex) -> Complex:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.broadcast_to(function(h), h.shape), complex)
+
+    return evaluate
+
+
+def _normal(h: Complex) -> Complex:
+    return np.asarray(np.exp(-h * h / 2) / np.sqrt(2 * np.pi))
+
+
+def _gaussian_mass(lower: sympy.Expr, upper: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
+    root = sympy.sqrt(2 * variance)
+    return sympy.N((sympy.erf(upper / root) - sympy.erf(lower / root)) / 2, 20)

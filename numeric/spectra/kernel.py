@@ -1,0 +1,273 @@
+"""The curve z(w) of a free product, and the continuation along it, compiled.
+
+A *problem* is: groups k of n_k equal factors, each a discrete law Σ_i p_i δ(f_i) of mean 1 (a
+quadrature rule; f_i may be complex) on a corner of trace 1/s_k; factors (1 + a_j w)^{c_j} of M⁻¹
+(among them the one of 1/G, 1 + M); and jumps v_i/(1 + b_i w) of a limit law. With x_k the
+subordination points, M_k(x_k) = s_k w, and w = A M (A > 1 where a projector's zeros dominate),
+
+    log z = −log w + Σ_k n_k log1p(−x_k E_k[(1 − f)/(x_k − f)]/(1 + s_k w))
+            + Σ_j c_j log(1 + a_j w) + Σ_i v_i w/(1 + b_i w) + constant.
+
+Every logarithm has its argument in [−π, 0], and they are never combined: so Im log z is not reduced
+mod 2π. With all x_k in the upper half plane, where w is in the lower one, the point with
+Im log z = arg z is the one on the sheet of M_JJᵀ (Belinschi and Bercovici, *Int. Math. Res. Not.*
+2005, for powers).
+
+The unknowns are ξ_k = log(x_k/(x_k − t_k)), t_k the top of the law's support: the upper half plane
+becomes the strip −π < Im ξ < 0, with full relative precision at x = 0, x = t and x = ∞ alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit import driver, scalar
+
+Complex = NDArray[np.complex128]
+Real = NDArray[np.float64]
+Problem = tuple[Any, ...]
+
+SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
+"""What a status says; unresolved: the density is less than rounding."""
+
+COSINE, ROOT, LINE = 0, 1, 2
+"""The path log z(θ): a + b cos θ over a bulk; a − θ² down to z = 0; a + θ b."""
+
+_ROUNDING, _SMALL = 1e-13, 5e-16
+_TRIES = 1000
+_NEWTON = 30
+
+
+@scalar
+def exponentials(u: complex) -> tuple[complex, complex]:
+    """e^u and e^u − 1, each precise."""
+    cosine, sine, half = math.cos(u.imag), math.sin(u.imag), math.sin(0.5 * u.imag)
+    whole, grown = math.exp(u.real), math.expm1(u.real)
+    imag = whole * sine
+    return complex(whole * cosine, imag), complex(grown * cosine - 2.0 * half * half, imag)
+
+
+@scalar
+def log1p(u: complex) -> complex:
+    """log(1 + u), precise for small u; the principal branch."""
+    size = u.real * (2.0 + u.real) + u.imag * u.imag
+    real = 0.5 * math.log1p(size) if abs(size) < 0.5 else math.log(math.hypot(1.0 + u.real, u.imag))
+    return complex(real, math.atan2(u.imag, 1.0 + u.real))
+
+
+@scalar
+def logarithm(u: complex) -> complex:
+    """log u for u in the lower half plane or on its border: the cut is far away, on i·(0, ∞)."""
+    angle = math.atan2(u.imag, u.real)
+    if angle > 0.5 * math.pi:
+        angle -= 2.0 * math.pi
+    return complex(math.log(math.hypot(u.real, u.imag)), angle)
+
+
+@scalar
+def inverse(u: complex) -> complex:
+    """1/u; not a number, rather than an exception, at 0."""
+    size = u.real * u.real + u.imag * u.imag
+    return complex(u.real / size, -u.imag / size)
+
+
+@driver
+def path(kind: int, a: complex, b: complex, theta: float) -> complex:
+    """log z at θ."""
+    if kind == COSINE:
+        return a + b * math.cos(theta)
+    if kind == ROOT:
+        return a - theta * theta
+    return a + theta * b
+
+
+@driver
+def averages(
+    x: complex, away: complex, group: int, problem: Problem
+) -> tuple[complex, complex, complex]:
+    """E[f/(x − f)], E[(1 − f)/(x − f)] and E[f/(x − f)²] of a group; `away` is x − top."""
+    offsets, f, below, rest, p = problem[:5]
+    near_top = abs(away) < abs(x)
+    first, second, slope = 0j, 0j, 0j
+    for i in range(offsets[group], offsets[group + 1]):
+        denominator = away + below[i] if near_top else x - f[i]
+        over = inverse(denominator)
+        weighted = p[i] * over
+        mine = weighted * f[i]
+        first += mine
+        second += weighted * rest[i]
+        slope += mine * over
+    return first, second, slope
+
+
+@driver
+def evaluate(
+    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex
+) -> tuple[complex, complex, complex]:
+    """The residual log z(ξ) − target, w and 1 + w.
+
+    Fills `step`, the Newton step in ξ that solves all equations to first order, and `tangent`,
+    dξ/d(log z) along the curve.
+    """
+    counts, scales, tops = problem[5:8]
+    slopes, powers, variances, jumps, constant = problem[8:13]
+    groups = xi.size
+    w, one_plus, w_prime = 0j, 0j, 0j
+    residual = constant - target
+    along, offset = 0j, 0j
+    for k in range(groups):
+        whole, grown = exponentials(xi[k])
+        away = tops[k] * inverse(grown)
+        x = away * whole
+        first, second, slope = averages(x, away, k, problem)
+        grown_one = x * (first + second)  # 1 + s_k w_k
+        stretch = -x * away / tops[k]  # dx/dξ
+        own = -slope * stretch  # s_k dw_k/dξ
+        if k == 0:
+            w, one_plus, w_prime = first / scales[0], grown_one, own / scales[0]
+            if scales[0] != 1.0:
+                one_plus = 1.0 + w
+        n = counts[k]
+        if n > 0.0:
+            ratio = x * first * inverse(grown_one)
+            near_one = abs(ratio - 1.0) < 0.5
+            residual += n * (
+                log1p(-x * second * inverse(grown_one)) if near_one else logarithm(ratio)
+            )
+        phi = n * (-away / tops[k] + own * inverse(first * grown_one))
+        if k == 0:
+            along += phi
+            step[0], tangent[0] = 0j, 1.0 + 0j
+        else:  # δξ_k = (s_k w − first)/own + (s_k w'/own) δξ_0
+            step[k] = (scales[k] * w - first) * inverse(own)
+            tangent[k] = scales[k] * w_prime * inverse(own)
+            along += phi * tangent[k]
+            offset += phi * step[k]
+    # Σ c log(1 + a w) with 1 + w taken out of each: for a near 1, to all digits.
+    degree = powers.sum()
+    residual += degree * logarithm(one_plus) - logarithm(w)
+    h = (degree - 1.0) * inverse(one_plus) - inverse(w * one_plus)
+    for j in range(slopes.size):
+        excess = slopes[j] - 1.0
+        if excess != 0.0:
+            inner = 1.0 + slopes[j] * w
+            residual += powers[j] * log1p(excess * w * inverse(one_plus))
+            h += powers[j] * excess * inverse(inner * one_plus)
+    for i in range(variances.size):
+        over = inverse(one_plus if jumps[i] == 1.0 else 1.0 + jumps[i] * w)
+        residual += variances[i] * w * over
+        h += variances[i] * over * over
+    along += h * w_prime
+    over_along = inverse(along)
+    first_step = -(residual + offset) * over_along
+    for k in range(groups):
+        step[k] += tangent[k] * first_step if k > 0 else first_step
+        tangent[k] = tangent[k] * over_along
+    return residual, w, one_plus
+
+
+@driver
+def side(xi: Complex, w: complex, one_plus: complex) -> int:
+    """SOLVED where every x_k is in the upper half plane and w in the lower one, UNRESOLVED where
+    w is on the real axis to rounding, and NO_CONVERGENCE on the wrong side."""
+    found = SOLVED if w.imag < -_SMALL * min(abs(w), abs(one_plus)) else UNRESOLVED
+    for k in range(xi.size):
+        slack = _ROUNDING * (1.0 + abs(xi[k]))
+        if not -math.pi - slack < xi[k].imag < slack:
+            return NO_CONVERGENCE
+    return NO_CONVERGENCE if w.imag > _ROUNDING * abs(w) else found
+
+
+@driver
+def newton(
+    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex
+) -> tuple[int, complex, float]:
+    """Newton's method from ξ, in place: its status (see `side`), w and |residual|."""
+    w, size = 0j, math.inf
+    floor = 1e-15 * (1.0 + abs(target) + problem[5].sum())
+    for _ in range(_NEWTON):
+        residual, w, one_plus = evaluate(xi, target, problem, step, tangent)
+        size = abs(residual)
+        if not size < math.inf:
+            return NO_CONVERGENCE, w, size
+        largest, shrink = 0.0, 1.0
+        for k in range(xi.size):
+            relative = abs(step[k]) / (abs(xi[k]) + 1e-300)
+            largest = max(largest, relative)
+        if largest > 0.5:
+            shrink = 0.5 / largest
+        for k in range(xi.size):
+            xi[k] += shrink * step[k]
+        if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or size < floor:
+            residual, w, one_plus = evaluate(xi, target, problem, step, tangent)
+            if abs(one_plus) < abs(w):
+                w = complex(w.real, one_plus.imag)
+            return side(xi, w, one_plus), w, abs(residual)
+    return NO_CONVERGENCE, w, size
+
+
+@driver
+def march(
+    problem: Problem,
+    kind: int,
+    a: complex,
+    b: complex,
+    thetas: Real,
+    theta: float,
+    xi: Complex,
+    tangent: Complex,
+    ws: Complex,
+    xs: Complex,
+    residuals: Real,
+    status: NDArray[np.int64],
+) -> None:
+    """Follow the curve from θ, where ξ and dξ/dθ are given, through ascending or descending θs.
+
+    Each step predicts along the tangent and corrects by Newton's method; one that leaves the half
+    planes or does not converge is quartered, one that succeeds lets the next be four times longer.
+    """
+    groups = xi.size
+    trial, step, slope = np.empty_like(xi), np.empty_like(xi), np.empty_like(xi)
+    stride = math.inf
+    for i in range(thetas.size):
+        status[i] = NO_CONVERGENCE
+        ws[i], residuals[i] = complex(math.nan, math.nan), math.inf
+        for _ in range(_TRIES):
+            change = thetas[i] - theta
+            if abs(change) > stride:
+                change = math.copysign(stride, change)
+            reach = thetas[i] if change == thetas[i] - theta else theta + change
+            for k in range(groups):
+                move = tangent[k] * change
+                size = abs(xi[k])
+                if abs(move) > 0.5 * size:
+                    move *= 0.5 * size / abs(move)
+                trial[k] = xi[k] + move
+            found, w, residual = newton(trial, path(kind, a, b, reach), problem, step, slope)
+            close = True
+            for k in range(groups):
+                close = close and abs(trial[k] - xi[k]) < 1.5 * abs(xi[k])
+            if found == NO_CONVERGENCE or not close:
+                stride = 0.25 * abs(change)
+                if theta + stride == theta:
+                    break
+                continue
+            rate = b
+            if kind == COSINE:
+                rate = -b * math.sin(reach)
+            elif kind == ROOT:
+                rate = complex(-2.0 * reach, 0.0)
+            for k in range(groups):
+                xi[k] = trial[k]
+                tangent[k] = slope[k] * rate
+            stride = 4.0 * max(abs(change), 0.25 * stride)
+            theta = reach
+            if theta == thetas[i]:
+                ws[i], residuals[i], status[i] = w, residual, found
+                for k in range(groups):
+                    xs[i, k] = xi[k]
+                break

@@ -1,0 +1,166 @@
+"""From a law of JJᵀ to the arrays of the compiled solver, and the module that holds it."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.errors import InputError
+from derive.spectra import Atomic, Jacobian, Law, Limit, Rational, Scaled
+
+from .. import jit, modules
+from . import kernel
+from .contour import Nodes, nodes
+
+_ENTRY = '''\
+"""Continuation along the spectral curve of a free product (numeric.spectra.kernel).
+
+{fingerprint}
+"""
+
+{prelude}
+from numeric.spectra import kernel
+
+{entry}
+
+@entry
+def march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
+    """Follow the curve through all θs."""
+    kernel.march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status)
+'''
+
+
+class Problem:
+    """Groups of equal factors, with everything else that enters log z(w), w = base · M.
+
+    Attributes:
+        groups: the nodes of each group's law.
+        counts, scales: n_k and s_k.
+        slopes, powers: a_j and c_j of the factors (1 + a_j w)^{c_j}.
+        variances, jumps: v_i and b_i of a limit law.
+        base: A in w = A M: more than 1 where the zeros of projectors outnumber all others, so that
+            1 + w keeps its digits down to z = 0.
+        log_mean: log m_1.
+    """
+
+    def __init__(self, law: Law) -> None:
+        self.groups: list[Nodes] = []
+        self.log_mean = 0.0
+        counts: list[float] = []
+        scales: list[float] = []
+        factors: dict[float, float] = {1.0: 1.0}
+        jumps: list[tuple[float, float]] = []
+        if isinstance(law, Limit):
+            jumps = [(_float(law.variance * p), _float(b)) for p, b in law.jumps]
+        elif isinstance(law, Jacobian):
+            for each in law.factors:
+                count, scale = _float(each.count), _float(each.scale)
+                powers = _powers(each.law)
+                if powers is None:
+                    self.groups.append(nodes(each.law))
+                    counts.append(count)
+                    scales.append(scale)
+                else:
+                    for a, e in powers:
+                        factors[a * scale] = factors.get(a * scale, 0.0) - e * count
+            logs = (each.count * sympy.log(each.law.mean) for each in law.factors)
+            self.log_mean = _float(sum(logs, sympy.S.Zero))
+        else:
+            raise InputError("law", str(law), "a Jacobian or a Limit of derive.spectra")
+        self.base = max((a for a, c in factors.items() if c != 0.0), default=1.0)
+        zeros = [1.0 - (1.0 - _zeros(g)) / s for g, s in zip(self.groups, scales, strict=True)]
+        if self.groups and max(zeros) > 1.0 - 1.0 / self.base:
+            self.base = 1.0
+        first = int(np.argmax(zeros)) if zeros else 0
+        order = [first, *(k for k in range(len(zeros)) if k != first)] if zeros else []
+        self.groups = [self.groups[k] for k in order]
+        counts, scales = [counts[k] for k in order], [scales[k] for k in order]
+        if not self.groups or self.base != 1.0 or scales[0] != 1.0:
+            one = np.ones(1, complex)
+            self.groups.insert(0, Nodes(one, 0 * one, one, ((1.0, 1.0),), 1.0))
+            counts.insert(0, 0.0)
+            scales.insert(0, self.base)
+        self.counts, self.scales = np.array(counts), np.array(scales) / self.base
+        self.slopes = np.array(list(factors), float) / self.base
+        self.powers = np.array(list(factors.values()), float)
+        self.variances = np.array([v for v, _ in jumps], float)
+        self.jumps = np.array([b for _, b in jumps], float)
+
+    @property
+    def constant(self) -> float:
+        """log m_1 + log A, what else is in log z."""
+        return float(self.log_mean + np.log(self.base))
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What the kernel takes."""
+        sizes = [len(group.positions) for group in self.groups]
+        columns = [
+            np.concatenate([getattr(group, name) for group in self.groups])
+            for name in ("positions", "below", "rest", "weights")
+        ]
+        tops = np.array([group.top for group in self.groups])
+        offsets = np.cumsum([0, *sizes])
+        return (
+            offsets, *columns, self.counts, self.scales, tops,
+            self.slopes, self.powers, self.variances, self.jumps, complex(self.constant),
+        )  # fmt: skip
+
+
+@cache
+def compiled() -> ModuleType:
+    """The solver, from numba's on-disk cache where it can be."""
+    source = _ENTRY.format(
+        fingerprint=jit.fingerprint(jit, kernel), prelude=modules.PRELUDE, entry=jit.ENTRY
+    )
+    return modules.load(source, "spectra")
+
+
+def march(
+    arrays: tuple[Any, ...],
+    path: tuple[int, complex, complex],
+    thetas: NDArray[np.float64],
+    start: tuple[float, NDArray[np.complex128], NDArray[np.complex128]],
+) -> tuple[Any, ...]:
+    """Run the kernel: w, ξ, |residual| and status at every θ."""
+    count, groups = len(thetas), len(start[1])
+    ws = np.empty(count, complex)
+    xs = np.empty((count, groups), complex)
+    residuals, status = np.empty(count), np.empty(count, np.int64)
+    theta, xi, tangent = start
+    kind, a, b = path
+    compiled().march(
+        arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
+        xi.copy(), tangent.copy(), ws, xs, residuals, status,
+    )  # fmt: skip
+    return ws, xs, residuals, status
+
+
+def _powers(law: Law) -> list[tuple[float, int]] | None:
+    """The pairs (a, e) in m_1 S = Π (1 + a w)^e, where the law has them: also c times a projector
+    of trace p, (1 + w)/(1 + w/p)."""
+    if isinstance(law, Scaled):
+        return _powers(law.law)
+    if isinstance(law, Rational):
+        return [(_float(a), e) for a, e in law.powers]
+    if isinstance(law, Atomic):
+        kept = [mass for at, mass in law.masses if at != 0]
+        if len(kept) == 1:
+            return [(1.0, 1), (_float(1 / kept[0]), -1)] if kept[0] != 1 else []
+    return None
+
+
+def _zeros(group: Nodes) -> float:
+    return float(np.sum(group.weights[group.positions == 0]).real)
+
+
+def _float(value: sympy.Expr) -> float:
+    number = sympy.N(value, 25)
+    if not number.is_number or not number.is_real:
+        raise InputError("law", str(value), "numbers throughout, to have a density")
+    return float(number)

@@ -1,0 +1,162 @@
+"""Jacobians of explicit random networks: singular values, and the moments of JJᵀ by layer.
+
+Plain NumPy, every matrix built. The input is a random vector of the length that gives the first
+preactivations the wanted variance; weights enter forward and in the Jacobian alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import numpy as np
+import sympy
+import xarray
+from numpy.typing import NDArray
+
+from derive.activations import Activation, z
+from derive.errors import InputError
+from derive.network import Network
+from derive.weights import (
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
+
+Real = NDArray[np.float64]
+
+
+def simulate(
+    net: Network,
+    q_first: float,
+    width: int = 1000,
+    depth: int = 10,
+    draws: int = 1,
+    *,
+    layers: Iterable[int] | None = None,
+    moments: int = 2,
+    zero_padded: bool = False,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """Sample J = Π_l D^l W^l of square networks.
+
+    Arguments:
+        net: the network; square layers, weights of any ensemble but `BiInvariant`.
+        q_first: the variance of the first preactivations, C_b of layer 1 or more.
+        layers: the depths at which JJᵀ is looked at; the last alone, if not given.
+        moments: m_1 … of them.
+        zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
+            same WᵀW, but not invariant on the right.
+        seed: draw number d is the same whatever `draws` is.
+
+    Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
+    layer, with standard errors over the draws as m1_se, …; and what repeats it in the attributes.
+    """
+    shown = sorted(set(layers)) if layers is not None else [depth]
+    for name, value, least in (("width", width, 2), ("depth", depth, 1), ("draws", draws, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InputError(name, value, f"a whole number, {least} or more")
+    if not 1 <= moments <= 8:
+        raise InputError("moments", moments, "a number of moments from 1 to 8")
+    if not shown or shown[0] < 1 or shown[-1] > depth:
+        raise InputError("layers", shown, f"layers among 1 … {depth}")
+    if zero_padded and not isinstance(net.weights_at(1), LowRankOrthogonal):
+        raise InputError("zero_padded", zero_padded, "LowRankOrthogonal weights")
+    spread = float(q_first) - float(net.C_b_at(1))
+    if not (np.isfinite(spread) and spread >= 0 and float(net.weights_at(1).C_W) > 0):
+        raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
+    values = np.empty((draws, width))
+    table = np.empty((draws, len(shown), moments))
+    for draw in range(draws):
+        rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
+        J = np.eye(width)
+        x = rng.standard_normal(width)
+        x *= np.sqrt(width * spread / float(net.weights_at(1).C_W)) / np.linalg.norm(x)
+        for layer in range(1, depth + 1):
+            W = weight_matrix(net.weights_at(layer), width, rng, zero_padded=zero_padded)
+            h = W @ x + np.sqrt(float(net.C_b_at(layer))) * rng.standard_normal(width)
+            sigma, slope = _compiled(net.activation)
+            J = slope(h)[:, None] * (W @ J)
+            x = sigma(h)
+            if layer in shown:
+                table[draw, shown.index(layer)] = _moments(J, moments)
+        values[draw] = np.linalg.svd(J, compute_uv=False)
+    if not np.isfinite(table).all():
+        raise InputError("net", str(net), "Jacobians that do not overflow")
+    return _table(values, table, shown) .assign_attrs(
+        network=str(net), width=width, draws=draws, blocks=draws, seed=seed, q_first=float(q_first),
+        zero_padded=int(zero_padded),
+    )  # fmt: skip
+
+
+def weight_matrix(
+    weights: WeightEnsemble, n: int, rng: np.random.Generator, *, zero_padded: bool = False
+) -> Real:
+    """A square W with E[W_ij²] = C_W/n; see `derive.weights` for what each ensemble is."""
+    C = float(weights.C_W)
+    match weights:
+        case Gaussian():
+            return float(np.sqrt(C / n)) * rng.standard_normal((n, n))
+        case Orthogonal():
+            return float(np.sqrt(C)) * _frame(n, n, rng)
+        case LowRankOrthogonal():
+            rank = _rank(weights.gamma, n)
+            U = float(np.sqrt(C * n / rank)) * _frame(n, rank, rng)
+            if zero_padded:
+                return np.concatenate([U, np.zeros((n, n - rank))], axis=1)
+            return np.asarray(U @ _frame(n, rank, rng).T)
+        case LowRankGaussian():
+            rank = _rank(weights.gamma, n)
+            A = float(np.sqrt(C / rank)) * rng.standard_normal((rank, n))
+            return np.asarray(_frame(n, rank, rng) @ A)
+        case Truncated():
+            size = _rank(weights.ratio, n)
+            return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
+    raise InputError("weights", str(weights), "an ensemble that can be sampled")
+
+
+def _frame(n: int, columns: int, rng: np.random.Generator) -> Real:
+    Q, R = np.linalg.qr(rng.standard_normal((n, columns)))
+    return np.asarray(Q * np.where(np.diag(R) < 0, -1.0, 1.0))
+
+
+def _rank(ratio: sympy.Expr, n: int) -> int:
+    rank = float(ratio) * n
+    if abs(rank - round(rank)) > 1e-9 * n:
+        raise InputError("width", n, f"a width with a whole number {ratio} · n")
+    return round(rank)
+
+
+def _moments(J: Real, count: int) -> Real:
+    """(1/n) tr (JJᵀ)^k, k = 1 … count."""
+    gram = J @ J.T
+    n, found, power = len(J), [], gram
+    for k in range(1, count + 1):
+        if k > 1:
+            power = power @ gram
+        found.append(np.trace(power) / n)
+    return np.array(found)
+
+
+@cache
+def _compiled(activation: Activation) -> tuple[Callable[[Real], Real], Callable[[Real], Real]]:
+    value, slope = (
+        sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"]) for order in (0, 1)
+    )
+    return value, lambda h: np.broadcast_to(np.asarray(slope(h), float), h.shape)
+
+
+def _table(values: Real, table: Real, shown: list[int]) -> xarray.Dataset:
+    draws = len(values)
+    arrays: dict[str, tuple[object, Real]] = {"singular_values": (("draw", "neuron"), values)}
+    for k in range(table.shape[2]):
+        each = table[:, :, k]
+        error = (
+            each.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.full(len(shown), np.nan)
+        )
+        arrays[f"m{k + 1}"] = ("layer", each.mean(axis=0))
+        arrays[f"m{k + 1}_se"] = ("layer", error)
+    return xarray.Dataset(arrays, coords={"layer": shown})

@@ -1,0 +1,347 @@
+"""The eigenvalues of JJᵀ, as wide as can be: density, atoms, edges, moments, and their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike, NDArray
+
+from derive.errors import InputError
+from derive.spectra import Law
+
+from . import kernel
+from .edges import Bulk, bulks
+from .problem import Problem, march
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+ACCURACY = 1e-11
+"""What |log z(w) − log z| may be, over the number of factors plus |log z|."""
+
+_LEFT, _NEGLIGIBLE = 1e-12, 1e-9
+
+
+@dataclass(frozen=True)
+class Solution:
+    """M = z G − 1 at every point with what certifies it.
+
+    Attributes:
+        M: the moment generating function, from above the real axis.
+        residual: |log z(w) − log z|, its phase not reduced mod 2π.
+        status: 0 where solved and on the right sheet, 2 where M is real to rounding, 1 where it
+            failed.
+    """
+
+    M: Complex
+    residual: Real
+    status: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The law of the eigenvalues of JJᵀ (the squared singular values of J).
+
+    Attributes:
+        law: its derivation, a `derive.spectra.Jacobian` or `Limit`.
+    """
+
+    law: Law
+
+    @cached_property
+    def problem(self) -> Problem:
+        """What the solver is told."""
+        return Problem(self.law)
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.problem.arrays
+
+    @cached_property
+    def atoms(self) -> dict[float, float]:
+        """{position: mass}, from the exact ones of the law."""
+        found = {float(sympy.N(at, 20)): float(sympy.N(m, 20)) for at, m in self.law.atoms.items()}
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _bulks(self) -> tuple[Bulk, ...]:
+        return bulks(self.problem)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals on which there is a density, (lower, upper), ascending."""
+        return tuple(
+            (
+                0.0 if b.lower is None else float(np.exp(b.lower.height)),
+                float(np.exp(b.upper.height)),
+            )
+            for b in self._bulks
+        )
+
+    def density(self, eigenvalues: ArrayLike) -> Real:
+        """ρ(λ) of the eigenvalues λ > 0 of JJᵀ, atoms left out; 0 outside the edges.
+
+        Raises InputError for a λ that is not a positive number, and ArithmeticError where the
+        solver does not certify a value.
+        """
+        lam = _positive("eigenvalues", eigenvalues)
+        return np.asarray(self.log_density(np.log(lam)) / lam)
+
+    def singular_density(self, values: ArrayLike) -> Real:
+        """The density 2s ρ(s²) of the singular values s > 0 of J, atoms left out."""
+        s = _positive("values", values)
+        return np.asarray(2.0 * s * self.density(s * s))
+
+    def log_density(self, heights: ArrayLike) -> Real:
+        """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|."""
+        solved = self.solve(heights)
+        self._certify(solved, np.asarray(heights, float))
+        resolved = solved.status == kernel.SOLVED
+        return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
+
+    def solve(self, heights: ArrayLike) -> Solution:
+        """M at λ + i0 for log λ = heights; real, and left at nan, outside the bulk's interior."""
+        t = np.asarray(heights, float)
+        if not np.isfinite(t).all():
+            raise InputError("heights", heights, "finite logarithms of eigenvalues")
+        flat = t.ravel()
+        M = np.zeros(flat.size, complex)
+        residual, status = np.zeros(flat.size), np.zeros(flat.size, np.int64)
+        for bulk in self._bulks:
+            low = -np.inf if bulk.lower is None else bulk.lower.height
+            inside = np.flatnonzero((flat > low) & (flat < bulk.upper.height))
+            if inside.size:
+                order = inside[np.argsort(-flat[inside], kind="stable")]
+                M[order], residual[order], status[order] = self._along(bulk, flat[order])
+        return Solution(M.reshape(t.shape), residual.reshape(t.shape), status.reshape(t.shape))
+
+    def generating_function(self, points: ArrayLike) -> Complex:
+        """M(z) at points of the open upper half plane, followed down from infinity one by one."""
+        z = np.asarray(points, complex)
+        if not (z.imag > 0).all():
+            raise InputError("points", points, "numbers with positive imaginary part")
+        found = np.array([self._follow(complex(np.log(each)))[0] for each in z.ravel()], complex)
+        return np.asarray(found.reshape(z.shape))
+
+    def moments(self, order: int) -> Real:
+        """m_1 … m_order, from the exact ones of the law."""
+        return np.array([float(sympy.N(self.law.moment(k), 20)) for k in range(1, order + 1)])
+
+    def integrated_moments(self, order: int) -> Real:
+        """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
+        total = np.zeros(order + 1)
+        powers = np.arange(order + 1)
+        for at, mass in self.atoms.items():
+            total += mass * at**powers if at else mass * (powers == 0)
+        for bulk in self._bulks:
+            total += self._integrate(bulk, powers)
+        return total
+
+    def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Real:
+        """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive Gauss–Legendre quadrature.
+
+        s is θ on a bulk with two edges, where the integrand is analytic; on one that reaches 0 it
+        is θ up to 1, and θ = e^{π/2 sinh(s − 1)} beyond.
+        """
+        whole, half = (np.polynomial.legendre.leggauss(n) for n in (16, 24))
+        panels = self._panels(bulk)
+        poles = [
+            end if edge is not None and np.isinf(edge.w) else np.nan
+            for end, edge in ((panels[0, 0], bulk.upper), (panels[-1, 1], bulk.lower))
+        ]
+        total = np.zeros(len(powers))
+        for _ in range(30):
+            first = self._panel_sums(bulk, panels, powers, *whole)
+            second = self._panel_sums(bulk, panels, powers, *half)
+            scale = np.abs(total + second.sum(axis=0))
+            # At a pole of M rounding grows like 1/s, and a finer panel would only see that.
+            at_pole = ((panels == poles[0]) | (panels == poles[1])).any(axis=1)
+            close = np.where(at_pole, 1e-7, 1e-12)[:, None] * scale
+            fine = (np.abs(first - second) <= close).all(axis=1)
+            total += second[fine].sum(axis=0)
+            if fine.all():
+                break
+            left = panels[~fine]
+            middle = left.mean(axis=1)
+            panels = np.concatenate([np.c_[left[:, 0], middle], np.c_[middle, left[:, 1]]])
+        else:
+            total += second[~fine].sum(axis=0)
+        return total
+
+    def _panels(self, bulk: Bulk) -> Real:
+        if bulk.lower is not None:
+            marks = np.linspace(0.0, np.pi, 9)
+        else:
+            reach = self._reach(bulk)
+            marks = np.linspace(0.0, min(reach, 1.0), 5)
+            if reach > 1.0:
+                marks = np.concatenate([marks, np.linspace(1.0, reach, 5)[1:]])
+        return np.stack([marks[:-1], marks[1:]], axis=1)
+
+    def _panel_sums(
+        self, bulk: Bulk, panels: Real, powers: NDArray[np.int_], nodes: Real, weights: Real
+    ) -> Real:
+        """The integral over each panel, (panels, powers)."""
+        centre, half = panels.mean(axis=1), (panels[:, 1] - panels[:, 0]) / 2
+        s = centre[:, None] + half[:, None] * nodes
+        t, mass = self._mass(bulk, s.ravel())
+        rows = mass * np.exp(np.minimum(np.outer(powers, t), 700.0))
+        return np.asarray(((rows.reshape(len(powers), *s.shape) @ weights) * half).T)
+
+    def _mass(self, bulk: Bulk, s: Real) -> tuple[Real, Real]:
+        """log λ and ρ |dλ/ds| at s."""
+        kind, a, b = _path(bulk)
+        if kind == kernel.COSINE:
+            thetas, rate = s, np.real(b) * np.sin(s)
+            t = np.real(a + b * np.cos(s))
+        else:
+            thetas = np.where(s < 1.0, s, np.exp(0.5 * np.pi * np.sinh(s - 1.0)))
+            rate = 2.0 * thetas * np.where(s < 1.0, 1.0, 0.5 * np.pi * np.cosh(s - 1.0) * thetas)
+            t = np.real(a) - thetas**2
+        order = np.argsort(thetas, kind="stable")
+        M, residual, status = self._solve_thetas(bulk, thetas[order])
+        density = np.empty(len(s))
+        density[order] = np.where(status == kernel.SOLVED, -M.imag / np.pi, 0.0)
+        mass = density * rate
+        lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
+        beside = np.concatenate([lost - 1, lost + 1]).clip(0, len(s) - 1)
+        if lost.size and np.max(mass[order][beside]) > _NEGLIGIBLE * np.max(mass):
+            self._certify(Solution(M, residual, status), t[order])
+        return t, mass
+
+    def _reach(self, bulk: Bulk) -> float:
+        """The s with a part of about 1e-12 of the bulk's mass left below it."""
+        enough = _LEFT * max(1.0 - sum(self.atoms.values()), 1e-6)
+
+        def left(theta: float) -> tuple[float, bool]:
+            ws, _, status = self._solve_thetas(bulk, np.array([theta]))
+            resolved = status[0] == kernel.SOLVED
+            return float(-ws[0].imag * theta**2) if resolved else 0.0, status[
+                0
+            ] != kernel.NO_CONVERGENCE
+
+        low = high = 1.0
+        while left(high)[0] > enough and high < 1e8:
+            low, high = high, 2 * high
+        while high > low * (1 + 1e-9):
+            middle = np.sqrt(low * high)
+            low, high = (middle, high) if left(middle)[0] > enough else (low, middle)
+        last = high if left(high)[1] else low
+        return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
+
+    def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Real:
+        """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density."""
+        lam = _positive("eigenvalues", eigenvalues)
+        total = np.zeros(lam.shape)
+        for at, mass in self.atoms.items():
+            total = total + mass * (lam >= at)
+        for bulk in self._bulks:
+            ends = self._panels(bulk)
+            s = np.linspace(ends[0, 0], ends[-1, 1], points + 2)[1:-1]
+            t, rates = self._mass(bulk, s)
+            middle = (rates[1:] + rates[:-1]) / 2
+            above = np.concatenate([[0.0], np.cumsum(middle)]) * (s[1] - s[0])
+            total = total + above[-1] - np.interp(-np.log(lam), -t, above)
+        return np.asarray(total)
+
+    def _along(self, bulk: Bulk, heights: Real) -> tuple[Complex, Real, NDArray[np.int64]]:
+        """Solve at descending heights inside one bulk."""
+        kind, a, b = _path(bulk)
+        if kind == kernel.COSINE:
+            # From the nearer end: arccos near ±1 loses what the half-angle keeps.
+            width = 2 * np.real(b)
+            lower = np.real(a - b)
+            thetas = 2 * np.arctan2(
+                np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
+                np.sqrt(np.maximum(heights - lower, 0.0) / width),
+            )
+        else:
+            thetas = np.sqrt(np.real(a) - heights)
+        return self._solve_thetas(bulk, thetas)
+
+    def _solve_thetas(self, bulk: Bulk, thetas: Real) -> tuple[Complex, Real, NDArray[np.int64]]:
+        """Solve at ascending θs: outward from where the bulk's solution is known."""
+        theta, xi, tangent = self._start(bulk)
+        split = int(np.searchsorted(thetas, theta))
+        parts = []
+        for piece in (thetas[:split][::-1], thetas[split:]):
+            parts.append(march(self._arrays, _path(bulk), piece, (theta, xi, tangent)))
+        below, above = parts
+        ws, residual, status = (
+            np.concatenate([below[each][::-1], above[each]]) for each in (0, 2, 3)
+        )
+        return np.asarray(ws / self.problem.base, complex), residual.astype(float), status
+
+    def _start(self, bulk: Bulk) -> tuple[float, Complex, Complex]:
+        """θ, ξ and dξ/dθ at the upper edge; or inside the bulk, where an atom about to be born at
+        the edge takes M to infinity."""
+        kind, _, b = path = _path(bulk)
+        edge = bulk.upper
+        if abs(edge.w) < 1e6 and edge.curvature > 0:
+            half = np.real(b) if kind == kernel.COSINE else 2.0
+            # log z − log z_e = −half θ²/2 = curvature (w − w_e)²/2 with Im w < 0.
+            return 0.0, edge.xi.astype(complex), edge.slope * -1j * np.sqrt(half / edge.curvature)
+        theta = 1.5
+        _, xi = self._follow(complex(kernel.path(*path, theta).real))
+        return theta, xi, 0 * xi
+
+    def _follow(self, target: complex) -> tuple[complex, Complex]:
+        """M and ξ at log z = target, from infinity at arg z = π/2 down and then around."""
+        problem = self.problem
+        top = max(target.real, problem.log_mean) + 30.0 + np.log1p(problem.counts.sum())
+        start, corner = complex(top, np.pi / 2), complex(target.real, np.pi / 2)
+        tops = np.array([group.top for group in problem.groups])
+        xi = (
+            tops * problem.scales * problem.base * np.exp(problem.log_mean - start)
+        )  # x ~ 1/(s w), ξ ~ t/x
+        for a, b in ((start, corner - start), (corner, target - corner)):
+            ends = np.array([1e-6, 1.0]) if a is start else np.array([1.0])
+            ws, xs, residual, status = march(
+                self._arrays, (kernel.LINE, a, b), ends, (0.0, xi, 0 * xi)
+            )
+            self._certify(Solution(ws, residual, status), abs(start))
+            xi = xs[-1]
+        return complex(ws[-1]) / problem.base, xi
+
+    def _rounding(self, M: Complex) -> Real:
+        """What the last bits of w change in log z, where a factor of S is nearly 0 or ∞."""
+        problem, total = self.problem, np.zeros(M.shape)
+        w = np.where(np.isfinite(M), M * problem.base, 0.0)
+        for a, c in zip(problem.slopes, problem.powers, strict=True):
+            if a != 1.0:
+                total += np.abs(c * a * w / (1.0 + a * w))
+        for b, v in zip(problem.jumps, problem.variances, strict=True):
+            total += np.abs(v * w / (1.0 + b * w) ** 2)
+        return 1e-14 * total
+
+    def _certify(self, solved: Solution, heights: Real | float) -> None:
+        factors = 1.0 + self.problem.counts.sum()
+        bound = ACCURACY * (factors + np.abs(heights)) + self._rounding(solved.M)
+        bad = (solved.status == kernel.NO_CONVERGENCE) | ~(solved.residual < bound)
+        if bad.any():
+            raise ArithmeticError(
+                f"{int(bad.sum())} of {bad.size} points of the spectrum are not certified "
+                f"(largest residual {np.max(solved.residual):.1e})"
+            )
+
+
+def _path(bulk: Bulk) -> tuple[int, complex, complex]:
+    upper = bulk.upper.height
+    if bulk.lower is None:
+        return kernel.ROOT, complex(upper), 0j
+    lower = bulk.lower.height
+    return kernel.COSINE, complex(0.5 * (upper + lower)), complex(0.5 * (upper - lower))
+
+
+def _positive(name: str, values: ArrayLike) -> Real:
+    try:
+        array = np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise InputError(name, values, "positive numbers") from None
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise InputError(name, values, "positive finite numbers")
+    return array

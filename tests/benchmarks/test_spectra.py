@@ -1,0 +1,76 @@
+"""1000 points of a density at L = 128, beside the paper's Algorithm 1; symbolic moments to k = 8.
+
+Algorithm 1 (source 002) follows (15) from G ~ 1/z down a vertical line, always to the nearest root:
+for hard tanh a polynomial in G, of which every root is computed. It is measured at one point and at
+L = 8: with so many coefficients of so different size it loses its digits at larger depth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from derive import Orthogonal, activations
+from derive import spectra as symbolic
+from derive.spectra import moments
+from numeric import spectra
+
+POINTS = 1000
+
+
+def grid(s: spectra.Spectrum) -> np.ndarray:
+    low, high = s.edges[0]
+    return low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS
+
+
+@pytest.mark.parametrize(
+    ("name", "q"), [("hard_tanh", 0.5), ("erf", 0.05), ("tanh", 0.1), ("silu", 0.1)]
+)
+def test_density(benchmark, name, q):
+    s = spectra.jacobian(activations.by_name(name), Orthogonal(), 128, q)
+    lam = grid(s)
+    s.density(lam)
+    assert (benchmark(s.density, lam) > 0).mean() > 0.9
+
+
+def test_edges(benchmark):
+    law = symbolic.jacobian(activations.erf, Orthogonal(), 128, 0.05)
+    assert benchmark(lambda: spectra.Spectrum(law).edges)
+
+
+def test_eight_symbolic_moments(benchmark):
+    def derive():
+        moments._universal.cache_clear()
+        return symbolic.jacobian_moments(8)
+
+    assert len(benchmark.pedantic(derive, rounds=2)) == 8
+
+
+def algorithm_one(lam: float, p: float, depth: int, steps: int = 60, base: float = 1.3) -> float:
+    """The density of critical orthogonal hard tanh by Algorithm 1.
+
+    M_{D²} = p/(x − 1) and S_{WᵀW} = p make (15), to the power L, a polynomial equation in M:
+    p^L z M (1 + M)^{L−1} = (M + p)^L.
+    """
+    plus_p = np.poly1d([1.0, p]) ** depth
+    plus_one = np.poly1d([1.0, 1.0]) ** (depth - 1)
+    G, z = None, None
+    for k in range(2 * steps + 1):
+        z = lam + 1j * base ** (steps - k) * 1e-3
+        G = 1 / z if G is None else G
+        polynomial = plus_p - np.poly1d([1.0, 0.0]) * plus_one * (p**depth * z)
+        roots = (polynomial.roots + 1) / z
+        G = roots[np.argmin(abs(roots - G))]
+    return float(-G.imag / np.pi)
+
+
+def slope_probability(q: float) -> float:
+    return float(symbolic.slope_law(activations.hard_tanh, q).mean.evalf())
+
+
+def test_algorithm_one(benchmark):
+    """A point at L = 8; times a thousand is the whole curve."""
+    s = spectra.jacobian(activations.hard_tanh, Orthogonal(), 8, 0.5)
+    lam = 0.3 * s.edges[0][1]
+    found = benchmark.pedantic(algorithm_one, (lam, slope_probability(0.5), 8), rounds=2)
+    assert found == pytest.approx(float(s.density(lam)), rel=1e-3)

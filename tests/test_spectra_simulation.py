@@ -1,0 +1,122 @@
+"""Simulated Jacobians meet the derived laws: freeness, low rank, and W = [U, 0], which is not free.
+
+Moments at widths n, 2n, 4n are extrapolated in 1/n and compared as z-scores (`numeric.compare`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+import xarray
+
+from derive import (
+    BiInvariant,
+    Gaussian,
+    InputError,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    Truncated,
+    activations,
+)
+from derive import spectra as symbolic
+from numeric import compare, spectra
+
+HALF = sympy.Rational(1, 2)
+
+
+def network(activation, weights_type, q, **parameters) -> Network:
+    """Critical at variance q: C_W ⟨φ'²⟩ = 1 and C_b = q − C_W ⟨φ²⟩."""
+    mean = symbolic.slope_law(activation, q).mean
+    C_W = sympy.nsimplify(1 / mean)
+    second = activation.average((0, 0), q)
+    return Network(activation, weights_type(C_W, **parameters), C_b=sympy.N(q - C_W * second, 20))
+
+
+def moments(law: symbolic.Jacobian, layer: int, count: int = 2) -> xarray.Dataset:
+    values = {f"m{k}": ("layer", [float(sympy.N(law.moment(k)))]) for k in range(1, count + 1)}
+    return xarray.Dataset(values, coords={"layer": [layer]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [(Gaussian, {}), (Orthogonal, {}), (LowRankGaussian, {"gamma": HALF}),
+     (LowRankOrthogonal, {"gamma": HALF}), (Truncated, {"ratio": sympy.Rational(3, 2)})],
+)  # fmt: skip
+def test_free_layers(kind, parameters) -> None:
+    q, depth = sympy.Rational(2, 5), 3
+    net = network(activations.erf, kind, q, **parameters)
+    sampled = [
+        spectra.simulate(net, float(q), n, depth, draws, seed=n)
+        for n, draws in ((16, 600), (32, 300), (64, 150))
+    ]
+    law = symbolic.jacobian(activations.erf, net.weights_at(1), depth, q)
+    assert compare(moments(law, depth), sampled, 1e-5).agrees
+
+
+def test_zero_padded_weights_are_not_free() -> None:
+    """The law of `zero_padded` agrees; that of free layers with the same WᵀW does not."""
+    q, depth = sympy.Integer(2), 3
+    net = network(activations.erf, LowRankOrthogonal, q, gamma=HALF)
+    sampled = [
+        spectra.simulate(net, float(q), n, depth, draws, zero_padded=True, seed=n)
+        for n, draws in ((32, 2000), (64, 1000), (128, 300))
+    ]
+    padded = symbolic.zero_padded(activations.erf, HALF, depth, q)
+    free = symbolic.jacobian(activations.erf, net.weights_at(1), depth, q)
+    assert compare(moments(padded, depth), sampled, 1e-5).agrees
+    largest = sampled[-1]
+    excess = float(largest["m2"][0]) - float(sympy.N(free.moment(2)))
+    assert excess > 10 * float(largest["m2_se"][0])
+
+
+def test_singular_values_follow_the_density() -> None:
+    """Rigidity: the largest deviation of the counting function at n = 400 is of order log(n)/n."""
+    q, depth, n = sympy.Rational(2, 5), 4, 400
+    net = network(activations.hard_tanh, Orthogonal, q)
+    found = spectra.simulate(net, float(q), n, depth, 2, seed=3)["singular_values"].to_numpy()
+    s = spectra.jacobian(activations.hard_tanh, Orthogonal(), depth, q)
+    values = np.geomspace(0.05, 1.6, 40)
+    top = max(s.atoms)
+    values = values[abs(values**2 / top - 1) > 0.2]
+    theory = s.cumulative(values**2)
+    counted = np.mean(found[:, :, None] <= values, axis=(0, 1))
+    assert abs(counted - theory).max() < 0.03
+
+
+def test_draws_are_repeatable() -> None:
+    net = network(activations.erf, Gaussian, HALF)
+    three = spectra.simulate(net, 0.5, 16, 3, 3, seed=9, layers=[1, 3])
+    five = spectra.simulate(net, 0.5, 16, 3, 5, seed=9, layers=[1, 3])
+    np.testing.assert_array_equal(five["singular_values"][:3], three["singular_values"])
+    assert list(three["m2"].dims) == ["layer"]
+    assert three["layer"].to_numpy().tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda net: spectra.simulate(net, 0.0001, 16, 3), "q_first"),
+        (lambda net: spectra.simulate(net, 0.5, 1, 3), "width"),
+        (lambda net: spectra.simulate(net, 0.5, 16, 3, layers=[4]), "layers"),
+        (lambda net: spectra.simulate(net, 0.5, 16, 3, zero_padded=True), "zero_padded"),
+        (
+            lambda net: spectra.simulate(
+                Network(net.activation, BiInvariant(moments=(1, 2))), 0.5, 16, 3
+            ),
+            "weights",
+        ),
+        (
+            lambda net: spectra.simulate(
+                Network(net.activation, LowRankGaussian(gamma=HALF)), 0.5, 15, 3
+            ),
+            "width",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, argument: str) -> None:
+    net = Network(activations.erf, Gaussian(1.5), C_b=0.01)
+    with pytest.raises(InputError, match=argument):
+        call(net)

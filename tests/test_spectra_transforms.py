@@ -1,0 +1,239 @@
+"""Laws, transforms and moments: identities of free probability, and exact values."""
+
+from __future__ import annotations
+
+from math import comb
+
+import mpmath
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from derive import (
+    BiInvariant,
+    Gaussian,
+    InputError,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    Truncated,
+    activations,
+    criticality,
+    spectra,
+)
+from derive.spectra import moments as formulas
+from derive.spectra import series
+from derive.spectra.laws import g, w, z
+
+C = sympy.Symbol("C_W", positive=True)
+gamma = sympy.Symbol("gamma", positive=True)
+L = formulas.L
+ENSEMBLES = (
+    Orthogonal(C),
+    Gaussian(C),
+    LowRankOrthogonal(C, gamma=sympy.Rational(1, 3)),
+    LowRankGaussian(C, gamma=sympy.Rational(1, 3)),
+    Truncated(C, ratio=sympy.Rational(3, 2)),
+)
+
+
+def fuss_catalan(depth: sympy.Expr, k: int) -> sympy.Expr:
+    """m_k of a product of `depth` square Gaussian matrices: binomial((L+1)k, k)/(Lk+1)."""
+    return sympy.expand(
+        sympy.expand_func(sympy.ff((depth + 1) * k, k)) / sympy.factorial(k) / (depth * k + 1)
+    )
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_gaussian_linear_moments_are_fuss_catalan(k: int) -> None:
+    found = spectra.jacobian_moments(
+        6, weight_variance=1, slopes=[1] * 6, weights=[(-1) ** j for j in range(1, 6)]
+    )
+    assert sympy.cancel(found[k - 1] - fuss_catalan(L, k)) == 0
+
+
+def test_moments_are_the_papers_at_second_order() -> None:
+    chi = formulas.C_W * formulas.mu(1)
+    ratio = formulas.mu(2) / formulas.mu(1) ** 2
+    second = chi ** (2 * L) * L * (ratio + 1 / L - 1 - formulas.s(1))
+    assert sympy.expand(spectra.jacobian_moments(2)[1] - second) == 0
+    variance = chi ** (2 * L) * L * (ratio - 1 - formulas.s(1))
+    assert sympy.simplify(spectra.jacobian_variance() - variance) == 0
+
+
+def test_eight_moments_at_one_layer_are_the_slopes() -> None:
+    found = spectra.jacobian_moments(8, depth=1, weight_variance=1, weights=[0] * 7)
+    for k, value in enumerate(found, start=1):
+        assert sympy.expand(value - formulas.mu(k)) == 0
+
+
+@given(st.lists(st.fractions(-2, 2, max_denominator=6), min_size=5, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_series_of_s_and_moments_are_inverse(coefficients) -> None:
+    log_s = [sympy.S.Zero, *map(sympy.Rational, coefficients)]
+    ratios = series.ratios_from_log_s(log_s)
+    assert series.log_s_from_ratios(ratios) == log_s[:6]
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_s_transform_inverts_m(weights) -> None:
+    law = spectra.weight_law(weights)
+    back = law.M(law.M_inverse(w)).subs({C: 2})
+    values = [sympy.N(back.subs(w, sympy.Rational(1, k))) * k for k in (9, 20)]
+    assert values == pytest.approx([1, 1])
+    expanded = sympy.series(law.S(w), w, 0, 4).removeO()
+    assert sympy.expand(expanded - sum(c * w**k for k, c in enumerate(law.S_series(3)))) == 0
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_r_transform_closed_and_series(weights) -> None:
+    law = spectra.weight_law(weights)
+    closed = sympy.series(law.R(g), g, 0, 3).removeO()
+    assert sympy.simplify(closed - sum(c * g**k for k, c in enumerate(law.R_series(2)))) == 0
+
+
+@pytest.mark.parametrize("weights", ENSEMBLES, ids=str)
+def test_second_moment_of_weights_by_the_pairing_matrix(weights) -> None:
+    """tr (WᵀW)²/n from the ensemble's own C(p, q), at n → ∞: independent of free probability."""
+    n = sympy.Symbol("n", positive=True)
+    law = spectra.weight_law(weights)
+    # W_ij W_kj W_kl W_il: rows (1 4)(2 3), columns (1 2)(3 4); sum over n⁴ indices, over n.
+    pairings = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
+    rows, columns = (0, 1, 1, 0), (0, 0, 1, 1)
+    total = sympy.S.Zero
+    for p in pairings:
+        for q in pairings:
+            coset = (1, 1) if p == q else (2,)
+            total += n ** _free(p, rows) * weights.coefficient(coset, n, n) * n ** _free(q, columns)
+    assert sympy.limit(total / n, n, sympy.oo) * C**2 == sympy.simplify(law.moment(2))
+
+
+def _free(pairing, labels) -> int:
+    """How many of two summed indices are left when positions in a pair are equal."""
+    return 1 if any(labels[a] != labels[b] for a, b in pairing) else 2
+
+
+def test_truncated_lies_between_orthogonal_and_gaussian() -> None:
+    ratio = sympy.Symbol("rho", positive=True)
+    shape = spectra.weight_law(Truncated(1, ratio=ratio)).S(w)
+    assert sympy.simplify(sympy.limit(shape, ratio, 1) - 1) == 0
+    assert sympy.simplify(sympy.limit(shape, ratio, sympy.oo) - 1 / (1 + w)) == 0
+
+
+def test_given_moments_have_series_and_refuse_what_is_no_law() -> None:
+    catalan = [comb(2 * k, k) // (k + 1) for k in range(1, 5)]
+    law = spectra.weight_law(BiInvariant(C, moments=tuple(catalan)))
+    expected = spectra.weight_law(Gaussian(C)).S_series(3)
+    assert [sympy.simplify(a - b) for a, b in zip(law.S_series(3), expected, strict=True)] == [
+        0
+    ] * 4
+    with pytest.raises(InputError, match="given"):
+        spectra.Moments([1, sympy.Rational(1, 2)])
+    with pytest.raises(InputError, match="closed form"):
+        law.M(z)
+
+
+def test_density_law_is_checked() -> None:
+    t = sympy.Symbol("t", positive=True)
+    semicircle = sympy.sqrt((4 - t) / t) / (2 * sympy.pi)
+    law = spectra.Density(semicircle, t, 0, 4)
+    assert [float(law.moment(k)) for k in (1, 2, 3)] == pytest.approx([1, 2, 5], rel=1e-10)
+    with pytest.raises(InputError, match="total mass 1"):
+        spectra.Density(2 * semicircle, t, 0, 4)
+    with pytest.raises(InputError, match="sum to 1"):
+        spectra.Atomic({0: 0.5, 1: 0.6})
+
+
+CLOSED = ("linear", "relu", "hard_tanh", "shifted_relu", "leaky_relu(1/10)", "erf", "arctan")
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_forms_of_slopes_against_quadrature(name: str) -> None:
+    activation = activations.by_name(name)
+    law = spectra.slope_law(activation, sympy.Rational(3, 10))
+    slope = sympy.lambdify(activations.z, activation.derivative(1), "mpmath")
+    point = mpmath.mpc("1.3", "0.4")
+    kinks = sorted(float(k) for k in activation.kinks)
+
+    def integrand(h: mpmath.mpf) -> mpmath.mpc:
+        f = slope(h) ** 2
+        return f / (point - f) * mpmath.npdf(h, 0, mpmath.sqrt(0.3))
+
+    direct = mpmath.quad(integrand, [-8, -2, *kinks, 2, 8] if kinks else [-8, -2, 0, 2, 8])
+    closed = complex(sympy.N(law.M(sympy.Float("1.3") + sympy.I * sympy.Float("0.4"))))
+    assert closed == pytest.approx(complex(direct), rel=1e-9)
+    assert complex(law.M_at(point)) == pytest.approx(complex(direct), rel=1e-9)
+
+
+def test_quadrature_stands_in_where_there_is_no_closed_form() -> None:
+    law = spectra.slope_law(activations.tanh, sympy.Rational(1, 2))
+    with pytest.raises(InputError, match="closed form"):
+        law.M(z)
+    far = law.M_at(mpmath.mpc(40, 1))
+    tail = sum(sympy.N(law.moment(k)) / (40 + sympy.I) ** k for k in range(1, 9))
+    assert complex(far) == pytest.approx(complex(sympy.N(tail)), rel=1e-10)
+
+
+def test_atoms_of_products() -> None:
+    three_quarters = spectra.Atomic({0: sympy.Rational(1, 4), 1: sympy.Rational(3, 4)})
+    assert (three_quarters * three_quarters).atoms == {
+        0: sympy.Rational(1, 4),
+        1: sympy.Rational(1, 2),
+    }
+    assert (three_quarters**4).atoms == {0: sympy.Rational(1, 4)}
+    assert spectra.weight_law(LowRankGaussian(1, gamma=sympy.Rational(1, 4))).atoms == {
+        0: sympy.Rational(3, 4)
+    }
+
+
+def test_layers_that_differ_multiply() -> None:
+    net = Network(activations.hard_tanh, Orthogonal(sympy.Rational(13, 10)), C_b=0.05)
+    law = spectra.of_network(net, 1, 3)
+    step = sympy.S.One
+    kernel = criticality(activations.hard_tanh).kernel_map
+    means = []
+    for _ in range(3):
+        means.append(spectra.slope_law(activations.hard_tanh, step).mean)
+        step = sympy.Float(kernel(step, sympy.Rational(13, 10), 0.05), 20)
+    expected = float(sympy.N(sympy.prod(means))) * 1.3**3
+    assert float(sympy.N(law.moment(1))) == pytest.approx(expected, rel=1e-12)
+    same = spectra.layered([(activations.relu, Gaussian(2), None)] * 5)
+    assert sympy.simplify(same.moment(2) - 11) == 0
+
+
+def test_zero_padded_differs_from_free_at_second_order() -> None:
+    """The variance is v + (L − 1) v/γ + L(1/γ − 1), where free weights have L v + L(1/γ − 1)."""
+    half = sympy.Rational(1, 2)
+    slopes = spectra.slope_law(activations.erf, sympy.Rational(1, 5))
+    v = slopes.moment(2) / slopes.moment(1) ** 2 - 1
+    padded = spectra.zero_padded(activations.erf, half, 4, sympy.Rational(1, 5)).moment(2) - 1
+    free = spectra.jacobian(
+        activations.erf, LowRankOrthogonal(gamma=half), 4, sympy.Rational(1, 5)
+    ).moment(2)
+    assert sympy.N(padded - (v + 6 * v + 4)) == pytest.approx(0, abs=1e-12)
+    assert sympy.N(free - 1 - (4 * v + 4)) == pytest.approx(0, abs=1e-12)
+    one = spectra.zero_padded(activations.erf, 1, 4, sympy.Rational(1, 5)).moment(2)
+    assert sympy.N(one - 1 - 4 * v) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4), "q_star"),
+        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 0, 1), "depth"),
+        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4, -1), "q"),
+        (lambda: spectra.zero_padded(activations.erf, 1.5, 4, 1), "gamma"),
+        (lambda: spectra.limit("smooth", 0), "sigma0"),
+        (lambda: spectra.limit("rough", 1), "limit"),
+        (lambda: spectra.double_scaling(activations.monomial(3), 1, 8), "activation"),
+        (lambda: spectra.double_scaling(activations.relu, 1, 8), "activation"),
+        (lambda: spectra.jacobian_moments(0), "order"),
+        (lambda: spectra.slope_law(activations.monomial(0), 1), "activation"),
+    ],
+)
+def test_bad_input_is_named(call, argument: str) -> None:
+    with pytest.raises(InputError, match=argument) as raised:
+        call()
+    assert raised.value.argument == argument
