@@ -45,6 +45,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.tower",
         "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
+        "derivations.day_kahn_roberts.measurements",
     ),
     "001": (
         "derivations.nait_saada_tanner.maps",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from derive.errors import InputError
 
-from . import batchnorm_command, reading
+from . import batchnorm_command, reading, spectrum_command, verify_command
 from .files import write_text
 
 if TYPE_CHECKING:
@@ -299,6 +299,18 @@ def _parser() -> argparse.ArgumentParser:
         ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        (
+            "verify",
+            verify_command.run,
+            "try the theory on random networks",
+            verify_command.arguments,
+        ),
+        (
+            "spectrum",
+            spectrum_command.run,
+            "the spectrum of the input-output Jacobian",
+            spectrum_command.arguments,
+        ),
         (
             "batchnorm",
             batchnorm_command.run,

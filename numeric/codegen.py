@@ -152,7 +152,8 @@ class _Module:
 
     def expression(self, made: Recursion, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
-        symbols = {atom: sympy.Dummy(real=True) for atom in names}
+        in_order = sorted(names, key=lambda atom: names[atom])  # not by hashes: the text is a key
+        symbols = {atom: sympy.Dummy(real=True) for atom in in_order}
         total = sympy.Add(
             *(
                 sympy.Rational(value.numerator, value.denominator) * _product(mono, symbols)

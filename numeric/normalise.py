@@ -22,25 +22,34 @@ _STANDARDS: dict[str, tuple[str, ...]] = {
     "F": ("K", "Theta"),
     "A": ("Theta", "Theta"),
     "B": ("Theta", "Theta"),
+    "P": ("Theta", "Theta"),
+    "Q": ("Theta", "Theta"),
+    **dict.fromkeys("RSTU", ("Theta", "Theta", "Theta")),
 }
 """By which two-point functions each tensor is divided: as many powers of z and of the NTK."""
+
+_TIMES_KERNEL = tuple("RSTU")
+"""What is multiplied by K besides (6.16): of one input only."""
 
 
 def normalise(table: xarray.Dataset) -> xarray.Dataset:
     """Divide each tensor by two-point functions of its dimension: V becomes V_tilde.
 
-    One input: Ṽ = V/K², D̃ = D/(KΘ), Ã = A/Θ², … (source 000, eqs. 3.9, 6.9, 6.10). Several: by
-    the average over the distinct ways to give the samples to the two-point functions (A.1)–(A.5).
+    One input: Ṽ = V/K², D̃ = D/(KΘ), Ã = A/Θ², … (source 000, eqs. 3.9, 6.9, 6.10), R̃ = RK/Θ³
+    (6.16). Several: by the average over the distinct ways to give the samples to the two-point
+    functions (A.1)–(A.5), which R, S, T and U do not have.
 
     Returns the table of the `<name>_tilde`, with `_se` twins where the table has them; the
     two-point function itself is taken as exact.
 
     Raises:
-        InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do.
+        InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do;
+            for R, S, T and U of several inputs.
     """
     found: dict[str, xarray.DataArray] = {}
     for name in (name for name in table.data_vars if name in _STANDARDS):
-        lacking = [standard for standard in _STANDARDS[name] if standard not in table]
+        standards = (*_STANDARDS[name], *("K" for _ in range(name in _TIMES_KERNEL)))
+        lacking = [standard for standard in standards if standard not in table]
         if lacking:
             raise InputError("table", list(table.data_vars), f"one with {lacking[0]} beside {name}")
         scale = _scale(table, name)
@@ -61,7 +70,10 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
     kinds = _STANDARDS[name]
     standards = {kind: table[kind].to_numpy() for kind in kinds}
     if table[name].ndim == 1:
-        return np.asarray(np.prod([standards[kind] for kind in kinds], axis=0))
+        scale = np.prod([standards[kind] for kind in kinds], axis=0)
+        return np.asarray(scale / table["K"].to_numpy() if name in _TIMES_KERNEL else scale)
+    if name in _TIMES_KERNEL:
+        raise InputError("table", f"{name} of several inputs", "one input, as in (6.16)")
     result = np.empty(table[name].shape)
     rank = result.ndim - 1
     for samples in np.ndindex(*result.shape[1:]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -89,3 +90,24 @@ def test_an_unwritable_path_leaves_nothing(tmp_path):
 def test_bad_input(made, activation, match, tmp_path):
     with pytest.raises(InputError, match=match):
         write_module(made, activation, tmp_path / "x.py")
+
+
+def test_sources_do_not_depend_on_hashes():
+    """What is compiled is kept by its text, which must be the same in every process."""
+    code = (
+        "from derive import Gaussian, activations; from derive.tensors import named;"
+        "from numeric.codegen import module_source;"
+        "names = tuple(map(named, ('K', 'V', 'Theta', 'D', 'F')));"
+        "print(module_source(names, activations.linear, Gaussian(1), single=False, square=True,"
+        " corrections=0))"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert first == second

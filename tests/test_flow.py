@@ -237,3 +237,29 @@ def test_corrections_of_the_variances_reach_the_metric():
     np.testing.assert_allclose(corrected["G1"], plain["G1"] + c * slope, rtol=1e-8)
     with pytest.raises(InputError, match="C_b_corrections"):
         Network(activations.tanh, C_b_corrections=("x y",))
+
+
+def test_normalisation_of_the_second_differentials():
+    """P̃ = P/Θ² and R̃ = RK/Θ³ (6.15), (6.16), of one input alone."""
+    net = Network(activations.tanh, Gaussian(1))
+    table = flow(net, [0.5, -1.0], 3, ["K", "Theta", "P", "R"])
+    found = normalise(table)
+    K, Theta = table["K"], table["Theta"]
+    np.testing.assert_allclose(found["P_tilde"], table["P"] / Theta**2, rtol=1e-14)
+    np.testing.assert_allclose(found["R_tilde"], table["R"] * K / Theta**3, rtol=1e-14)
+    with pytest.raises(InputError, match="K"):
+        normalise(table[["Theta", "R"]])
+    several = table.expand_dims({f"sample_{k}": 1 for k in range(1, 5)}, axis=(1, 2, 3, 4))
+    with pytest.raises(InputError, match="several inputs"):
+        normalise(several[["K", "Theta", "R"]])
+
+
+def test_tables_tell_how_large_the_terms_are_that_cancel():
+    """By dimension: K² in V, KΘ in D; a field of an orthogonal linear network has nothing else."""
+    table = flow(
+        Network(activations.linear, Orthogonal(1)), [0.5, -1.0], 3, ["K", "Theta", "V", "D"]
+    )
+    K, Theta = table["K"].to_numpy(), table["Theta"].to_numpy()
+    np.testing.assert_allclose(table["V"].attrs["cancelling"], K**2, rtol=1e-14)
+    np.testing.assert_allclose(table["D"].attrs["cancelling"], K * Theta, rtol=1e-14)
+    assert np.abs(table["D"]).max() < 1e-14

@@ -1,0 +1,108 @@
+"""The NTK's tower beside theory, as figures: source 000, Figures 2, 3, 13 and 14."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from derive import Network
+from numeric import flow, normalise, simulate
+from numeric.weights import Array
+
+TOWER = tuple("ABDFPQRSTU")
+"""What Figures 2 and 3 show."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One network, derived and sampled at several widths.
+
+    Attributes:
+        label: of its panels.
+        flowed: the theory, with K and Theta in it.
+        sampled: by width.
+        scale: of the values' axis.
+    """
+
+    label: str
+    flowed: xarray.Dataset
+    sampled: Mapping[int, xarray.Dataset]
+    scale: str = "linear"
+
+    def tensors(self) -> list[str]:
+        """What is drawn."""
+        return [str(name) for name in self.flowed.data_vars if name not in {"K", "Theta"}]
+
+    def normalised(self, width: int | None = None) -> xarray.Dataset:
+        """The dimensionless tensors, derived or sampled; both by the derived K and Θ."""
+        if width is None:
+            return normalise(self.flowed)
+        scales = {name: self.flowed[name] for name in ("K", "Theta")}
+        return normalise(self.sampled[width].assign(scales))
+
+
+def measure(
+    label: str,
+    net: Network,
+    inputs: Array,
+    depth: int,
+    tensors: Sequence[str],
+    width: int,
+    draws: Mapping[int, int],
+    seed: int,
+) -> Measured:
+    """Networks of k·width neurons for each k of `draws`, so many of them.
+
+    The inputs are repeated k times, which keeps xxᵀ/n_0 and n_0/n: one theory, a series in 1/n.
+    """
+    flowed = flow(net, inputs, depth, ["K", "Theta", *tensors], width=width)
+    sampled = {
+        k * width: simulate(
+            net, np.tile(inputs, k), k * width, depth, count, tensors=tensors, seed=seed
+        )
+        for k, count in draws.items()
+    }
+    return Measured(label, flowed, sampled)
+
+
+def tower_figure(
+    measured: Sequence[Measured],
+    widths: Sequence[int],
+    at: tuple[int, ...] = (),
+) -> Figure:
+    """A row of panels for each width, a column for each network; lines derived, points sampled.
+
+    Arguments:
+        at: the samples, where there are several.
+    """
+    figure = Figure(figsize=(5.2 * len(measured), 3.6 * len(widths)), layout="constrained")
+    panels = figure.subplots(len(widths), len(measured), squeeze=False, sharey="col")
+    for row, width in zip(panels, widths, strict=True):
+        for panel, each in zip(row, measured, strict=True):
+            _draw(panel, each, width, at)
+            panel.set(xlabel="layer", title=f"{each.label}, n = {width}", yscale=each.scale)
+    panels[0, 0].legend(fontsize="x-small", ncols=2)
+    return figure
+
+
+def _draw(panel: Axes, measured: Measured, width: int, at: tuple[int, ...]) -> None:
+    theory, sample = measured.normalised(), measured.normalised(width)
+    layers, place = theory["layer"].to_numpy(), (slice(None), *at)
+    for number, name in enumerate(measured.tensors()):
+        colour = colormaps["tab20"](number)
+        panel.plot(layers, theory[f"{name}_tilde"].to_numpy()[place], color=colour, linewidth=1)
+        panel.errorbar(
+            layers,
+            sample[f"{name}_tilde"].to_numpy()[place],
+            sample[f"{name}_tilde_se"].to_numpy()[place],
+            fmt="o",
+            markersize=3,
+            color=colour,
+            label=name,
+        )

@@ -1,0 +1,85 @@
+"""What `wickgarten verify` does: random networks derived and sampled; what fails is made small."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import TYPE_CHECKING
+
+from derive.errors import InputError
+
+if TYPE_CHECKING:
+    from derive.weights import WeightEnsemble
+    from numeric.examples import Example
+    from numeric.verify import Check
+
+_PARAMETERS = ("gamma", "ratio", "moments")
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `wickgarten verify`."""
+    command.add_argument("--examples", type=int, default=25, help="random networks")
+    command.add_argument("--seed", type=int, default=0, help="of the networks and their ensembles")
+    command.add_argument("--only", type=int, metavar="K", help="example K alone")
+    command.add_argument(
+        "--width", type=int, nargs="+", default=[24, 48, 96], help="several n, divisible by 6"
+    )
+    command.add_argument("--draws", type=int, default=30_000, help="networks at each width")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print each example's worst score, and of each failure the smallest network with a command
+    that shows it; 0 if all agree, else 1."""
+    from numeric.compare import FALSE_ALARMS  # noqa: PLC0415
+    from numeric.examples import drawn  # noqa: PLC0415
+    from numeric.verify import verify  # noqa: PLC0415
+
+    if options.only is not None and not 1 <= options.only <= options.examples:
+        raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
+    numbers = iter([options.only] if options.only else range(1, options.examples + 1))
+
+    def show(check: Check) -> None:
+        print(f"{next(numbers):3d}  {check}", flush=True)
+
+    found = verify(
+        [drawn(options.only, options.seed)] if options.only else options.examples,
+        options.seed,
+        widths=options.width,
+        draws=options.draws,
+        # an example alone meets the bound that it meets among all
+        false_alarms=FALSE_ALARMS / (options.examples if options.only else 1),
+        seen=show,
+    )
+    for check in found.smallest:
+        print(f"\nthe smallest network that shows it:\n{check}\n{check.comparison}\nrepeat it with")
+        print(f"    {command_line(check.example, options.width, options.draws)}\n")
+    print(found.summary)
+    return 0 if found.agrees else 1
+
+
+def command_line(example: Example, widths: list[int], draws: int) -> str:
+    """The command that compares theory and ensembles for one drawn example."""
+    net = example.net
+    words = ["wickgarten", "simulate", "--compare", "--activation", net.activation.name]
+    words += ["--weights", net.weights.name, *_parameters(net.weights)]
+    if net.first_weights is not None:
+        words += ["--first-weights", net.first_weights.name]
+    words += ["--C_W", str(net.weights.C_W)]
+    for name in ("C_b", "lambda_W", "lambda_b"):
+        words += [f"--{name}", str(getattr(net, name))]
+    shape = ":".join(map(str, reversed(example.inputs.shape)))
+    words += ["--input", f"random:{example.seed}:{shape}", "--depth", str(example.depth)]
+    words += ["--tensors", ",".join(map(str, example.tensors))]
+    words += ["--width", *map(str, widths), "--draws", str(draws), "--seed", str(example.seed)]
+    return shlex.join(words)
+
+
+def _parameters(weights: WeightEnsemble) -> list[str]:
+    """The options of an ensemble beyond C_W."""
+    words = []
+    for name in _PARAMETERS:
+        value = getattr(weights, name, None)
+        if value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += [f"--{name}", text]
+    return words

@@ -1,0 +1,135 @@
+"""Hypothesis strategies for networks, so that users' own tests try them all.
+
+    @given(net=networks(ensembles=just(Orthogonal(1))), x=inputs(samples=2))
+    def test_my_theory(net, x): ...
+
+They draw from the lists of `examples` and shrink towards linear networks with Gaussian weights and
+no biases. Every network can be flowed and, at widths divisible by 6, simulated. Hypothesis, of the
+extra `wickgarten[dev]`, is imported when a strategy is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from derive.activations import Activation
+from derive.errors import InputError
+from derive.network import Network
+from derive.weights import WeightEnsemble
+
+from . import examples as drawing
+from .ensemble import checked_count
+from .examples import Choose, Example
+from .weights import Array
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+T = TypeVar("T")
+Option = TypeVar("Option")
+
+_LARGEST = 2.0  # component of an input
+_SMALLEST = 0.1  # norm of an input
+
+
+def activations(*, smooth: bool = False) -> SearchStrategy[Activation]:
+    """Named activations and random smooth expressions; `smooth` leaves out those with kinks."""
+    found = _strategy(lambda choose, _: drawing.draw_activation(choose))
+    return found.filter(lambda sigma: sigma.is_smooth) if smooth else found
+
+
+def ensembles() -> SearchStrategy[WeightEnsemble]:
+    """Weight ensembles of every kind, with C_W near 1."""
+    return _strategy(lambda choose, _: drawing.draw_ensemble(choose))
+
+
+def networks(
+    activations: SearchStrategy[Activation] | None = None,
+    ensembles: SearchStrategy[WeightEnsemble] | None = None,
+) -> SearchStrategy[Network]:
+    """Networks, with activations and ensembles of your own choice if given."""
+
+    def build(choose: Choose, draw: DrawFn) -> Network:
+        sigma = None if activations is None else draw(activations)
+        weights = None if ensembles is None else draw(ensembles)
+        return drawing.draw_network(choose, sigma, weights)
+
+    return _strategy(build)
+
+
+def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[Array]:
+    """Inputs (n_0,), or (m, n_0) for m = `samples` > 1; 1 or 2 of them and n_0 ≤ 8 if None.
+
+    Components lie between −2 and 2; no input is smaller than 0.1, where tensors vanish.
+    """
+    from hypothesis import strategies as st  # noqa: PLC0415
+    from hypothesis.extra.numpy import arrays  # noqa: PLC0415
+
+    if samples is not None:
+        checked_count("samples", samples, 1)
+    if size is not None:
+        checked_count("size", size, 1)
+    counts = st.sampled_from((1, 2)) if samples is None else st.just(samples)
+    sizes = st.sampled_from(drawing.SIZES) if size is None else st.just(size)
+    shapes = st.tuples(counts, sizes).map(lambda shape: shape[1:] if shape[0] == 1 else shape)
+    numbers = st.floats(-_LARGEST, _LARGEST)
+    return shapes.flatmap(lambda shape: arrays(float, shape, elements=numbers)).filter(
+        lambda x: bool((np.linalg.norm(x, axis=-1) >= _SMALLEST).all())
+    )
+
+
+def examples(networks: SearchStrategy[Network] | None = None) -> SearchStrategy[Example]:
+    """What `verify` draws: a network, inputs, a depth, tensors and a seed."""
+    from hypothesis import strategies as st  # noqa: PLC0415
+
+    def build(choose: Choose, draw: DrawFn) -> Example:
+        net = None if networks is None else draw(networks)
+        return drawing.draw_example(choose, draw(st.integers(0, drawing.LARGEST_SEED)), net)
+
+    return _strategy(build)
+
+
+def sample(strategy: SearchStrategy[T], count: int, seed: int) -> list[T]:
+    """The first values that hypothesis draws with this seed: `count`, or as many as there are.
+
+    Raises:
+        InputError: for what is no strategy.
+    """
+    from hypothesis import HealthCheck, Phase, given, settings  # noqa: PLC0415
+    from hypothesis import seed as seeded  # noqa: PLC0415
+    from hypothesis.strategies import SearchStrategy  # noqa: PLC0415
+
+    if not isinstance(strategy, SearchStrategy):
+        raise InputError("of", strategy, "a hypothesis strategy, such as testing.networks()")
+    found: list[T] = []
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(value: T) -> None:
+        found.append(value)
+
+    collect()
+    return found[:count]
+
+
+def _strategy(build: Callable[[Choose, DrawFn], T]) -> SearchStrategy[T]:
+    from hypothesis import strategies as st  # noqa: PLC0415
+
+    @st.composite
+    def drawn(draw: DrawFn) -> T:
+        def choose(options: Sequence[Option], /) -> Option:
+            return draw(st.sampled_from(options))
+
+        return build(choose, draw)
+
+    return drawn()

@@ -1,0 +1,227 @@
+"""The theory tried on random networks: derive, flow, sample, compare; what fails is made small.
+
+    verify(25, seed=1)                      # networks drawn from all that the engine knows
+    verify(5, of=net)                       # inputs and depths for a network of yours
+    verify(Example(net, x, 4, (recursion(["z", "z", my_field]),)))
+
+One example is a network's leading tensors, flowed, against ensembles of several widths,
+extrapolated in 1/n. The false alarms are those of all examples together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from derive.errors import InputError
+from derive.network import Network
+from derive.recursion import Recursion
+
+from . import examples as drawing
+from .compare import FALSE_ALARMS, Comparison, compare
+from .ensemble import checked_count
+from .examples import Example
+from .flow import flow
+from .observables import Wanted
+from .simulate import simulate
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+WIDTHS = (24, 48, 96)
+DRAWS = 30_000
+MOST_STEPS = 100
+"""How many simpler examples are tried in all to shrink one that fails."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """An example with its z-scores."""
+
+    example: Example
+    comparison: Comparison
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the ensembles bear the theory out."""
+        return self.comparison.agrees
+
+    @property
+    def severity(self) -> float:
+        """The largest |z| over its bound: above 1 in a failure."""
+        return abs(self.comparison.worst.z) / self.comparison.bound
+
+    def __str__(self) -> str:
+        worst = self.comparison.worst
+        return (
+            f"{'agrees' if self.agrees else 'FAILS '}  largest |z| {abs(worst.z):5.2f} of "
+            f"{self.comparison.bound:.2f} ({worst.name} at layer {worst.layer})  {self.example}"
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of all examples.
+
+    Attributes:
+        checks: example by example.
+        smallest: for each failure the simplest example found that still fails.
+        false_alarms: the chance that any of them fails by accident.
+        widths, draws: of the ensembles.
+    """
+
+    checks: tuple[Check, ...]
+    smallest: tuple[Check, ...]
+    false_alarms: float
+    widths: tuple[int, ...]
+    draws: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every example agrees."""
+        return all(check.agrees for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The examples that don't."""
+        return tuple(check for check in self.checks if not check.agrees)
+
+    @property
+    def summary(self) -> str:
+        """Networks, comparisons and the worst score in a line."""
+        worst = max(self.checks, key=lambda check: check.severity)
+        count = sum(len(check.comparison.rows) for check in self.checks)
+        failed = len(self.failures)
+        return (
+            f"{len(self.checks)} networks, {count} comparisons at n = "
+            f"{', '.join(map(str, self.widths))} with {self.draws} draws: "
+            f"{f'{failed} FAIL' if failed else 'all agree'}; largest |z| "
+            f"{abs(worst.comparison.worst.z):.2f} of {worst.comparison.bound:.2f} "
+            f"(family-wise false-alarm rate {self.false_alarms:.1e})"
+        )
+
+    def __str__(self) -> str:
+        shrunk = [f"the smallest network that shows it:\n{check}" for check in self.smallest]
+        return "\n".join([*map(str, self.checks), *shrunk, self.summary])
+
+
+def verify(
+    examples: int | Example | Iterable[Example] = 25,
+    seed: int = 0,
+    *,
+    of: Network | SearchStrategy[Network] | None = None,
+    tensors: Wanted | Iterable[Wanted] | None = None,
+    widths: Sequence[int] = WIDTHS,
+    draws: int = DRAWS,
+    false_alarms: float = FALSE_ALARMS,
+    seen: Callable[[Check], None] | None = None,
+) -> Verification:
+    """Compare theory and ensembles for random networks, or for given ones.
+
+    Arguments:
+        examples: how many to draw; or the examples themselves.
+        seed: of what is drawn; example k of a seed does not depend on how many there are.
+        of: a network, whose inputs, depths and tensors are drawn; or a hypothesis strategy of
+            networks, such as `testing.networks(…)`.
+        tensors: what to look at in what is drawn.
+        widths: three or so, at which the examples' ranks are whole numbers.
+        draws: networks at each width.
+        false_alarms: the chance that one or more examples fail by accident, all together.
+        seen: called with each check as it is finished.
+
+    Raises:
+        InputError: for an argument that can't be used, or an example whose network can't be.
+    """
+    chosen = _chosen(examples, seed, of, tensors)
+    widths = tuple(widths)
+    if len(set(widths)) < 2:
+        raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
+    if not 0.0 < false_alarms < 1.0:
+        raise InputError("false_alarms", false_alarms, "a probability between 0 and 1")
+    share = false_alarms / len(chosen)
+    checks = []
+    for example in chosen:
+        checks.append(check(example, widths, draws, share))
+        if seen is not None:
+            seen(checks[-1])
+    smallest = tuple(shrink(each, widths, draws, share) for each in checks if not each.agrees)
+    return Verification(tuple(checks), smallest, false_alarms, widths, draws)
+
+
+def check(
+    example: Example,
+    widths: Sequence[int] = WIDTHS,
+    draws: int = DRAWS,
+    false_alarms: float = FALSE_ALARMS,
+) -> Check:
+    """One example: its tensors flowed, sampled at each width, and compared."""
+    net, inputs, depth = example.net, example.inputs, example.depth
+    flowed = flow(net, inputs, depth, example.tensors, width=max(widths))
+    sampled = [
+        simulate(net, inputs, n, depth, draws, tensors=example.tensors, seed=example.seed)
+        for n in widths
+    ]
+    return Check(example, compare(flowed, sampled, false_alarms))
+
+
+def shrink(
+    failure: Check,
+    widths: Sequence[int] = WIDTHS,
+    draws: int = DRAWS,
+    false_alarms: float = FALSE_ALARMS,
+) -> Check:
+    """The simplest example found that fails too: step by step, `MOST_STEPS` tried in all.
+
+    Deterministic, and bounded as each example is by `false_alarms`, so that what is left is no
+    accident of a search among many.
+    """
+    tried = 0
+    candidates = drawing.simpler(failure.example)
+    while tried < MOST_STEPS and (candidate := next(candidates, None)) is not None:
+        tried += 1
+        try:
+            found = check(candidate, widths, draws, false_alarms / MOST_STEPS)
+        except InputError:  # the simpler network is none that can be flowed or sampled
+            continue
+        if not found.agrees:
+            failure, candidates = found, drawing.simpler(found.example)
+    return failure
+
+
+def _chosen(
+    examples: int | Example | Iterable[Example],
+    seed: int,
+    of: Network | SearchStrategy[Network] | None,
+    tensors: Wanted | Iterable[Wanted] | None,
+) -> list[Example]:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
+    if isinstance(examples, int | np.integer):
+        count = checked_count("examples", int(examples), 1)
+        names = None if tensors is None else _names(tensors)
+        nets = _networks(of, count, seed)
+        return [drawing.drawn(k, seed, net, names) for k, net in enumerate(nets, 1)]
+    given = [examples] if isinstance(examples, Example) else list(examples)
+    if not given or not all(isinstance(each, Example) for each in given):
+        raise InputError("examples", examples, "a number of examples, or one or more `Example`s")
+    if of is not None or tensors is not None:
+        raise InputError("examples", given, "a number, if networks or tensors are given apart")
+    return given
+
+
+def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:
+    return (tensors,) if isinstance(tensors, str | Recursion) else tuple(tensors)
+
+
+def _networks(
+    of: Network | SearchStrategy[Network] | None, count: int, seed: int
+) -> Iterator[Network | None]:
+    if of is None or isinstance(of, Network):
+        yield from (of for _ in range(count))
+        return
+    from .testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
+
+    yield from sample(of, count, seed)

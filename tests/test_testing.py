@@ -1,0 +1,89 @@
+"""The strategies for users' own tests, used as users would."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+
+from derive import Activation, Gaussian, Network, Orthogonal, activations
+from derive.errors import InputError
+from numeric import flow, simulate, testing
+from numeric.examples import Example
+from numeric.verify import verify
+
+HALF = sympy.Rational(1, 2)
+FEW = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def test_hypothesis_is_imported_only_when_used():
+    code = "import sys, numeric.testing, numeric.verify; print('hypothesis' in sys.modules)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert made.stdout.split() == [b"False"]
+
+
+@FEW
+@given(net=testing.networks(), width=st.sampled_from((12, 24)))
+def test_networks_can_be_sampled(net, width):
+    table = simulate(net, [0.3, -0.2], width, 2, 64, tensors="K")
+    assert np.isfinite(table["K"]).all()
+    assert (table["K"] >= 0).all()
+
+
+@FEW
+@given(
+    net=testing.networks(st.just(activations.tanh), st.just(Orthogonal(1))),
+    x=testing.inputs(size=3),
+)
+def test_networks_of_ones_own_choice_can_be_flowed(net, x):
+    assert (net.activation, net.weights) == (activations.tanh, Orthogonal(1))
+    assert x.shape == (3,)
+    assert (flow(net, x, 2, "K")["K"] > 0).all()
+
+
+@given(x=testing.inputs(samples=None))
+def test_inputs_are_one_or_two_and_not_zero(x):
+    assert x.ndim == 1 or x.shape[0] == 2
+    assert (np.linalg.norm(x, axis=-1) > 0).all()
+
+
+@given(sigma=testing.activations(smooth=True))
+def test_smooth_activations_have_no_kinks(sigma):
+    assert isinstance(sigma, Activation)
+    assert sigma.is_smooth
+
+
+def test_strategies_shrink_to_the_plainest_network():
+    assert find(testing.networks(), lambda _: True) == Network(activations.linear, Gaussian(1))
+    kinked = find(testing.activations(), lambda sigma: not sigma.is_smooth)
+    assert kinked == activations.relu
+    assert find(testing.ensembles(), lambda weights: weights.C_W != 1) == Gaussian(HALF)
+
+
+def test_examples_are_drawn_by_a_seed():
+    first, again = (testing.sample(testing.examples(), 5, 1) for _ in range(2))
+    assert list(map(str, first)) == list(map(str, again))
+    assert all(isinstance(example, Example) for example in first)
+
+
+def test_verify_takes_a_strategy():
+    nets = testing.networks(st.just(activations.linear), st.just(Gaussian(1)))
+    found = verify(3, seed=1, of=nets, tensors="K", widths=(12, 24, 48), draws=1000)
+    assert found.agrees, str(found)
+    assert {check.example.net.weights for check in found.checks} == {Gaussian(1)}
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: testing.inputs(samples=0), "samples"),
+        (lambda: testing.inputs(size=0), "size"),
+        (lambda: testing.sample([1, 2], 3, 0), "of"),
+    ],
+)
+def test_errors_name_the_argument(call, name):
+    with pytest.raises(InputError, match=name):
+        call()
