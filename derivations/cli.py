@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -177,7 +178,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
     net, inputs = reading.network(arguments), reading.inputs(arguments.input)
     if arguments.compare:
-        _check_extrapolation(net, inputs.shape[-1], arguments.width)
+        _check_extrapolation(net, inputs.shape[-1], arguments.width, arguments.tensors)
     sampled = [
         simulate(
             net,
@@ -203,14 +204,27 @@ def _simulate(arguments: argparse.Namespace) -> int:
     return OK if comparison.agrees else FAILED
 
 
-def _check_extrapolation(net: Network, n_0: int, widths: Sequence[int]) -> None:
-    """An orthogonal first layer depends on n_0/n where n < n_0, which is no series in 1/n."""
-    from derive import Gaussian  # noqa: PLC0415
+def _check_extrapolation(
+    net: Network, n_0: int, widths: Sequence[int], tensors: Sequence[str]
+) -> None:
+    """A first layer that depends on n_0/n is no series in 1/n."""
+    from derive.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
+    from derive.recursion import closure, recursion, wanted  # noqa: PLC0415
 
-    first_is_gaussian = isinstance(net.weights_at(1), Gaussian)
-    if len(set(widths)) > 1 and min(widths) < n_0 and not first_is_gaussian:
-        wanted = f"{n_0} or more each, the inputs' size, to extrapolate with these first weights"
-        raise InputError("--width", widths, wanted)
+    first = net.weights_at(1)
+    found = {
+        atom
+        for name in closure(wanted(tensors), net.weights_at(2))
+        for atom in recursion(name, first, first_layer=True, square=False).atoms(Parameter)
+    }
+    if len(set(widths)) > 1 and (R_IN in found or (R_BIG in found and min(widths) < n_0)):
+        other = "" if R_IN in found else f"{n_0} or more each, the inputs' size, or "
+        raise InputError(
+            "--width",
+            widths,
+            f"{other}--first-weights gaussian, to extrapolate: layer 1 of these weights depends "
+            "on the inputs' size over the width",
+        )
 
 
 # What is shown
@@ -395,7 +409,7 @@ def _tensors(command: argparse.ArgumentParser, count: str = "+") -> None:
 def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     command.add_argument(
         "--tensors",
-        type=lambda text: [text] if "(" in text else text.split(","),
+        type=lambda text: re.split(r",(?![^(]*\))", text),  # kappa(z,z|01) has commas of its own
         default=tensors,
         help='names separated by commas; "all" of order 1/n',
     )

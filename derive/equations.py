@@ -17,6 +17,7 @@ neural indices of layer ℓ+1, each with a sample of its own; on the right sums 
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from .errors import InputError
 from .fields import FIELD_NAMES, AnyField, AtInputs, Edge, Placed, Term
 from .pairings import ordered
 from .parameters import Parameter
+
+_RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
 WANTED = "an equation such as \"J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]\""
 
@@ -71,14 +74,20 @@ class Equation:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise InputError("text", self.text, WANTED)
+        if not isinstance(self.using, tuple | list) or not all(
+            isinstance(each, Equation) for each in self.using
+        ):
+            raise InputError("using", self.using, "a sequence of Equations")
         object.__setattr__(self, "using", tuple(self.using))
+        if len({each.name for each in self.using}) < len(self.using):
+            raise InputError("using", [each.name for each in self.using], "names that differ")
         known: dict[str, AnyField] = {name: tree for tree, name in FIELD_NAMES.items()}
         known |= {equation.name: equation for equation in self.using}
         name, nodes, lines = _parse(self.text, known)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "lines", lines)
-        if self.at_inputs not in {"zero", "identity"} or (
+        if self.at_inputs not in ("zero", "identity") or (
             self.at_inputs == "identity" and nodes != 2
         ):
             wanted = '"zero", or "identity" for a field with two indices'
@@ -167,7 +176,7 @@ def _normal_form(term: Term, owner: Equation, turns: list[tuple[int, ...]]) -> t
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:/\d+)?)(?P<width>/n)?|(?P<slash>/\s*n\b)"
+    r"\s*(?:(?P<number>\d+(?:/\d+)?)(?P<width>/n\b)?|(?P<slash>/\s*n\b)"
     r"|(?P<name>[A-Za-z_]\w*)(?P<primes>'*)(?:\[(?P<inside>[\w\s,:]*)\])?|(?P<sign>[+-]|\*(?!\*)))"
 )
 
@@ -188,20 +197,25 @@ def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Li
 
 def _split(right: str) -> Iterator[tuple[int, list[re.Match[str]]]]:
     """The signed products of a sum, as tokens."""
-    sign, product, at = 1, list[re.Match[str]](), 0
+    sign, product, at, after_sign = 1, list[re.Match[str]](), 0, False
     right = right.rstrip()
     while at < len(right):
         token = _TOKEN.match(right, at)
         if token is None:
             raise InputError("text", right[at:], WANTED)
         at = token.end()
+        if token["sign"] and after_sign:
+            raise InputError("text", right, WANTED)
         if token["sign"] in {"+", "-"}:
             if product:
                 yield sign, product
             sign, product = (1 if token["sign"] == "+" else -1), []
+        elif token["sign"] and not product:
+            raise InputError("text", right, WANTED)
         elif not token["sign"]:
             product.append(token)
-    if not product:
+        after_sign = bool(token["sign"])
+    if not product or after_sign:
         raise InputError("text", right, WANTED)
     yield sign, product
 
@@ -235,6 +249,8 @@ class _Product:
         own: list[Own] = []
         for token in self.tokens:
             kind = token["name"]
+            if token["primes"] and (kind != "s" or token["inside"] is None):
+                raise InputError("text", token[0].strip(), "primes on s[…] alone")
             if token["inside"] is None:
                 self.scale(token)
             elif kind == "W":
@@ -289,8 +305,12 @@ class _Product:
         if token["slash"] or token["width"]:
             self.fan_in += 1
         if token["number"]:
+            if re.fullmatch(r"\d+/0+", token["number"]):
+                raise InputError("text", token["number"], "a finite number")
             self.coefficient *= Fraction(token["number"])
         if token["name"]:
+            if token["name"] in _RESERVED or keyword.iskeyword(token["name"]):
+                raise InputError("text", token["name"], "a symbol other than those of the notation")
             self.parameters = times(self.parameters, power(Parameter(token["name"]), 1))
 
     def indices(self, token: re.Match[str], count: int) -> list[str]:

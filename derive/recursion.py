@@ -334,10 +334,20 @@ def wanted(tensors: str | Recursion | Iterable[str | Recursion]) -> tuple[Name, 
             raise InputError("tensors", item, "names of tensors, or recursions")
         for each in FIRST_ORDER if item == "all" else (item,):
             name = named(each) if isinstance(each, str) else each.target
-            found.setdefault(name.label, name)
+            _keep(found, name)
     if not found:
         raise InputError("tensors", items, f"one or more of {', '.join(NAMES)}")
     return tuple(found.values())
+
+
+def _keep(found: dict[str, Name], name: Name) -> bool:
+    """Add a tensor, if it is new; an error if another has its label."""
+    if name.label not in found:
+        found[name.label] = name
+        return True
+    if set(found[name.label].fields) != set(name.fields):
+        raise InputError("fields", name.label, "fields that are told apart by their names")
+    return False
 
 
 def closure(
@@ -348,8 +358,7 @@ def closure(
     pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
     while pending:
         name = pending.pop()
-        if name.label not in found:
-            found[name.label] = name
+        if _keep(found, name):
             pending.extend(recursion(name, weights, corrections=corrections).needs)
     known = [name for label, name in NAMES.items() if label in found]
     others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
+from derive.weights import WeightEnsemble
 
 from . import fastmath, jit, modules, printer, random, weights
 from .weights import Array
@@ -83,15 +84,19 @@ class Ensemble:
         """The key of the random numbers: ensembles of different width are independent."""
         return random.stream_key(self.seed, self.width)
 
+    def weights_at(self, layer: int) -> WeightEnsemble:
+        """The ensemble of this layer's weights at this width, corrections of C_W included."""
+        return self.net.weights_at(layer, self.width)
+
     @cached_property
     def C_W(self) -> Array:
         """The weight variance of layers 1 … depth."""
-        return self._numbers("C_W", lambda layer: self.net.weights_at(layer).C_W)
+        return self._numbers("C_W", lambda layer: self.weights_at(layer).C_W)
 
     @cached_property
     def C_b(self) -> Array:
         """The bias variance of layers 1 … depth."""
-        return self._numbers("C_b", self.net.C_b_at)
+        return self._numbers("C_b", lambda layer: self.net.C_b_at(layer, self.width))
 
     @cached_property
     def lambda_b(self) -> Array:
@@ -108,7 +113,7 @@ class Ensemble:
         """The factors of the weight matrices of layers 1 … depth."""
         sizes = zip(self.widths, self.widths[1:], strict=False)
         return tuple(
-            tuple(weights.steps(self.net.weights_at(layer), n_in, n_out))
+            tuple(weights.steps(self.weights_at(layer), n_in, n_out))
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
 

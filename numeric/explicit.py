@@ -135,7 +135,7 @@ class ExplicitSampler(Sampler):
         }
         for layer in range(1, ensemble.depth + 1):
             shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
-            weights = ensemble.net.weights_at(layer)
+            weights = ensemble.weights_at(layer)
             W = np.array([weight_matrix(weights, shape, rng) for rng in streams])
             b = np.sqrt(ensemble.C_b[layer - 1]) * np.array(
                 [rng.standard_normal(shape[0]) for rng in streams]

@@ -46,8 +46,9 @@ def flow(
         depth: layers of preactivations, counted from 1.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or recursions, such as recursion(["z", "z", my_field]).
-        width: n, needed only where an orthogonal first layer has more inputs than neurons: layer 1
-            depends on n_0/n there. By default n ≥ n_0 (r_1 n, with unequal widths).
+        width: n, needed where layer 1 depends on n_0/n: with an orthogonal first layer that has
+            more inputs than neurons, with low-rank, truncated or bi-invariant ones, and for fields
+            that are the identity at the inputs. By default n = n_0 (r_1 n, with unequal widths).
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,

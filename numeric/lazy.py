@@ -168,6 +168,6 @@ def reading(ensemble: Ensemble) -> estimate.Reading:
         ensemble.C_b.tolist(), ensemble.lambda_b.tolist(), ensemble.lambda_W.tolist(), strict=True
     )
     return estimate.Reading(
-        tuple((ensemble.net.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
+        tuple((ensemble.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
         tuple(parameters),
     )

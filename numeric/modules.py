@@ -26,15 +26,16 @@ import math
 import numba
 import numpy as np
 
+KEPT = __name__ != "__main__"  # what a script compiled, another script would take for its own
 scalar = numba.njit(
-    error_model="numpy", fastmath={"contract"}, forceinline=True, cache=True
+    error_model="numpy", fastmath={"contract"}, forceinline=True, cache=KEPT
 )  # called in loops
-driver = numba.njit(error_model="numpy", fastmath={"contract"}, cache=True)  # loops, sums in order
+driver = numba.njit(error_model="numpy", fastmath={"contract"}, cache=KEPT)  # loops, sums in order
 quadrature = numba.njit(
-    error_model="numpy", fastmath={"contract", "reassoc"}, cache=True
+    error_model="numpy", fastmath={"contract", "reassoc"}, cache=KEPT
 )  # sums in any order
 parallel = numba.njit(
-    error_model="numpy", fastmath={"contract"}, parallel=True, cache=True
+    error_model="numpy", fastmath={"contract"}, parallel=True, cache=KEPT
 )  # loops over prange
 """
 """What an emitted module begins with: its imports, and the decorators of its functions."""

@@ -111,3 +111,26 @@ def test_sources_do_not_depend_on_hashes():
         for seed in ("1", "2")
     )
     assert first == second
+
+
+def test_a_module_that_ran_as_a_script_is_not_taken_for_another(tmp_path):
+    """Compiled code of two scripts must not meet under one name when both are imported."""
+    sources = {"k1": activations.tanh, "k2": activations.sin}
+    for stem, activation in sources.items():
+        made = recursion("K", Gaussian()).single_input()
+        write_module(made, activation, tmp_path / f"{stem}.py")
+    use = (
+        "import numpy as np, k1, k2;"
+        "print(*(k.flow(1.0, np.ones(4), np.zeros(4))[-1, 0] for k in (k1, k2)))"
+    )
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, capture_output=True, check=True, text=True
+        ).stdout
+
+    before = run("-c", use)
+    for stem in sources:
+        run(f"{stem}.py")
+    assert run("-c", use) == before
+    assert len(set(before.split())) == 2

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion
 from derive.errors import InputError
 from derive.pairings import pair_partitions
+from derive.recursion import wanted
 
 ENSEMBLES = [Gaussian(), Orthogonal(), LowRankOrthogonal(gamma=sympy.Rational(1, 3))]
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
@@ -151,3 +152,32 @@ def test_fields_that_do_not_scale_are_refused():
         recursion([large]).terms  # noqa: B018
     with pytest.raises(InputError, match="at_inputs"):
         Equation("y[i] = W[i,a] s[a]", at_inputs="identity")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "J[i] = W'[i,a] s[a]",
+        "J[i,k] = n delta[i,k]",
+        "J[i,k] = K delta[i,k]",
+        "J[i,k] = lambda delta[i,k]",
+        "J[i,k] = 1/0 delta[i,k]",
+        "J[i] = * W[i,a] s[a]",
+        "J[i] = - - W[i,a] s[a]",
+        "J[i] = W[i,a] s[a] +",
+        "J[i] = W[i,a] H'[a,a]",
+    ],
+)
+def test_what_the_notation_does_not_say_is_refused(text):
+    with pytest.raises(InputError):
+        Equation(text)
+
+
+def test_fields_are_told_apart_by_their_names():
+    other = Equation("J[i,k] = 3 W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
+    with pytest.raises(InputError, match="names"):
+        wanted([recursion([JACOBIAN]), recursion([other])])
+    with pytest.raises(InputError, match="using"):
+        Equation("Q[i] = W[i,a] s[a]", using=(JACOBIAN, other))
+    with pytest.raises(InputError, match="using"):
+        Equation("Q[i] = W[i,a] s[a]", using=JACOBIAN)

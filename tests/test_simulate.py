@@ -18,6 +18,7 @@ from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import estimate, explicit, lazy, observables, sampling
 from numeric.ensemble import checked_ensemble
+from numeric.flow import flow
 from numeric.probes import Probes
 from numeric.simulate import simulate
 
@@ -296,3 +297,12 @@ def test_estimates_from_z_agree_with_the_record():
     for (fields, _, _, samples), values in zip(plan.statistics, found.T, strict=True):
         expected = estimate.moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
         np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_corrections_of_the_variances_are_sampled():
+    """C_W + c/n at this width: layer 1's metric is C_W K0, without noise."""
+    net = Network(activations.tanh, Gaussian(1.2), C_W_corrections=(0.5,), C_b_corrections=(0.2,))
+    x = [1.0, -0.5, 0.25]
+    table = simulate(net, x, width=8, depth=2, draws=600, tensors=["G1"], seed=1)
+    flowed = flow(net, x, 2, ["G1"])
+    assert float(table["G1"][0]) == pytest.approx(float(flowed["G1"][0]), rel=1e-9)
