@@ -10,9 +10,10 @@ shrink: there the law itself is singular.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import mpmath
 import numpy as np
 import sympy
 from numpy.typing import NDArray
@@ -34,8 +35,11 @@ NODES = 20
 
 _FINEST, _MOST = 2.0**-10, 2000  # the shortest piece in standard deviations; pieces on a side
 _ZERO = 2.0**-30  # the shortest piece at a zero of f
-_SMALLEST = 1e-12  # where f/max f is less, x is taken to be larger
-_SLOPE, _TURN, _FARTHEST, _DEEPEST = 0.6, 1.7, 2.8, 1.0
+_SMALLEST = 1e-300  # where f/max f is less, it is taken for 0
+_DIGITS = 330  # more than f loses
+_KNOWN = 1e-12  # the relative error of f where it counts as known
+_SLOPE, _DEEPEST = 0.6, 1.0
+_TURN, _FARTHEST = 1.2, 2.1  # −arg f: meant, and at most; x is between 0 and π, poles at −2π too
 _FAR = (20.0, 100.0, 1e4)  # where f is asked for its limits
 _SCAN = 4001  # points among which critical points of f are looked for
 
@@ -45,7 +49,8 @@ class Nodes:
     """Σ_i weights_i δ(positions_i) of mean 1, from a law of mean `mean`.
 
     `support` are the intervals of the real law (a point for an atom), ascending, over the mean;
-    `below` is support's top − position, exactly 0 for an atom there.
+    `below` is support's top − position, exactly 0 for an atom there. They stand for the law at
+    every x with |x| > `least`: below it f is lost to rounding.
     """
 
     positions: Complex
@@ -53,6 +58,7 @@ class Nodes:
     weights: Complex
     support: tuple[tuple[float, float], ...]
     mean: float
+    least: float = 0.0
 
     @property
     def top(self) -> float:
@@ -66,14 +72,18 @@ class Nodes:
         return np.asarray(rest - np.sum(self.weights * rest))
 
 
-def nodes(law: Law) -> Nodes:
-    """The law's nodes; InputError for one that is known by its moments alone."""
+def nodes(law: Law, alone: bool = False) -> Nodes:
+    """The law's nodes; InputError for one that is known by its moments alone.
+
+    They resolve an x that comes as close to max φ'² as 1e-6, and 1e-15 for a law that is `alone`:
+    one layer's x is z, free factors keep it off the support.
+    """
     if isinstance(law, Scaled):
-        return nodes(law.law)
+        return nodes(law.law, alone)
     if isinstance(law, Atomic):
         return _atomic(law)
     if isinstance(law, Slopes):
-        return _slopes(law)
+        return _slopes(law, 2.0**-26 if alone else _FINEST)
     if isinstance(law, Density):
         return _density(law)
     wanted = (
@@ -92,10 +102,11 @@ def _atomic(law: Atomic) -> Nodes:
     return Nodes(positions, positions[-1] - positions, weights, support, float(mean))
 
 
-def _slopes(law: Slopes) -> Nodes:
+def _slopes(law: Slopes, finest: float) -> Nodes:
     mean, scale = float(sympy.N(law.mean, 20)), float(sympy.sqrt(law.variance))
     parts: list[tuple[Complex, Complex]] = []
     support: list[tuple[float, float]] = []
+    least = 0.0
     for piece in law.activation.pieces:
         lower, upper = (
             float(np.clip(float(end) / scale, -REACH, REACH)) for end in (piece.lower, piece.upper)
@@ -110,14 +121,20 @@ def _slopes(law: Slopes) -> Nodes:
             support.append((at, at))
             continue
         strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
-        f, df = (
-            _compiled(e.subs(z, scale * z)) for e in (slope**2 / mean, (slope**2 / mean).diff(z))
-        )
-        path = _Path(f, df, _normal, strip / scale, lower, upper, even=law.activation.is_odd)
+        paths = []
+        for form in (slope, _without_cancellation(slope)):
+            square = (form**2 / mean).subs(z, scale * z)
+            f, df = _compiled(square), _compiled(square.diff(z))
+            even = law.activation.is_odd
+            path = _Path(f, df, _normal, strip / scale, lower, upper, even, finest)
+            path.smallest = _lost(square, f, path)
+            paths.append(path)
+        path = min(paths, key=lambda each: each.smallest)
+        least = max(least, path.smallest * path.largest)
         positions, weights = path.nodes()
         parts.append((positions, weights))
         support.append(path.range)
-    return _assembled(parts, support, mean, str(law))
+    return replace(_assembled(parts, support, mean, str(law)), least=least)
 
 
 def _density(law: Density) -> Nodes:
@@ -159,6 +176,7 @@ class _Path:
     upper: float
     even: bool = False
     finest: float = _FINEST
+    smallest: float = _SMALLEST
 
     def __post_init__(self) -> None:
         self.factor = 1.0
@@ -209,7 +227,7 @@ class _Path:
             values = self.f(h)
             size = self.largest
             turned = (values.imag > 1e-15 * size) | (np.angle(values) < -_FARTHEST)
-            turned &= np.abs(values) > _SMALLEST * size
+            turned &= np.abs(values) > self.smallest * size
             if np.isfinite(values).all() and not turned.any():
                 return h, dh
             tilt /= 2
@@ -248,7 +266,7 @@ class _Path:
 
         def wide(s: float) -> float:
             """How wide a piece may be at s: twice the depth, and freely where f is negligible."""
-            matters = abs(self.f(np.array([s + 0j]))[0]) > _SMALLEST * largest
+            matters = abs(self.f(np.array([s + 0j]))[0]) > self.smallest * largest
             near_zero = min(abs(s - each) for each in zeros) < 0.25 if zeros else False
             finest = min(_ZERO, self.finest) if near_zero else self.finest
             return max(2 * depth(s), finest) if matters or near_zero else _DEEPEST / 2
@@ -269,6 +287,34 @@ class _Path:
 
         points = climb(left)[:-1] + climb(right)[::-1]
         return np.array([s - 1j * sign * depth(s) if left < s < right else s + 0j for s in points])
+
+
+def _without_cancellation(expr: sympy.Expr) -> sympy.Expr:
+    """The same function by e^{−2u} for tanh u and erfc(−u) for 1 + erf u."""
+    for node in expr.atoms(sympy.tanh):
+        decay = sympy.Dummy("decay")
+        ratio = sympy.factor(expr.subs(node, (1 - decay) / (1 + decay)))
+        expr = ratio.subs(decay, sympy.exp(-2 * node.args[0]))
+    for node in expr.atoms(sympy.erf):
+        expr = sympy.expand(expr.subs(node, sympy.erfc(-node.args[0]) - 1))
+    return expr
+
+
+def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
+    """f/max f below which cancellation leaves its double precision value unknown."""
+    exact = sympy.lambdify(z, expr, "mpmath")
+    grid = np.linspace(path.lower, path.upper, 60)[1:-1]
+    line = grid.astype(complex)
+    found = f(line).real
+    moved = _KNOWN * 0.01 * np.abs(path.df(line))  # as if h were off: harmless
+    with mpmath.workdps(_DIGITS):
+        truth = [exact(mpmath.mpf(s)) for s in grid]
+        wrong = [
+            float(t / path.largest)
+            for t, value, slack in zip(truth, found, moved, strict=True)
+            if abs(t - value) > _KNOWN * t + slack and t > _SMALLEST * path.largest
+        ]
+    return max(wrong, default=_SMALLEST)
 
 
 def _compiled(expr: sympy.Expr) -> Function:

@@ -22,7 +22,9 @@ Point = tuple[float, float, float, list[tuple[float, float]]]
 
 _SCAN = 600
 _COMBINATIONS = 64
+_BESIDE = np.geomspace(1e-9, 0.1, 50)
 _RESOLVED = 12.0  # −log of the distance to the end of a density at which nodes still resolve it
+_APART = 33.0  # −log of the relative distance at which the difference of two numbers has a digit
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
 
@@ -115,12 +117,16 @@ class _Arc:
         inner = np.where(problem.slopes == 1.0, one_plus, 1.0 + problem.slopes * w)
         bent = 1.0 + problem.jumps * w
         turns = float(w < 0) - problem.powers[inner < 0].sum()  # of Im log z, not mod 2π, over π
-        height = problem.constant - np.log(abs(w)) + np.sum(problem.variances * w / bent)
+        height = problem.constant + np.sum(problem.variances * w / bent)
         height += self.logarithms(w, one_plus, inner)
         excess = problem.slopes - 1.0
         degree = problem.powers.sum()
-        own = problem.counts[problem.scales == 1.0].sum()
-        slope = (degree - 1.0) / one_plus + (own - 1.0) / (w * one_plus)
+        # Σ n/(w (1 + s w)) − 1/(w (1 + w)): in parts near w = 0, where at one layer 1/w cancels.
+        order, apart = -1.0, abs(w) < 1.0
+        slope = degree / one_plus if apart else (degree - 1.0 - 1.0 / w) / one_plus
+        poles = problem.counts.sum() - 1.0
+        if apart and poles:
+            slope += poles / w
         slope += np.sum(problem.powers * excess / (inner * one_plus))
         slope += np.sum(problem.variances / bent**2)
         for k, (x, away) in enumerate(places):
@@ -131,10 +137,16 @@ class _Arc:
             turns -= n * float(-1 < s * w < 0 < x)
             grown = x * (mean + rest)
             ratio = -x * rest / grown
-            height += n * (np.log1p(ratio) if ratio > -0.5 else np.log(abs(x * mean / grown)))
+            if ratio > -0.5:
+                height += n * np.log1p(ratio)
+            else:  # M_k = s w
+                height += n * np.log(abs(x * s / grown))
+                order += n
             slope -= n * s / (x * prime)
-            if s != 1.0:
-                slope += n * s / (mean * grown)
+            of_one = one_plus if s == 1.0 else grown
+            slope += -n * s / of_one if apart else n / (w * of_one)
+        if order:
+            height += order * np.log(abs(w))
         if abs(turns) > 1e-9:
             return None
         return w, float(height), float(slope), places
@@ -149,18 +161,31 @@ class _Arc:
         return float(problem.powers.sum() * np.log(abs(one_plus)) + np.sum(problem.powers * logs))
 
     def invert(self, k: int, value: float) -> tuple[float, float] | None:
-        """The x of group k, in its interval, with M_k(x) = value."""
+        """The x of group k, in its interval, with M_k(x) = value, and x − top."""
+        u = self.coordinate(k, value)
+        return None if u is None else self.place(k, u)
+
+    def coordinate(self, k: int, value: float) -> float | None:
+        """The u of group k, in its interval, with M_k(x) = value."""
 
         def excess(u: float) -> float:
             return self.sums(k, *self.place(k, u))[0] - value
 
-        low, high = -60.0, 60.0
-        try:
-            if not excess(low) * excess(high) < 0:
-                return None
-        except (FloatingPointError, ZeroDivisionError):
+        low, high = self.precise(k)
+        if not excess(low) * excess(high) < 0:
             return None
-        return self.place(k, root(excess, low, high))
+        return root(excess, low, high)
+
+    def precise(self, k: int) -> tuple[float, float]:
+        """The coordinates at which x is still apart from the ends of its interval: close to 0, to
+        the top and to ∞ by themselves, to other ends by x minus them."""
+        low, high = self.choice[k]
+        top = self.problem.groups[k].top
+        return -60.0 if low in (-np.inf, 0.0, top) else -_APART, 60.0 if high in (
+            0.0,
+            top,
+            np.inf,
+        ) else _APART
 
     def gaps(self) -> Iterator[tuple[float, float, Edge | None, Edge | None]]:
         """The runs of d log z/dw < 0, as (log z from, to) with the edges that end them."""
@@ -169,6 +194,7 @@ class _Arc:
             grid = grid[np.abs(grid) < _RESOLVED] if np.isfinite(self.choice[0]).all() else grid
             grid = grid[grid > -_RESOLVED]
         with np.errstate(all="ignore"):
+            grid = np.unique(np.concatenate([grid, self.beside_poles()]))
             points = [self.point(u) for u in grid]
             good = [p is not None and _falling(p[0], p[2]) and np.isfinite(p[1]) for p in points]
             i = 0
@@ -182,10 +208,22 @@ class _Arc:
                 yield self.run(grid, points, i, j)
                 i = j + 1
 
+    def beside_poles(self) -> Real:
+        """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
+        problem = self.problem
+        low, high = self.precise(0)
+        found = []
+        for a in problem.slopes[problem.powers != 0.0]:
+            u = self.coordinate(0, -problem.scales[0] / a)
+            if u is not None:
+                found.extend([u - _BESIDE, u + _BESIDE])
+        beside = np.concatenate(found) if found else np.zeros(0)
+        return np.asarray(beside[(beside > low) & (beside < high)])
+
     def run(
         self, grid: Real, points: Sequence[Point | None], i: int, j: int
     ) -> tuple[float, float, Edge | None, Edge | None]:
-        """One run, its ends refined. log z grows with x, so from the left to the right end."""
+        """One run, its ends refined. log z grows with x, and x with u where it is positive."""
         low_edge = high_edge = None
         if i > 0:
             low_edge = self.end(grid[i - 1], grid[i], grid[0])
@@ -201,10 +239,12 @@ class _Arc:
             low_edge = _singular(self.pole())
         if high_edge:
             high = high_edge.height
-        elif np.isinf(self.choice[0][1]):
+        elif all(np.isinf(each[1]) for each in self.choice):
             high = np.inf
         elif any(self.choice[0][1] == start < end for start, end in support):
             high_edge = _singular(high)
+        if np.isinf(self.choice[0][0]):
+            return float(high), float(low), high_edge, low_edge
         return float(low), float(high), low_edge, high_edge
 
     def pole(self) -> float:

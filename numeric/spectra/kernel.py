@@ -37,7 +37,7 @@ SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
 COSINE, ROOT, LINE = 0, 1, 2
 """The path log z(θ): a + b cos θ over a bulk; a − θ² down to z = 0; a + θ b."""
 
-_ROUNDING, _SMALL = 1e-13, 5e-16
+_ROUNDING, _SMALL, _FLAT = 1e-13, 5e-16, 1e-9
 _TRIES = 1000
 _NEWTON = 30
 
@@ -72,7 +72,11 @@ def logarithm(u: complex) -> complex:
 def inverse(u: complex) -> complex:
     """1/u; not a number, rather than an exception, at 0."""
     size = u.real * u.real + u.imag * u.imag
-    return complex(u.real / size, -u.imag / size)
+    if size > 1e-290:
+        return complex(u.real / size, -u.imag / size)
+    real, imag = 1e200 * u.real, 1e200 * u.imag  # their squares would underflow
+    size = real * real + imag * imag
+    return complex(real / size * 1e200, -imag / size * 1e200)
 
 
 @driver
@@ -171,13 +175,20 @@ def evaluate(
 
 
 @driver
-def side(xi: Complex, w: complex, one_plus: complex) -> int:
+def side(xi: Complex, w: complex, one_plus: complex, tangent: Complex, floor: float) -> int:
     """SOLVED where every x_k is in the upper half plane and w in the lower one, UNRESOLVED where
-    w is on the real axis to rounding, and NO_CONVERGENCE on the wrong side."""
+    w is on the real axis to rounding, and NO_CONVERGENCE on the wrong side.
+
+    log z is known to `floor`, and ξ to `tangent`, dξ/d(log z), times that. No x_k may leave
+    the half plane when z rises a little: the curve has real points that no z from above comes to.
+    """
     found = SOLVED if w.imag < -_SMALL * min(abs(w), abs(one_plus)) else UNRESOLVED
     for k in range(xi.size):
-        slack = _ROUNDING * (1.0 + abs(xi[k]))
+        slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
         if not -math.pi - slack < xi[k].imag < slack:
+            return NO_CONVERGENCE
+        rise = tangent[k].real if xi[k].imag > -0.5 * math.pi else -tangent[k].real
+        if min(-xi[k].imag, math.pi + xi[k].imag) < _FLAT * rise:
             return NO_CONVERGENCE
     return NO_CONVERGENCE if w.imag > _ROUNDING * abs(w) else found
 
@@ -206,7 +217,7 @@ def newton(
             residual, w, one_plus = evaluate(xi, target, problem, step, tangent)
             if abs(one_plus) < abs(w):
                 w = complex(w.real, one_plus.imag)
-            return side(xi, w, one_plus), w, abs(residual)
+            return side(xi, w, one_plus, tangent, floor), w, abs(residual)
     return NO_CONVERGENCE, w, size
 
 

@@ -62,7 +62,7 @@ class Problem:
                 count, scale = _float(each.count), _float(each.scale)
                 powers = _powers(each.law)
                 if powers is None:
-                    self.groups.append(nodes(each.law))
+                    self.groups.append(nodes(each.law, alone=count == 1))
                     counts.append(count)
                     scales.append(scale)
                 else:

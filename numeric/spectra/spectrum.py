@@ -23,7 +23,7 @@ Complex = NDArray[np.complex128]
 ACCURACY = 1e-11
 """What |log z(w) − log z| may be, over the number of factors plus |log z|."""
 
-_LEFT, _NEGLIGIBLE = 1e-12, 1e-9
+_LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,13 @@ class Spectrum:
 
     @cached_property
     def _bulks(self) -> tuple[Bulk, ...]:
-        return bulks(self.problem)
+        """Without one at 0 that has less mass than rounding leaves to 1 + M."""
+        found = bulks(self.problem)
+        if found and found[0].lower is None and np.isfinite(found[0].upper.w):
+            mass = 1.0 + found[0].upper.w / self.problem.base - self.atoms.get(0.0, 0.0)
+            if abs(mass) < _LEFT:
+                return found[1:]
+        return found
 
     @cached_property
     def edges(self) -> tuple[tuple[float, float], ...]:
@@ -154,10 +160,10 @@ class Spectrum:
             for end, edge in ((panels[0, 0], bulk.upper), (panels[-1, 1], bulk.lower))
         ]
         total = np.zeros(len(powers))
+        scale = np.concatenate([[1.0], self.moments(len(powers) - 1)])
         for _ in range(30):
             first = self._panel_sums(bulk, panels, powers, *whole)
             second = self._panel_sums(bulk, panels, powers, *half)
-            scale = np.abs(total + second.sum(axis=0))
             # At a pole of M rounding grows like 1/s, and a finer panel would only see that.
             at_pole = ((panels == poles[0]) | (panels == poles[1])).any(axis=1)
             close = np.where(at_pole, 1e-7, 1e-12)[:, None] * scale
@@ -209,28 +215,41 @@ class Spectrum:
         mass = density * rate
         lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
         beside = np.concatenate([lost - 1, lost + 1]).clip(0, len(s) - 1)
-        if lost.size and np.max(mass[order][beside]) > _NEGLIGIBLE * np.max(mass):
+        if lost.size and np.max(mass[order][beside]) >= _NEGLIGIBLE * np.max(mass):
             self._certify(Solution(M, residual, status), t[order])
         return t, mass
 
     def _reach(self, bulk: Bulk) -> float:
-        """The s with a part of about 1e-12 of the bulk's mass left below it."""
-        enough = _LEFT * max(1.0 - sum(self.atoms.values()), 1e-6)
+        """The s with a mass of about 1e-12 left below it.
 
-        def left(theta: float) -> tuple[float, bool]:
+        That is about λ G(λ) where it falls slowly with log λ, and −Im M θ² where it falls fast.
+
+        Raises ArithmeticError where the solver does not come that far, nor to 5e-11.
+        """
+        enough = _LEFT * max(1.0 - sum(self.atoms.values()), 1e-3)
+        at_zero = self.atoms.get(0.0, 0.0)
+
+        def left(theta: float) -> float:
+            """About the mass below θ; not a number where the solver fails."""
             ws, _, status = self._solve_thetas(bulk, np.array([theta]))
-            resolved = status[0] == kernel.SOLVED
-            return float(-ws[0].imag * theta**2) if resolved else 0.0, status[
-                0
-            ] != kernel.NO_CONVERGENCE
+            if status[0] == kernel.NO_CONVERGENCE:
+                return np.nan
+            if status[0] != kernel.SOLVED:
+                return 0.0
+            return float(min(abs(1.0 + ws[0] - at_zero), -ws[0].imag * theta**2))
 
         low = high = 1.0
-        while left(high)[0] > enough and high < 1e8:
+        while left(high) > enough and high < 1e8:
             low, high = high, 2 * high
         while high > low * (1 + 1e-9):
             middle = np.sqrt(low * high)
-            low, high = (middle, high) if left(middle)[0] > enough else (low, middle)
-        last = high if left(high)[1] else low
+            low, high = (middle, high) if left(middle) > enough else (low, middle)
+        last = low if np.isnan(left(high)) else high
+        if not left(last) < _TAIL:
+            raise ArithmeticError(
+                f"a mass of {left(last):.1e} at log λ < {bulk.upper.height - last**2:.6g} "
+                "is beyond double precision"
+            )
         return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
 
     def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Real:
@@ -269,12 +288,27 @@ class Spectrum:
         split = int(np.searchsorted(thetas, theta))
         parts = []
         for piece in (thetas[:split][::-1], thetas[split:]):
-            parts.append(march(self._arrays, _path(bulk), piece, (theta, xi, tangent)))
+            parts.append(self._march(_path(bulk), piece, (theta, xi, tangent)))
         below, above = parts
         ws, residual, status = (
             np.concatenate([below[each][::-1], above[each]]) for each in (0, 2, 3)
         )
         return np.asarray(ws / self.problem.base, complex), residual.astype(float), status
+
+    def _march(
+        self,
+        path: tuple[int, complex, complex],
+        thetas: Real,
+        start: tuple[float, Complex, Complex],
+    ) -> tuple[Complex, Complex, Real, NDArray[np.int64]]:
+        """w, ξ, |residual| and status; failed, too, where the nodes do not stand for their law."""
+        ws, xs, residual, status = march(self._arrays, path, thetas, start)
+        for group, xi in zip(self.problem.groups, xs.T, strict=True):
+            if group.least:
+                solved = np.flatnonzero(status != kernel.NO_CONVERGENCE)
+                sizes = group.top * np.abs(np.exp(xi[solved]) / np.expm1(xi[solved]))
+                status[solved[sizes < group.least]] = kernel.NO_CONVERGENCE
+        return ws, xs, residual, status
 
     def _start(self, bulk: Bulk) -> tuple[float, Complex, Complex]:
         """θ, ξ and dξ/dθ at the upper edge; or inside the bulk, where an atom about to be born at
@@ -300,9 +334,7 @@ class Spectrum:
         )  # x ~ 1/(s w), ξ ~ t/x
         for a, b in ((start, corner - start), (corner, target - corner)):
             ends = np.array([1e-6, 1.0]) if a is start else np.array([1.0])
-            ws, xs, residual, status = march(
-                self._arrays, (kernel.LINE, a, b), ends, (0.0, xi, 0 * xi)
-            )
+            ws, xs, residual, status = self._march((kernel.LINE, a, b), ends, (0.0, xi, 0 * xi))
             self._certify(Solution(ws, residual, status), abs(start))
             xi = xs[-1]
         return complex(ws[-1]) / problem.base, xi
