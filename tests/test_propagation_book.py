@@ -14,11 +14,14 @@ MISPRINTS = {
     "A.4 (covariance)",
     "A.7 (c* < 1)",
     "A.8",
+    "A.10 (edges)",
+    "A.10 (series)",
     "§1 (singular values)",
     "§2.1 (rank)",
     "§2.1.2",
     "§2.2 (sum of squares)",
     "§2.2 (α)",
+    "§3.1 (G)",
     "§3.2 ([U, 0])",
 }
 
