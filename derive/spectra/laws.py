@@ -198,7 +198,7 @@ class Rational(Law):
         inverse = self.M_inverse(w)
         found = {}
         numerator = sympy.fraction(inverse)[0]
-        zeros = [-root for root in sympy.roots(sympy.Poly(numerator, w))]
+        zeros = [-_rounded(root) for root in sympy.roots(sympy.Poly(numerator, w))]
         at_zero = sympy.simplify(1 - sympy.Min(*zeros)) if zeros else sympy.S.One
         if at_zero != 0:
             found[sympy.S.Zero] = at_zero
@@ -417,6 +417,14 @@ class Power(Law):
 
     def __str__(self) -> str:
         return f"({self.law})^⊠{self.count}"
+
+
+def _rounded(root: sympy.Expr) -> sympy.Expr:
+    """A root without the imaginary part that rounding gave it, where its numbers are decimals."""
+    if not root.has(sympy.Float):
+        return root
+    real, imaginary = root.evalf().as_real_imag()
+    return real if abs(imaginary) < 1e-9 * (1 + abs(real)) else root
 
 
 def product_atoms(
