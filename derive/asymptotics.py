@@ -315,9 +315,9 @@ def asymptotics(
     """
     if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
         raise InputError("terms", terms, "a number of terms, 1 or more")
+    system = _system(made, activation, lambda_b, lambda_W)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
-    system = _system(made, activation, lambda_b, lambda_W)
     name = system.recursions[-1].name
     return Asymptotics(sympy.Symbol(name), system, terms, lambda solved: solved.tensors[name])
 

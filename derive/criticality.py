@@ -67,20 +67,25 @@ class KernelFunction:
     ) -> mpmath.mpf:
         """The value at K = `at` ≥ 0 to this many digits: the closed form, or quadrature."""
         with mpmath.workdps(digits + 10):
-            average = self._average(_number(at), digits + 5)
+            average = average_at(self.activation, self.orders, self.outer, _number(at), digits + 5)
             return self.offset * _number(C_b) + _number(C_W) * _number(self.factor) * average
 
-    def _average(self, at: mpmath.mpf, digits: int) -> mpmath.mpf:
-        closed = self.activation.average_outer(self.orders, self.outer, K) if at > 0 else None
-        if closed is not None:
-            try:
-                exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-                value = closed.evalf(digits, subs=exact, strict=True)
-                return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
-            except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
-                pass
-        shape = Shape(self.orders, (self.outer,) + (0,) * (len(self.orders) - 1))
-        return bracket(self.activation, shape, at, digits).value
+
+def average_at(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> mpmath.mpf:
+    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
+    quadrature, in mpmath's working precision."""
+    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    if closed is not None:
+        try:
+            exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+            value = closed.evalf(digits, subs=exact, strict=True)
+            return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
+        except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
+            pass
+    shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
+    return bracket(activation, shape, at, digits).value
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,11 @@ from .algebra import (
 )
 from .brackets import Bracket
 from .errors import InputError
-from .fields import AnyField, Placed, Term, Z, forward
+from .fields import AnyField, Placed, Term, Z, forward, slots_of
 from .pairings import (
     Pairing,
     coset_type,
+    mobius,
     ordered,
     pair_partitions,
     refining_pairings,
@@ -77,7 +78,7 @@ def layer_cumulant(
         progress: called after every average over the weights (`work`).
     """
     below = below or hidden_layer
-    slots = _slots(fields)
+    slots = slots_of(fields)
 
     @cache
     def moment(block: tuple[int, ...], pairs: Pairing) -> Expansion:
@@ -92,9 +93,9 @@ def layer_cumulant(
     result: Moment = {}
     for wanted in [pairing] if pairing else pair_partitions(sum(map(len, slots))):
         total: Expansion = {}
-        for blocks in _splittings(slots, wanted):
-            sign = (-1) ** (len(blocks) - 1) * factorial(len(blocks) - 1)
-            add(total, multiply_all([moment(*block) for block in blocks], order), sign)
+        for blocks in splittings(slots, wanted):
+            moments = multiply_all([moment(*block) for block in blocks], order)
+            add(total, moments, mobius(len(blocks)))
         result[wanted] = total
     return result
 
@@ -114,8 +115,8 @@ def work(
     An average with T factors to differentiate adds up some C(T+3, 4)^b/b! terms at order b in 1/n:
     the ways to put the four legs of b vertices.
     """
-    slots = _slots(fields)
-    blocks = {block for blocks in _splittings(slots, pairing) for block in blocks}
+    slots = slots_of(fields)
+    blocks = {block for blocks in splittings(slots, pairing) for block in blocks}
     averages = terms = 0
     for block in blocks:
         for term, rows in _products(fields, samples, *block):
@@ -129,13 +130,7 @@ def work(
     return Work(averages, terms)
 
 
-def _slots(fields: tuple[AnyField, ...]) -> list[tuple[int, ...]]:
-    """The slots of each field's nodes."""
-    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
-    return [tuple(range(s, s + field.nodes)) for s, field in zip(starts, fields, strict=True)]
-
-
-def _splittings(
+def splittings(
     slots: list[tuple[int, ...]], pairing: Pairing
 ) -> Iterator[list[tuple[tuple[int, ...], Pairing]]]:
     """The set partitions of the fields that no pair straddles, each block with its pairs."""
@@ -156,7 +151,7 @@ def _products(
     pairs: Pairing,
 ) -> Iterator[tuple[Term, Pairing]]:
     """The products of the block's forward terms that have a δ of these pairs, and their rows p."""
-    slots = _slots(fields)
+    slots = slots_of(fields)
     expanded = [
         forward(fields[f], slots[f], tuple(samples[slot] for slot in slots[f])) for f in block
     ]

@@ -23,7 +23,7 @@ from .algebra import Expansion, Monomial, add, constant
 from .algebra import multiply as truncated_product
 from .brackets import Component
 from .errors import InputError
-from .fields import AnyField, Placed
+from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
 from .pairings import Pairing, set_partitions
@@ -246,10 +246,9 @@ def _placed(
     fields: Sequence[AnyField], neurons: Sequence[int], samples: Sequence[int]
 ) -> tuple[Placed, ...]:
     """Each field with the neural indices and samples of its nodes."""
-    starts = [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
     return tuple(
-        Placed(field, tuple(neurons[s : s + field.nodes]), tuple(samples[s : s + field.nodes]))
-        for s, field in zip(starts, fields, strict=True)
+        Placed(field, tuple(neurons[s] for s in slots), tuple(samples[s] for s in slots))
+        for field, slots in zip(fields, slots_of(fields), strict=True)
     )
 
 

@@ -12,11 +12,11 @@ smaller trees of the layer below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import permutations, product
+from itertools import accumulate, pairwise, permutations, product
 from typing import Literal, NamedTuple, Protocol
 
 from .algebra import UNIT, Monomial, power, times
@@ -192,6 +192,12 @@ def _isomorphism(nodes: int, edges: tuple[Edge, ...], field: Field) -> tuple[int
 def forward(field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
     """The field's forward equation, derived once."""
     return field.forward(slots, samples)
+
+
+def slots_of(fields: Sequence[AnyField]) -> list[tuple[int, ...]]:
+    """The slots of each field's nodes, counted through a product of fields."""
+    ends = list(accumulate((field.nodes for field in fields), initial=0))
+    return [tuple(range(a, b)) for a, b in pairwise(ends)]
 
 
 @cache

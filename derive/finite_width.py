@@ -18,7 +18,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import compress, product
-from math import factorial, prod
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 import sympy
@@ -34,6 +34,7 @@ from .pairings import (
     Partition,
     coset_type,
     double_factorial_pairings,
+    mobius,
     ordered,
     pair_partitions,
     refining_pairings,
@@ -408,7 +409,7 @@ def joint_cumulant(moments: Moments, fields: tuple[Placed, ...]) -> Expansion:
     moments.check_size(fields)
     total: Expansion = {}
     for partition in set_partitions(fields):
-        joined = constant((-1) ** (len(partition) - 1) * factorial(len(partition) - 1))
+        joined = constant(mobius(len(partition)))
         for block in partition:
             joined = multiply(joined, moments(block)) if joined else {}
         add(total, joined)

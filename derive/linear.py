@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from math import comb, factorial
+from math import comb
 
 import sympy
 
 from . import exact
 from .brackets import Component
 from .errors import InputError
-from .pairings import Partition, coset_type, ordered, pair_partitions, set_partitions
+from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, larger
 from .weingarten import class_size, table
@@ -194,9 +194,8 @@ def coefficient(
         return sympy.factor(_full(pairs, layers))
     total = sympy.Integer(0)
     for partition in set_partitions(tuple(range(len(pairs)))):
-        sign = (-1) ** (len(partition) - 1) * factorial(len(partition) - 1)
         parts = (_full(tuple(pairs[a] for a in block), layers) for block in partition)
-        total += sign * sympy.prod(parts)
+        total += mobius(len(partition)) * sympy.prod(parts)
     return sympy.factor(total)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from itertools import product
-from math import prod
+from math import factorial, prod
 from typing import TypeVar
 
 from .errors import InputError
@@ -92,6 +92,11 @@ def set_partitions(items: Sequence[T]) -> Iterator[tuple[tuple[T, ...], ...]]:
         for position, block in enumerate(partition):
             yield (*partition[:position], (first, *block), *partition[position + 1 :])
         yield ((first,), *partition)
+
+
+def mobius(blocks: int) -> int:
+    """(−1)^{r−1} (r−1)!: the weight in a joint cumulant of a partition into r blocks."""
+    return factorial(blocks - 1) if blocks % 2 else -factorial(blocks - 1)
 
 
 def refining_pairings(blocks: Sequence[Sequence[int]]) -> Iterator[Pairing]:

@@ -20,13 +20,12 @@ from typing import NamedTuple
 import mpmath
 import sympy
 from flint import acb, arb, ctx
-from sympy.core.evalf import PrecisionExhausted
 
 from . import oracle
 from .activations import Activation
 from .arb import Ball, compile_arb
 from .closed_forms import K
-from .criticality import small_kernel_average
+from .criticality import average_at, small_kernel_average
 from .errors import InputError
 from .expressions import z
 from .shapes import Shape
@@ -245,15 +244,8 @@ def _piecewise_line(activation: Activation, line: Line, q: mpmath.mpf, digits: i
             raise InputError("q", 0, f"a variance at which averages of {activation} are finite")
         with mpmath.workdps(digits + 10):
             return mpmath.mpf(limit.evalf(digits + 5))
-    closed = activation.average_outer(orders, outer, K)
-    if closed is not None:
-        try:
-            with mpmath.workdps(digits + 10):
-                return mpmath.mpf(closed.evalf(digits, subs={K: _exactly(q)}, strict=True))
-        except PrecisionExhausted:  # it cancels more digits than sympy carries
-            pass
-    shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
-    return oracle.bracket(activation, shape, q, digits).value
+    with mpmath.workdps(digits + 10):
+        return average_at(activation, orders, outer, q, digits)
 
 
 def _piecewise_plane(

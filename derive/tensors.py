@@ -15,7 +15,7 @@ from itertools import groupby, permutations, product
 from typing import NamedTuple
 
 from .errors import InputError
-from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms
+from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
 from .pairings import Pairing, ordered, pair_partitions
 
 
@@ -43,40 +43,38 @@ def tensor(
     fields: tuple[AnyField, ...], order: int, pairing: Pairing, samples: tuple[int, ...]
 ) -> Tensor:
     """The tensor with its fields sorted and its labels brought to their representative."""
-    starts = _starts(fields)
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     if all(field == Z for field in fields):
         pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
         return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
     best: tuple[Pairing, tuple[int, ...]] | None = None
-    for ranking in _rankings(fields, tuple(ranked)):
-        trees = [automorphisms(fields[f]) for f in ranking]
-        for orders in product(*trees):
-            slots = [
-                starts[f] + node for f, tree in zip(ranking, orders, strict=True) for node in tree
-            ]
-            place = {slot: position for position, slot in enumerate(slots)}
-            candidate = (
-                tuple(sorted(ordered(place[a], place[b]) for a, b in pairing)),
-                tuple(samples[slot] for slot in slots),
-            )
-            if best is None or candidate < best:
-                best = candidate
+    for slots in slot_orders(fields, ranked):
+        candidate = (_moved(pairing, slots), tuple(samples[slot] for slot in slots))
+        if best is None or candidate < best:
+            best = candidate
     assert best is not None
     return Tensor(tuple(fields[f] for f in ranked), order, *best)
 
 
-def _rankings(fields: tuple[AnyField, ...], ranked: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The orderings of the fields that keep their kinds in place."""
+def slot_orders(fields: tuple[AnyField, ...], ranked: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The orders of the slots that exchange equal fields and keep each field.
+
+    `ranked` lists the fields with those of one kind side by side.
+    """
+    own = slots_of(fields)
     groups = (tuple(group) for _, group in groupby(ranked, key=lambda f: fields[f]))
     for parts in product(*(tuple(permutations(group)) for group in groups)):
-        yield tuple(f for part in parts for f in part)
+        ranking = [f for part in parts for f in part]
+        for trees in product(*(automorphisms(fields[f]) for f in ranking)):
+            chosen = zip(ranking, trees, strict=True)
+            yield tuple(own[f][node] for f, tree in chosen for node in tree)
 
 
-def _starts(fields: tuple[AnyField, ...]) -> list[int]:
-    """The slot of each field's first node."""
-    return [sum(field.nodes for field in fields[:f]) for f in range(len(fields))]
+def _moved(pairing: Pairing, slots: Sequence[int]) -> Pairing:
+    """The pairing of slots by the places that they take."""
+    place = {slot: position for position, slot in enumerate(slots)}
+    return tuple(sorted(ordered(place[a], place[b]) for a, b in pairing))
 
 
 class Name(NamedTuple):
@@ -143,17 +141,11 @@ FIRST_ORDER = ("K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU")
 
 def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
     """The tensor's name and its samples in the order of the name's subscripts."""
-    for ranking in _rankings(atom.fields, tuple(range(len(atom.fields)))):
-        starts = _starts(atom.fields)
-        for orders in product(*(automorphisms(atom.fields[f]) for f in ranking)):
-            slots = [
-                starts[f] + node for f, tree in zip(ranking, orders, strict=True) for node in tree
-            ]
-            place = {slot: position for position, slot in enumerate(slots)}
-            pairing = tuple(sorted(ordered(place[a], place[b]) for a, b in atom.pairing))
-            for name in NAMES.values():
-                if (name.fields, name.order, name.pairing) == (atom.fields, atom.order, pairing):
-                    return name, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
+    for slots in slot_orders(atom.fields, range(len(atom.fields))):
+        pairing = _moved(atom.pairing, slots)
+        for name in NAMES.values():
+            if (name.fields, name.order, name.pairing) == (atom.fields, atom.order, pairing):
+                return name, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
     fields = ",".join(map(str, atom.fields))
     joint = "" if len(atom.samples) <= 10 else "-"
     pairs = " ".join(f"{a}{joint}{b}" for a, b in atom.pairing)
@@ -203,8 +195,8 @@ def target(fields: Sequence[AnyField], pairing: Pairing | None, order: int) -> N
     if not fields or total % 2:
         raise InputError("fields", [str(field) for field in fields], "an even number of indices")
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
-    starts = _starts(tuple(fields))
-    slots = [starts[f] + node for f in ranked for node in range(fields[f].nodes)]
+    own = slots_of(fields)
+    slots = [slot for f in ranked for slot in own[f]]
     place = {slot: position for position, slot in enumerate(slots)}
     sorted_fields = tuple(fields[f] for f in ranked)
     if pairing is None:
@@ -216,7 +208,7 @@ def target(fields: Sequence[AnyField], pairing: Pairing | None, order: int) -> N
     normal = tuple(sorted(ordered(a, b) for a, b in pairing))
     if sorted(slot for pair in normal for slot in pair) != list(range(total)):
         raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
-    moved = tuple(sorted(ordered(place[a], place[b]) for a, b in normal))
+    moved = _moved(normal, slots)
     label = spell(tensor(sorted_fields, order, moved, tuple(range(total))))[0]
     return Name(label, sorted_fields, order, moved, tuple(place[slot] for slot in range(total)))
 

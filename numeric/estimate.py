@@ -33,6 +33,7 @@ from derive.pairings import (
     Pairing,
     Partition,
     coset_type,
+    mobius,
     ordered,
     pair_partitions,
     set_partitions,
@@ -41,7 +42,7 @@ from derive.weights import WeightEnsemble
 from derive.weingarten import weingarten
 
 from .moments import Record
-from .observables import Plan, Statistic, Target, expanded, mobius
+from .observables import Plan, Statistic, Target, expanded
 from .polynomials import Structure, flattened
 from .probes import Jet, Probes, degrees, edges_of
 from .weights import Array

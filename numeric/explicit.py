@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.fields import AnyField, Term, Z, forward
+from derive.fields import AnyField, Term, Z, forward, slots_of
 from derive.pairings import coset_type, pair_partitions
 from derive.parameters import LAMBDA_B, LAMBDA_W
 from derive.weights import (
@@ -239,13 +239,11 @@ def _pairing_estimate(
 ) -> Array:
     """M_p of one product of fields, from each draw: Σ_q Wg(p, q) Σ_i δ_q(i) Π φ."""
     n = fields[Z].shape[-1]
-    starts = np.cumsum([0, *(field.nodes for field in kinds)]).tolist()
     total = np.zeros(len(fields[Z]))
     for q in pair_partitions(2 * len(pairing)):
         index = {slot: 1 + k for k, pair in enumerate(q) for slot in pair}
         operands: list[Any] = []
-        for field, start in zip(kinds, starts, strict=False):
-            slots = range(start, start + field.nodes)
+        for field, slots in zip(kinds, slots_of(kinds), strict=True):
             chosen = fields[field]
             for slot in slots:
                 chosen = chosen[:, samples[slot]]

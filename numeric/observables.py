@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations, product
-from math import factorial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.cumulants import splittings
 from derive.errors import InputError
-from derive.fields import AnyField, Field
-from derive.pairings import set_partitions
+from derive.fields import AnyField, Field, slots_of
+from derive.pairings import Pairing, mobius
 from derive.recursion import Recursion, wanted
 from derive.tensors import Name, Tensor, spell, tensor
 
@@ -81,26 +81,14 @@ def targets(tensors: Wanted | Iterable[Wanted]) -> tuple[Target, ...]:
 
 
 @cache
-def mobius(blocks: int) -> int:
-    """(−1)^{r−1} (r−1)!, the weight of r blocks in a cumulant and of r networks that coincide."""
-    return -factorial(blocks - 1) if blocks % 2 == 0 else factorial(blocks - 1)
-
-
-@cache
 def expanded(component: Statistic) -> tuple[tuple[int, tuple[Statistic, ...]], ...]:
     """The cumulant as terms (weight, factors M)."""
     fields, _, pairing, samples = component
-    starts = np.cumsum([0, *(field.nodes for field in fields)]).tolist()
-    owner = [f for f, field in enumerate(fields) for _ in range(field.nodes)]
+    slots = slots_of(fields)
     terms = []
-    for partition in set_partitions(tuple(range(len(fields)))):
-        block_of = {f: block for block in partition for f in block}
-        if all(block_of[owner[a]] is block_of[owner[b]] for a, b in pairing):
-            factors = tuple(
-                _restricted(fields, pairing, samples, starts, tuple(sorted(block)))
-                for block in partition
-            )
-            terms.append((mobius(len(partition)), tuple(sorted(factors, key=_rank))))
+    for blocks in splittings(slots, pairing):
+        factors = [_restricted(fields, samples, slots, *block) for block in blocks]
+        terms.append((mobius(len(blocks)), tuple(sorted(factors, key=_rank))))
     return tuple(terms)
 
 
@@ -110,16 +98,16 @@ def _rank(statistic: Statistic) -> tuple[object, ...]:
 
 def _restricted(
     fields: tuple[AnyField, ...],
-    pairing: tuple[tuple[int, int], ...],
     samples: tuple[int, ...],
-    starts: Sequence[int],
+    slots: Sequence[tuple[int, ...]],
     block: tuple[int, ...],
+    pairing: Pairing,
 ) -> Statistic:
     """The moment of some of the fields, with the pairs that lie on them."""
-    slots = [slot for f in block for slot in range(starts[f], starts[f + 1])]
-    place = {slot: position for position, slot in enumerate(slots)}
-    pairs = tuple((place[a], place[b]) for a, b in pairing if a in place)
-    labels = tuple(samples[slot] for slot in slots)
+    kept = [slot for f in block for slot in slots[f]]
+    place = {slot: position for position, slot in enumerate(kept)}
+    pairs = tuple((place[a], place[b]) for a, b in pairing)
+    labels = tuple(samples[slot] for slot in kept)
     return tensor(tuple(fields[f] for f in block), 0, pairs, labels)
 
 

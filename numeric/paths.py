@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,9 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from derive.fields import AnyField, Term, automorphisms, forward
+from derive.fields import AnyField, Term, forward, slots_of
 from derive.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
 from derive.parameters import LAMBDA_B, LAMBDA_W
+from derive.tensors import slot_orders
 
 from .estimate import Reading, haar_coefficient
 from .observables import Statistic
@@ -77,14 +78,7 @@ def partial_pairings(points: tuple[int, ...]) -> tuple[Pairing, ...]:
 @cache
 def _symmetries(kind: Kind) -> tuple[tuple[int, ...], ...]:
     """The permutations of slots that exchange equal fields and keep each field."""
-    starts = np.cumsum([0, *(field.nodes for field in kind)]).tolist()
-    found = []
-    for order in permutations(range(len(kind))):
-        if all(kind[f] == field for f, field in zip(order, kind, strict=True)):
-            for trees in product(*(automorphisms(kind[f]) for f in order)):
-                chosen = zip(order, trees, strict=True)
-                found.append(tuple(starts[f] + node for f, tree in chosen for node in tree))
-    return tuple(found)
+    return tuple(slot_orders(kind, range(len(kind))))
 
 
 @cache
@@ -272,10 +266,9 @@ class Averages:
 @cache
 def _terms(kind: Kind) -> tuple[Term, ...]:
     """The forward equation of a product of fields."""
-    starts = np.cumsum([0, *(field.nodes for field in kind)]).tolist()
     expanded = [
-        forward(field, tuple(range(start, start + field.nodes)), (0,) * field.nodes)
-        for field, start in zip(kind, starts, strict=False)
+        forward(field, slots, (0,) * field.nodes)
+        for field, slots in zip(kind, slots_of(kind), strict=True)
     ]
     return tuple(prod(terms, start=Term()) for terms in product(*expanded))
 
