@@ -241,6 +241,19 @@ def test_no_wrong_branch_in_random_configurations() -> None:
     _check_branches(11, range(15))
 
 
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [
+        pytest.param(12, 93, id="real to rounding from log λ = −0.7 down to 0"),
+        pytest.param(12, 1685, id="an upper edge with x < 0"),
+        pytest.param(13, 991, id="two lumps joined by a density of 1e-14"),
+        pytest.param(13, 1424, id="x that passes by 0"),
+    ],
+)
+def test_no_wrong_branch_where_it_was_lost_once(seed: int, number: int) -> None:
+    _check_branches(seed, range(number, number + 1))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 2000, 250))
 def test_no_wrong_branch_in_two_thousand_configurations(first: int) -> None:

@@ -291,7 +291,7 @@ class _Arc:
         xi, slopes = [], []
         for k, (x, away) in enumerate(places):
             top = self.problem.groups[k].top
-            xi.append(np.log(abs(x / away)) - (0j if away > 0 else 1j * np.pi))
+            xi.append(np.log(abs(x / away)) - (1j * np.pi if 0 < x < top else 0j))
             prime = -self.sums(k, x, away)[2] / self.problem.scales[k]
             slopes.append(-top / (x * away) / prime)
         curvature = (right[2] - left[2]) / (right[0] - left[0])

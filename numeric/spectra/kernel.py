@@ -188,7 +188,7 @@ def side(xi: Complex, w: complex, one_plus: complex, tangent: Complex, floor: fl
         if not -math.pi - slack < xi[k].imag < slack:
             return NO_CONVERGENCE
         rise = tangent[k].real if xi[k].imag > -0.5 * math.pi else -tangent[k].real
-        if min(-xi[k].imag, math.pi + xi[k].imag) < _FLAT * rise:
+        if rise > 0.0 and min(-xi[k].imag, math.pi + xi[k].imag) < _FLAT * rise:
             return NO_CONVERGENCE
     return NO_CONVERGENCE if w.imag > _ROUNDING * abs(w) else found
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import roots_jacobi
 
+from derive.citations import note
 from derive.errors import InputError
 from derive.spectra import Law
 
 from . import kernel
 from .edges import Bulk, bulks
 from .problem import Problem, march
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -24,6 +29,7 @@ ACCURACY = 1e-11
 """What |log z(w) − log z| may be, over the number of factors plus |log z|."""
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
+_RESTARTS = 4
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Solution:
     status: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Spectrum:
     """The law of the eigenvalues of JJᵀ (the squared singular values of J).
 
@@ -55,6 +61,7 @@ class Spectrum:
     @cached_property
     def problem(self) -> Problem:
         """What the solver is told."""
+        note("pennington2018", "belinschi2005")
         return Problem(self.law)
 
     @cached_property
@@ -102,6 +109,42 @@ class Spectrum:
         s = _positive("values", values)
         return np.asarray(2.0 * s * self.density(s * s))
 
+    def curve(self, points: int = 600) -> tuple[Real, Real]:
+        """Singular values, this many between any two edges and denser near them, with their
+        density."""
+        parts = (1 - np.cos(np.pi * (np.arange(points) + 0.5) / points)) / 2
+        between = [
+            np.sqrt(low) + (np.sqrt(high) - np.sqrt(low)) * parts for low, high in self.edges
+        ]
+        values = np.concatenate([np.zeros(0), *between])
+        return values, self.singular_density(values) if values.size else values
+
+    def plot(self, title: str = "", points: int = 600) -> Figure:
+        """The density of J's singular values, with an arrow for each atom.
+
+        Returns a matplotlib `Figure`.
+        """
+        from ..figure import of_spectrum  # noqa: PLC0415  (matplotlib takes a second to import)
+
+        return of_spectrum(self, title, points)
+
+    def __str__(self) -> str:
+        lines = [f"eigenvalues of JJᵀ: {self.law}"]
+        lines += [f"  density on {low:.6g} … {high:.6g}" for low, high in self.edges]
+        lines += [f"  atom at {at:.6g}, mass {mass:.6g}" for at, mass in self.atoms.items()]
+        values = ", ".join(f"{value:.6g}" for value in self.moments(4))
+        return "\n".join([*lines, f"  moments {values}, …"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def latex(self) -> str:
+        """The law's derivation in LaTeX."""
+        return self.law.latex()
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
     def log_density(self, heights: ArrayLike) -> Real:
         """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|."""
         solved = self.solve(heights)
@@ -135,6 +178,8 @@ class Spectrum:
 
     def moments(self, order: int) -> Real:
         """m_1 … m_order, from the exact ones of the law."""
+        if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 0:
+            raise InputError("order", order, "how many moments, 0 or more")
         return np.array([float(sympy.N(self.law.moment(k), 20)) for k in range(1, order + 1)])
 
     def integrated_moments(self, order: int) -> Real:
@@ -148,34 +193,38 @@ class Spectrum:
         return total
 
     def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Real:
-        """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive Gauss–Legendre quadrature.
+        """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
 
         s is θ on a bulk with two edges, where the integrand is analytic; on one that reaches 0 it
         is θ up to 1, and θ = e^{π/2 sinh(s − 1)} beyond.
         """
-        whole, half = (np.polynomial.legendre.leggauss(n) for n in (16, 24))
+        coarse, fine = (np.polynomial.legendre.leggauss(n) for n in (16, 24))
+        wide = _to_the_ends(16)
         panels = self._panels(bulk)
+        ends = panels[0, 0], panels[-1, 1]
         poles = [
             end if edge is not None and np.isinf(edge.w) else np.nan
-            for end, edge in ((panels[0, 0], bulk.upper), (panels[-1, 1], bulk.lower))
+            for end, edge in zip(ends, (bulk.upper, bulk.lower), strict=True)
         ]
         total = np.zeros(len(powers))
         scale = np.concatenate([[1.0], self.moments(len(powers) - 1)])
         for _ in range(30):
-            first = self._panel_sums(bulk, panels, powers, *whole)
-            second = self._panel_sums(bulk, panels, powers, *half)
+            outer = np.any(np.isin(panels, ends), axis=1, keepdims=True)
+            rule = (np.where(outer, *pair) for pair in zip(coarse, wide, strict=True))
+            first = self._panel_sums(bulk, panels, powers, *rule)
+            second = self._panel_sums(bulk, panels, powers, *fine)
             # At a pole of M rounding grows like 1/s, and a finer panel would only see that.
             at_pole = ((panels == poles[0]) | (panels == poles[1])).any(axis=1)
             close = np.where(at_pole, 1e-7, 1e-12)[:, None] * scale
-            fine = (np.abs(first - second) <= close).all(axis=1)
-            total += second[fine].sum(axis=0)
-            if fine.all():
+            done = (np.abs(first - second) <= close).all(axis=1)
+            total += second[done].sum(axis=0)
+            if done.all():
                 break
-            left = panels[~fine]
+            left = panels[~done]
             middle = left.mean(axis=1)
             panels = np.concatenate([np.c_[left[:, 0], middle], np.c_[middle, left[:, 1]]])
         else:
-            total += second[~fine].sum(axis=0)
+            total += second[~done].sum(axis=0)
         return total
 
     def _panels(self, bulk: Bulk) -> Real:
@@ -191,12 +240,13 @@ class Spectrum:
     def _panel_sums(
         self, bulk: Bulk, panels: Real, powers: NDArray[np.int_], nodes: Real, weights: Real
     ) -> Real:
-        """The integral over each panel, (panels, powers)."""
+        """The integral over each panel, (panels, powers), by one rule or a row for each."""
         centre, half = panels.mean(axis=1), (panels[:, 1] - panels[:, 0]) / 2
         s = centre[:, None] + half[:, None] * nodes
         t, mass = self._mass(bulk, s.ravel())
         rows = mass * np.exp(np.minimum(np.outer(powers, t), 700.0))
-        return np.asarray(((rows.reshape(len(powers), *s.shape) @ weights) * half).T)
+        sums = (rows.reshape(len(powers), *s.shape) * weights).sum(axis=-1)
+        return np.asarray((sums * half).T)
 
     def _mass(self, bulk: Bulk, s: Real) -> tuple[Real, Real]:
         """log λ and ρ |dλ/ds| at s."""
@@ -288,12 +338,39 @@ class Spectrum:
         split = int(np.searchsorted(thetas, theta))
         parts = []
         for piece in (thetas[:split][::-1], thetas[split:]):
-            parts.append(self._march(_path(bulk), piece, (theta, xi, tangent)))
+            parts.append(self._outward(_path(bulk), piece, (theta, xi, tangent)))
         below, above = parts
         ws, residual, status = (
             np.concatenate([below[each][::-1], above[each]]) for each in (0, 2, 3)
         )
         return np.asarray(ws / self.problem.base, complex), residual.astype(float), status
+
+    def _outward(
+        self,
+        path: tuple[int, complex, complex],
+        thetas: Real,
+        start: tuple[float, Complex, Complex],
+    ) -> tuple[Complex, Complex, Real, NDArray[np.int64]]:
+        """`_march`; where it loses its way, on from a point that is reached from infinity.
+
+        It does where the density is less than rounding and an x passes by 0, where ξ is infinite.
+        """
+        found = self._march(path, thetas, start)
+        status = found[-1]
+        for _ in range(_RESTARTS):
+            lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
+            if not lost.size:
+                break
+            rest, theta = slice(lost[0], None), float(thetas[lost[0]])
+            try:
+                _, xi = self._follow(complex(kernel.path(*path, theta).real))
+            except ArithmeticError:
+                break
+            for whole, part in zip(
+                found, self._march(path, thetas[rest], (theta, xi, 0 * xi)), strict=True
+            ):
+                whole[rest] = part
+        return found
 
     def _march(
         self,
@@ -359,6 +436,16 @@ class Spectrum:
                 f"{int(bad.sum())} of {bad.size} points of the spectrum are not certified "
                 f"(largest residual {np.max(solved.residual):.1e})"
             )
+
+
+def _to_the_ends(count: int) -> tuple[Real, Real]:
+    """A quadrature rule as Lobatto's, whose outer nodes are as good as the ends of (−1, 1): it sees
+    a density begin in a corner of a panel that all nodes of Gauss's rules miss."""
+    nodes = np.concatenate([[-1 + 1e-6], roots_jacobi(count - 2, 1, 1)[0], [1 - 1e-6]])
+    integrals = np.zeros(count)  # of Legendre's polynomials
+    integrals[0] = 2.0
+    values = np.polynomial.legendre.legvander(nodes, count - 1).T
+    return nodes, np.asarray(np.linalg.solve(values, integrals), float)
 
 
 def _path(bulk: Bulk) -> tuple[int, complex, complex]:

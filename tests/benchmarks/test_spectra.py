@@ -5,6 +5,7 @@ for hard tanh a polynomial in G, of which every root is computed. It is measured
 L = 8: with so many coefficients of so different size it loses its digits at larger depth.
 
 rmtool has the polynomial of the free product by resultants and all of its roots, not the right one.
+freealg fits a density to the eigenvalues of one matrix, here the quantiles of the law itself.
 """
 
 from __future__ import annotations
@@ -100,3 +101,23 @@ def test_rmtool(benchmark):
     roots = benchmark.pedantic(derive, rounds=2)
     off = np.abs(roots.imag / np.pi - s.density(lam)[:, None]).min(axis=1)
     assert np.median(off) < 1e-3
+
+
+@pytest.mark.parametrize("method", ["jacobi", "chebyshev"])
+def test_freealg(benchmark, monkeypatch, method):
+    """The curve of tanh at L = 4 from 1000 eigenvalues; it is good to some 1e-3."""
+    monkeypatch.setattr(np, "trapz", np.trapezoid, raising=False)  # its releases call the old name
+    freealg = pytest.importorskip("freealg")
+    s = spectra.jacobian(activations.tanh, Orthogonal(), 4, 0.1)
+    lam = grid(s)
+    density = s.density(lam)
+    mass = density.cumsum() / density.sum()
+    eigenvalues = np.interp((np.arange(POINTS) + 0.5) / POINTS, mass, lam)
+
+    def fit():
+        form = freealg.FreeForm(eigenvalues, support=s.edges[0])
+        form.fit(method=method, K=20)
+        return form.density(lam)
+
+    fitted = benchmark.pedantic(fit, rounds=2)
+    assert np.median(np.abs(fitted / density - 1)) < 1e-2
