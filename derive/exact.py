@@ -22,6 +22,7 @@ from .activations import Activation
 from .algebra import Expansion, Monomial, add, constant
 from .algebra import multiply as truncated_product
 from .brackets import Component
+from .citations import rests_on
 from .errors import InputError
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
@@ -33,6 +34,17 @@ from .tensors import Name, fields_by_name
 from .weights import WeightEnsemble
 from .weingarten import class_size
 from .zonal import partitions
+
+__all__ = [
+    "component",
+    "cumulant",
+    "moment_factor",
+    "n",
+    "row_sum",
+    "scale_invariant_moment",
+    "series",
+    "vertex",
+]
 
 n = sympy.Symbol("n", positive=True, integer=True)
 """The width of every layer, where it stays a symbol."""
@@ -48,6 +60,7 @@ def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr
     )
 
 
+@rests_on("day2025")
 def moment_factor(
     m: int, activation: Activation, weights: WeightEnsemble, width: sympy.Expr = n
 ) -> sympy.Expr:
@@ -369,3 +382,7 @@ def _atom(atom: object, moments: Moments) -> sympy.Expr:
         symbols = moments.network.weights.free_symbols | moments.at(1).weights.free_symbols
         return next(symbol for symbol in symbols if symbol.name == atom.name)
     return atom
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -40,7 +40,7 @@ from .pairings import (
     refining_pairings,
     set_partitions,
 )
-from .parameters import LAMBDA_B, LAMBDA_W
+from .parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
 from .weights import WeightEnsemble
 from .weingarten import class_size
 from .zonal import partitions
@@ -107,9 +107,14 @@ class Moments:
         self.n_in, self.n_out = self._size(layer - 1), self._size(layer)
         self.fan_in = self._expansion(self.n_in)
         self.C_W, self.C_b = exact_value(self.weights.C_W), exact_value(network.C_b_at(layer))
-        self.rates: dict[object, Expansion] = {
+        self._values: dict[Parameter, Expansion] = {
+            C_W: self.C_W,
+            C_B: self.C_b,
             LAMBDA_W: exact_value(network.lambda_W_at(layer)),
             LAMBDA_B: exact_value(network.lambda_b_at(layer)),
+            R_IN: exact_value(sympy.cancel(self.n_in / width)),
+            R_OUT: exact_value(sympy.cancel(self.n_out / width)),
+            R_BIG: exact_value(sympy.cancel(sympy.Max(self.n_in, self.n_out) / width)),
         }
         self.below = Moments(network, layer - 1, width, inputs, kernel) if layer > 1 else None
         self._moments: dict[tuple[Placed, ...], Expansion] = {}
@@ -135,6 +140,13 @@ class Moments:
             atom: Expansion = {(power(Spectrum(self.layer, coset), 1), 0): Fraction(1)}
             self._spectra[coset] = exact_value(value) if value.is_Rational else atom
         return self._spectra[coset]
+
+    def _value(self, parameter: object) -> Expansion:
+        """What the network gives, or a symbol of an equation's own."""
+        assert isinstance(parameter, Parameter)
+        if parameter in self._values:
+            return self._values[parameter]
+        return exact_value(sympy.Symbol(parameter.name, real=True))
 
     def at(self, layer: int) -> Moments:
         """The moments of this layer or one below."""
@@ -259,7 +271,7 @@ class Moments:
             raised(self.C_b, len(term.biases) // 2),
             raised(self.C_W, half),
             raised(self.fan_in, -term.fan_in),
-            *(raised(self.rates[atom], exponent) for atom, exponent in term.parameters),
+            *(raised(self._value(atom), exponent) for atom, exponent in term.parameters),
         ):
             prefactor = multiply(prefactor, factor)
         if not prefactor:

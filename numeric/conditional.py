@@ -1,10 +1,11 @@
-"""The sampler of `paths`: one forward path per network, the tower averaged over all the rest."""
+"""The sampler of `paths`: a forward pass for each network, the tower averaged over all the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,9 @@ from numeric import path_kernels
 {entry}
 
 @entry
-def advance(columns, Z, F, draws, factor, C_b, source):
+def advance(columns, orders, Z, F, draws, factor, C_b, source):
     """Draw z and f of the next layer (numeric.path_kernels.advance)."""
-    path_kernels.advance(columns, Z, F, draws, factor, C_b, source)
+    path_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
 
 
 @entry
@@ -51,57 +52,74 @@ def sum_over_neurons(columns, tree, factors, first):
 '''
 
 
-MOST_EDGES = 3
-"""Pairs of derivatives in a cumulant, up to which it is worth while to compile its averages."""
+MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
+"""Pairs of derivatives in a cumulant, up to which its averages are few, by the number of inputs.
+
+A product of H H with two inputs has some hundred coefficients, of H H H or ddH some thousands.
+"""
 
 
 def applies(ensemble: Ensemble, plan: Plan) -> bool:
-    """Whether paths give this plan: trees, one input, Gaussian weights or blocks of Haar matrices.
+    """Whether paths give this plan: few inputs, Gaussian weights or blocks of Haar matrices.
 
     Preactivations alone need no more than the forward pass; there is nothing to average. The states
-    of a cumulant of many fields are many.
+    of a cumulant of many fields are many. A user's field must be made of weights and σ alone.
     """
     kinds = {type(ensemble.net.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
-    fields = {field for kind, *_ in plan.statistics for field in kind}
-    most = max(sum(field.nodes - 1 for field in kind) for kind, *_ in plan.statistics)
+    m = plan.samples
     return (
-        len(ensemble.inputs) == 1
-        and kinds <= {Gaussian, Orthogonal, Truncated}
-        and all(isinstance(field, Field) for field in fields)
-        and 0 < most <= MOST_EDGES
-        and all(steps[0].big > 1 for steps in ensemble.steps)
+        kinds <= {Gaussian, Orthogonal, Truncated}
+        and all(steps[0].big > m for steps in ensemble.steps)
+        and min(ensemble.widths[:-1]) >= m
         and bool(np.all(ensemble.C_W > 0.0))
+        and _closes(frozenset(kind for kind, *_ in plan.statistics), MOST_EDGES.get(m, 0))
     )
+
+
+@lru_cache(maxsize=64)
+def _closes(kinds: frozenset[paths.Kind], edges: int) -> bool:
+    most = max(sum(field.nodes - 1 for field in kind) for kind in kinds)
+    if all(isinstance(field, Field) for kind in kinds for field in kind):
+        return 0 < most <= edges
+    return most <= edges and paths.closes(kinds, 2 * edges)
 
 
 @dataclass(frozen=True, eq=False)
 class PathSampler(Sampler):
-    """Networks of an ensemble on one input, known by their forward path alone."""
+    """Networks of an ensemble on a few inputs, known by their forward paths alone."""
+
+    name: ClassVar[str] = "paths"
 
     @property
     def numbers(self) -> int:
         """The columns of the widest layer."""
-        return (self._compiled.orders + 3) * max(self.ensemble.widths)
+        return self._columns * max(self.ensemble.widths)
+
+    @property
+    def _columns(self) -> int:
+        return 1 + self.plan.samples * (self._compiled.orders + 2)
 
     @cached_property
     def _compiled(self) -> _Compiled:
         factors = tuple((step.kind, step.big, step.scale) for (step,) in self.ensemble.steps)
-        return _compiled(self.plan.statistics, reading(self.ensemble), factors)
+        told = reading(self.ensemble, self.plan.fields)
+        return _compiled(self.plan.statistics, told, paths.Conditioned(factors, self.plan.samples))
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
         kernels = load_template(_LAYER, "path", (path_kernels, random, weights))
         evaluate = common_kernels().evaluate
-        ensemble, compiled, count = self.ensemble, self._compiled, draws.size
+        ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
         states, orders = compiled.states, compiled.orders
         activation = ensemble.activation(orders)
         n = ensemble.widths[0]
-        derivatives, F = np.zeros((count, orders, 1, n)), np.zeros((count, 1, n))
-        derivatives[:, 0] = ensemble.inputs
+        derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
+        derivatives[:] = ensemble.at_inputs(orders)
         factors = np.zeros((count, states + compiled.tree[0].size))
+        factors[:, :states] = compiled.start
         values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
         for layer in range(ensemble.depth):
-            columns = np.empty((count, orders + 3, n))
+            columns = np.empty((count, self._columns, n))
             kernels.arrange(derivatives, F, columns)
             kernels.sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
@@ -114,12 +132,13 @@ class PathSampler(Sampler):
                 evaluate(factors, structure, coefficients[layer], after)
                 factors[:, :states] = after
             n = ensemble.widths[layer + 1]
-            Z, F = np.empty((count, 1, n)), np.empty((count, 1, n))
+            Z, F = np.empty((count, m, n)), np.empty((count, m, n))
             source = (ensemble.key, layer + 1)
             (step,) = ensemble.steps[layer]
             factor = (step.kind, step.big, step.scale)
-            kernels.advance(columns, Z, F, draws, factor, ensemble.C_b[layer], source)
-            derivatives = np.empty((count, orders, 1, n))
+            C_b = ensemble.C_b[layer]
+            kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
+            derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
 
 
@@ -129,34 +148,38 @@ class _Compiled:
 
     Arguments:
         tree: the sums, as products of columns.
-        states: the number of states.
+        start: the states at the inputs.
         orders: of derivatives of σ, σ itself included.
         statistics, steps: the statistics, and the next layer's states, as polynomials.
     """
 
     tree: tuple[NDArray[np.int64], NDArray[np.int64]]
-    states: int
+    start: Array
     orders: int
     statistics: tuple[Structure, Array]
     steps: tuple[Structure, Array]
 
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return self.start.size
+
 
 @lru_cache(maxsize=64)
 def _compiled(
-    statistics: tuple[Statistic, ...],
-    reading: Reading,
-    factors: tuple[tuple[int, int, float], ...],
+    statistics: tuple[Statistic, ...], reading: Reading, given: paths.Conditioned
 ) -> _Compiled:
-    averages = paths.Averages(statistics, reading, paths.Conditioned(factors))
+    averages, m = paths.Averages(statistics, reading, given), given.inputs
     steps = list(averages.states.values())
     sums = paths.sums([*averages.statistics, *steps])
-    orders = 1 + max((order for chosen, _, _ in sums for order in chosen), default=0)
+    orders = 1 + max((order for each in sums for _, order in each.sigma), default=0)
+    f = 1 + m * orders
     number: dict[paths.Factor, int] = {state: k for k, state in enumerate(averages.states)}
     rows = {
         each: (
-            *(1 + order for order in each.orders),
-            *(orders + 1,) * each.f,
-            *(orders + 2,) * each.s,
+            *(1 + alpha * orders + order for alpha, order in each.sigma),
+            *(f + a for a in each.f),
+            *(f + m + a for a in each.s),
         )
         for each in sums
     }
@@ -168,7 +191,7 @@ def _compiled(
     tree = np.array([place[row[:-1]] for row in ordered]), np.array([row[-1] for row in ordered])
     return _Compiled(
         tree,
-        len(steps),
+        np.array([paths.at_inputs(state) for state in averages.states], float),
         orders,
         flattened(averages.statistics, number),
         flattened(steps, number),

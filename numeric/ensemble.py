@@ -21,6 +21,7 @@ from derive.network import Network
 from derive.weights import WeightEnsemble
 
 from . import fastmath, jit, modules, printer, random, weights
+from .hyperparameters import hyperparameters
 from .weights import Array
 
 _ACTIVATION = '''\
@@ -66,6 +67,7 @@ class Ensemble:
         width: n, the reference width.
         widths: n_0, n_1, …, n_depth.
         seed: the seed of all streams.
+        own: the symbols of the user's equations, each with its values at layers 1 … depth.
     """
 
     net: Network
@@ -73,6 +75,7 @@ class Ensemble:
     width: int
     widths: tuple[int, ...]
     seed: int
+    own: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def depth(self) -> int:
@@ -109,6 +112,12 @@ class Ensemble:
         return self._numbers("lambda_W", self.net.lambda_W_at)
 
     @cached_property
+    def symbols(self) -> dict[str, Array]:
+        """What every symbol of a forward equation stands for at layers 1 … depth."""
+        known = hyperparameters(self.net, self.depth, self.widths[0], self.width)
+        return known | {name: np.array(values) for name, values in self.own}
+
+    @cached_property
     def steps(self) -> tuple[tuple[weights.Step, ...], ...]:
         """The factors of the weight matrices of layers 1 … depth."""
         sizes = zip(self.widths, self.widths[1:], strict=False)
@@ -120,6 +129,13 @@ class Ensemble:
     def activation(self, orders: int = 1) -> ModuleType:
         """`activate` and `differentiate`, compiled for σ and its derivatives below this order."""
         return _activation(self.net.activation, orders)
+
+    def at_inputs(self, orders: int) -> Array:
+        """The derivatives of σ at layer 0, (orders, m, n_0): it is the identity there."""
+        found = np.zeros((orders, *self.inputs.shape))
+        found[0] = self.inputs
+        found[1:2] = 1.0
+        return found
 
     def activate(self, Z: Array) -> None:
         """Z ← σ(Z) in place."""
@@ -176,19 +192,24 @@ def checked_count(name: str, value: int, least: int) -> int:
 
 @cache
 def _activation(activation: activations.Activation, orders: int) -> ModuleType:
-    derivatives = [activation.derivative(order) for order in range(orders)]
-    printed = printer.function(
-        "sigma", [activations.z], derivatives, decorator="@scalar", doc="σ and its derivatives."
-    )
     stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
     return load_template(
         _ACTIVATION,
         "activation",
         (fastmath,),
         name=activation.name,
-        sigma=fastmath.vectorised(printed),
+        sigma=sigma_source(activation, orders),
         stores=stores,
     )
+
+
+def sigma_source(activation: activations.Activation, orders: int) -> str:
+    """`sigma(z)`, the tuple of σ and its derivatives below this order, as source."""
+    derivatives = [activation.derivative(order) for order in range(orders)]
+    printed = printer.function(
+        "sigma", [activations.z], derivatives, decorator="@scalar", doc="σ and its derivatives."
+    )
+    return fastmath.vectorised(printed)
 
 
 @cache

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations, product
 from math import prod
 
@@ -64,10 +64,12 @@ class Reading:
     Arguments:
         layers: each layer's (weights, n_in, n_out).
         parameters: each layer's (C_b, λ_b, λ_W).
+        symbols: those of the user's equations, each with its values layer by layer.
     """
 
     layers: tuple[tuple[WeightEnsemble, int, int], ...]
     parameters: tuple[tuple[float, float, float], ...]
+    symbols: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def widths(self) -> Array:
@@ -232,16 +234,27 @@ def compiled(plan: Plan, reading: Reading, probes: Probes) -> tuple[Structure, A
 
     Vector (jet, sample) has number jet·m + sample.
     """
-    vectors = [(jet, sample) for jet in probes.jets for sample in range(plan.samples)]
+    return _compiled(tuple(plan.trees()), plan.statistics, plan.samples, reading, probes)
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    trees: tuple[tuple[Field, ...], ...],
+    statistics: tuple[Statistic, ...],
+    samples: int,
+    reading: Reading,
+    probes: Probes,
+) -> tuple[Structure, Array]:
+    vectors = [(jet, sample) for jet in probes.jets for sample in range(samples)]
     place = {vector: number for number, vector in enumerate(vectors)}
     number = {
         (a, b): place[a] * len(vectors) + place[b] for a in vectors for b in vectors if a <= b
     }
-    statistics = [
-        moment(trees, statistic.pairing, statistic.samples, reading, probes)
-        for trees, statistic in zip(plan.trees(), plan.statistics, strict=True)
+    polynomials = [
+        moment(fields, statistic.pairing, statistic.samples, reading, probes)
+        for fields, statistic in zip(trees, statistics, strict=True)
     ]
-    return flattened(statistics, number)
+    return flattened(polynomials, number)
 
 
 @dataclass(frozen=True)
@@ -272,65 +285,74 @@ def cumulant(record: Record, target: Target) -> Estimate:
         raise InputError("draws", record.draws, f"at least {means + 1} for {target.name}")
     shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
     estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
-    for layer in range(shape[0]):
-        resampled = _Resampled(record, layer)
-        for component, places in components.items():
-            value, error, terms = resampled.cumulant(component)
-            for place in places:
-                estimate.value[(layer, *place)] = value
-                estimate.error[(layer, *place)] = error
-                estimate.terms[(layer, *place)] = terms
+    resampled = _Resampled(record)
+    for component, places in components.items():
+        value, error, terms = resampled.cumulant(component)
+        for place in places:
+            every: tuple[slice | int, ...] = (slice(None), *place)
+            estimate.value[every] = value
+            estimate.error[every] = error
+            estimate.terms[every] = terms
     return estimate
 
 
 class _Resampled:
-    """One layer's power sums: of all draws, then of all but each block."""
+    """Every layer's power sums: of all draws, then of all but each block.
 
-    def __init__(self, record: Record, layer: int) -> None:
+    Arrays are (samples of the draws, depth), the sample of all draws first.
+    """
+
+    def __init__(self, record: Record) -> None:
         used = record.counts > 0
-        block, count = record.sums[used, layer], record.counts[used]
+        block, count = record.sums[used], record.counts[used]
         total = block.sum(axis=0)
         self._plan = record.plan
-        self._reference = record.reference[layer]
+        self._reference = record.reference
         self._sums = np.concatenate([total[None], total - block])
-        self._draws = np.concatenate([[record.draws], record.draws - count]).astype(float)
+        self._draws = np.concatenate([[record.draws], record.draws - count]).astype(float)[:, None]
 
-    def cumulant(self, component: Statistic) -> tuple[float, float, float]:
-        """The joint cumulant's coefficient, its error and its terms."""
-        values, terms = np.zeros(self._draws.size), 0.0
+    def cumulant(self, component: Statistic) -> tuple[Array, Array, Array]:
+        """The joint cumulant's coefficient, its error and its terms, layer by layer."""
+        values, terms = np.zeros(self._shape), np.zeros(self._shape[1])
         for weight, factors in expanded(component):
             places = [self._plan.position[factor] for factor in factors]
             term = weight * self._product_of_means(places)
             values += term
-            terms += abs(float(term[0]))
-        return float(values[0]), self._jackknife(values), terms
+            terms += np.abs(term[0])
+        return values[0], self._jackknife(values), terms
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self._sums.shape[0], self._sums.shape[1]
 
     def _product_of_means(self, places: Sequence[int]) -> Array:
         """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰)."""
-        total = np.zeros(self._draws.size)
+        total = np.zeros(self._shape)
         for count in range(len(places) + 1):
             for chosen in combinations(range(len(places)), count):
-                constant = prod(
-                    float(self._reference[x]) for j, x in enumerate(places) if j not in chosen
-                )
-                if constant:
+                rest = [x for j, x in enumerate(places) if j not in chosen]
+                constant = self._reference[:, rest].prod(axis=1)
+                if constant.any():
                     total += constant * self._distinct_draws([places[j] for j in chosen])
         return total
 
     def _distinct_draws(self, places: Sequence[int]) -> Array:
         """Π_j (X − X⁰)_j averaged over all choices of a different draw for each factor."""
-        total = np.zeros(self._draws.size)
+        if not places:
+            return np.ones(self._shape)
+        total = np.zeros(self._shape)
         for partition in set_partitions(tuple(range(len(places)))):
-            term = np.ones(self._draws.size)
-            for block in partition:
-                together = self._plan.products[tuple(sorted(places[j] for j in block))]
-                term *= mobius(len(block)) * self._sums[:, together]
-            total += term
+            sign = prod(mobius(len(block)) for block in partition)
+            together = [
+                self._plan.products[tuple(sorted(places[j] for j in block))] for block in partition
+            ]
+            total += sign * self._sums[:, :, together].prod(axis=2)
         return total / prod(self._draws - used for used in range(len(places)))
 
-    def _jackknife(self, values: Array) -> float:
+    def _jackknife(self, values: Array) -> Array:
         """The standard error of values[0] from the values without each block."""
         ratio = self._draws[0] / (self._draws[0] - self._draws[1:])
         pseudo = (ratio - 1.0) * (values[0] - values[1:])  # pseudovalues, less values[0]
-        deviation = pseudo - np.sum(pseudo / ratio)
-        return float(np.sqrt(np.mean(deviation**2 / (ratio - 1.0))))
+        deviation = pseudo - np.sum(pseudo / ratio, axis=0)
+        error: Array = np.sqrt(np.mean(deviation**2 / (ratio - 1.0), axis=0))
+        return error

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, singledispatch
-from typing import Any
+from functools import cached_property, singledispatch
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.fields import AnyField, Term, Z, forward, slots_of
+from derive.errors import InputError
+from derive.fields import AnyField, Z, slots_of
 from derive.pairings import coset_type, pair_partitions
-from derive.parameters import LAMBDA_B, LAMBDA_W
+from derive.parameters import Parameter
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -31,9 +32,12 @@ from derive.weights import (
 
 from .ensemble import Ensemble
 from .estimate import haar_coefficient
-from .observables import Plan
+from .observables import Plan, derivatives, followed, terms_of
 from .sampling import Sampler
 from .weights import Array, singular_values
+
+MOST_NUMBERS = 1 << 28
+"""Numbers in one array: 2 GB."""
 
 Fields = Mapping[AnyField, Array]
 """Every field as (draws, a sample for each node, a neuron for each node)."""
@@ -104,11 +108,18 @@ def _(ensemble: BiInvariant, shape: tuple[int, int], rng: np.random.Generator) -
 class ExplicitSampler(Sampler):
     """Networks with all their weights and tensors."""
 
+    name: ClassVar[str] = "explicit"
+
+    @property
+    def largest(self) -> int:
+        """How many numbers the largest array has: a field, or the weights."""
+        n, most = max(self.ensemble.widths), max(field.nodes for field in self._fields)
+        return int(max(n**2, (n * self.plan.samples) ** most))
+
     @property
     def numbers(self) -> int:
         """The largest field, less what a processor is better at than it is at overheads."""
-        most = max(field.nodes for field in self._fields)
-        return max(1, int((max(self.ensemble.widths) * self.plan.samples) ** most) >> 4)
+        return max(1, self.largest >> 4)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
@@ -125,13 +136,11 @@ class ExplicitSampler(Sampler):
         """All fields of layers 1 … depth."""
         ensemble = self.ensemble
         streams = [_generator(ensemble, int(draw)) for draw in draws]
-        orders = max(field.nodes for field in self._fields)
+        orders = 1 + derivatives(self._fields)
         m = len(ensemble.inputs)
-        sigma = np.zeros((draws.size, orders, m, ensemble.widths[0]))
-        sigma[:, 0] = ensemble.inputs
+        sigma = np.tile(ensemble.at_inputs(orders), (draws.size, 1, 1, 1))
         fields: Fields = {
-            field: np.zeros((draws.size, *(m,) * field.nodes, *(ensemble.widths[0],) * field.nodes))
-            for field in self._fields
+            field: _at_inputs(field, ensemble.inputs, draws.size) for field in self._fields
         }
         for layer in range(1, ensemble.depth + 1):
             shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
@@ -140,12 +149,12 @@ class ExplicitSampler(Sampler):
             b = np.sqrt(ensemble.C_b[layer - 1]) * np.array(
                 [rng.standard_normal(shape[0]) for rng in streams]
             )
-            rates = {
-                LAMBDA_W: float(ensemble.lambda_W[layer - 1]),
-                LAMBDA_B: float(ensemble.lambda_b[layer - 1]),
+            values = {
+                Parameter(name): float(column[layer - 1])
+                for name, column in ensemble.symbols.items()
             }
             fields = {
-                field: forward_field(field, W, b, sigma, fields, rates) for field in self._fields
+                field: forward_field(field, W, b, sigma, fields, values) for field in self._fields
             }
             yield fields
             sigma = np.empty((draws.size, orders, m, shape[0]))
@@ -154,13 +163,18 @@ class ExplicitSampler(Sampler):
     @cached_property
     def _fields(self) -> tuple[AnyField, ...]:
         """The fields that are measured, and all that their forward equations need."""
-        pending = {Z} | {field for kinds, *_ in self.plan.statistics for field in kinds}
-        found: set[AnyField] = set()
-        while pending:
-            field = pending.pop()
-            found.add(field)
-            pending |= {placed.field for term in _forward(field) for placed in term.fields} - found
-        return tuple(sorted(found, key=lambda field: field.rank))
+        return followed(self.plan.fields)
+
+
+def checked(sampler: ExplicitSampler) -> ExplicitSampler:
+    """The sampler, or an InputError where a tensor of one network is larger than memory."""
+    if sampler.largest > MOST_NUMBERS:
+        wanted = (
+            f"layers narrow enough to build every tensor, with {MOST_NUMBERS} numbers at most; "
+            'sampler="lazy" builds none for z and the tower'
+        )
+        raise InputError("width", f"{max(sampler.ensemble.widths)}: {sampler.largest}", wanted)
+    return sampler
 
 
 def preactivations(ensemble: Ensemble, draw: int) -> list[Array]:
@@ -182,26 +196,20 @@ def _at_inputs(field: AnyField, inputs: Array, draws: int) -> Array:
     return np.broadcast_to(inputs, shape) if field.at_inputs == "inputs" else np.zeros(shape)
 
 
-@cache
-def _forward(field: AnyField) -> tuple[Term, ...]:
-    slots = tuple(range(field.nodes))
-    return forward(field, slots, slots)
-
-
 def forward_field(
     field: AnyField,
     W: Array,
     b: Array,
     sigma: Array,
     fields: Fields,
-    rates: Mapping[Any, float],
+    values: Mapping[Any, float],
 ) -> Array:
     """A field of layer ℓ+1 from all fields of layer ℓ, by its forward equation.
 
     Arguments:
         W, b: weights (draws, n_out, n_in) and biases (draws, n_out).
         sigma: σ and its derivatives, (draws, orders, m, n_in).
-        rates: the learning rates by their parameter.
+        values: the learning rates and other symbols, by their `Parameter`.
     """
     draws, n_out, n_in = W.shape
     m, nodes = sigma.shape[2], field.nodes
@@ -209,7 +217,7 @@ def forward_field(
     output = [0, *sample, *slot]
     total = np.zeros((draws, *(m,) * nodes, *(n_out,) * nodes))
     every_sample, identity = np.ones(m), np.eye(n_out)
-    for term in _forward(field):
+    for term in terms_of(field):
         neuron = range(1 + 2 * nodes, 1 + 2 * nodes + term.neurons)
         operands: list[Any] = [np.ones(draws), [0]]
         for k in range(nodes):
@@ -225,7 +233,7 @@ def forward_field(
         for placed in term.fields:
             labels = [sample[k] for k in placed.samples] + [neuron[j] for j in placed.neurons]
             operands += [fields[placed.field], [0, *labels]]
-        rate = np.prod([rates[atom] ** power for atom, power in term.parameters])
+        rate = np.prod([values[atom] ** power for atom, power in term.parameters])
         scale = float(term.coefficient) * rate * float(n_in) ** -term.fan_in
         total += scale * np.einsum(*operands, output, optimize="greedy")
     return total

@@ -25,6 +25,7 @@ from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
 from .ensemble import checked_count, checked_inputs
+from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
 
 _K, _THETA = named("K"), named("Theta")
@@ -37,18 +38,22 @@ def flow(
     tensors: str | Recursion | Iterable[str | Recursion] = ("K", "V"),
     *,
     width: int | None = None,
+    parameters: Given = None,
 ) -> xarray.Dataset:
     """Evaluate the recursions of these tensors, layer by layer, at leading order each.
 
     Arguments:
         net: the network; its ensembles and variances are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
+            Zero, without biases and on a kink of σ, is the limit of small inputs.
         depth: layers of preactivations, counted from 1.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or recursions, such as recursion(["z", "z", my_field]).
         width: n, needed where layer 1 depends on n_0/n: with an orthogonal first layer that has
             more inputs than neurons, with low-rank, truncated or bi-invariant ones, and for fields
             that are the identity at the inputs. By default n = n_0 (r_1 n, with unequal widths).
+        parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
+            layer.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -58,6 +63,11 @@ def flow(
 
     Raises:
         InputError: for an argument that can't be used, and where a tensor is not finite.
+
+    >>> from derive import activations
+    >>> table = flow(Network(activations.relu, C_b=1), [2.0], depth=3, tensors="K")
+    >>> table["K"].to_numpy()
+    array([5.  , 3.5 , 2.75])
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
@@ -66,26 +76,27 @@ def flow(
     X = checked_inputs(inputs)
     if width is not None:
         checked_count("width", width, 1)
-    parameters = _parameters(net, depth, X.shape[1], width)
+    values = hyperparameters(net, depth, X.shape[1], width)
+    fields = {field for name in names for field in name.fields}
+    values |= own_parameters(parameters, fields, values, depth)
     square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
     single = X.shape[0] == 1
     weights = net.weights_at(2)
     corrections = net.corrections
-    needed = closure(["K", *names], weights, corrections)
+    needed = closure(["K", *names], weights, corrections, single=single)
     module = _module(
         needed, net.activation, weights, single=single, square=square, corrections=corrections
     )
-    unknown = [name for name in module.PARAMETERS if name not in parameters]
+    unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
-    values = [parameters[name] for name in module.PARAMETERS]
     with np.errstate(over="ignore", invalid="ignore"):
         kernel = (X @ X.T) / X.shape[1]
         first = [
-            _first_layer(name, net.weights_at(1), kernel, parameters, corrections)
-            for name in needed
+            _first_layer(name, net.weights_at(1), kernel, values, corrections) for name in needed
         ]
-        out = module.layers(*(each.item() if single else each for each in first), *values)
+        given = (values[name] for name in module.PARAMETERS)
+        out = module.layers(*(each.item() if single else each for each in first), *given)
     computed = dict(zip(needed, out.T if single else out, strict=True))
     for name, found in computed.items():
         _check_finite(name.label, found, net)
@@ -99,7 +110,7 @@ def flow(
     }
     attributes = {
         "network": str(net),
-        **{name: values.tolist() for name, values in parameters.items()},
+        **{name: column.tolist() for name, column in values.items()},
         "inputs": X.tolist(),
         "version": version("wickgarten"),
     }
@@ -118,19 +129,24 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
 
 def _size(computed: dict[Name, Array], name: Name) -> Array:
     """K^{nodes/2} (Θ/K)^{edges} at each layer, the dimension of its fields: how large the terms are
-    that may cancel in the tensor. 0 for a field that is no tree."""
-    size = np.zeros(len(computed[_K]))
+    that may cancel in the tensor. A user's field has its mean's size, 0 if it has none."""
+
+    def largest(each: Name) -> Array:
+        """Of a tensor's entries at each layer."""
+        layers = len(computed[_K])
+        entries = computed.get(each, np.zeros(layers))
+        return np.asarray(np.abs(entries).reshape(layers, -1).max(axis=1))
+
+    kernel, tangent = largest(_K), largest(_THETA)
     trees = [each for each in name.fields if isinstance(each, Field)]
-    if len(trees) < len(name.fields):
-        return size
-    kernel, tangent = (
-        np.abs(computed[each]).reshape(size.size, -1).max(axis=1) if each in computed else size
-        for each in (_K, _THETA)
-    )
-    edges = sum(len(tree.edges) for tree in trees)
+    edges, nodes = sum(len(tree.edges) for tree in trees), sum(tree.nodes for tree in trees)
     live = kernel > 0
-    nodes = kernel[live] ** (len(name.subscripts) / 2)
-    size[live] = nodes * (tangent[live] / kernel[live]) ** edges
+    size = np.zeros_like(kernel)
+    size[live] = kernel[live] ** (nodes / 2) * (tangent[live] / kernel[live]) ** edges
+    for own in name.fields:
+        if not isinstance(own, Field):
+            means = [each for each in computed if each.fields == (own,) and each.order == 0]
+            size = size * sum((largest(each) for each in means), np.zeros_like(size))
     return size
 
 
@@ -163,6 +179,7 @@ def _first_layer(
 ) -> Array:
     """A tensor at layer 1, a polynomial in the inputs' kernel xᵀx/n_0."""
     made = recursion(name, weights, first_layer=True, square=False, corrections=corrections)
+    made = made.single_input() if len(kernel) == 1 else made
     index = np.indices((kernel.shape[0],) * len(made.samples), sparse=True)
     total = np.zeros((kernel.shape[0],) * len(made.samples))
     for (mono, _), coefficient in made.terms.items():
@@ -176,35 +193,6 @@ def _first_layer(
             term = term * factor**exponent
         total = total + term
     return total
-
-
-def _parameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, Array]:
-    """Every hyperparameter at layers 1 … depth."""
-    layers = range(1, depth + 1)
-    out = [net.width_ratio_at(layer) for layer in layers]
-    into = [out[0] if width is None else n_0 / width, *out[:-1]]
-    columns = {
-        "C_W": [net.weights_at(layer).C_W for layer in layers],
-        "C_b": [net.C_b_at(layer) for layer in layers],
-        "lambda_W": [net.lambda_W_at(layer) for layer in layers],
-        "lambda_b": [net.lambda_b_at(layer) for layer in layers],
-        "r_in": into,
-        "r_out": out,
-        "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
-    }
-    columns |= {
-        f"{variance}{order}": [net.correction_at(variance, order, layer) for layer in layers]
-        for variance in ("C_W", "C_b")
-        for order in range(1, net.corrections + 1)
-    }
-    return {name: _numbers(name, column) for name, column in columns.items()}
-
-
-def _numbers(name: str, column: list[object]) -> Array:
-    try:
-        return np.array([float(value) for value in column])  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(name, column[0], "a number at every layer, not a symbol") from None
 
 
 def _check_finite(name: str, tensor: Array, net: Network) -> None:

@@ -7,16 +7,20 @@ onwards gives every layer. A layer's own weights, biases and directions are aver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.fields import AnyField
+
 from . import estimate, jets, random, weights
 from .ensemble import Ensemble, load_template
+from .hyperparameters import symbols_of
 from .polynomials import Structure
 from .probes import Probes
 from .sampling import Sampler, common_kernels
@@ -81,6 +85,7 @@ class ProbeSampler(Sampler):
     """
 
     probes: Probes
+    name: ClassVar[str] = "probes"
 
     @property
     def numbers(self) -> int:
@@ -161,8 +166,8 @@ def kernels() -> ModuleType:
     return load_template(_LAYER, "layer", (jets, random, weights))
 
 
-def reading(ensemble: Ensemble) -> estimate.Reading:
-    """How every layer's moments follow from the layer before."""
+def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> estimate.Reading:
+    """How every layer's moments follow from the layer before, those of such fields among them."""
     sizes = zip(ensemble.widths, ensemble.widths[1:], strict=False)
     parameters = zip(
         ensemble.C_b.tolist(), ensemble.lambda_b.tolist(), ensemble.lambda_W.tolist(), strict=True
@@ -170,4 +175,5 @@ def reading(ensemble: Ensemble) -> estimate.Reading:
     return estimate.Reading(
         tuple((ensemble.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
         tuple(parameters),
+        tuple((name, tuple(ensemble.symbols[name])) for name in sorted(symbols_of(fields))),
     )

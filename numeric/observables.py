@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from derive.cumulants import splittings
 from derive.errors import InputError
-from derive.fields import AnyField, Field, slots_of
+from derive.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.pairings import Pairing, mobius
 from derive.recursion import Recursion, wanted
 from derive.tensors import Name, Tensor, spell, tensor
@@ -55,12 +55,12 @@ class Target:
         return len(self.definition.pairing)
 
     @property
-    def lower(self) -> tuple[str, ...]:
-        """The tensors of the series to subtract, "K", "G1" for G2."""
-        slots = tuple(range(2 * self.pairs))
+    def lower(self) -> tuple[Name, ...]:
+        """The tensors of the series to subtract, K and G1 for G2, with the subscripts of this."""
+        own, slots = self.definition, tuple(range(2 * self.pairs))
         return tuple(
-            spell(tensor(self.definition.fields, order, self.definition.pairing, slots))[0]
-            for order in range(self.definition.order)
+            own._replace(order=order, label=spell(tensor(own.fields, order, own.pairing, slots))[0])
+            for order in range(own.order)
         )
 
     def components(self, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
@@ -163,6 +163,11 @@ class Plan:
         """The number of means in the longest product: as many networks as it takes to estimate."""
         return max(len(factors) for _, factors in self._terms())
 
+    @property
+    def fields(self) -> frozenset[AnyField]:
+        """The fields of all statistics."""
+        return frozenset(field for kinds, *_ in self.statistics for field in kinds)
+
     def trees(self) -> Iterator[tuple[Field, ...]]:
         """The fields of every statistic, which must be trees of derivatives of z."""
         for fields, *_ in self.statistics:
@@ -175,3 +180,26 @@ class Plan:
         for target in self.targets:
             for component in target.components(self.samples):
                 yield from expanded(component)
+
+
+def followed(fields: Iterable[AnyField]) -> tuple[AnyField, ...]:
+    """z, these fields, and all that their forward equations need, by rank."""
+    pending, found = {Z, *fields}, set[AnyField]()
+    while pending:
+        field = pending.pop()
+        found.add(field)
+        pending |= {placed.field for term in terms_of(field) for placed in term.fields} - found
+    return tuple(sorted(found, key=lambda field: field.rank))
+
+
+def derivatives(fields: Iterable[AnyField]) -> int:
+    """The highest derivative of σ in these fields' forward equations and in those they need."""
+    terms = (term for field in followed(fields) for term in terms_of(field))
+    return max((order for term in terms for *_, order in term.factors), default=0)
+
+
+@cache
+def terms_of(field: AnyField) -> tuple[Term, ...]:
+    """The forward equation over the field's own slots and samples 0, 1, …"""
+    slots = tuple(range(field.nodes))
+    return forward(field, slots, slots)

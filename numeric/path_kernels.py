@@ -1,6 +1,7 @@
 """The kernels of `conditional`: forward paths, and sums over neurons along them.
 
-A layer of a path is held as columns (draws, columns, n): 1, σ, σ', …, f, ŝ.
+A layer of the paths of m inputs is held as columns (draws, columns, n): 1; σ, σ', … of each input
+in turn; the m columns f; the m columns ŝ.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from .jit import driver, reduction
 from .random import fill_normals, padded
-from .weights import BIAS, COLUMN, Array, add_multiple, apply_to_one, dot, put_multiple
+from .weights import BIAS, COLUMN, HAAR, Array, add_multiple, dot, orthonormalise, put_multiple
 
 BLOCK = 64
 """Neurons whose products are held at a time."""
@@ -21,6 +22,7 @@ BLOCK = 64
 @driver
 def advance(
     columns: Array,
+    orders: int,
     Z: Array,
     F: Array,
     draws: NDArray[np.int64],
@@ -28,43 +30,73 @@ def advance(
     C_b: float,
     source: tuple[NDArray[np.uint64], int],
 ) -> None:
-    """f = W ŝ and z = |σ| f + b of the next layer: F, Z (draws, 1, n_out).
+    """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: F, Z (draws, m, n_out).
 
     Arguments:
         columns: of this layer.
+        orders: of derivatives of σ among them, σ itself included.
         draws: the networks' numbers.
         factor: the weights, (GAUSSIAN or HAAR, big, scale) of a `Step`.
         source: (key, layer) of the random numbers.
     """
     key, layer = source
-    n_out = Z.shape[2]
-    normals = np.empty(padded(max(n_out, factor[1])))
+    kind, big, scale = factor
+    _, m, n_out = Z.shape
+    drawn = big if kind == HAAR else n_out
+    G = np.empty((m, padded(max(n_out, drawn))))
     for s in range(draws.size):
-        apply_to_one(factor, F[s, 0], (key, draws[s], layer, COLUMN), normals)
-        put_multiple(Z[s, 0], math.sqrt(dot(columns[s, 1], columns[s, 1])), F[s, 0])
+        for a in range(m):
+            fill_normals(G[a, : padded(drawn)], key, draws[s], layer, COLUMN + a)
+        if kind == HAAR:
+            orthonormalise(G, drawn)
+        for a in range(m):
+            put_multiple(F[s, a], scale, G[a, :n_out])
+        basis = columns[s, 1 + m * orders + m :]
+        for alpha in range(m):
+            Z[s, alpha].fill(0.0)
+            for a in range(m):
+                along = dot(basis[a], columns[s, 1 + alpha * orders])
+                add_multiple(Z[s, alpha], along, F[s, a])
         if C_b > 0.0:
-            fill_normals(normals[: padded(n_out)], key, draws[s], layer, BIAS)
-            add_multiple(Z[s, 0], math.sqrt(C_b), normals[:n_out])
+            fill_normals(G[0, : padded(n_out)], key, draws[s], layer, BIAS)
+            for alpha in range(m):
+                add_multiple(Z[s, alpha], math.sqrt(C_b), G[0, :n_out])
 
 
 @driver
 def arrange(derivatives: Array, F: Array, columns: Array) -> None:
-    """The columns from derivatives (draws, orders, 1, n) and F (draws, 1, n).
-
-    A vanishing σ is given the direction of the first neuron: W is known on that vector instead.
-    """
-    orders = derivatives.shape[1]
+    """The columns from derivatives (draws, orders, m, n) and F (draws, m, n)."""
+    _, orders, m, n = derivatives.shape
     for s in range(columns.shape[0]):
         columns[s, 0].fill(1.0)
-        for order in range(orders):
-            put_multiple(columns[s, 1 + order], 1.0, derivatives[s, order, 0])
-        put_multiple(columns[s, orders + 1], 1.0, F[s, 0])
-        square = dot(columns[s, 1], columns[s, 1])
-        if square > 0.0:
-            put_multiple(columns[s, orders + 2], 1.0 / math.sqrt(square), columns[s, 1])
-        else:
-            columns[s, orders + 2].fill(0.0)
-            columns[s, orders + 2, 0] = 1.0
+        for alpha in range(m):
+            for order in range(orders):
+                put_multiple(
+                    columns[s, 1 + alpha * orders + order], 1.0, derivatives[s, order, alpha]
+                )
+            put_multiple(columns[s, 1 + m * orders + alpha], 1.0, F[s, alpha])
+        basis = columns[s, 1 + m * orders + m :]
+        for a in range(m):
+            sigma = derivatives[s, 0, a]
+            put_multiple(basis[a], 1.0, sigma)
+            square = _perpendicular(basis, a)
+            neuron = 0
+            least = (16.0 * n * 2.0**-52) ** 2 * dot(sigma, sigma)
+            while not square > least:  # no new direction: any other, of a neuron say
+                basis[a].fill(0.0)
+                basis[a, neuron] = 1.0
+                square = _perpendicular(basis, a)
+                neuron, least = neuron + 1, 0.5 * (1.0 - a / n)
+            put_multiple(basis[a], 1.0 / math.sqrt(square), basis[a])
+
+
+@driver
+def _perpendicular(basis: Array, a: int) -> float:
+    """Take the rows before it out of row a; the square of what is left."""
+    for _ in range(2):
+        for b in range(a):
+            add_multiple(basis[a], -dot(basis[b], basis[a]), basis[b])
+    return dot(basis[a], basis[a])
 
 
 @reduction

@@ -1,23 +1,25 @@
-"""One input: the tower averaged exactly over all weights, given the forward path.
+"""The tower averaged exactly over all weights, given the forward paths of a few inputs.
 
-Given the path z^(1), …, z^(ℓ), each weight matrix is known on one vector, W ŝ = f with ŝ = σ/|σ|,
-and is otherwise invariant under rotations:
+Given the path z^(1), …, z^(ℓ) of m inputs, each weight matrix is known on m vectors, W ŝ_a = f_a
+with ŝ_a an orthonormal basis of the σ's, and is otherwise invariant under rotations:
 
-    W = f ŝᵀ + W_⊥ ,    E[Π W_⊥] = Σ_{p,q} C_⊥(p,q) Π_p (δ − ρ f f)(i) Π_q (δ − ŝ ŝ)(j) ,
+    W = Σ_a f_a ŝ_aᵀ + W_⊥ ,
+    E[Π W_⊥] = Σ_{p,q} C_⊥(p,q) Π_p (δ − ρ Σ_a f_a f_a)(i) Π_q (δ − Σ_a ŝ_a ŝ_a)(j) ,
 
-C_⊥ = (C_W N/n_in)^k Wg_{N−1} and ρ = n_in/(C_W N) for a block of a Haar matrix on N,
+C_⊥ = (C_W N/n_in)^k Wg_{N−m} and ρ = n_in/(C_W N) for a block of a Haar matrix on N,
 C_⊥ = (C_W/n_in)^k δ_pq and ρ = 0 for Gaussian weights. So the average of a product of fields is
 
-    E[φ_{i_1 …} φ … | path] = Σ_π c_π Π_{(a,b) ∈ π} δ_{i_a i_b} Π_{a ∉ π} f_{i_a}
+    E[φ_{i_1 …} φ … | path] = Σ_π Σ_a c_{π,a} Π_{(k,l) ∈ π} δ_{i_k i_l} Π_{k ∉ π} f_{a_k; i_k}
 
-over *partial* pairings π of its neural indices, and the forward equations turn the c_π of one layer
-into those of the next, with sums over neurons of products of σ^{(k)}, f and ŝ for coefficients. No
-matrix is built and nothing but the path is sampled; exact at every width (derived here).
+over *partial* pairings π of its neural indices and labels a of the others, and the forward
+equations turn the c of one layer into those of the next, with sums over neurons of products of
+σ^{(k)}, f and ŝ for coefficients. No matrix is built and nothing but the path is sampled; exact at
+every width (derived here).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
@@ -28,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from derive.fields import AnyField, Term, forward, slots_of
+from derive.fields import AnyField, Term, Z, forward, slots_of
 from derive.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
-from derive.parameters import LAMBDA_B, LAMBDA_W
+from derive.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.tensors import slot_orders
 
 from .estimate import Reading, haar_coefficient
@@ -41,19 +43,24 @@ Kind = tuple[AnyField, ...]
 """A product of fields, in the order of their ranks."""
 
 
+Labels = tuple[int, ...]
+
+
 class State(NamedTuple):
-    """The coefficient c_π of a product of fields."""
+    """The coefficient c of a product of fields: a sample for each slot, a label or −1 if paired."""
 
     kind: Kind
     pairs: Pairing
+    samples: Labels
+    labels: Labels
 
 
 class Sum(NamedTuple):
-    """Σ_j Π_k σ^{(k)}_j f_j^a ŝ_j^b, k over `orders`."""
+    """Σ_j Π σ^{(k)}_{α; j} Π f_{a; j} Π ŝ_{a; j} over the (α, k) of sigma, the a of f and of s."""
 
-    orders: tuple[int, ...]
-    f: int
-    s: int
+    sigma: tuple[tuple[int, int], ...]
+    f: Labels
+    s: Labels
 
 
 Factor = State | Sum
@@ -82,12 +89,21 @@ def _symmetries(kind: Kind) -> tuple[tuple[int, ...], ...]:
 
 
 @cache
-def representative(kind: Kind, pairs: Pairing) -> State:
+def representative(kind: Kind, pairs: Pairing, samples: Labels, labels: Labels) -> State:
     """The coefficient up to the symmetries of its fields."""
-    images = (
-        tuple(sorted(ordered(image[a], image[b]) for a, b in pairs)) for image in _symmetries(kind)
-    )
-    return State(kind, min(images))
+    images = []
+    for slots in _symmetries(kind):
+        place = {slot: position for position, slot in enumerate(slots)}
+        moved = tuple(sorted(ordered(place[a], place[b]) for a, b in pairs))
+        images.append(
+            State(
+                kind,
+                moved,
+                tuple(samples[slot] for slot in slots),
+                tuple(labels[slot] for slot in slots),
+            )
+        )
+    return min(images, key=lambda state: state[1:])
 
 
 _numbers: dict[tuple[Factor, ...], int] = {}
@@ -95,16 +111,21 @@ _numbers: dict[tuple[Factor, ...], int] = {}
 
 
 @cache
-def _contraction(term: Term, joined: Pairing, ends: tuple[int, ...]) -> tuple[Counts, Counts]:
+def _contraction(
+    term: Term, samples: Labels, inputs: int, joined: Pairing, ends: Pairing
+) -> tuple[Counts, Counts]:
     """Σ over all neurons of a term whose weights are gone: monomials' numbers, and how often.
 
     Arguments:
+        samples: of the slots of layer ℓ+1, by which the term names them.
+        inputs: m, the number of labels.
         joined: pairs of places in `term.weights` whose neurons are one.
-        ends: places whose neuron is contracted with ŝ.
+        ends: pairs (place, label) of those whose neuron is contracted with ŝ.
     """
     placed = sorted(term.fields, key=lambda each: each.field.rank)
     kind = tuple(each.field for each in placed)
     slots = tuple(j for each in placed for j in each.neurons)
+    below = tuple(samples[slot] for each in placed for slot in each.samples)
     neuron = [j for _, j in term.weights]
     counts: dict[int, int] = {}
     for pairs in partial_pairings(tuple(range(len(slots)))):
@@ -113,15 +134,28 @@ def _contraction(term: Term, joined: Pairing, ends: tuple[int, ...]) -> tuple[Co
         for a, b in unions + [(slots[a], slots[b]) for a, b in pairs]:
             name = [name[a] if other == name[b] else other for other in name]
         paired = {slot for pair in pairs for slot in pair}
-        factors: list[Factor] = [representative(kind, pairs)] if kind else []
-        for one in sorted(set(name)):
-            orders = sorted(order for j, _, order in term.factors if name[j] == one)
-            f = sum(name[j] == one for slot, j in enumerate(slots) if slot not in paired)
-            s = sum(name[neuron[a]] == one for a in ends)
-            factors.append(Sum(tuple(orders), f, s))
-        monomial = _numbers.setdefault(tuple(sorted(factors, key=str)), len(_numbers))
-        counts[monomial] = counts.get(monomial, 0) + 1
+        single = [slot for slot in range(len(slots)) if slot not in paired]
+        neurons = [
+            (
+                one,
+                tuple(sorted((samples[at], k) for j, at, k in term.factors if name[j] == one)),
+                tuple(sorted(label for a, label in ends if name[neuron[a]] == one)),
+            )
+            for one in sorted(set(name))
+        ]
+        for chosen in product(range(inputs), repeat=len(single)):
+            label = dict(zip(single, chosen, strict=True))
+            labels = tuple(label.get(slot, -1) for slot in range(len(slots)))
+            factors: list[Factor] = [representative(kind, pairs, below, labels)] if kind else []
+            for one, sigma, s in neurons:
+                f = tuple(sorted(label[slot] for slot in single if name[slots[slot]] == one))
+                factors.append(Sum(sigma, f, s))
+            monomial = _numbers.setdefault(tuple(sorted(factors, key=_spelled)), len(_numbers))
+            counts[monomial] = counts.get(monomial, 0) + 1
     return np.array(list(counts)), np.array(list(counts.values()))
+
+
+_spelled = cache(str)
 
 
 class _Sum:
@@ -158,9 +192,11 @@ class Conditioned:
 
     Arguments:
         factors: each layer's weights, (GAUSSIAN or HAAR, N, √(C_W N/n_in) or √(C_W/n_in)).
+        inputs: m, the vectors on which they are known.
     """
 
     factors: tuple[tuple[int, int, float], ...]
+    inputs: int
 
     @property
     def scale(self) -> Array:
@@ -177,7 +213,7 @@ class Conditioned:
         wick = float(all(part == 1 for part in coset))
         return np.array(
             [
-                haar_coefficient(big - 1, coset) if kind == HAAR and coset else wick
+                haar_coefficient(big - self.inputs, coset) if kind == HAAR and coset else wick
                 for kind, big, _ in self.factors
             ]
         )
@@ -190,16 +226,18 @@ class Averages:
         self, statistics: Iterable[Statistic], reading: Reading, given: Conditioned
     ) -> None:
         self._reading, self._given = reading, given
-        self.statistics = [self._statistic(kinds, pairing) for kinds, _, pairing, _ in statistics]
+        self.statistics = [
+            self._statistic(kinds, pairing, samples) for kinds, _, pairing, samples in statistics
+        ]
         found: dict[State, Polynomial] = {}
         pending = _states(self.statistics)
         while pending:
             state = pending.pop()
-            found[state] = self._state(*state)
+            found[state] = self._state(state)
             pending |= _states([found[state]]) - found.keys()
         self.states = {state: found[state] for state in sorted(found, key=str)}
 
-    def _statistic(self, fields: Kind, pairing: Pairing) -> Polynomial:
+    def _statistic(self, fields: Kind, pairing: Pairing, samples: Labels) -> Polynomial:
         """M_p, the layer's own weights averaged without any condition."""
         total = _Sum()
         for term in _terms(fields):
@@ -214,63 +252,111 @@ class Averages:
             scale = self._parameters(term) * self._reading.C_b ** len(biased)
             for q in pair_partitions(len(term.weights)):
                 value = scale * self._reading.coefficient(coset_type(p, q))
-                total.add(_contraction(term, q, ()), value)
+                total.add(_contraction(term, samples, self._given.inputs, q, ()), value)
         return total.polynomial
 
-    def _state(self, kind: Kind, pairs: Pairing) -> Polynomial:
-        """c_π of layer ℓ+1, given the path."""
+    def _state(self, state: State) -> Polynomial:
+        """c of layer ℓ+1, given the path."""
         total = _Sum()
-        slots = set(range(sum(field.nodes for field in kind)))
-        single = slots - {slot for pair in pairs for slot in pair}
-        for term in _terms(kind):
+        pairs, inputs = set(state.pairs), self._given.inputs
+        for term in _terms(state.kind):
             made = {ordered(*pair) for pair in term.deltas}
-            if not made <= set(pairs):
+            if not made <= pairs:
                 continue
             place = {slot: a for a, (slot, _) in enumerate(term.weights)}
-            fixed = tuple(sorted(ordered(place[a], place[b]) for a, b in set(pairs) - made))
-            free = tuple(sorted(place[slot] for slot in single))
-            everything = range(len(term.weights))
-            for joined, value in self._perpendicular(fixed, free).items():
-                met = {a for pair in joined for a in pair}
-                ends = tuple(a for a in everything if a not in met)
-                total.add(_contraction(term, joined, ends), self._parameters(term) * value)
+            fixed = tuple(sorted(ordered(place[a], place[b]) for a, b in pairs - made))
+            free = {place[slot]: label for slot, label in enumerate(state.labels) if label >= 0}
+            parameters = self._parameters(term)
+            for (joined, ends), value in self._perpendicular(fixed, free).items():
+                contraction = _contraction(term, state.samples, inputs, joined, ends)
+                total.add(contraction, parameters * value)
         return total.polynomial
 
-    def _perpendicular(self, fixed: Pairing, free: tuple[int, ...]) -> dict[Pairing, Array]:
-        """By which neurons are joined, the others being contracted with ŝ: the coefficient of
-        δ on the pairs `fixed` and f on the slots `free`."""
-        given, total = self._given, dict[Pairing, Array]()
-        for extra in partial_pairings(free):
+    def _perpendicular(
+        self, fixed: Pairing, free: Mapping[int, int]
+    ) -> dict[tuple[Pairing, Pairing], Array]:
+        """By which neurons are joined, and which ŝ the others are contracted with: the coefficient
+        of δ on the pairs `fixed` and of the f with these labels on the slots `free`."""
+        given, total = self._given, dict[tuple[Pairing, Pairing], Array]()
+        for extra in partial_pairings(tuple(sorted(free))):
+            if any(free[a] != free[b] for a, b in extra):
+                continue
             p = tuple(sorted((*fixed, *extra)))
             points = sorted(a for pair in p for a in pair)
+            known = [(a, label) for a, label in free.items() if a not in points]
             factor = (-given.rho) ** len(extra) * given.scale ** len(p)
             for q in _pairings_of(tuple(points)):
                 value = factor * given.coefficient(coset_type(p, q) if p else ())
                 if not value.any():
                     continue
-                for kept in range(len(q) + 1):
-                    for joined in combinations(q, kept):
-                        signed = (-1) ** (len(q) - kept) * value
-                        total[joined] = total.get(joined, 0.0) + signed
+                for joined, ends in _projected(q, given.inputs):
+                    key = joined, tuple(sorted((*known, *ends)))
+                    signed = (-1) ** (len(q) - len(joined)) * value
+                    total[key] = total.get(key, 0.0) + signed
         return total
 
     def _parameters(self, term: Term) -> Array:
         reading = self._reading
-        rates: dict[Any, Array] = {LAMBDA_W: reading.lambda_W, LAMBDA_B: reading.lambda_b}
+        values: dict[Any, Array] = {LAMBDA_W: reading.lambda_W, LAMBDA_B: reading.lambda_b}
+        values |= {Parameter(name): np.array(column) for name, column in reading.symbols}
         value: Array = float(term.coefficient) * reading.widths ** -float(term.fan_in)
         for atom, power in term.parameters:
-            value = value * rates[atom] ** power
+            value = value * values[atom] ** power
         return value
 
 
 @cache
+def _projected(q: Pairing, inputs: int) -> tuple[tuple[Pairing, Pairing], ...]:
+    """Π_q (δ − Σ_a ŝ_a ŝ_a): the pairs that are joined, and (place, label) of the others' ends."""
+    found = []
+    for kept in range(len(q) + 1):
+        for joined in combinations(q, kept):
+            rest = [pair for pair in q if pair not in joined]
+            for labels in product(range(inputs), repeat=len(rest)):
+                cut = zip(rest, labels, strict=True)
+                found.append((joined, tuple((a, label) for pair, label in cut for a in pair)))
+    return tuple(found)
+
+
+@cache
 def _terms(kind: Kind) -> tuple[Term, ...]:
-    """The forward equation of a product of fields."""
+    """The forward equation of a product of fields, each slot a sample of its own."""
     expanded = [
-        forward(field, slots, (0,) * field.nodes)
-        for field, slots in zip(kind, slots_of(kind), strict=True)
+        forward(field, slots, slots) for field, slots in zip(kind, slots_of(kind), strict=True)
     ]
     return tuple(prod(terms, start=Term()) for terms in product(*expanded))
+
+
+def closes(kinds: Iterable[Kind], most: int) -> bool:
+    """Whether the averages of these products follow from states with at most so many indices.
+
+    Not with a bias or z itself in the equation of a field whose state is needed.
+    """
+    kinds = set(kinds)
+    states = {_below(term) for kind in kinds for term in _terms(kind)} - {()}
+    pending = set(states)
+    while pending:
+        kind = pending.pop()
+        if Z in kind or sum(field.nodes for field in kind) > most:
+            return False
+        if any(term.biases for term in _terms(kind)):
+            return False
+        found = {_below(term) for term in _terms(kind)} - {()} - states
+        states |= found
+        pending |= found
+    return True
+
+
+def _below(term: Term) -> Kind:
+    """The product of fields of layer ℓ in a term."""
+    return tuple(sorted((placed.field for placed in term.fields), key=lambda field: field.rank))
+
+
+def at_inputs(state: State) -> float:
+    """c at layer 0: 1 for δ of the indices of each field that is the identity there."""
+    own = tuple(sorted(slots for slots in slots_of(state.kind) if len(slots) == 2))
+    identity = all(field.at_inputs == "identity" for field in state.kind)
+    return float(identity and state.pairs == own)
 
 
 @cache

@@ -26,6 +26,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from derive.equations import Equation
 from derive.errors import InputError
 
 from . import moments
@@ -38,7 +39,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST, _SUMS, _LOCK = "manifest.json", "sums.npz", "lock"
 _OWN = re.compile(r"manifest\.json|sums\.npz|chunk-\d+\.npz|lock")
 _ASIDE = re.compile(rf"\.({_OWN.pattern})\.\w+")  # what a kill leaves of a file that is written
@@ -67,6 +68,10 @@ def manifest(sampler: Sampler) -> dict[str, Any]:
         "depth": ensemble.depth,
         "seed": ensemble.seed,
         "tensors": [target.name for target in sampler.plan.targets],
+        "equations": sorted(
+            repr(field) for field in sampler.plan.fields if isinstance(field, Equation)
+        ),
+        "parameters": {name: list(values) for name, values in ensemble.own},
         "sampler": type(sampler).__name__,
         "chunk": sampler.chunk,
         "blocks": moments.BLOCKS,

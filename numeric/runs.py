@@ -25,9 +25,9 @@ from functools import lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
-import numba
 import numpy as np
 from tqdm import tqdm
 
@@ -169,14 +169,27 @@ def _total(
 def _computed_here(
     sampler: Sampler, chunks: Chunks, missing: Iterable[int], directory: Directory | None
 ) -> Generator[tuple[int, Array], None, None]:
-    threads = numba.get_num_threads()
+    """A chunk for each thread while there are enough of them, the last ones shared by all."""
+    threads, missing = sampler.threads, list(missing)
+    shared = len(missing) % threads if threads > 1 else len(missing)
+    apart, last = missing[: len(missing) - shared], missing[len(missing) - shared :]
+    given_up, _ = Event(), sampler.reference  # once, before threads ask for it
     with ThreadPoolExecutor(threads) as pool:
-        for number in missing:
+
+        def submit(start: int, stop: int) -> Future[Array]:
+            return pool.submit(sampler.sums, start, stop, given_up=given_up)
+
+        try:
+            yield from _in_order(sampler, chunks, apart, directory, submit, 2 * threads)
+        except BaseException:
+            given_up.set()
+            raise
+        for number in last:
             if directory and number in directory.waiting and number < chunks.whole:
                 yield number, directory.kept(number, _shape(sampler))
             else:
-                shared = pool if threads > 1 else None
-                yield number, sampler.sums(*chunks.span(number), shared, threads)
+                among = pool if threads > 1 else None
+                yield number, sampler.sums(*chunks.span(number), among, threads)
 
 
 def _computed_elsewhere(
@@ -187,14 +200,31 @@ def _computed_elsewhere(
     executor: Executor,
 ) -> Generator[tuple[int, Array], None, None]:
     task = _task(sampler)
-    kept = {number for number in directory.waiting if number < chunks.whole} if directory else set()
-    ahead = (number for number in missing if number not in kept)
+
+    def submit(start: int, stop: int) -> Future[Array]:
+        return executor.submit(work, task, start, stop)
+
     window = _window(executor, sampler)
+    yield from _in_order(sampler, chunks, missing, directory, submit, window)
+
+
+def _in_order(
+    sampler: Sampler,
+    chunks: Chunks,
+    missing: Iterable[int],
+    directory: Directory | None,
+    submit: Callable[[int, int], Future[Array]],
+    window: int,
+) -> Generator[tuple[int, Array], None, None]:
+    """Chunks as they are wanted, with a window of them under way; what is finished is kept."""
+    kept = {number for number in directory.waiting if number < chunks.whole} if directory else set()
+    missing = list(missing)
+    ahead = (number for number in missing if number not in kept)
     pending: dict[int, Future[Array]] = {}
     try:
         for number in missing:
             for later in islice(ahead, window - len(pending)):
-                pending[later] = executor.submit(work, task, *chunks.span(later))
+                pending[later] = submit(*chunks.span(later))
             if directory and number in kept:
                 yield number, directory.kept(number, _shape(sampler))
                 continue

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Event
 from types import ModuleType
+from typing import ClassVar
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,6 +63,8 @@ class Sampler(ABC):
 
     ensemble: Ensemble
     plan: Plan
+    name: ClassVar[str]
+    """What `simulate` calls it."""
 
     @property
     @abstractmethod
@@ -70,6 +74,16 @@ class Sampler(ABC):
     @abstractmethod
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work on this machine."""
+        return int(numba.get_num_threads())
+
+    @property
+    def batch(self) -> int:
+        """The number of draws that a thread takes down the layers together."""
+        return max(1, _HELD // self.numbers)
 
     @property
     def chunk(self) -> int:
@@ -87,19 +101,28 @@ class Sampler(ABC):
         """What each of these networks estimates, (draws, depth, statistics)."""
         return np.stack([values.copy() for values in self.layers(draws)], axis=1)
 
-    def sums(self, start: int, stop: int, pool: Executor | None = None, threads: int = 1) -> Array:
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
         """The sums over the draws of one chunk, (BLOCKS, depth, products).
 
         Arguments:
             pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
                 comes, all leave at their next batch.
+            given_up: set to have this leave at its next batch, with a CancelledError.
         """
+        keep_memory()
         reference = self.reference
         sums = np.zeros((moments.BLOCKS, len(reference), len(self.plan.products)))
         chunk = np.arange(start, stop)
         stripe = chunk % moments.BLOCKS % threads  # a block's draws stay in one thread, in order
         parts = [chunk[stripe == part] for part in range(threads)]
-        given_up = Event()
+        given_up = given_up or Event()
         try:
             if pool is None:
                 for part in parts:
@@ -109,12 +132,14 @@ class Sampler(ABC):
         except BaseException:
             given_up.set()
             raise
+        if given_up.is_set():
+            raise CancelledError
         return sums
 
     def _add(
         self, draws: NDArray[np.int64], reference: Array, sums: Array, given_up: Event
     ) -> None:
-        kernels, step = common_kernels(), max(1, _HELD // self.numbers)
+        kernels, step = common_kernels(), self.batch
         for first in range(0, draws.size, step):
             if given_up.is_set():
                 return
@@ -122,6 +147,16 @@ class Sampler(ABC):
             for layer, values in enumerate(self.layers(part)):
                 products = (reference[layer], *self.plan.chain)
                 kernels.accumulate(values, part, products, sums[:, layer])
+
+
+@cache
+def keep_memory() -> None:
+    """Have glibc reuse freed arrays, which else it hands back and faults in anew, page by page.
+
+    It does so with blocks up to the size of the largest that it has mapped and freed, if below its
+    bound of 32 MB; the array here is never touched.
+    """
+    np.empty((1 << 25) - (1 << 14), np.uint8)
 
 
 def common_kernels() -> ModuleType:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -17,23 +18,38 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.citations import rests_on
 from derive.errors import InputError
-from derive.fields import Field
-from derive.network import Network
+from derive.fields import AnyField, Field
+from derive.network import Network, Tabulated
+from derive.recursion import recursion
 
-from . import conditional, estimate, moments, observables, runs, table
+from . import (
+    conditional,
+    estimate,
+    explicit,
+    forward,
+    hyperparameters,
+    moments,
+    observables,
+    runs,
+    table,
+)
 from .conditional import PathSampler
 from .ensemble import Ensemble, checked_count, checked_ensemble
 from .explicit import ExplicitSampler
 from .flow import flow
+from .forward import ForwardSampler
+from .hyperparameters import Given
 from .lazy import ProbeSampler
 from .observables import Plan, Target, Wanted
-from .probes import degrees, needed
+from .probes import needed, spare
 from .sampling import Sampler
 
 _VERSION = version("wickgarten")
 
 
+@rests_on("salmon2011", "bolthausen2014")
 def simulate(
     net: Network,
     inputs: ArrayLike,
@@ -48,6 +64,7 @@ def simulate(
     executor: Executor | None = None,
     run: str | os.PathLike[str] | None = None,
     progress: bool = False,
+    parameters: Given = None,
 ) -> xarray.Dataset:
     """Sample an ensemble of networks and estimate its tensors, layer by layer.
 
@@ -58,20 +75,27 @@ def simulate(
         depth: layers of preactivations, counted from 1.
         draws: networks.
         tensors: names that `recursion` knows, "V", "A", "P", …, or recursions such as
-            `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left.
+            `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left; its fields
+            may be a user's own (`derive.Equation`).
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions.
-        device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`).
+        device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
+            where several inputs would have paths.
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
-            slow, the check of the first. Lazy is "paths" for the tower of one input under Gaussian
-            or Haar weights, which are averaged exactly given a forward path, and "probes"
-            elsewhere: derivatives along random directions, the last layer averaged exactly.
+            slow, the check of the first. Lazy is "paths" under Gaussian or Haar weights, which are
+            averaged exactly given the forward pass: for the tower of one input, without ddH of
+            two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along random
+            directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
+            the shorter way up to n = 50 or so. A user's field has paths alone, and without them
+            lazy is "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.
         run: a directory that keeps what is finished. The same call goes on from there, however it
             ended, and a call with more draws extends it.
         progress: show a bar with the rate and the time left.
+        parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
+            layer.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -87,9 +111,16 @@ def simulate(
     """
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(observables.targets(tensors), len(ensemble.inputs))
+    ensemble = _with_parameters(ensemble, plan, parameters)
     checked_count("draws", draws, plan.most_means + 1)
     if draws >= 2**32:
         raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
+    if run is not None and not isinstance(run, str | os.PathLike):
+        raise InputError("run", run, "the path of a directory")
+    if executor is not None and not isinstance(executor, Executor):
+        raise InputError("executor", executor, "a concurrent.futures.Executor")
+    if not isinstance(device, str):
+        raise InputError("device", device, '"cpu" or "cuda"')
     chosen = make_sampler(ensemble, plan, sampler)
     if device == "cuda":
         from . import cuda  # noqa: PLC0415
@@ -98,12 +129,11 @@ def simulate(
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
     record = runs.record(chosen, draws, run=run, executor=executor, progress=progress)
-    arrays: dict[str, xarray.DataArray] = {}
+    arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
         arrays |= _tensor(target, ensemble, record, single=np.ndim(inputs) == 1)
-    return xarray.Dataset(
-        arrays, table.layers(depth), _attributes(ensemble, draws, sampler, device)
-    )
+    attributes = {"network": str(net), **_attributes(ensemble, draws, chosen.name, device)}
+    return xarray.Dataset(arrays, table.layers(depth), attributes)
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
@@ -111,62 +141,102 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
 
     Raises:
         InputError: for a name that isn't one, or doesn't apply; for widths that cannot tell
-            pairings apart, weights that cannot be sampled, fields that are no trees, and second
-            derivatives of an activation with kinks.
+            pairings apart, weights that cannot be sampled, second derivatives of an activation
+            with kinks or first ones on a kink, and layers too wide to build their tensors.
     """
     for n in ensemble.widths[1:]:
         estimate.check_width(n, plan.most_pairs)
     _ = ensemble.steps, ensemble.C_b, ensemble.lambda_b, ensemble.lambda_W
-    fields = {field for kinds, *_ in plan.statistics for field in kinds}
-    order = max((max(degrees([f])) for f in fields if isinstance(f, Field)), default=0)
-    activation = ensemble.net.activation
-    if order > 1 and not activation.is_smooth:
+    _check_kinks(ensemble, plan)
+    if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
+        raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
+    possible = name in ("lazy", "paths") and conditional.applies(ensemble, plan)
+    if name == "paths" and not possible:
+        wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
+        raise InputError("sampler", name, wanted)
+    if possible:
+        return PathSampler(ensemble, plan)
+    own = [str(field) for field in plan.fields if not isinstance(field, Field)]
+    if name == "probes" and own:
+        raise InputError("sampler", name, f'"lazy" or "explicit", for {", ".join(own)}')
+    if name == "explicit" or own:
+        return explicit.checked(ExplicitSampler(ensemble, plan))
+    probes = needed(plan.trees(), spare(plan.trees()))
+    if forward.applies(ensemble, plan, probes):
+        return ForwardSampler(ensemble, plan, probes)
+    return ProbeSampler(ensemble, plan, probes)
+
+
+def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
+    """Refuse derivatives that do not exist: σ'' of a kink, and σ' where z is 0 on one."""
+    activation, order = ensemble.net.activation, observables.derivatives(plan.fields)
+    if activation.is_smooth or not order:
+        return
+    if order > 1:
         names = ", ".join(target.name for target in plan.targets)
         raise InputError("tensors", names, f"no derivatives beyond σ', as {activation} has kinks")
-    if name == "explicit":
-        return ExplicitSampler(ensemble, plan)
-    if name not in ("lazy", "paths", "probes"):
-        raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
-    trees = list(plan.trees())
-    possible = conditional.applies(ensemble, plan)
-    if name == "paths" and not possible:
-        raise InputError("sampler", name, '"lazy" for several inputs, these weights or z alone')
-    if possible and name != "probes":
-        return PathSampler(ensemble, plan)
-    return ProbeSampler(ensemble, plan, needed(trees))
+    silent = not ensemble.inputs.any(axis=1).all() and ensemble.C_b[0] == 0
+    if silent and 0 in activation.jumps(1):
+        wanted = (
+            f"none, or biases in layer 1: z = 0 is on the kink of {activation}; "
+            "`flow` takes the limit of small inputs, such as 1e-9 times any other vector"
+        )
+        raise InputError("inputs", "a vector of zeros", wanted)
+
+
+def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:
+    """The ensemble with the numbers of the equations' symbols."""
+    fields: frozenset[AnyField] = plan.fields
+    if given is None and not hyperparameters.symbols_of(fields):
+        return ensemble
+    own = hyperparameters.own_parameters(given, fields, ensemble.symbols, ensemble.depth)
+    return replace(ensemble, own=tuple((name, tuple(own[name].tolist())) for name in sorted(own)))
 
 
 def _tensor(
     target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
-) -> dict[str, xarray.DataArray]:
+) -> dict[str, xarray.Variable]:
     """The tensor and its standard error."""
     found = estimate.cumulant(record, target)
     n, order = float(ensemble.width), target.definition.order
     power = target.pairs - 1
     value = n**power * found.value
     if target.lower:
-        flowed = flow(ensemble.net, ensemble.inputs, ensemble.depth, target.lower)
+        flowed = flow(
+            ensemble.net,
+            ensemble.inputs,
+            ensemble.depth,
+            [recursion(name) for name in target.lower],
+            width=ensemble.width,
+            parameters=_own(target.definition.fields, ensemble),
+        )
         for g, name in enumerate(target.lower):
-            value = value - flowed[name].to_numpy().reshape(value.shape) / n**g
+            value = value - flowed[name.label].to_numpy().reshape(value.shape) / n**g
     dims = table.axes(2 * target.pairs, single=single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
     return {
-        target.name: xarray.DataArray(
-            n**order * value.reshape(shape), dims=dims, attrs={"cancelling": cancelling.tolist()}
+        target.name: xarray.Variable(
+            dims, n**order * value.reshape(shape), {"cancelling": cancelling.tolist()}
         ),
-        f"{target.name}_se": xarray.DataArray(scale * found.error.reshape(shape), dims=dims),
+        f"{target.name}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
     }
+
+
+def _own(fields: Iterable[AnyField], ensemble: Ensemble) -> Given:
+    """The numbers of these equations' symbols, as `flow` is given them."""
+    wanted = hyperparameters.symbols_of(fields)
+    return {name: Tabulated(values) for name, values in ensemble.own if name in wanted}
 
 
 def _attributes(ensemble: Ensemble, draws: int, sampler: str, device: str) -> dict[str, Any]:
     return {
-        "network": str(ensemble.net),
         "C_W": ensemble.C_W.tolist(),
         "C_b": ensemble.C_b.tolist(),
         "lambda_W": ensemble.lambda_W.tolist(),
         "lambda_b": ensemble.lambda_b.tolist(),
+        **{name: list(values) for name, values in ensemble.own},
         "inputs": ensemble.inputs.tolist(),
         "width": ensemble.width,
         "widths": list(ensemble.widths),

@@ -14,8 +14,10 @@ from numba import cuda
 from numba.core import config
 
 from derive import activations
+from derive.equations import Equation
 from derive.errors import InputError
 from derive.network import Network
+from derive.recursion import recursion
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -40,6 +42,7 @@ ONE = [[1.0, 0.5, 0.2]]
 TWO = [[1.0, 0.5, 0.2], [0.0, 2.0, 1.0]]
 DEGENERATE = [[1.0, 0.5, 0.2], [2.0, 1.0, 0.4], [0.0, 0.0, 0.0]]
 TANH, RELU = activations.tanh, activations.relu
+JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
 
 
 def sampler(net, inputs, width, tensors, name="lazy", depth=3):
@@ -65,12 +68,13 @@ def sampler(net, inputs, width, tensors, name="lazy", depth=3):
         (Network(TANH, LowRankGaussian(gamma=HALF), Gaussian(1)), TWO, 6, "V", "lazy"),
         (Network(TANH, LowRankOrthogonal(gamma=HALF), Gaussian(1)), TWO, 6, "V", "lazy"),
         (Network(TANH, BiInvariant(moments=(1, 2)), Gaussian(1)), TWO, 4, "V", "lazy"),
-        (Network(TANH, Orthogonal(1), C_b=0.1), TWO, 4, ["Theta", "D", "F"], "lazy"),
-        (Network(TANH, Gaussian(1), lambda_b=0), DEGENERATE, 4, ["Theta"], "lazy"),
+        (Network(TANH, Orthogonal(1), C_b=0.1), TWO, 4, ["Theta", "D", "F"], "probes"),
+        (Network(TANH, Gaussian(1), lambda_b=0), DEGENERATE, 4, ["Theta"], "probes"),
         (Network(TANH, Gaussian(1), C_b=0.1), ONE, 4, ["A", "P"], "probes"),
         (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 130, ["Theta"], "probes"),
         (Network(TANH, Orthogonal(1), C_b=0.1), ONE, 6, ["A", "B", "D", "F"], "paths"),
         (Network(TANH, Gaussian(1), lambda_b=lambda ell: 1 / ell), ONE, 5, ["P", "R"], "paths"),
+        (Network(TANH, Orthogonal(1)), ONE, 5, [recursion([JACOBIAN])], "paths"),
     ],
 )
 def test_cuda_draws_the_networks_of_the_cpu(net, inputs, width, tensors, name):
@@ -166,6 +170,12 @@ def test_cuda_frames_are_orthonormal(lean):
     assert (np.diag(triangle) > 0).all()
 
 
+@on_a_device
+def test_cuda_has_probes_where_several_inputs_have_paths():
+    here = sampler(Network(TANH, Orthogonal(1)), TWO, 4, ["Theta"])
+    assert (here.name, on_device(here).name) == ("paths", "probes")
+
+
 def test_cuda_has_no_explicit_sampler():
     with pytest.raises(InputError, match=r"""^device: got 'gpu'; wanted "cpu" or "cuda"$"""):
         simulate(Network(TANH, Orthogonal(1)), ONE, 4, 2, 10, device="gpu")
@@ -190,4 +200,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b20 passed, 2 skipped\b", found.stdout), found.stdout
+    assert re.search(r"\b22 passed, 2 skipped\b", found.stdout), found.stdout

@@ -241,7 +241,7 @@ def test_singular_values_have_the_moments():
     ("argument", "ensemble", "n_in", "n_out"),
     [
         ("moments", BiInvariant(1, moments=(1, 2)), 5, 5),
-        ("moments", BiInvariant(1, moments=(1, HALF)), 4, 4),
+        ("moments", BiInvariant(1, moments=(1, 3)), 4, 4),
         ("gamma", LowRankGaussian(1, gamma=HALF), 5, 5),
         ("gamma", LowRankOrthogonal(1, gamma=1), 2, 4),
         ("ratio", Truncated(1, ratio=3 * HALF), 3, 3),

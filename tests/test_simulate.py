@@ -272,6 +272,8 @@ X1 = np.ones(4)
         ("weights", {"net": Network(TANH, _Unknown())}),
         ("net", {"net": Network(activations.monomial(3), Gaussian(1e9)), "depth": 9}),
         ("sampler", {"sampler": "paths"}),
+        ("inputs", {"inputs": np.zeros(4), "net": Network(RELU), "tensors": ["Theta"]}),
+        ("inputs", {"inputs": np.eye(5)[:, 1:], "net": Network(RELU), "tensors": ["Theta"]}),
     ],
 )
 def test_bad_arguments(argument, change):
@@ -306,3 +308,20 @@ def test_corrections_of_the_variances_are_sampled():
     table = simulate(net, x, width=8, depth=2, draws=600, tensors=["G1"], seed=1)
     flowed = flow(net, x, 2, ["G1"])
     assert float(table["G1"][0]) == pytest.approx(float(flowed["G1"][0]), rel=1e-9)
+
+
+def test_a_silent_input_on_a_kink_is_the_limit_of_small_ones():
+    """Θ ← λ_b + C_W Θ/2 of ReLU as x → 0, in flow at 0 and in networks near it; z under 5.
+
+    With biases, or without a kink at 0, zero is an input like others.
+    """
+    net, zero = Network(RELU, Gaussian(2)), np.zeros(4)
+    flowed = flow(net, zero, 4, ["Theta"])["Theta"].to_numpy()
+    np.testing.assert_allclose(flowed, np.arange(1, 5), rtol=1e-14)
+    table = simulate(net, zero + 1e-9, 30, 4, 2000, tensors=["Theta"], seed=3)
+    assert np.abs(scores(table, "Theta", flowed)).max() < 5
+    for net in (Network(RELU, C_b=0.1), Network(activations.hard_tanh), Network(TANH)):
+        table = simulate(net, zero, 30, 4, 2000, tensors=["Theta"], seed=3)
+        flowed = flow(net, zero, 4, ["Theta"])["Theta"].to_numpy()
+        biased = 1.0 / 30  # of relative order 1/n
+        assert np.abs(table["Theta"].to_numpy() / flowed - 1).max() < biased + 0.01

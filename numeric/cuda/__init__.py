@@ -10,13 +10,14 @@ from derive.errors import InputError
 
 from ..conditional import PathSampler
 from ..lazy import ProbeSampler
+from ..probes import needed, spare
 from ..sampling import Sampler
 
 __all__ = ["on_device"]
 
 
 def on_device(sampler: Sampler) -> Sampler:
-    """The same sampler on the GPU.
+    """The same sampler on the GPU; with several inputs probes in place of paths.
 
     Raises:
         InputError: without a GPU, and for the explicit sampler.
@@ -34,6 +35,9 @@ def on_device(sampler: Sampler) -> Sampler:
         raise InputError("device", "cuda, but no GPU is found", wanted)
     from .samplers import CudaPathSampler, CudaProbeSampler  # noqa: PLC0415
 
-    if isinstance(sampler, PathSampler):
+    if isinstance(sampler, ProbeSampler):
+        return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
+    if sampler.plan.samples == 1:
         return CudaPathSampler(sampler.ensemble, sampler.plan)
-    return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
+    trees = list(sampler.plan.trees())
+    return CudaProbeSampler(sampler.ensemble, sampler.plan, needed(trees, spare(trees)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
+from threading import Event
 from types import ModuleType
 from typing import Any
 
@@ -86,7 +87,19 @@ class _OnDevice(Sampler):
         affordable = max(1, _CHUNK // (self.numbers * self.ensemble.depth))
         return int(min(_MOST, 1 << (affordable.bit_length() - 1)))
 
-    def sums(self, start: int, stop: int, pool: Executor | None = None, threads: int = 1) -> Array:
+    @property
+    def threads(self) -> int:
+        """One: the GPU is busy with a chunk at a time."""
+        return 1
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
         """The sums over the draws of one chunk, (BLOCKS, depth, products)."""
         shape = (moments.BLOCKS, self.ensemble.depth, len(self.plan.products))
         sums, reference = cuda.to_device(np.zeros(shape)), cuda.to_device(self.reference)
@@ -226,12 +239,13 @@ class CudaPathSampler(_OnDevice, PathSampler):
         activation = activation_kernels(ensemble.net.activation, orders)
         n = ensemble.widths[0]
         derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
-        _place(ensemble.inputs, derivatives.reshape(count, orders, n))
+        _place(ensemble.at_inputs(orders)[:, 0], derivatives.reshape(count, orders, n))
         _place(np.zeros((1, n)), F)
         factors = room("factors", (count, states + compiled.tree[0].size))
         values = room("values", (count, len(self.plan.statistics)))
         after = room("after", (count, max(states, 1)))
-        _place(np.zeros((1, factors.shape[1])), factors.reshape(count, 1, factors.shape[1]))
+        start = np.concatenate([compiled.start, np.zeros(factors.shape[1] - states)])
+        _place(start[None], factors.reshape(count, 1, factors.shape[1]))
         for layer in range(ensemble.depth):
             columns = room("columns", (count, orders + 3, n))
             kernels.arrange[grid](derivatives, F, columns)

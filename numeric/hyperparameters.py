@@ -1,0 +1,114 @@
+"""The numbers that the engine's symbols stand for, layer by layer.
+
+The network gives C_W, C_b, λ_W, λ_b and the ratios of widths; the symbols of a user's `Equation`
+are given beside it: parameters={"a": 0.5, "rate": lambda layer: 1 / layer}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from derive.equations import Equation
+from derive.errors import InputError
+from derive.fields import AnyField
+from derive.network import Network
+from derive.parameters import Parameter
+
+from .weights import Array
+
+Given: TypeAlias = "Mapping[str, float | Callable[[int], float]] | None"
+"""Numbers, or functions of the layer ℓ = 1, 2, …, by the symbols' names."""
+
+KNOWN = frozenset({"C_W", "C_b", "lambda_W", "lambda_b", "r_in", "r_out", "r_big"})
+"""The names that every network gives."""
+
+WANTED = "a number, or a function of the layer, for each symbol of the equations"
+
+
+def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, Array]:
+    """What the network says at layers 1 … depth; without a width n is n_0, or r_1 n is.
+
+    Raises:
+        InputError: for what is still a symbol.
+    """
+    layers = range(1, depth + 1)
+    out = [net.width_ratio_at(layer) for layer in layers]
+    into = [out[0] if width is None else n_0 / width, *out[:-1]]
+    columns = {
+        "C_W": [net.weights_at(layer).C_W for layer in layers],
+        "C_b": [net.C_b_at(layer) for layer in layers],
+        "lambda_W": [net.lambda_W_at(layer) for layer in layers],
+        "lambda_b": [net.lambda_b_at(layer) for layer in layers],
+        "r_in": into,
+        "r_out": out,
+        "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
+    }
+    columns |= {
+        f"{variance}{order}": [net.correction_at(variance, order, layer) for layer in layers]
+        for variance in ("C_W", "C_b")
+        for order in range(1, net.corrections + 1)
+    }
+    return {name: _numbers(name, column) for name, column in columns.items()}
+
+
+def own_parameters(
+    given: Given, fields: Iterable[AnyField], known: Iterable[str], depth: int
+) -> dict[str, Array]:
+    """The equations' own symbols at layers 1 … depth, from what the user gives.
+
+    Arguments:
+        fields: what is measured.
+        known: the names that the network gives.
+
+    Raises:
+        InputError: for symbols without a number, for names that are no symbol of theirs, and for
+            values that are not finite real numbers.
+    """
+    wanted = symbols_of(fields) - set(known)
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise InputError("parameters", given, f"a mapping: {WANTED}")
+    if missing := sorted(wanted - set(given)):
+        raise InputError("parameters", given, f"numbers for {', '.join(missing)}")
+    if strange := sorted(map(str, set(given) - wanted)):
+        symbols = ", ".join(sorted(wanted)) or "none here"
+        raise InputError("parameters", ", ".join(strange), f"symbols of the equations, {symbols}")
+    return {name: _values(name, given[name], depth) for name in sorted(wanted)}
+
+
+def symbols_of(fields: Iterable[AnyField]) -> set[str]:
+    """The symbols in these equations, and in those that they use."""
+    found: set[str] = set()
+    for field in fields:
+        if isinstance(field, Equation):
+            found |= {
+                atom.name
+                for line in field.lines
+                for atom, _ in line.term.parameters
+                if isinstance(atom, Parameter)
+            }
+            found |= symbols_of(placed.field for line in field.lines for placed in line.term.fields)
+    return found
+
+
+def _values(name: str, value: object, depth: int) -> Array:
+    column = [value(layer) if callable(value) else value for layer in range(1, depth + 1)]
+    try:
+        if any(isinstance(each, str | bool) for each in column):
+            raise TypeError
+        numbers = np.array([float(each) for each in column])  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError("parameters", f"{name} = {value}", WANTED) from None
+    if not np.isfinite(numbers).all():
+        raise InputError("parameters", f"{name} = {value}", "finite numbers")
+    return numbers
+
+
+def _numbers(name: str, column: list[object]) -> Array:
+    try:
+        return np.array([float(value) for value in column])  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(name, column[0], "a number at every layer, not a symbol") from None

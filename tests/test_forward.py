@@ -1,0 +1,108 @@
+"""The forward pass of one input, networks side by side: the networks of `lazy`, to rounding."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+import sympy
+
+from derive import activations
+from derive.network import Network
+from derive.weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+)
+from numeric import forward, observables, random, sampling
+from numeric.ensemble import checked_ensemble
+from numeric.forward import ForwardSampler
+from numeric.forward_kernels import LANES, fill_normals
+from numeric.lazy import ProbeSampler
+from numeric.probes import Probes
+from numeric.simulate import make_sampler, simulate
+
+TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
+PLAN = observables.Plan(observables.targets(["K", "V"]), 1)
+CASES = {
+    "gaussian": (Network(TANH, Gaussian(1.5)), 7),
+    "haar": (Network(TANH, Orthogonal(1)), 8),
+    "biases": (Network(TANH, Orthogonal(1.2), C_b=lambda ell: 0.1 * (ell % 2)), 7),
+    "a kink": (Network(RELU, Gaussian(2), C_b=0.1), 5),
+    "unequal widths": (
+        Network(activations.sin, Truncated(ratio=2), width_ratio=lambda ell: ell),
+        4,
+    ),
+    "low rank": (Network(TANH, LowRankGaussian(gamma=HALF), Gaussian(1), C_b=0.1), 6),
+    "low-rank frames": (Network(TANH, LowRankOrthogonal(gamma=HALF), Gaussian(1)), 6),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_networks_side_by_side_are_those_one_by_one(case):
+    net, width = CASES[case]
+    ensemble = checked_ensemble(net, [[1.0, 0.5, -0.2]], width, 4, 3)
+    sampler = make_sampler(ensemble, PLAN)
+    assert isinstance(sampler, ForwardSampler)
+    draws = np.arange(5, 5 + 2 * LANES + 3)
+    expected = ProbeSampler(ensemble, PLAN, Probes()).statistics(draws)
+    np.testing.assert_allclose(sampler.statistics(draws), expected, rtol=1e-11)
+    assert np.ptp(expected[:, -1], axis=0).min() > 0
+
+
+def test_one_layer_has_no_weights_to_draw():
+    table = simulate(Network(TANH, Gaussian(2)), [1.0, 0.5], 5, 1, 20, tensors=["K", "V"])
+    assert float(table["K"][0]) == 2 * 1.25 / 2
+    assert not table["K_se"].any()
+
+
+def test_normals_are_those_of_the_stream():
+    key, out = random.stream_key(3), np.empty((12, LANES))
+    networks = np.arange(100, 100 + LANES, dtype=np.uint64)
+    squares = np.ones(LANES)
+    fill_normals(out, squares, key, networks, 5, 6)
+    expected = np.stack([random.normals(3, int(each), 5, 6, 12) for each in networks], axis=1)
+    np.testing.assert_allclose(out, expected, rtol=1e-14)
+    np.testing.assert_allclose(squares, 1 + np.sum(expected**2, axis=0), rtol=1e-14)
+
+
+def test_no_network_depends_on_those_beside_it(monkeypatch):
+    """The same bits in any place of a group, for any threads and batches."""
+    net = Network(TANH, Orthogonal(1), C_b=0.1)
+    ensemble = checked_ensemble(net, [[1.0, 0.5]], 7, 4, 3)
+    sampler = ForwardSampler(ensemble, PLAN, Probes())
+    draws = np.arange(60)
+    together = sampler.statistics(draws)
+    order = np.random.default_rng(0).permutation(60)
+    assert np.array_equal(sampler.statistics(draws[order]), together[order])
+    assert np.array_equal(sampler.statistics(draws[31:33]), together[31:33])
+    tables = []
+    for threads, numbers in ((1, 1 << 17), (numba.config.NUMBA_NUM_THREADS, 1 << 17), (1, 50)):
+        before = numba.get_num_threads()
+        numba.set_num_threads(threads)
+        monkeypatch.setattr(sampling, "_HELD", numbers)
+        try:
+            tables.append(simulate(net, [1.0, 0.5], 7, 4, 2600, tensors=["V"], seed=3))
+        finally:
+            numba.set_num_threads(before)
+    assert tables[0].identical(tables[1])
+    assert tables[0].identical(tables[2])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "width", "tensors", "weights"),
+    [
+        ([[1.0], [2.0]], 5, ["V"], Orthogonal(1)),
+        ([[1.0]], 5, ["Theta"], Orthogonal(1)),
+        ([[1.0]], forward.WIDEST + 1, ["K"], Orthogonal(1)),
+        ([[1.0]], 4, ["V"], BiInvariant(moments=(1, 2))),
+    ],
+    ids=["two inputs", "a derivative", "a wide layer", "given moments"],
+)
+def test_other_ensembles_are_taken_one_by_one(inputs, width, tensors, weights):
+    ensemble = checked_ensemble(Network(TANH, weights, Gaussian(1)), inputs, width, 2, 3)
+    plan = observables.Plan(observables.targets(tensors), len(inputs))
+    assert not isinstance(make_sampler(ensemble, plan), ForwardSampler)
