@@ -1,4 +1,4 @@
-"""The NTK's tower beside theory, as figures: source 000, Figures 2, 3, 13 and 14."""
+"""The NTK's tower as figures: beside ensembles (source 000, Figures 2, 3, 13, 14), and deep."""
 
 from __future__ import annotations
 
@@ -88,6 +88,28 @@ def tower_figure(
             _draw(panel, each, width, at)
             panel.set(xlabel="layer", title=f"{each.label}, n = {width}", yscale=each.scale)
     panels[0, 0].legend(fontsize="x-small", ncols=2)
+    return figure
+
+
+def deep_figure(flowed: xarray.Dataset, limits: Sequence[Mapping[str, float]]) -> Figure:
+    """Dimensionless tensors of one input times ℓ⁰, ℓ¹, … by layer, in a panel for each power.
+
+    Arguments:
+        flowed: the derived tensors, with K and Theta.
+        limits: for each power, what its tensors tend to (dotted).
+    """
+    figure = Figure(figsize=(5.2 * len(limits), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(limits), squeeze=False)[0]
+    tilde = normalise(flowed)
+    layers = tilde["layer"].to_numpy()
+    for power, (panel, tends) in enumerate(zip(panels, limits, strict=True)):
+        for number, (name, limit) in enumerate(tends.items()):
+            colour = colormaps["tab10"](number)
+            values = tilde[f"{name}_tilde"].to_numpy() * layers**power
+            panel.plot(layers, values, color=colour, linewidth=1, label=name)
+            panel.axhline(limit, color=colour, linewidth=0.8, linestyle=":")
+        panel.set(xlabel="layer", xscale="log", ylabel="tensor" + " · layer" * power)
+        panel.legend(fontsize="x-small", ncols=2)
     return figure
 
 

@@ -9,18 +9,22 @@
 # the inverse of the Gram matrix $n^{\mathrm{loops}(p,q)}$. In a deep linear network the sum over
 # the columns meets $\sum_j \delta_q(j)\delta_r(j) = n^{\mathrm{loops}(q,r)}$ of the layer below and
 # undoes it: that is why orthogonal correlators do not depend on depth (source 000, §4).
+
+# %%
 """Row sums of Weingarten's function and the correlators of linear networks (000, eqs. 4.6–4.17)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from math import prod
 
 import sympy
 
 from derivations.claims import Verdict, both, claim, equal, misprint
+from derivations.section import show
 from derive.haar import haar_moment
-from derive.pairings import coset_type, double_factorial_pairings, pair_partitions
+from derive.pairings import coset_type, pair_partitions
 from derive.rational import RationalFunction, Term
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import class_size, gram_matrix, table, weingarten
@@ -28,6 +32,7 @@ from derive.zonal import partitions
 
 n, C_W, K0, norm = sympy.symbols("n C_W K0 |x|", positive=True)
 depth = sympy.Symbol("ell", positive=True, integer=True)
+Indices = tuple[int, ...]
 LARGEST = 8
 """Row sums are proven for up to this many pairs of factors."""
 
@@ -64,9 +69,11 @@ def first_layer(k: int) -> sympy.Expr:
 # $s_k = (n + 2(k-1))\, s_{k-1}$. The inverse has the inverse row sums.
 
 
+# %%
 @claim("000", "4.13", "combinatorial factor of the Wick contractions")
 def combinatorial_factor() -> Verdict:
-    """n^m c_2m(n) = Σ over all pairings of n^{loops}, for 2m up to 16 indices."""
+    r"""$n^m c_{2m}(n)$ is the sum of $n^{\mathrm{loops}}$ over all pairings, for $2m$ up to 16
+    indices."""
     counted = [wick_sum(k) / n**k for k in range(1, LARGEST + 1)]
     printed = [prod(n + 2 * j for j in range(k)) / n**k for k in range(1, LARGEST + 1)]
     return equal(counted, printed, f"2m = 2, …, {2 * LARGEST}")
@@ -74,7 +81,8 @@ def combinatorial_factor() -> Verdict:
 
 @claim("000", "§4 (rows)", "row sums of Weingarten's function")
 def row_sums() -> Verdict:
-    """Each row of W sums to 1/(n(n+2)…(n+2m−2)), for 2m up to 16 indices."""
+    r"""Each row of $\mathcal W$ sums to $[n(n+2)\cdots(n+2m-2)]^{-1}$, for $2m$ up to 16
+    indices."""
     printed = [
         1 / prod((n + 2 * j for j in range(k)), start=sympy.Integer(1))
         for k in range(1, LARGEST + 1)
@@ -84,7 +92,8 @@ def row_sums() -> Verdict:
 
 @claim("000", "§4 (Gram)", "Weingarten's function is the inverse of the Gram matrix")
 def inverse_of_the_gram_matrix() -> Verdict:
-    """W·G = 1 symbolically up to six factors; at n = 1 and 2 both W·G·W = W and G·W·G = G."""
+    r"""$\mathcal W G = 1$ with symbols for up to six factors; at $n = 1$ and 2, where $G$ is
+    singular, both $\mathcal W G \mathcal W = \mathcal W$ and $G \mathcal W G = G$."""
     parts = []
     for k in (1, 2, 3):
         pairings = pair_partitions(2 * k)
@@ -105,9 +114,11 @@ def inverse_of_the_gram_matrix() -> Verdict:
 # ## Four-point functions (4.6)–(4.12)
 
 
+# %%
 @claim("000", "4.6", "four-point function of the first layer")
 def first_layer_fourth_moment() -> Verdict:
-    """E[z z z z] of layer 1 for every pattern of neurons, with symbols for the input."""
+    """$E[z_{i_1} z_{i_2} z_{i_3} z_{i_4}]$ of layer 1 for every pattern of neurons, with symbols
+    for the input."""
     derived, printed = [], []
     for size in (2, 3):
         x = sympy.symbols(f"x1:{size + 1}")
@@ -129,7 +140,8 @@ def first_layer_fourth_moment() -> Verdict:
 
 @claim("000", "4.8", "W[1,1] + 2 W[2] against the Wick contractions")
 def cancellation() -> Verdict:
-    """The row sum 1/(n² + 2n) cancels the n² + 2n of the contractions: (4.7) goes on."""
+    """The row sum $1/(n^2+2n)$ cancels the $n^2+2n$ of the contractions, so that the ansatz (4.7)
+    goes on; Gaussian weights leave $(n+2)/n$."""
     return both(
         equal(weingarten((1, 1), n) + 2 * weingarten((2,), n), 1 / (n**2 + 2 * n)),
         equal(wick_sum(2), n**2 + 2 * n),
@@ -140,13 +152,15 @@ def cancellation() -> Verdict:
 
 @claim("000", "4.10", "initial condition of G_4")
 def initial_condition() -> Verdict:
-    """G_4^(0) = |x|⁴/(n(n+2)) = n/(n+2) K0², so that the first layer is C_W² times it."""
+    r"""$G_4^{(0)} = |x|^4/(n(n+2)) = \frac{n}{n+2} K_0^2$, so that the first layer is $C_W^2$ times
+    it."""
     return equal(first_layer(2), n / (n + 2) * K0**2)
 
 
 @claim("000", "4.11", "four-point vertex of the linear orthogonal network")
 def orthogonal_vertex() -> Verdict:
-    """G_4 − K² = −2/(n+2) K² at every layer: (4.9) multiplies G_4 by what (4.4) does K²."""
+    r"""$G_4 - K^2 = -\frac{2}{n+2} K^2$ at every layer: (4.9) multiplies $G_4$ by what (4.4) does
+    $K^2$."""
     K = C_W**depth * K0
     G4 = (C_W**2 * layer_factor(Orthogonal(), 2)) ** depth * first_layer(2)
     return equal(
@@ -158,7 +172,8 @@ def orthogonal_vertex() -> Verdict:
 
 @claim("000", "4.12", "four-point vertex of the linear Gaussian network")
 def gaussian_vertex() -> Verdict:
-    """G_4 − K² = ((1 + 2/n)^{ℓ−1} − 1) K² = 2(ℓ−1)/n K² + O(1/n²), exactly layer by layer."""
+    r"""$G_4 - K^2 = [(1 + 2/n)^{\ell-1} - 1] K^2 = \frac{2(\ell-1)}{n} K^2 + O(1/n^2)$, exactly
+    layer by layer."""
     factor = layer_factor(Gaussian(), 2)
     first = sum(class_size(mu) * Gaussian().coefficient(mu, n, n) for mu in partitions(2))
     exact = first * n**2 * factor ** (depth - 1) - 1
@@ -175,20 +190,61 @@ def gaussian_vertex() -> Verdict:
 # ## Any number of points (4.14)–(4.17)
 
 
+# %%
+def paired(i: Indices) -> int:
+    """Σ_p δ_p(i) over all pairings p of the indices."""
+    if len(i) % 2:
+        return 0
+    return sum(all(i[a] == i[b] for a, b in pairing) for pairing in pair_partitions(len(i)))
+
+
+def pushed(i: Indices, size: int, below: Callable[[Indices], sympy.Expr | int]) -> sympy.Expr:
+    """Σ_j E[W_{i1 j1} W_{i2 j2} …] below(j) over Haar-random W, C_W = 1."""
+    columns = product(range(1, size + 1), repeat=len(i))
+    return sympy.Add(*(haar_moment(i, j, size) * below(j) for j in columns))
+
+
+@claim("000", "4.14", "2m-point functions are pairings of the neurons times G_2m")
+def index_structure() -> Verdict:
+    r"""The ansätze (4.2), (4.7) and (4.14), for every choice of neurons: layer 1 has the form
+    $G_{2m}\sum\delta\cdots\delta$, and whatever layer has it hands it on, as (4.3), (4.8) and
+    (4.15) say, multiplied by $C_W^m$. Odd ones vanish."""
+    first, initial, step, handed_on = [], [], [], []
+    for size, points in ((2, 2), (3, 2), (2, 3), (2, 4), (3, 4), (2, 6)):
+        x = sympy.symbols(f"x1:{size + 1}")
+        G = sum(value**2 for value in x) ** (points // 2) * row_sum(points // 2).subs(n, size)
+        for i in product(range(1, size + 1), repeat=points):
+            if i[0] == 1:
+                first.append(pushed(i, size, lambda j, x=x: prod(x[each - 1] for each in j)))
+                initial.append(paired(i) * G)
+                step.append(pushed(i, size, paired))
+                handed_on.append(paired(i))
+    return both(
+        equal(first, initial, "the first layer of 2 to 6 points, all neurons at n = 2, 3"),
+        equal(step, handed_on, "and the step to the next layer"),
+    )
+
+
 @claim("000", "4.15", "which indices are paired")
 def pairs_of_all_indices() -> Verdict:
-    """The printed product of δ's stops at the m-th index; 2m indices need m pairs."""
+    """The printed product of δ's stops at the m-th index; 2m indices need m pairs. For four points
+    it would not vanish where one of the four neurons differs from the others, as it must."""
+    G_4 = sympy.Symbol("G_4", positive=True)
+    i, m = (1, 1, 1, 2), 2
+    stopped = sum(
+        all(i[a] == i[b] for a, b in pairing[: m // 2]) for pairing in pair_partitions(2 * m)
+    )
     return misprint(
-        "δ_{k_1 k_2} … δ_{k_{2m−1} k_{2m}}",
-        "δ_{k_1 k_2} … δ_{k_{m−1} k_m}",
-        f"4 factors pair in {double_factorial_pairings(4)} ways, as (4.14) has it; a product that "
-        f"ends at the second index has {double_factorial_pairings(2)}",
+        C_W**m * G_4 * pushed(i, 2, paired),
+        C_W**m * G_4 * stopped,
+        "E[z_1 z_1 z_1 z_2] summed over the neurons below at n = 2; with δ_{k_{2m−1} k_{2m}} as "
+        "the last factor (4.15) is right, see (4.14)",
     )
 
 
 @claim("000", "4.16", "2m-point functions do not see the depth")
 def depth_independence() -> Verdict:
-    """G_2m^(ℓ+1) = C_W^m G_2m^(ℓ) exactly in n, for 2m up to 16."""
+    r"""$G_{2m}^{(\ell+1)} = C_W^m G_{2m}^{(\ell)}$ exactly in $n$, for $2m$ up to 16."""
     orthogonal = [sympy.cancel(row_sum(k) * wick_sum(k)) for k in range(1, LARGEST + 1)]
     return both(
         equal(orthogonal, [sympy.Integer(1)] * LARGEST),
@@ -199,6 +255,11 @@ def depth_independence() -> Verdict:
 
 @claim("000", "4.17", "initial condition of the 2m-point functions")
 def many_point_initial_condition() -> Verdict:
-    """G_2m^(0) = n^m/(n(n+2)…(n+2m−2)) K0^m, for 2m up to 16."""
+    r"""$G_{2m}^{(0)} = \frac{n^m}{n(n+2)\cdots(n+2m-2)} K_0^m$, for $2m$ up to 16."""
     printed = [n**k / prod(n + 2 * j for j in range(k)) * K0**k for k in range(1, LARGEST + 1)]
     return equal([first_layer(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
+
+
+# %%
+if __name__ == "__main__":
+    show()

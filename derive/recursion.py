@@ -12,13 +12,15 @@ import sympy
 from .activations import Activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, K, component_latex, specialise
+from .citations import rests_on
 from .cumulants import Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
-from .errors import InputError
+from .errors import InputError, listed
 from .fields import AnyField, Field
 from .pairings import Pairing
 from .parameters import Parameter
 from .progress import Progress
+from .shown import Shown
 from .tensors import (
     FIRST_ORDER,
     NAMES,
@@ -50,8 +52,8 @@ _PARAMETERS = {
 }
 
 
-@dataclass(frozen=True)
-class Recursion:
+@dataclass(frozen=True, repr=False)
+class Recursion(Shown):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
     Attributes:
@@ -62,6 +64,12 @@ class Recursion:
         first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
+
+    >>> vertex = recursion("V").single_input()
+    >>> vertex.depends_on
+    ('K', 'V')
+    >>> vertex.expr
+    C_W**2*(V*⟨(σ²)''⟩**2/4 - ⟨σ²⟩**2 + ⟨σ⁴⟩)
     """
 
     target: Name
@@ -203,7 +211,7 @@ class Recursion:
         """
         from .asymptotics import asymptotics  # noqa: PLC0415
 
-        sigma = activation or self.activation
+        sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
         return asymptotics(self, sigma, terms, **rates)
@@ -221,9 +229,6 @@ class Recursion:
         )
         return f"{left} = {sympy.latex(self.expr if expr is None else expr, symbol_names=names)}"
 
-    def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
-
     def __str__(self) -> str:
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
@@ -231,11 +236,12 @@ class Recursion:
         return f"{name}{subscripts}({layer}) = {self.expr}"
 
 
+@rests_on("day2025", "roberts2022")
 def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
     weights: WeightEnsemble | None = None,
     *,
-    pairing: Pairing | None = None,
+    pairing: Pairing | str | None = None,
     order: int = 0,
     activation: Activation | None = None,
     first_layer: bool = False,
@@ -250,7 +256,7 @@ def recursion(
             is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.fields.Field`) or
             a forward equation of one's own (`derive.Equation`).
         weights: the ensemble of layer ℓ+1, `Gaussian()` by default. C_W stays a symbol.
-        pairing: for a list of fields, the pairing p of their neural indices, such as
+        pairing: for a list of fields, the pairing p of their neural indices, such as "01 23" or
             ((0, 1), (2, 3)); it may be left out where all pairings are alike.
         order: for a list of fields, the relative order g in 1/n.
         activation: specialise at once; otherwise σ is unspecified.
@@ -262,12 +268,17 @@ def recursion(
 
     Raises:
         InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
+
+    >>> recursion("K")
+    K[1,2](ℓ+1) = C_W*⟨σ₁ σ₂⟩ + C_b
+    >>> recursion(["z", "z", "H"], pairing="02 13").name
+    'F'
     """
     if weights is None:
         weights = Gaussian()
     if not isinstance(weights, WeightEnsemble):
         raise InputError("weights", weights, "a weight ensemble such as Orthogonal()")
-    if not isinstance(corrections, int) or corrections < 0:
+    if isinstance(corrections, bool) or not isinstance(corrections, int) or corrections < 0:
         raise InputError("corrections", corrections, "how many 1/n parts C_W and C_b have")
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
@@ -282,7 +293,8 @@ def recursion(
 
 def _fields(given: Sequence[str | AnyField]) -> list[AnyField]:
     found: list[AnyField] = []
-    for field in given:
+    wanted = 'a tensor\'s name, or a list of fields such as ["z", "z", "H"]'
+    for field in listed("tensor_name", given, wanted):
         if not isinstance(field, str | Field | Equation):
             raise InputError("fields", field, "a field's name, a Field, or an Equation")
         found.append(fields_by_name([field])[0] if isinstance(field, str) else field)
@@ -327,7 +339,8 @@ def wanted(tensors: str | Recursion | Iterable[str | Recursion]) -> tuple[Name, 
 
     "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`.
     """
-    items = [tensors] if isinstance(tensors, str | Recursion) else list(tensors)
+    known = f"one or more of {', '.join(NAMES)}"
+    items = [tensors] if isinstance(tensors, str | Recursion) else listed("tensors", tensors, known)
     found: dict[str, Name] = {}
     for item in items:
         if not isinstance(item, str | Recursion):
@@ -336,7 +349,7 @@ def wanted(tensors: str | Recursion | Iterable[str | Recursion]) -> tuple[Name, 
             name = named(each) if isinstance(each, str) else each.target
             _keep(found, name)
     if not found:
-        raise InputError("tensors", items, f"one or more of {', '.join(NAMES)}")
+        raise InputError("tensors", items, known)
     return tuple(found.values())
 
 
@@ -351,15 +364,23 @@ def _keep(found: dict[str, Name], name: Name) -> bool:
 
 
 def closure(
-    targets: Iterable[str | Name], weights: WeightEnsemble, corrections: int = 0
+    targets: Iterable[str | Name],
+    weights: WeightEnsemble,
+    corrections: int = 0,
+    *,
+    single: bool = False,
 ) -> tuple[Name, ...]:
-    """These tensors and all that their recursions need, the literature's names first."""
+    """These tensors and all that their recursions need, the literature's names first.
+
+    With `single` their recursions for one input, which take far less to derive.
+    """
     found: dict[str, Name] = {}
     pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
     while pending:
         name = pending.pop()
         if _keep(found, name):
-            pending.extend(recursion(name, weights, corrections=corrections).needs)
+            made = recursion(name, weights, corrections=corrections)
+            pending.extend((made.single_input() if single else made).needs)
     known = [name for label, name in NAMES.items() if label in found]
     others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
     return (*known, *(found[label] for label in others))

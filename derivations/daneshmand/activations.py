@@ -3,7 +3,11 @@
 #
 # Odd activations leave orthogonality a fixed point of the large-width map, with two rates in
 # place of one; ReLU and sigmoid move it. Linearised there, the map gives the size of the
-# fluctuations, which the paper conjectures to be $O(1/\sqrt d)$.
+# fluctuations, which the paper conjectures to be $O(1/\sqrt d)$: right for $Q^\top Q/d$, and then
+# with a constant that is derived here for each activation. Where the smallest singular value stays
+# up, as assumption $\mathcal A_1$ wants, follows from the size of the same fluctuations.
+
+# %%
 """Batch norm with activations, with mean correction, and what 𝒜_1 needs (source 003, appendix G,
 Figures 3, 6, 7)."""
 
@@ -13,17 +17,27 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.claims import Sampling, Verdict, both, claim, close, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
+from derivations.section import show
 from derive import activations, batchnorm
 
-CASES = (("linear", False), ("tanh", False), ("sin", False), ("relu", True), ("tanh", True))
+CASES = (
+    ("linear", False),
+    ("tanh", False),
+    ("sin", False),
+    ("relu", True),
+    ("tanh", True),
+    ("sigmoid", True),
+)
 
 
 @claim("003", "G.2", "odd activations orthogonalize without mean correction")
 def odd_activations() -> Verdict:
-    """At C = 1/n the signs of the components are independent, so E σ(u_i)σ(u_j) = 0 for odd σ: a
-    fixed point. Its rates E σ_1u_1σ_2u_2/Eσ² and ½E σ_1²(u_1² − u_2²)/Eσ² are below 1 for tanh,
-    sin and erf at n = 2 … 32; for σ = z both are the derived n/(n+2)."""
+    """At C = 1/n the signs of the components are independent, so
+    $\\mathbb E\\,\\sigma(u_i)\\sigma(u_j)=0$ for odd σ: a fixed point. Its rates
+    $\\mathbb E[\\sigma_1u_1\\sigma_2u_2]/\\mathbb E\\sigma^2$ and
+    $\\frac12\\mathbb E[\\sigma_1^2(u_1^2-u_2^2)]/\\mathbb E\\sigma^2$ are below 1 for tanh, sin and
+    erf at n = 2 … 32; for σ = z both are the derived $n/(n+2)$."""
     from numeric.batchnorm_theory import odd_law  # noqa: PLC0415
 
     sizes = (2, 4, 8, 32)
@@ -46,11 +60,44 @@ def odd_activations() -> Verdict:
     )
 
 
-@claim("003", "28, Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
+# %% [markdown]
+# ## The conjecture (27)–(28)
+
+
+# %%
+@claim("003", "28", "the conjecture's scale: L grows as √d unless Q is divided by it")
+def scale_of_conjecture() -> Verdict:
+    """Rows of Q with unit variance make $\\operatorname{tr}Q^\\top Q=nd$, and L of (27) is
+    $nd\\,|C-\\mathbb EC|$ with C of trace 1. For σ = z without mean correction, where L is
+    $nd\\,V$ (G.2), one layer from orthogonality gives $\\mathbb EL^2=n^2d(1-1/n)$ exactly, and the
+    stationary state $n(n-1)(n+2)^2d/(4(n+1))$ at leading order: (28) is true of
+    $Q^\\top Q/d$, not of $Q^\\top Q$."""
+    n, d = batchnorm.n, batchnorm.d
+    a, b = batchnorm.noise_covariance()
+    first = sympy.factor((n * d) ** 2 * (a * (n**2 + n) + n * b))
+    stationary = sympy.factor((n * d) ** 2 * batchnorm.stationary_gap(2, terms=1))
+    row = sympy.Matrix(1, 3, sympy.symbols("q_1:4", real=True))
+    unit = row * sympy.sqrt(3) / sympy.sqrt(row.dot(row))
+    stands = both(
+        equal(sympy.simplify((unit.T * unit).trace()), 3, "a row of unit variance: tr = n, n = 3"),
+        equal(first, n * (n - 1) * d, "one layer from orthogonality"),
+        equal(stationary, n * (n - 1) * (n + 2) ** 2 * d / (4 * (n + 1)), "stationary"),
+    )
+    if not stands.holds:
+        return stands
+    power = sympy.limit(d * sympy.diff(stationary, d) / stationary / 2, d, sympy.oo)
+    return misprint(
+        d**power,
+        1 / sympy.sqrt(d),
+        f"order of L of (27): E L² = {stationary}, stationary, σ = z; divided by d it is 1/√d",
+    )
+
+
+@claim("003", "Figure 7", "fluctuations are of order 1/√d, with what constant", sampled=True)
 def fluctuations(sampling: Sampling) -> Verdict:
-    """L of (27), from 400 networks a case at d = 128 to 512, n = 6: d E L² beside the
-    linearised map, for linear, tanh, sin, and with mean correction ReLU and tanh; extrapolated
-    in 1/d."""
+    """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 400 networks a case at d = 128 to 512,
+    n = 6: $d\\,\\mathbb EL^2$ beside the linearised map, for linear, tanh, sin, and with mean
+    correction ReLU, tanh and sigmoid; extrapolated in 1/d."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     from numeric import batchnorm as ensembles  # noqa: PLC0415
@@ -99,10 +146,15 @@ def fluctuations(sampling: Sampling) -> Verdict:
     )
 
 
+# %% [markdown]
+# ## Figures 6 and 3
+
+
+# %%
 @claim("003", "Figure 6 (MLP)", "ReLU networks with and without batch norm", sampled=True)
 def figure_six(sampling: Sampling) -> Verdict:
-    """50 networks of width 100 on batches of 8 digit images, 30 layers: with mean correction V
-    comes to rest at √(1/(n−1) − 1/n) and fluctuations, by the linearised map; vanilla networks
+    """50 networks of width 100 on a batch of 8 digit images, 30 layers: with mean correction V
+    comes to rest at $\\sqrt{1/(n-1)-1/n}$ and fluctuations, by the linearised map; vanilla networks
     align."""
     from matplotlib.figure import Figure  # noqa: PLC0415
     from sklearn.datasets import load_digits  # noqa: PLC0415
@@ -123,8 +175,10 @@ def figure_six(sampling: Sampling) -> Verdict:
         )  # fmt: skip
         panel.errorbar(layers, found["gap"], found["gap_se"], fmt=".", markersize=3, label=label)
     fixed = theory.gap**2
-    panel.axhline(np.sqrt(fixed + theory.deviation_sq / width), color="black", linewidth=1)
-    panel.axhline(np.sqrt((batch - 1) / batch), color="black", linewidth=1, linestyle="--")
+    rest = np.sqrt(fixed + theory.deviation_sq / width)
+    panel.axhline(rest, color="black", linewidth=1, label="linearised map")
+    aligned = np.sqrt((batch - 1) / batch)
+    panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
     panel.set(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
     panel.legend()
     tables = []
@@ -152,10 +206,10 @@ def figure_six(sampling: Sampling) -> Verdict:
 
 @claim("003", "Figure 3", "where the smallest singular value stays up", sampled=True)
 def figure_three(sampling: Sampling) -> Verdict:
-    """𝒜_1(0.1 α_0, 300) from orthogonal H_0: which (n, d) keep all of ten networks above. Why d
-    ~ n² (the paper's d = Ω(n²)): at leading order C − 1/n is a Gaussian matrix, E V² → n/(4d),
-    whose eigenvalues fill a semicircle of half-width 2√(E V²/n) = 1/√d, and 1/n − 1/√d falls to
-    0 at d = n²."""
+    """$\\mathcal A_1(0.1\\,\\alpha_0,300)$ from orthogonal $H_0$: which (n, d) keep all of ten
+    networks above. Why $d\\sim n^2$ (the paper's $d=\\Omega(n^2)$): at leading order $C-1/n$ is a
+    Gaussian matrix, $\\mathbb EV^2\\to n/(4d)$, whose eigenvalues fill a semicircle of half-width
+    $2\\sqrt{\\mathbb EV^2/n}=1/\\sqrt d$, and $1/n-1/\\sqrt d$ falls to 0 at $d=n^2$."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     from numeric import batchnorm as ensembles  # noqa: PLC0415
@@ -196,3 +250,8 @@ def figure_three(sampling: Sampling) -> Verdict:
         "spectrum's second moment at n = 30, d = 3000; the figure shows where 𝒜_1 held",
         {"batchnorm3": made},
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -2,7 +2,10 @@
 # # Iterative orthogonalization
 #
 # Weights built from the batch itself, $W=V'\Sigma^{-1/2}U^\top/\|\Sigma^{1/2}\|_F$, do without
-# batch normalization what it does on average.
+# batch normalization what it does on average: they take singular values $\sigma_i$ to
+# $\sqrt{\sigma_i/\sum\sigma}$, which are nearer to each other, so the gap falls in every layer.
+
+# %%
 """The proposed initialization and its decrease of the gap (source 003, §5.2 and appendix F)."""
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.daneshmand.inequalities import grid, on_grid
+from derivations.section import show
+from derive import batchnorm_bounds
 
 
 @claim("003", "6", "weights that orthogonalize a batch")
 def weights() -> Verdict:
-    """Singular values of W H are √(σ_i/Σσ), so |W H| = 1 for any orthogonal V'. The slice of V_ℓ
-    (n × d) that is called orthogonal is not, d rows of n > d; used as it is, the spectrum is
-    another one. The initializer takes the nearest orthogonal matrix, the slice's polar
-    factor."""
+    """Singular values of $WH$ are $\\sqrt{\\sigma_i/\\sum\\sigma}$, so $|WH|=1$ for any orthogonal
+    $V'$. The slice of $V_\\ell$ (n × d) that is called orthogonal is not, d rows of n > d; used as
+    it is, the spectrum is another one. The initializer takes the nearest orthogonal matrix, the
+    slice's polar factor."""
     from numeric.batchnorm_init import orthogonalizing_weights  # noqa: PLC0415
 
     H = np.random.default_rng(0).standard_normal((6, 40)) + 0.5
@@ -42,33 +47,43 @@ def weights() -> Verdict:
 
 @claim("003", "26", "gap before and after, in singular values")
 def spectra() -> Verdict:
-    """Σσ⁴ − 1/n and 1/(Σσ)² − 1/n are V², not V as printed; n = 3 with symbols, Σσ² = 1."""
+    """$\\sum\\sigma^4-1/n$ and $1/(\\sum\\sigma)^2-1/n$ are $V^2$, not V as printed; n = 3 with
+    symbols, $\\sum\\sigma^2=1$."""
     a, b = sympy.symbols("a b", positive=True)
     squares = [a, b, 1 - a - b]
     before = sum((value - sympy.Rational(1, 3)) ** 2 for value in squares)
     roots = sympy.symbols("s_1:4", positive=True)
     total = sum(roots)
     after = sum((value / total - sympy.Rational(1, 3)) ** 2 for value in roots)
+    printed = sum(value**2 for value in squares) - sympy.Rational(1, 3)
     derived = both(
-        equal(before, sum(value**2 for value in squares) - sympy.Rational(1, 3)),
+        equal(before, printed),
         equal(sympy.simplify(after - sum(s**2 for s in roots) / total**2), -sympy.Rational(1, 3)),
     )
     if not derived.holds:
         return derived
-    return misprint("V² = Σσ_i⁴ − 1/n", "V = Σσ_i⁴ − 1/n", "the norm in (2) is not squared; n = 3")
+    return misprint(
+        sympy.sqrt(sympy.expand(before)),
+        sympy.expand(printed),
+        "V at σ² = (a, b, 1 − a − b), by (2), whose norm is not squared, and as printed",
+    )
 
 
 @claim("003", "25", "the initialization lowers the gap")
 def decrease() -> Verdict:
-    """Two steps of Cauchy and Schwarz: (Σσ²)⁴ ≤ (Σσ)²(Σσ³)² ≤ (Σσ)²(Σσ²)(Σσ⁴), each Lagrange's
-    sum of squares; n = 3 with symbols, and enclosed on the grid. Equality only where all σ > 0
-    are equal: rank- deficient ones too. In a linear network log(σ_1/σ_n) halves with every
+    """Two steps of Cauchy and Schwarz:
+    $(\\sum\\sigma^2)^4\\le(\\sum\\sigma)^2(\\sum\\sigma^3)^2\\le
+    (\\sum\\sigma)^2(\\sum\\sigma^2)(\\sum\\sigma^4)$, each Lagrange's sum of squares; n = 3 with
+    symbols, and enclosed on the grid. Equality only where all σ > 0 are equal, rank-deficient
+    matrices among them. In a linear network $\\log(\\sigma_1/\\sigma_n)$ halves with every
     layer."""
     s = sympy.symbols("s_1:4", positive=True)
 
     def power(k: int) -> sympy.Expr:
         return sum(value**k for value in s)
 
+    bounds = [batchnorm_bounds.initialization(spectrum) for spectrum in grid()]
+    strict = [int(bool(each.left < each.right)) for each in bounds]
     pairs = [(i, j) for i in range(3) for j in range(i)]
     first = sum(s[i] * s[j] * (s[i] - s[j]) ** 2 for i, j in pairs)
     second = sum((s[i] * s[j] * (s[i] - s[j])) ** 2 for i, j in pairs)
@@ -79,14 +94,14 @@ def decrease() -> Verdict:
             "both differences are sums of squares",
         ),
         on_grid("(25)"),
-        equal(sympy.Integer(len(list(grid())) > 50), 1),
+        equal(strict, [1] * len(strict), "V falls wherever the singular values are not all equal"),
     )
 
 
 @claim("003", "25 (networks)", "the gap through ten layers of an initialized network")
 def networks() -> Verdict:
     """Linear, tanh and ReLU networks, as wide as there are pixels that vary, on 200 digits: V falls
-    at each W_ℓ."""
+    at each $W_\\ell$, down to its least at rank d < n."""
     from matplotlib.figure import Figure  # noqa: PLC0415
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
@@ -97,11 +112,11 @@ def networks() -> Verdict:
     kept = pixels[:, pixels.std(axis=0) > 0.5]
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()
-    falls = []
+    ratios = []
     floor = np.sqrt(1 / kept.shape[1] - 1 / len(kept))
     for name in ("linear", "tanh", "relu"):
         found = orthogonalize(kept, [kept.shape[1]] * 10, activations.by_name(name))
-        falls.append(int(bool((found.after < found.before).all())))
+        ratios.append(float((found.after / found.before).max()))
         panel.plot(range(1, 11), found.before - floor, marker="o", label=f"{name}, before W")
         panel.plot(range(1, 11), found.after - floor, marker="x", label=f"{name}, after W")
     panel.set(
@@ -109,11 +124,16 @@ def networks() -> Verdict:
         title="iterative orthogonalization, digits",
     )  # fmt: skip
     panel.legend(fontsize="small")
-    verdict = equal(falls, [1, 1, 1], "V after < V before at ten layers, three activations")
+    largest = max(ratios)
     return Verdict(
-        "numeric" if verdict.holds else "fails",
-        f"{sum(falls)} of 3",
-        "3 of 3",
-        verdict.detail,
+        "numeric" if largest < 1 else "fails",
+        f"V after/V before at most {largest:.6f}",
+        "below 1",
+        "ten layers, linear, tanh and ReLU: " + ", ".join(f"{ratio:.6f}" for ratio in ratios),
         figures={"orthogonalize": made},
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

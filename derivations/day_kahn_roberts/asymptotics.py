@@ -6,17 +6,21 @@
 # $1/\ell$ and $\log\ell$, found order by order: nothing below is fitted. What the input and the
 # first layers decide enters through one constant per tensor, the coefficient of its homogeneous
 # solution; all else is universal.
+
+# %%
 """Deep critical networks, tensor by tensor (source 000, sections 5.3, 5.4 and 6.2)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import log
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.section import show
 from derive import activations, recursion
 from derive.activations import Activation
 from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
@@ -25,6 +29,9 @@ from derive.information import optimal_aspect_ratio
 from derive.network import Network
 from derive.tensors import FIRST_ORDER, named
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+
+if TYPE_CHECKING:
+    import xarray
 
 R = sympy.Rational
 tanh = activations.tanh
@@ -52,24 +59,27 @@ def normalised(name: str, weights: WeightEnsemble, terms: int = 2) -> Asymptotic
 # ## The vertex and the metric, to the next terms
 
 
+# %%
 @claim("000", "5.24 (series)", "Ṽ of deep orthogonal networks, next term")
 def vertex() -> Verdict:
-    """Ṽ = −2 + 8/(3ℓ) + O(log ℓ/ℓ²) for tanh, sin, erf and arctan alike. No logarithm at order 1/ℓ,
-    and no memory of the input either."""
+    r"""$\tilde V = -2 + \frac8{3\ell} + O(\log\ell/\ell^2)$ for tanh, sin, erf and arctan alike. No
+    logarithm at order $1/\ell$, and no memory of the input either."""
     found = [deep("V", Orthogonal(), each, 2).normalised.expr for each in ODD]
     return equal(found, [-2 + R(8, 3) / ell] * len(ODD), "tanh, sin, erf, arctan")
 
 
 @claim("000", "5.27 (series)", "G^{1}/K of deep orthogonal tanh networks, next term")
 def metric() -> Verdict:
-    """G^{1}/K = 2 − (11/2) log ℓ/ℓ + O(1/ℓ): where a₀ and a₁ of section 6.2 are both universal."""
+    r"""$G^{\{1\}}/K = 2 - \frac{11}2\frac{\log\ell}\ell + O(1/\ell)$: here $a_0$ and $a_1$ of
+    section 6.2 are both universal."""
     return equal(normalised("G1", Orthogonal()).expr, 2 - R(11, 2) * log(ell) / ell)
 
 
 @claim("000", "5.28 (series)", "counterterms that keep the two-point function")
 def counterterms() -> Verdict:
-    """With c_b^{1} = 0, G^{1} stays 0 for c_W^{1} = 2/3 − 89/(36ℓ) + … with Gaussian weights, and
-    for −2/ℓ − … with orthogonal ones: none is left at ℓ → ∞, where they leave G^{1} = 2K alone."""
+    r"""With $c_b^{\{1\}} = 0$, $G^{\{1\}}$ stays 0 for $c_W^{\{1\}} = \frac23 - \frac{89}{36\ell} +
+    \dots$ with Gaussian weights, and for $-\frac2\ell - \dots$ with orthogonal ones: none is left
+    at $\ell \to \infty$, where they leave $G^{\{1\}} = 2K$ alone."""
     found = [counterterm(tanh, weights, 2).expr for weights in (Gaussian(), Orthogonal())]
     printed = [R(2, 3) - R(89, 36) / ell, -2 / ell - R(5, 6) * log(ell) / ell**2]
     return equal(found, printed, "the derived recursion of G^{1} with a correction of C_W")
@@ -79,10 +89,11 @@ def counterterms() -> Verdict:
 # ## The tower with Gaussian weights
 
 
-@claim("000", "6.2 (Gaussian)", "all Gaussian correlators grow like ℓ but Ũ ~ 1/ℓ")
+# %%
+@claim("000", "§6.1 (Gaussian)", "all Gaussian correlators grow like ℓ but Ũ ~ 1/ℓ")
 def gaussian_growth() -> Verdict:
-    """The leading power of each of the eleven measured correlators for tanh with Gaussian weights:
-    ±ℓ for ten of them, and Ũ = 1/(2ℓ)."""
+    r"""The leading power of each of the eleven measured correlators for tanh with Gaussian weights:
+    $\pm\ell$ for ten of them, and $\tilde U = \frac1{2\ell}$."""
     leading = {name: normalised(name, Gaussian(), 1).terms[0] for name in MEASURED}
     powers = [-leading[name].exponent for name in MEASURED]
     logs = [leading[name].log for name in MEASURED]
@@ -102,50 +113,68 @@ def gaussian_growth() -> Verdict:
 # The paper measures correlators that level off and reads them as $a_0 + a_1\log\ell/\ell$.
 
 
+# %%
 def form(solved: Asymptotics) -> str:
     """The powers of the two largest terms, such as "1 + log(ell)/ell"."""
     bare = [ell**-t.exponent * log(ell) ** t.log for t in solved.terms[:2]]
     return " + ".join(str(each) for each in bare)
 
 
-@claim("000", "6.2 (conjecture)", "orthogonal correlators as a₀ + a₁ log ℓ/ℓ")
+@claim("000", "§6.2 (conjecture)", "orthogonal correlators as a₀ + a₁ log ℓ/ℓ")
 def conjecture() -> Verdict:
-    """Tensor by tensor for tanh with all layers orthogonal, λ_b = 1/ℓ, λ_W = 1. All are bounded, as
-    the paper found. S̃ and G^{1}/K alone have the conjectured form; Ã, B̃, D̃ and Ũ have a₀ = 0 and
-    fall as 1/ℓ; Ṽ has no logarithm at order 1/ℓ; F̃, P̃, Q̃, R̃ and T̃ come with log² ℓ/ℓ, brought in
-    by Θ = 3/2 − (5/24) log² ℓ/ℓ + …."""
+    r"""Tensor by tensor for tanh with all layers orthogonal, $\lambda_b = 1/\ell$, $\lambda_W = 1$.
+    All are bounded, as the paper found. $\tilde S$ and $G^{\{1\}}/K$ alone have the conjectured
+    form; $\tilde A$, $\tilde B$, $\tilde D$ and $\tilde U$ have $a_0 = 0$ and fall as $1/\ell$;
+    $\tilde V$ has no logarithm at order $1/\ell$; $\tilde F$, $\tilde P$, $\tilde Q$, $\tilde R$
+    and $\tilde T$ come with $\log^2\ell/\ell$, brought in by $\Theta = \frac32 -
+    \frac5{24}\frac{\log^2\ell}\ell + \dots$."""
+    from derivations.tower_figures import deep_figure  # noqa: PLC0415
+
     found = {name: normalised(name, Orthogonal(), 2) for name in TOWER}
-    conjectured = [name for name in TOWER if form(found[name]) == "1 + log(ell)/ell"]
-    falling = [name for name in MEASURED if found[name].terms[0].exponent == 1]
-    squared = [name for name in MEASURED if found[name].terms[1].log == 2 and name not in falling]
-    leading = [-2, -16 / (9 * ell), R(-2, 3), 64 / (27 * ell), 2 / ell, R(-1, 3), R(-2, 27)]
-    leading += [R(-7, 27), R(1, 9), R(8, 243), 1 / (2 * ell)]
+    leading = {name: found[name].terms[0] for name in MEASURED}
+    next_orders = {name: (t.exponent, t.log) for name in found for t in found[name].terms[1:2]}
+    bounded = [name for name in MEASURED if not leading[name].exponent]
+    limits = [-2, -16 / (9 * ell), R(-2, 3), 64 / (27 * ell), 2 / ell, R(-1, 3), R(-2, 27)]
+    limits += [R(-7, 27), R(1, 9), R(8, 243), 1 / (2 * ell)]
     described = both(
-        equal([found[name].terms[0].expr for name in MEASURED], leading),
-        equal(int(conjectured != ["G1", "S"]), 0),
-        equal(int(falling != ["D", "A", "B", "U"] or squared != ["F", "P", "Q", "R", "T"]), 0),
+        equal([each.expr for each in leading.values()], limits, "leading terms"),
+        equal(
+            [power for name in ("G1", *bounded) for power in next_orders[name]],
+            [1, 1, 1, 0, *[1, 2] * 4, 1, 1, 1, 2],
+            f"powers of 1/ℓ and log ℓ in the next term of G1, {', '.join(bounded)}",
+        ),
     )
     if not described.holds:
         return described
-    table = "\n".join(f"{each.label} = {each.expr}" for each in found.values())
     verdict = misprint(
         "; ".join(f"{name}: {form(each)}" for name, each in found.items()),
         "a_0 + a_1 log(ell)/ell",
-        "order by order in the derived recursions; each confronted with its flow below",
+        f"order by order in the derived recursions; each confronted with its flow below. "
+        f"{described.detail}",
     )
-    return replace(verdict, table=table)
+    tends = [
+        {
+            name: float((each.expr * ell**power).subs(ell, 1))
+            for name, each in leading.items()
+            if each.exponent == power
+        }
+        for power in (0, 1)
+    ]
+    table = "\n".join(f"{each.label} = {each.expr}" for each in found.values())
+    figure = deep_figure(tower_table(Orthogonal()), tends)
+    return replace(verdict, table=table, figures={"tower_deep": figure})
 
 
-@claim("000", "6.2 (mixed)", "the first layer changes no universal term")
+@claim("000", "§6.2 (mixed)", "the first layer changes no universal term")
 def confronted() -> Verdict:
-    """Twelve terms of every tensor of the tower against the flow at layer 10000 of networks with
+    """Eight terms of every tensor of the tower against the flow at layer 10000 of networks with
     all layers orthogonal, with a Gaussian first layer (mixed), and all Gaussian. The constants are
     those of the flow's layer 500, and the only difference between orthogonal and mixed."""
     derived, flowed = [], []
     for weights, first in ((Orthogonal(), None), (Orthogonal(), Gaussian()), (Gaussian(), None)):
         tensors = tower_flow(weights, first)
         for name in TOWER:
-            solved = deep(name, weights, tanh, 12)
+            solved = deep(name, weights, tanh, 8)
             needed = [made.name for made in solved.system.recursions]
             constants = solved.matched({each: tensors[each][500 - 1] for each in needed}, 500, 5)
             derived.append(solved.evaluate(10_000, constants) / tensors[name][10_000 - 1])
@@ -156,19 +185,27 @@ def confronted() -> Verdict:
 def tower_flow(
     weights: WeightEnsemble, first: WeightEnsemble | None = None, depth: int = 10_000
 ) -> dict[str, list[float]]:
+    """The tower of a critical tanh network with one input, layers 1 … depth, as numbers."""
+    table = tower_table(weights, first, depth)
+    return {name: table[name].to_numpy().tolist() for name in FIRST_ORDER}
+
+
+@cache
+def tower_table(
+    weights: WeightEnsemble, first: WeightEnsemble | None = None, depth: int = 10_000
+) -> xarray.Dataset:
     """The tower of a critical tanh network with one input, layers 1 … depth."""
     from numeric import flow  # noqa: PLC0415
 
     net = Network(tanh, weights, first_weights=first, lambda_b=lambda layer: 1 / layer)
-    table = flow(net, INPUT, depth, FIRST_ORDER)
-    return {name: table[name].to_numpy().tolist() for name in FIRST_ORDER}
+    return flow(net, INPUT, depth, FIRST_ORDER)
 
 
-@claim("000", "6.2 (saturation)", "saturation at a depth of about 20")
+@claim("000", "§6.2 (saturation)", "saturation at a depth of about 20")
 def saturation() -> Verdict:
-    """The approach to a constant is by log² ℓ/ℓ, with no scale in it. At layer 20 the flow of the
-    all-orthogonal network has Ṽ and F̃ within a tenth of their limits. Ã, B̃ and D̃ are past their
-    largest value and on their way to 0."""
+    r"""The approach to a constant is by $\log^2\ell/\ell$, with no scale in it. At layer 20 the
+    flow of the all-orthogonal network has $\tilde V$ and $\tilde F$ within a tenth of their limits.
+    $\tilde A$, $\tilde B$ and $\tilde D$ are past their largest value and on their way to 0."""
     tensors = tower_flow(Orthogonal(), depth=30)
 
     def at(name: str, layer: int) -> float:
@@ -184,6 +221,29 @@ def saturation() -> Verdict:
     )
 
 
+@claim("000", "§6.2 (noise)", "are A and D smaller than B and F at all depths?")
+def noise() -> Verdict:
+    r"""The paper finds them "consistently smaller". $\tilde D/\tilde F$ does go to zero, and up to
+    layer 100 the flow has both ratios below 1; but $\tilde A/\tilde B \to \frac{32}{27}$ in the
+    end, and is above 1 from about layer 600 on."""
+    limits = [
+        (normalised(noisy, Orthogonal(), 1).expr / normalised(other, Orthogonal(), 1).expr).limit(
+            ell, sympy.oo
+        )
+        for noisy, other in ("DF", "AB")
+    ]
+    tensors = tower_flow(Orthogonal(), depth=2000)
+    D, A = (
+        [abs(a / b) for a, b in zip(tensors[noisy], tensors[other], strict=True) if b]
+        for noisy, other in ("DF", "AB")
+    )
+    crossing = next(layer for layer, ratio in enumerate(A, start=2) if ratio > 1)
+    return both(
+        equal(limits, [0, R(32, 27)], "D/F and A/B at ℓ → ∞"),
+        equal(int(max(*D, *A[:99]) < 1), 1, f"up to layer 100; A > B from layer {crossing} on"),
+    )
+
+
 # %% [markdown]
 # ## When the expansion in $1/n$ breaks down
 #
@@ -191,12 +251,14 @@ def saturation() -> Verdict:
 # of $\ell/n$, so that depth and width stay tied together. With orthogonal weights it does not.
 
 
-@claim("000", "6.2 (cutoff)", "orthogonal networks have no L/n cutoff")
+# %%
+@claim("000", "§6.2 (cutoff)", "orthogonal networks have no L/n cutoff")
 def cutoff() -> Verdict:
-    """At the next order in 1/n too every dimensionless tensor of the orthogonal tanh network stays
-    bounded at any depth: V2/K² → −4, and so on. (B̃ and D̃ themselves fall as 1/ℓ while their next
-    order does not, so there 1/n corrections win from L/n = 9/2 and 4/3 on: small against Θ² and KΘ
-    all the same.) With Gaussian weights the next order of V is as large as V at L/n = 15/7."""
+    r"""At the next order in $1/n$ too every dimensionless tensor of the orthogonal tanh network
+    stays bounded at any depth: $V_2/K^2 \to -4$, and so on. ($\tilde B$ and $\tilde D$ themselves
+    fall as $1/\ell$ while their next order does not, so that there $1/n$ corrections win from
+    $L/n = \frac92$ and $\frac43$ on: small against $\Theta^2$ and $K\Theta$ all the same.) With
+    Gaussian weights the next order of $V$ is as large as $V$ at $L/n = \frac{15}7$."""
     next_order = {}
     for name in ("G1", "V", "Theta", "F", "D", "B"):
         target = named(name)
@@ -223,10 +285,12 @@ def cutoff() -> Verdict:
 # ## Scale-invariant networks: exact at every layer
 
 
+# %%
 @claim("000", "5.19 (every layer)", "deep ReLU networks, exactly in ℓ")
 def scale_invariant() -> Verdict:
-    """Where the kernel does not move the solution is a polynomial in ℓ: Ṽ = 3ℓ − 5, with a Gaussian
-    first layer 3ℓ − 3; the six-point vertex and V's next order go like ℓ²."""
+    r"""Where the kernel does not move the solution is a polynomial in $\ell$:
+    $\tilde V = 3\ell - 5$, with a Gaussian first layer $3\ell - 3$; the six-point vertex and the
+    next order of $V$ go like $\ell^2$."""
     solved = deep("V", Orthogonal(), activations.relu)
     six = deep("U6", Orthogonal(), activations.relu).at_inputs()
     further = deep("V2", Orthogonal(), activations.relu).at_inputs()
@@ -250,9 +314,15 @@ def scale_invariant() -> Verdict:
 # ones at none.
 
 
-@claim("000", "7.2 (depth)", "the optimal aspect ratio with ten outputs")
+# %%
+@claim("000", "§7.2 (depth)", "the optimal aspect ratio with ten outputs")
 def optimal_depth() -> Verdict:
     """Depths 3.6 at width 30 and 12 at width 100, and none under orthogonal weights."""
     ratio = optimal_aspect_ratio(tanh, Gaussian(), outputs=10)
     without = optimal_aspect_ratio(tanh, Orthogonal(), outputs=10) is None
     return equal([30 * ratio, 100 * ratio, int(without)], [R(18, 5), 12, 1])
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -4,6 +4,8 @@
 # At infinite width one number follows each pair of inputs down the layers, the kernel
 # $K_{\alpha_1\alpha_2}$. Its recursion is the same for Gaussian and orthogonal weights, so that
 # criticality is too.
+
+# %%
 """Kernel recursion, susceptibilities and critical initialization (source 000, eqs. 5.3–5.8)."""
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import replace
 import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.section import show
 from derive import activations
 from derive.activations import Activation
 from derive.brackets import Average, Component, K
@@ -44,10 +47,12 @@ def kernel_recursion() -> Verdict:
 # $dK^{(\ell+1)}/dK^{(\ell)}$; the paper has a factor $z^2 - K$ in place of the derivative.
 
 
+# %%
 @claim("000", "5.4", "parallel susceptibility")
 def parallel_susceptibility() -> Verdict:
-    """χ_∥ = dK'/dK equals C_W/(2K²) ⟨σσ(z²−K)⟩ for every σ, since the Gaussian density ρ obeys
-    ∂ρ/∂K = (z²−K)/(2K²) ρ = ρ''/2; the engine's value, to 25 digits, for four activations."""
+    r"""$\chi_\parallel = dK'/dK$ equals $\frac{C_W}{2K^2}\langle\sigma\sigma(z^2-K)\rangle$ for
+    every σ, since the Gaussian density obeys $\partial\rho/\partial K = \frac{z^2-K}{2K^2}\rho =
+    \rho''/2$; the engine's value, to 25 digits, for four activations."""
     density = sympy.exp(-(z**2) / (2 * K)) / sympy.sqrt(2 * sympy.pi * K)
     printed = (z**2 - K) / (2 * K**2) * density
     at = sympy.Rational(7, 10)
@@ -67,8 +72,9 @@ def parallel_susceptibility() -> Verdict:
 
 @claim("000", "5.5", "perpendicular susceptibility")
 def perpendicular_susceptibility() -> Verdict:
-    """χ_⊥ = C_W⟨σ'σ'⟩ is by what ⟨(z_1−z_2)²⟩ = 2(K − K_12) of two nearby inputs of equal size
-    grows per layer; derived from (5.3) with two inputs."""
+    r"""$\chi_\perp = C_W\langle\sigma'\sigma'\rangle$ is by what
+    $\langle(z_1-z_2)^2\rangle = 2(K - K_{12})$ of two nearby inputs of equal size grows per layer;
+    derived from (5.3) with two inputs."""
     K_12 = sympy.Symbol("K_12", positive=True)
     covariance = {(1, 1): K, (1, 2): K_12, (2, 2): K}
     values = {Component("K", pair): value for pair, value in covariance.items()}
@@ -84,9 +90,11 @@ def perpendicular_susceptibility() -> Verdict:
 # ## Fixed points
 
 
+# %%
 @claim("000", "5.6", "fixed point of the kernel")
 def fixed_point() -> Verdict:
-    """Every fixed point solved for satisfies the printed equation, by another quadrature."""
+    r"""Every fixed point that was solved for satisfies
+    $K^* = C_b + C_W\langle\sigma\sigma\rangle_{K^*}$, by another quadrature."""
     found = [
         (activation, point.K, point.C_b, point.C_W)
         for activation in (activations.silu, activations.gelu)
@@ -107,7 +115,8 @@ def fixed_point() -> Verdict:
 
 @claim("000", "5.7", "critical initialization, scale-invariant activations")
 def scale_invariant() -> Verdict:
-    """C_b = 0 and C_W = 1/A with A = ⟨σσ⟩_K/K; then K* is the first layer's kernel |x|²/(n_0 A)."""
+    r"""$C_b = 0$ and $C_W = 1/A$ with $A = \langle\sigma\sigma\rangle_K/K$; then $K^*$ is the first
+    layer's kernel $|x|^2/(n_0 A)$."""
     K_0 = sympy.Symbol("K0", real=True)  # |x|²/n_0
     first = recursion("K", first_layer=True).single_input().expr
     activity = {
@@ -133,7 +142,8 @@ def scale_invariant() -> Verdict:
 
 @claim("000", "5.8", "critical initialization, K* = 0 class")
 def vanishing_kernel() -> Verdict:
-    """C_b = 0, C_W = 1/σ'(0)², K* = 0 with K ∝ 1/ℓ, solved for with five activations."""
+    r"""$C_b = 0$, $C_W = 1/\sigma'(0)^2$, $K^* = 0$ with $K \propto 1/\ell$, solved for with five
+    activations."""
     derived, printed = [], []
     for activation in (*SMOOTH, activations.from_expr("3*sin(2*z)")):
         found = criticality(activation)
@@ -145,11 +155,12 @@ def vanishing_kernel() -> Verdict:
 
 @claim("000", "5.8 (domain)", "which smooth activations have K* = 0")
 def vanishing_kernel_domain() -> Verdict:
-    """The paper names all smooth σ with σ(0) = 0, "and the kernel decays to zero like 1/ℓ".
+    r"""The paper names all smooth σ with $\sigma(0) = 0$, "and the kernel decays to zero like
+    $1/\ell$".
 
-    At C_W = 1/σ'(0)² a general Taylor series gives K' = K + a₁K² + O(K³) with
-    a₁ = σ'''/σ' + ¾(σ''/σ')² at 0; the kernel decays only where a₁ < 0. The proof is the general
-    series, and SiLU as the counterexample.
+    At $C_W = 1/\sigma'(0)^2$ a general Taylor series gives $K' = K + a_1K^2 + O(K^3)$ with $a_1 =
+    \sigma^{(3)}/\sigma' + \frac34(\sigma''/\sigma')^2$ at 0; the kernel decays only where
+    $a_1 < 0$. The proof is the general series, and SiLU as the counterexample.
     """
     slopes = sympy.symbols("sigma_1:4", real=True)
     general = sum(c * z**k / sympy.factorial(k) for k, c in enumerate(slopes, 1))
@@ -170,3 +181,8 @@ def vanishing_kernel_domain() -> Verdict:
         "its kernel grows, "
         f"K' = K + ({growth})K², and criticality finds it {found}",
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

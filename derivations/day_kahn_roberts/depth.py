@@ -3,6 +3,8 @@
 #
 # A critical tanh network has $K^* = 0$, so that deep layers are followed by powers of the small
 # kernel. The expansions below are of the derived recursion; nothing is fitted.
+
+# %%
 """The vertex of deep critical tanh networks (source 000, eqs. 5.20–5.24)."""
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.expansions import small_kernel, through
+from derivations.section import show
 from derive import activations
 from derive.brackets import K
 from derive.criticality import criticality, small_kernel_average
@@ -40,26 +43,26 @@ def vertex_step(weights: WeightEnsemble, power: int) -> sympy.Expr:
 
 @claim("000", "5.20", "⟨σ⁴⟩ of tanh at small K")
 def fourth_power() -> Verdict:
-    """Term by term from the Taylor series of tanh."""
+    """$3K^2 - 20K^3$, term by term from the Taylor series of tanh."""
     return equal(small_kernel_average(tanh, (0,) * 4, 3), 3 * K**2 - 20 * K**3)
 
 
 @claim("000", "5.21", "⟨σ²⟩² of tanh at small K")
 def second_power_squared() -> Verdict:
-    """The square of K − 2K² + …."""
+    r"""The square of $K - 2K^2 + \dots$."""
     return equal(through(small_kernel_average(tanh, (0, 0), 3) ** 2, K, 3), K**2 - 4 * K**3)
 
 
 @claim("000", "5.22", "χ_∥ of tanh at small K")
 def susceptibility() -> Verdict:
-    """The derivative of the kernel recursion, 1 − 4K + 17K²."""
+    """The derivative of the kernel recursion, $1 - 4K + 17K^2$."""
     derived = criticality(tanh).chi_parallel.series(2).subs(C_W, 1)
     return equal([derived, kernel_step(3).diff(K)], [1 - 4 * K + 17 * K**2] * 2)
 
 
 @claim("000", "5.23", "recursion of V near K* = 0")
 def linearised_recursion() -> Verdict:
-    """The derived recursion's coefficient of V through K², and the rest through K³."""
+    """The derived recursion's coefficient of $V$ through $K^2$, and the rest through $K^3$."""
     step = vertex_step(Orthogonal(), 3)
     derived = V * through(step.coeff(V, 1), K, 2) + through(step.coeff(V, 0), K, 3)
     return equal(derived, V * (1 - 8 * K + 50 * K**2) - 8 * K**3)
@@ -73,12 +76,14 @@ def linearised_recursion() -> Verdict:
 # logarithm. It is too small to change (5.24), but not $O(1/\ell^2)$.
 
 
-@claim("000", "5.23 (kernel)", "decay of the critical tanh kernel")
+# %%
+@claim("000", "§5.3 (kernel)", "decay of the critical tanh kernel")
 def kernel_decay() -> Verdict:
-    """K = 1/(2ℓ) + (5/24) log ℓ/ℓ² + O(1/ℓ²), so what is left out of 1/(2ℓ) is not O(1/ℓ²).
+    r"""$K = \frac1{2\ell} + \frac5{24}\frac{\log\ell}{\ell^2} + O(1/\ell^2)$, so that what is left
+    out of $\frac1{2\ell}$ is not $O(1/\ell^2)$.
 
-    With b log ℓ/ℓ² + d/ℓ² added to 1/(2ℓ), order 1/ℓ³ of the recursion holds for this b alone,
-    whatever d. The flow agrees: 1/K(2L) − 1/K(L) − 2L → −4b log 2.
+    With $b\log\ell/\ell^2 + d/\ell^2$ added to $\frac1{2\ell}$, order $1/\ell^3$ of the recursion
+    holds for this $b$ alone, whatever $d$. The flow agrees: $1/K(2L) - 1/K(L) - 2L \to -4b\log2$.
     """
     b, d, small, log = sympy.symbols("b d x L")
     ansatz = small / 2 + (b * log + d) * small**2  # at layer 1/x, with L = log(1/x)
@@ -116,9 +121,11 @@ def tanh_flow(
 # ## The fixed point −2 (5.24)
 
 
+# %%
 @claim("000", "5.24", "V of deep tanh networks tends to −2 K²")
 def tanh_vertex() -> Verdict:
-    """c/ℓ² in the derived recursion gives the printed c/ℓ² − (4c+1)/ℓ³, so c = −1/2 and Ṽ = −2."""
+    r"""$c/\ell^2$ in the derived recursion gives the printed $c/\ell^2 - (4c+1)/\ell^3$, so that
+    $c = -\frac12$ and $\tilde V = -2$."""
     c = sympy.Symbol("c")
     leading = {K: 1 / (2 * layer), V: c / layer**2}
     right = vertex_step(Orthogonal(), 3).subs(leading, simultaneous=True)
@@ -137,8 +144,9 @@ def tanh_vertex() -> Verdict:
 
 @claim("000", "5.24 (approach)", "how Ṽ of tanh approaches −2")
 def approach() -> Verdict:
-    """Ṽ = −2 + (16/3) K + O(K²): a correction of order 1/ℓ, derived here; it matches the flow of
-    orthogonal and of mixed networks at layer 20000, whatever their first layer's V."""
+    r"""$\tilde V = -2 + \frac{16}3 K + O(K^2)$: a correction of order $1/\ell$, derived here; it
+    matches the flow of orthogonal and of mixed networks at layer 20000, whatever their first
+    layer's $V$."""
     a, b = sympy.symbols("a b")
     ansatz = a * K**2 + b * K**3
     after = vertex_step(Orthogonal(), 4).subs(V, ansatz)
@@ -154,3 +162,8 @@ def approach() -> Verdict:
         close(derived, flowed, 6, "Ṽ at layer 20000, series against flow"),
         equal([found[a], found[b]], [-2, sympy.Rational(16, 3)], "Ṽ = −2 + (16/3)K + O(K²)"),
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -5,6 +5,8 @@
 # scale-invariant networks are compared with what is exact at $n = 100$ and tanh is extrapolated in
 # $1/n$. Then four inputs, in every component of $V$: random ones as in the paper's appendix, and
 # four images of handwritten digits.
+
+# %%
 """Theory against sampled ensembles (source 000, Figure 1, eq. 3.8 and appendix A.1)."""
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, sampled
 from derivations.gaussian_moments import evaluate, wick
+from derivations.section import show
 from derive import Network, activations
 from derive.brackets import Component
 from derive.recursion import recursion
@@ -25,10 +28,11 @@ Array = NDArray[np.float64]
 
 @claim("000", "Figure 1", "Ṽ by layer, both panels", sampled=True)
 def figure_one(sampling: Sampling) -> Verdict:
-    """1000 networks of width 100, one input uniform on [0, 1]^100: linear, ReLU and tanh; Gaussian,
-    orthogonal and mixed; depths 10 and 100.
+    """1000 networks of width 100, one input uniform on $[0, 1]^{100}$: linear, ReLU and tanh;
+    Gaussian, orthogonal and mixed; depths 10 and 100.
 
-    Dashed lines are exact at n = 100. tanh is compared at widths 100, 200, 400 extrapolated in 1/n.
+    Dashed lines are exact at $n = 100$. tanh is compared at widths 100, 200, 400 extrapolated in
+    $1/n$.
     """
     from derivations import figures  # noqa: PLC0415
 
@@ -50,6 +54,7 @@ def figure_one(sampling: Sampling) -> Verdict:
 # mixed tanh network follows the compiled flow.
 
 
+# %%
 def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
     """K and V of a critical linear network, by its derived first layer and step."""
     from numeric import table  # noqa: PLC0415
@@ -87,8 +92,8 @@ def _on_samples(expression: sympy.Expr, K: Array) -> Array:
 
 @claim("000", "A.1–A.3", "V of four random inputs, every component", sampled=True)
 def random_inputs(sampling: Sampling) -> Verdict:
-    """Four inputs uniform on [0, 1]^100; linear and tanh networks of the three kinds,
-    ten layers, all 256 components of V; widths 100, 200, 400 extrapolated in 1/n."""
+    """Four inputs uniform on $[0, 1]^{100}$; linear and tanh networks of the three kinds, ten
+    layers, all 256 components of $V$; widths 100, 200, 400 extrapolated in $1/n$."""
     from derivations import figures  # noqa: PLC0415
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
@@ -120,8 +125,8 @@ def random_inputs(sampling: Sampling) -> Verdict:
 
 @claim("000", "3.8 (digits)", "V of four digit images, every component", sampled=True)
 def digits(sampling: Sampling) -> Verdict:
-    """Four 8×8 images of handwritten digits (scikit-learn's), scaled to mean K = 1; mixed tanh
-    networks of width 64, 128 and 256, extrapolated in 1/n."""
+    """Four images of handwritten digits, 8 by 8 (scikit-learn's), scaled to mean $K = 1$; mixed
+    tanh networks of width 64, 128 and 256, extrapolated in $1/n$."""
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     from derivations import figures  # noqa: PLC0415
@@ -138,3 +143,8 @@ def digits(sampling: Sampling) -> Verdict:
     comparison = compare(derived, ensemble, sampling.false_alarms)
     figure = figures.many_inputs("digits: V / KK", derived, ensemble)
     return sampled(comparison, "K and V, 10 layers, n = 64, 128, 256", {"digits": figure})
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -4,6 +4,8 @@
 # $\widehat H$, the dNTK and the two ddNTKs are trees: each node a preactivation, each edge a pair
 # of derivatives by the parameters, contracted with the learning-rate tensor. What follows from
 # differentiating $z = b + W\sigma(z)$ is held against the definitions themselves.
+
+# %%
 """The NTK, dNTK and ddNTKs by definition (source 000, eqs. 6.1–6.4, 6.11)."""
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sympy
 
 from derivations.by_definition import Index, SmallNetwork
 from derivations.claims import Verdict, both, claim, equal, misprint
+from derivations.section import show
 from derive import activations
 from derive.algebra import Atom
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward
@@ -31,6 +34,7 @@ HALF, THIRD = sympy.Rational(1, 2), sympy.Rational(1, 3)
 # number by number, for every neural index.
 
 
+# %%
 def small_network(sigma: Sequence[sympy.Expr]) -> SmallNetwork:
     """Two layers of two neurons, four one-dimensional inputs, σ = Σ sigma_k z^k."""
     matrix = sympy.ImmutableMatrix
@@ -101,15 +105,19 @@ def by_definition(field: Field) -> Verdict:
 
 @claim("000", "6.1", "the NTK's forward equation follows from its definition")
 def ntk_by_definition() -> Verdict:
-    """Σ λ ∂z ∂z over all parameters with the learning rates (6.3), against the forward equation
-    that the engine derives."""
+    r"""$\sum_\mu \lambda_\mu \partial_\mu z_{i_1} \partial_\mu z_{i_2}$ over all parameters, with
+    the learning rates (6.3), against the forward equation that the engine derives."""
     return by_definition(H)
 
 
 @claim("000", "6.2", "what a step of gradient descent moves")
 def descent() -> Verdict:
-    """A step θ → θ − ηλ∇L with ε = ∂L/∂z moves z by −ηHε + η² dHεε/2 − η³ ddI εεε/6, which is all
-    for a quadratic σ and two layers; and H by −η(dH + dH)ε + η²(ddI/2 + ddI/2 + ddII)εε + O(η³)."""
+    r"""A step $\theta \to \theta - \eta\lambda\nabla\mathcal L$ with
+    $\epsilon = \partial\mathcal L/\partial z$ moves $z$ by $-\eta\hat H\epsilon + \frac{\eta^2}2
+    \widehat{dH}\epsilon\epsilon - \frac{\eta^3}6 \widehat{dd_I H}\epsilon\epsilon\epsilon$, which
+    is all for a quadratic σ and two layers; and $\hat H$ by $-\eta\,(\widehat{dH} +
+    \widehat{dH})\epsilon + \eta^2 (\frac12\widehat{dd_I H} + \frac12\widehat{dd_I H} +
+    \widehat{dd_{II} H})\epsilon\epsilon + O(\eta^3)$."""
     network = small_network(QUADRATIC)
     error: Mapping[Index, sympy.Rational] = {(0, 2): HALF, (1, 3): -THIRD}
     step = [
@@ -153,7 +161,8 @@ def descent() -> Verdict:
 
 @claim("000", "6.4", "the slopes in the NTK's forward equation")
 def slopes() -> Verdict:
-    """The chain rule brings σ'σ' before H of the layer below, where σσ stands."""
+    r"""The chain rule brings $\sigma'\sigma'$ before $\hat H$ of the layer below, where
+    $\sigma\sigma$ stands."""
     network = small_network(CUBIC)
     derived = forward(H, (0, 1), (0, 1))
     printed = [
@@ -177,3 +186,8 @@ def slopes() -> Verdict:
 def descendants_by_definition() -> Verdict:
     """Sums over two and three parameters, for every choice of neural indices."""
     return both(by_definition(DH), by_definition(DDH_I), by_definition(DDH_II))
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -4,14 +4,23 @@
 # With linear activations everything is known: all $2m$-point functions by summing pairings, and
 # from them the law of $z$. Orthogonal weights leave it uniform on a sphere; Gaussian weights
 # make it a Meijer $G$ whose order is the depth.
+
+# %%
 """The law of linear networks' preactivations (source 000, §4, eqs. 4.1–4.9 and 4.18–4.24)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any
 
 import mpmath
 import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.section import show
+from derivations.weingarten import paired
 from derive import linear, linear_laws
 from derive.brackets import Component
 from derive.weights import Gaussian, Orthogonal
@@ -25,7 +34,7 @@ POINTS = 5
 
 @claim("000", "4.1", "two-point function of the first layer")
 def first_layer() -> Verdict:
-    """E[z z] = C_W |x|²/n, for any two inputs C_W x_a·x_b/n."""
+    r"""$E[zz] = \delta\, C_W |x|^2/n$; for any two inputs $C_W\, x_a\cdot x_b/n$."""
     found = [
         linear.coefficient((1, 2), [n], weights) for weights in (Orthogonal(C_W), Gaussian(C_W))
     ]
@@ -34,7 +43,7 @@ def first_layer() -> Verdict:
 
 @claim("000", "4.4", "kernel of every layer, (4.3)–(4.5)")
 def kernel() -> Verdict:
-    """K^(ℓ) = C_W^ℓ K^(0), at any widths."""
+    r"""$K^{(\ell)} = C_W^\ell K^{(0)}$ at any widths, and for square orthogonal layers."""
     widths = sympy.symbols("n_1:6", positive=True, integer=True)
     found = [linear.coefficient((1, 1), widths[:depth], Gaussian(C_W)) for depth in DEPTHS]
     square = [linear.coefficient((1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
@@ -44,7 +53,8 @@ def kernel() -> Verdict:
 
 @claim("000", "4.9", "four-point function of every layer, (4.7)–(4.9)")
 def four_points() -> Verdict:
-    """G_4^(ℓ) = C_W^{2ℓ} n/(n+2) K_0²: nothing but C_W changes from layer to layer."""
+    r"""$G_4^{(\ell)} = C_W^{2\ell} \frac{n}{n+2} K_0^2$: nothing but $C_W$ changes from layer to
+    layer."""
     found = [linear.coefficient((1, 1, 1, 1), [n] * depth, Orthogonal(C_W)) for depth in DEPTHS]
     K = Component("K0", (1, 1))
     printed = [C_W ** (2 * depth) * n / (n + 2) * K**2 for depth in DEPTHS]
@@ -58,6 +68,30 @@ def four_points() -> Verdict:
 # $2m$ equal vectors gives $u^{2m}$.
 
 
+# %%
+@claim("000", "4.18", "the characteristic function by its moments")
+def moment_series() -> Verdict:
+    r"""The printed sums over neurons at $n = 3$, with the correlators of (4.14), against the
+    Fourier transform of the uniform law on the sphere, through $|\mathbf u|^6$."""
+    size, depth, points = 3, 2, 3
+    vector, small = sympy.symbols("u_1:4", real=True), sympy.Symbol("epsilon", positive=True)
+    radius = sympy.sqrt(size * C_W**depth * K0)
+    z = sympy.Symbol("z", real=True)
+    density = linear_laws.sphere_component(size, radius)
+    wave = sympy.integrate(sympy.cos(u * z) * density, (z, -radius, radius))
+    series = sympy.series(wave.subs(u, small * u), small, 0, 2 * points + 1).removeO()
+    square = sum(value**2 for value in vector)
+    derived, transformed = [], []
+    for m in range(points + 1):
+        G = linear.coefficient((1, 1) * m, [size] * depth, Orthogonal(C_W)) if m else 1
+        neurons = product(range(size), repeat=2 * m)
+        contracted = sum(paired(i) * prod(vector[each] for each in i) for i in neurons)
+        term = sympy.Integer(-1) ** m * contracted * G / sympy.factorial(2 * m)
+        derived.append(sympy.factor(term.subs(Component("K0", (1, 1)), K0)))
+        transformed.append(series.coeff(small, 2 * m).subs(u, sympy.sqrt(square)))
+    return equal(derived[::-1], transformed[::-1], "layer 2 at n = 3, orders 6, 4, 2 and 0")
+
+
 def series_term(m: int, depth: int) -> sympy.Expr:
     """(−1)^m E[(u·z)^{2m}]/(2m)! from the pairings."""
     K = C_W**depth * K0
@@ -68,7 +102,8 @@ def series_term(m: int, depth: int) -> sympy.Expr:
 
 @claim("000", "4.19", "power series of the characteristic function")
 def characteristic_series() -> Verdict:
-    """Term by term, at layers 1, 2 and 5."""
+    r"""Term by term, at layers 1, 2 and 5: the factors rearranged are
+    $[(n/2)(n/2+1)\cdots]^{-1}$."""
     found = [series_term(m, depth) for depth in DEPTHS for m in range(POINTS + 1)]
     printed = [
         (-n * C_W**depth * K0 * u**2 / 4) ** m
@@ -81,7 +116,8 @@ def characteristic_series() -> Verdict:
 
 @claim("000", "4.20", "characteristic function as ₀F₁")
 def confluent() -> Verdict:
-    """The law's characteristic function, for every depth the same in C_W^ℓ K^(0)."""
+    r"""The law's characteristic function is ${}_0F_1(n/2;\cdot)$ at every depth, the same in
+    $C_W^\ell K^{(0)}$."""
     found = [
         linear_laws.law([n] * depth, Orthogonal(C_W)).characteristic_function() for depth in DEPTHS
     ]
@@ -93,7 +129,7 @@ def confluent() -> Verdict:
 
 @claim("000", "4.21", "characteristic function as a Bessel function")
 def bessel() -> Verdict:
-    """₀F₁ and the printed J_{(n−2)/2} have the same terms; to 20 digits also as numbers."""
+    """${}_0F_1$ and the printed $J_{(n-2)/2}$ have the same terms; to 20 digits also as numbers."""
     m = sympy.Symbol("m", integer=True, nonnegative=True)
     x = u * sympy.sqrt(n * C_W * K0)
     order = (n - 2) / 2
@@ -121,10 +157,21 @@ def bessel() -> Verdict:
 # ## The density (4.22)
 
 
+# %%
+def radial_inverse(size: int, length: mpmath.mpf, wave: Callable[[mpmath.mpf], Any]) -> mpmath.mpf:
+    """The first line of (4.22): the Fourier inverse of a function of |u| alone, at |z| = length."""
+    order = mpmath.mpf(size - 2) / 2
+    whole = mpmath.quad(
+        lambda k: k ** (order + 1) * mpmath.besselj(order, length * k) * wave(k), [0, 4, 12]
+    )
+    return (2 * mpmath.pi) ** (-mpmath.mpf(size) / 2) * length**-order * whole
+
+
 @claim("000", "4.22", "uniform on the sphere of radius |x| C_W^{ℓ/2}")
 def sphere() -> Verdict:
-    """The printed prefactor makes the measure of total mass 1 on the sphere r = R, and its Fourier
-    transform there is (4.20): both sides are mean values over a uniform direction."""
+    r"""The first line inverts the transform, as the normal law shows. In it
+    $\int du\,u J_\nu(zu)J_\nu(Ru) = \delta(z - R)/R$ makes of (4.21) the second, whose prefactor
+    gives the sphere $z = R$ mass 1, and whose transform there is (4.20)."""
     R = sympy.sqrt(n * C_W * K0)
     printed = (
         sympy.pi ** (-n / 2)
@@ -136,6 +183,15 @@ def sphere() -> Verdict:
     surface = 2 * sympy.pi ** (n / 2) / sympy.gamma(n / 2)
     mass = sympy.gammasimp(sympy.powsimp(sympy.expand_power_base(printed * surface * R ** (n - 1))))
     mass = sympy.simplify(sympy.powsimp(sympy.powdenest(mass, force=True), force=True))
+    order = (n - 2) / 2
+    hankel = (2 * sympy.pi) ** (-n / 2) * R**-order * (R / 2) ** -order * sympy.gamma(n / 2) / R
+    ratio = sympy.simplify(
+        sympy.gammasimp(sympy.powsimp(sympy.expand_power_base(hankel / printed)))
+    )
+    normal = [
+        (radial_inverse(size, mpmath.mpf("0.8"), lambda k: mpmath.exp(-(k**2) / 2)), size)
+        for size in (3, 4, 7)
+    ]
     law = linear_laws.law([n, n], Orthogonal(C_W))
     z = sympy.Symbol("z", real=True)
     derived, transformed = [], []
@@ -150,6 +206,13 @@ def sphere() -> Verdict:
         )
     return both(
         equal([mass, law.scale], [1, n * C_W**2 * K0], "mass 1; |z|² = n C_W^ℓ K_0 without spread"),
+        equal(ratio, 1, "(4.21) in the first line gives the second"),
+        close(
+            [found for found, _ in normal],
+            [mpmath.exp(-0.32) * (2 * mpmath.pi) ** (-mpmath.mpf(size) / 2) for _, size in normal],
+            12,
+            "the first line inverts a normal law's transform, n = 3, 4, 7",
+        ),
         close(derived, transformed, 12, "its Fourier transform is (4.20), n = 3, 4, 7, u² K = 1"),
     )
 
@@ -158,10 +221,12 @@ def sphere() -> Verdict:
 # ## Gaussian weights (4.23)–(4.24)
 
 
+# %%
 @claim("000", "4.23", "density with Gaussian weights: the scale 2^ℓ n")
 def meijer() -> Verdict:
-    """Derived: |z|²/(n C_W^ℓ K_0 (2/n)^ℓ) is a product of ℓ independent Gamma(n/2) variables. The
-    printed argument and prefactor lack n^{−ℓ}: at ℓ = 1 they are not those of N(0, C_W K_0)."""
+    r"""$|z|^2$ is $(2/n)^\ell n C_W^\ell K_0$ times a product of $\ell$ independent $\Gamma(n/2)$
+    variables. The printed argument and prefactor lack $n^{-\ell}$: at $\ell = 1$ they are not those
+    of $N(0, C_W K_0)$."""
     size, depth = 4, 3
     law = linear_laws.law([size] * depth)
     scale = 2**depth * sympy.Rational(size) ** (1 - depth) * K0
@@ -189,7 +254,7 @@ def meijer() -> Verdict:
 
 @claim("000", "4.24", "2m-point functions with Gaussian weights")
 def gaussian_points() -> Verdict:
-    """c_{2m}(n)^{ℓ−1} (C_W^ℓ K_0)^m: the printed formula lacks C_W^{mℓ}."""
+    r"""$c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$: the printed formula lacks $C_W^{m\ell}$."""
     K = Component("K0", (1, 1))
     critical = [
         (linear.coefficient((1, 1) * m, [n] * depth, Gaussian()), m, depth)
@@ -206,3 +271,8 @@ def gaussian_points() -> Verdict:
         linear.contraction_factor(2, n) * K**2,
         "m = 2, ℓ = 2; right at C_W = 1 (nine cases), else K^(0) should be K^(ℓ)",
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

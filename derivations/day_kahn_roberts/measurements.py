@@ -5,6 +5,8 @@
 # weights beyond the vertex. Here is every one of those figures with derived lines, at the paper's
 # width and at ten times that. Lines are leading order in $1/n$; points at one width differ from
 # them by more than their errors, so what is compared is extrapolated in $1/n$ from wider networks.
+
+# %%
 """Measurements of source 000 (Figures 2, 3, 10 to 14) beside derived lines."""
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 import sympy
 
 from derivations.claims import Sampling, Verdict, claim, sampled
+from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations
 
 SHOWN = (1, 10)
@@ -57,15 +60,16 @@ def _tower(sampling: Sampling, width: int, depth: int, gaussian_scale: str) -> V
 
 @claim("000", "Figure 2", "ten correlators of the NTK's tower, n = 50", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    """tanh networks of eleven layers, one input uniform on [0, 1]^50. The Gaussian correlators
-    grow, all but U; the orthogonal ones saturate, at the derived values."""
+    r"""tanh networks of eleven layers, one input uniform on $[0, 1]^{50}$. The Gaussian correlators
+    grow, all but $\tilde U$; the orthogonal ones saturate, at the derived values."""
     return _tower(sampling, 50, 11, "linear")
 
 
 @claim("000", "Figure 3", "the same for n = 20 and 31 layers", sampled=True)
 def figure_three(sampling: Sampling) -> Verdict:
-    """At ℓ > n Gaussian networks leave the leading order, and orthogonal ones do not: the points at
-    n = 20 are off the lines on the left and near them on the right; at n = 200 near both."""
+    r"""At $\ell > n$ Gaussian networks leave the leading order, and orthogonal ones do not: the
+    points at $n = 20$ are off the lines on the left and near them on the right; at $n = 200$ near
+    both."""
     return _tower(sampling, 20, 31, "symlog")
 
 
@@ -73,10 +77,11 @@ def figure_three(sampling: Sampling) -> Verdict:
 # ## Several inputs
 
 
+# %%
 @claim("000", "Figures 10–12", "V of four inputs in all its components", sampled=True)
 def vertices(sampling: Sampling) -> Verdict:
     """Linear, ReLU and tanh networks of ten layers with Gaussian, orthogonal and mixed weights,
-    four inputs uniform on [0, 1]^100: the components of (A.1)–(A.3) drawn, all 256 compared."""
+    four inputs uniform on $[0, 1]^{100}$: the components of (A.1)–(A.3) drawn, all 256 compared."""
     from derivations import figures  # noqa: PLC0415
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
@@ -87,7 +92,7 @@ def vertices(sampling: Sampling) -> Verdict:
             net = figures.critical_network(activation, start)
             flowed = flow(net, inputs, depth, ["K", "V"])
             ensembles = [
-                simulate(net, inputs, k * width, depth, 4000, tensors=["V"], seed=sampling.seed)
+                simulate(net, inputs, k * width, depth, 1500, tensors=["V"], seed=sampling.seed)
                 for k in SHOWN
             ]
             comparisons.append(compare(flowed, ensembles, sampling.false_alarms / 9))
@@ -100,13 +105,13 @@ def vertices(sampling: Sampling) -> Verdict:
 
 @claim("000", "Figure 13", "A, B, D and F of four inputs", sampled=True)
 def four_inputs(sampling: Sampling) -> Verdict:
-    """tanh networks of ten layers, four inputs uniform on [0, 1]^50, normalised by (A.4), (A.5):
-    the component with four distinct inputs drawn, all 256 of each compared."""
+    """tanh networks of ten layers, four inputs uniform on $[0, 1]^{50}$, normalised by (A.4),
+    (A.5): the component with four distinct inputs drawn, all 256 of each compared."""
     from derivations.tower_figures import measure, tower_figure  # noqa: PLC0415
     from numeric import compare  # noqa: PLC0415
 
     inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
-    draws = dict.fromkeys((1, 10, 40), 1000)
+    draws = dict.fromkeys((1, 10, 40), 500)
     measured = [
         measure(label, network(weights), inputs, 10, tuple("ABDF"), width, draws, sampling.seed)
         for label, weights in (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
@@ -131,6 +136,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
 # depend on $n_0/n$. With the ratio kept, here 784/50, they have a series in $1/n$ as all others do.
 
 
+# %%
 @claim("000", "Figure 14", "the tower with 50 and with 784 inputs to 50 neurons", sampled=True)
 def rectangular(sampling: Sampling) -> Verdict:
     """Orthogonal tanh networks of eleven layers. The first layers differ most, where the ratio
@@ -159,3 +165,8 @@ def rectangular(sampling: Sampling) -> Verdict:
     figure = tower_figure(measured, [k * width for k in SHOWN])
     labels = [each.label for each in measured]
     return sampled(comparisons, "n_0/n kept", {"figure14": figure}, labels)
+
+
+# %%
+if __name__ == "__main__":
+    show()

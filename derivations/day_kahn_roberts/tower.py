@@ -11,6 +11,8 @@
 # by what pairing the columns another way than the rows adds, $-1/n^3$ times $n^2$ pairs of neurons.
 # For every other tensor that other pairing would join the two ends of an NTK to different
 # neurons, and its mean is diagonal. The rest of the tower changes through $V$, $F$ and $B$ alone.
+
+# %%
 """The NTK's tower of tensors for any invariant weights (source 000, section 6.1)."""
 
 from __future__ import annotations
@@ -23,26 +25,17 @@ import sympy
 
 from derivations.by_definition import SmallNetwork
 from derivations.claims import Verdict, both, claim, equal
+from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.diagrams import draw
 from derivations.expansions import small_kernel
+from derivations.section import show
 from derive import activations, recursion
-from derive.algebra import Monomial
-from derive.brackets import Average, Bracket, Component, K
-from derive.fields import DDH_I, DDH_II, DH, AnyField, Field, H, Z
+from derive.brackets import Average, Component, K
+from derive.fields import DDH_I, DDH_II, DH, Field, H
 from derive.pairings import loops
-from derive.parameters import Parameter
 from derive.recursion import Recursion
 from derive.stein import kernel_form
-from derive.tensors import Tensor
-from derive.weights import (
-    BiInvariant,
-    Gaussian,
-    LowRankGaussian,
-    LowRankOrthogonal,
-    Orthogonal,
-    Truncated,
-    WeightEnsemble,
-)
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 C_W = sympy.Symbol("C_W", positive=True)
 C_b, lambda_W, lambda_b = sympy.symbols("C_b lambda_W lambda_b", nonnegative=True)
@@ -54,21 +47,12 @@ HALF = sympy.Rational(1, 2)
 #
 # Two weights average alike in every ensemble, so that the leading NTK does.
 
-g, ratio = sympy.symbols("gamma rho", positive=True)
-p_1, p_2, p_3, p_4 = sympy.symbols("p_1:5", positive=True)
-ENSEMBLES: tuple[WeightEnsemble, ...] = (
-    Gaussian(),
-    Orthogonal(),
-    LowRankGaussian(gamma=g),
-    LowRankOrthogonal(gamma=g),
-    Truncated(ratio=ratio),
-    BiInvariant(moments=(p_1, p_2, p_3, p_4)),
-)
 
-
+# %%
 @claim("000", "6.5", "the frozen NTK is the same for all weights")
 def frozen() -> Verdict:
-    """Θ' = λ_b + λ_W⟨σσ⟩ + C_W⟨σ'σ'⟩Θ; its 1/n correction is driven by G1, V, D and F."""
+    r"""$\Theta' = \lambda_b + \lambda_W\langle\sigma\sigma\rangle +
+    C_W\langle\sigma'\sigma'\rangle\Theta$, for six ensembles of weights."""
     sigma, slope = Average(((1, 0), (2, 0))), Average(((1, 1), (2, 1)))
     printed = lambda_b + lambda_W * sigma + C_W * slope * Component("Theta", (1, 2))
     frozen = [recursion("Theta", weights).expr for weights in ENSEMBLES]
@@ -77,20 +61,33 @@ def frozen() -> Verdict:
 
 @claim("000", "6.17", "learning rates that keep the NTK of deep tanh networks finite")
 def balanced_rates() -> Verdict:
-    """With λ_b = 1/ℓ, λ_W = 1 and K = 1/(2ℓ) the derived recursion of a critical tanh network is
-    solved by Θ → 3/2: biases add 1/ℓ, weights K = 1/(2ℓ), and the slopes take Θ/ℓ."""
-    small, limit = sympy.symbols("x Theta_limit", real=True)
+    r"""With $\lambda_b = 1/\ell$, $\lambda_W = 1$ and $K = \frac1{2\ell}$ the derived recursion of
+    a critical tanh network is solved by $\Theta \to \frac32$. Layer $\ell$ brings in
+    $\frac3{2\ell}$, of which the slopes $1 - 1/k$ of the later layers leave
+    $\frac3{2\ell}\frac\ell L$: of every layer the same."""
+    small, limit, below = sympy.symbols("x Theta_limit Theta", real=True)
     step = small_kernel(recursion("Theta"), activations.tanh, 1)
     values = {C_W: 1, lambda_W: 1, lambda_b: small / (1 + small), K: small / 2}
-    change = step.subs(sympy.Symbol("Theta", real=True), limit).subs(values) - limit
-    first_order = sympy.series(change, small, 0, 2).removeO().coeff(small, 1)
-    return equal(sympy.solve(first_order, limit), [sympy.Rational(3, 2)], "order 1/ℓ")
+    slope, source = (
+        sympy.series(step.coeff(below, power).subs(values), small, 0, 2).removeO()
+        for power in (1, 0)
+    )
+    first_order = sympy.expand(slope * limit + source - limit).coeff(small, 1)
+    return both(
+        equal(sympy.solve(first_order, limit), [sympy.Rational(3, 2)], "order 1/ℓ"),
+        equal(
+            [slope, source],
+            [1 - small, sympy.Rational(3, 2) * small],
+            "slope and source: every layer's share is 3/(2L)",
+        ),
+    )
 
 
 # %% [markdown]
 # ## Which tensors the ensemble reaches
 
 
+# %%
 def s_one(weights: WeightEnsemble) -> sympy.Expr:
     """s_1 of S(x) = (1 + s_1 x + …)/C_W, the S-transform of WᵀW at large width.
 
@@ -140,7 +137,8 @@ CROSSED: dict[str, sympy.Expr] = {
 
 @claim("000", "6.7–6.14 (orthogonal)", "orthogonal weights change V, F and B, and no other")
 def orthogonal_minus_gaussian() -> Verdict:
-    """ΔF_{1234} = −C_W²⟨13⟩⟨2'4'⟩Θ_24 and ΔB_{1234} = −C_W²⟨1'3'⟩⟨2'4'⟩Θ_13 Θ_24, beside ΔV of
+    r"""$\Delta F_{1234} = -C_W^2\langle13\rangle\langle2'4'\rangle\Theta_{24}$ and $\Delta B_{1234}
+    = -C_W^2\langle1'3'\rangle\langle2'4'\rangle\Theta_{13}\Theta_{24}$, beside $\Delta V$ of
     (5.15); none for the other twelve, at any inputs and σ."""
     derived = [
         sympy.expand(recursion(name, Orthogonal()).expr - recursion(name, Gaussian()).expr)
@@ -153,9 +151,10 @@ def orthogonal_minus_gaussian() -> Verdict:
 
 @claim("000", "5.16 (s_1)", "the spectrum enters through s_1 alone, and affinely")
 def affine() -> Verdict:
-    """S(x) = (1 + s_1 x + …)/C_W with s_1 = 1 − m_2/m_1²: −1 for Gaussian weights, 0 for orthogonal
-    ones, as 002 defines it. V's inhomogeneous term is C_W²[⟨σ⁴⟩ − (3 + 2s_1)⟨σ²⟩²], and every
-    recursion of the tower is the Gaussian one plus (1 + s_1) times the orthogonal extra."""
+    r"""$S(x) = (1 + s_1 x + \dots)/C_W$ with $s_1 = 1 - m_2/m_1^2$: $-1$ for Gaussian weights, 0
+    for orthogonal ones, as 002 defines it. The inhomogeneous term of $V$ is
+    $C_W^2[\langle\sigma^4\rangle - (3 + 2s_1)\langle\sigma^2\rangle^2]$, and every recursion of the
+    tower is the Gaussian one plus $1 + s_1$ times the orthogonal extra."""
     slopes = [s_one(weights) for weights in ENSEMBLES]
     V = sympy.Symbol("V", real=True)
     sources = [recursion("V", weights).single_input().expr.subs(V, 0) for weights in ENSEMBLES]
@@ -190,6 +189,7 @@ def affine() -> Verdict:
 # survives in a connected correlator; crossed forks are what orthogonal weights add.
 
 
+# %%
 def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]]) -> Verdict:
     """Whether the coefficient of each pairing, such as "13 24", is the named tensor at these
     subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots."""
@@ -237,7 +237,7 @@ def drawn(verdict: Verdict, *names: str) -> Verdict:
 
 @claim("000", "3.8 (diagrams)", "V, and the NLO metric and NTK")
 def vertex() -> Verdict:
-    """V with its diagrams; G1 and Θ1, which V, D and F drive."""
+    r"""$V$ with its diagrams; $G^{\{1\}}$ and $\Theta^{\{1\}}$, which $V$, $D$ and $F$ drive."""
     parts = {
         "12 34": ("V", (1, 2, 3, 4)),
         "13 24": ("V", (1, 3, 2, 4)),
@@ -248,7 +248,8 @@ def vertex() -> Verdict:
 
 @claim("000", "6.7", "variance of the NTK: A and B")
 def ntk_variance() -> Verdict:
-    """E[ΔH_12 ΔH_34] has A_{1234} on (12)(34), B_{1324} on (13)(24), B_{1423} on (14)(23)."""
+    r"""$E[\widehat{\Delta H}_{12}\widehat{\Delta H}_{34}]$ has $A_{1234}$ on $(12)(34)$, $B_{1324}$
+    on $(13)(24)$, $B_{1423}$ on $(14)(23)$."""
     parts = {
         "12 34": ("A", (1, 2, 3, 4)),
         "13 24": ("B", (1, 3, 2, 4)),
@@ -259,7 +260,8 @@ def ntk_variance() -> Verdict:
 
 @claim("000", "6.8", "covariance of preactivations and NTK: D and F")
 def mixed_variance() -> Verdict:
-    """E[z_1 z_2 ΔH_34] has D_{1234} on (12)(34), F_{1324} on (13)(24), F_{1423} on (14)(23)."""
+    r"""$E[z_1 z_2 \widehat{\Delta H}_{34}]$ has $D_{1234}$ on $(12)(34)$, $F_{1324}$ on $(13)(24)$,
+    $F_{1423}$ on $(14)(23)$."""
     parts = {
         "12 34": ("D", (1, 2, 3, 4)),
         "13 24": ("F", (1, 3, 2, 4)),
@@ -270,8 +272,9 @@ def mixed_variance() -> Verdict:
 
 @claim("000", "6.12", "covariance of the dNTK with preactivations: P and Q")
 def differential() -> Verdict:
-    """E[dH_012 z_3] has P_{0123} on (03)(12), Q_{0123} on (01)(23), Q_{0213} on (02)(13), counted
-    from 1 here. The sample of z_3 is printed δ_3, and is the α_3 of P and Q."""
+    r"""$E[\widehat{dH}_{012} z_3]$ has $P_{0123}$ on $(03)(12)$, $Q_{0123}$ on $(01)(23)$,
+    $Q_{0213}$ on $(02)(13)$, counted from 1 here. The sample of $z_3$ is printed $\delta_3$, and is
+    the $\alpha_3$ of $P$ and $Q$."""
     parts = {
         "14 23": ("P", (1, 2, 3, 4)),
         "12 34": ("Q", (1, 2, 3, 4)),
@@ -282,7 +285,8 @@ def differential() -> Verdict:
 
 @claim("000", "6.13", "mean of the first ddNTK: R")
 def first_second_differential() -> Verdict:
-    """E[ddI_1234] has R_{1234} on (12)(34), R_{1324} on (13)(24), R_{1423} on (14)(23)."""
+    r"""$E[\widehat{dd_I H}_{1234}]$ has $R_{1234}$ on $(12)(34)$, $R_{1324}$ on $(13)(24)$,
+    $R_{1423}$ on $(14)(23)$."""
     parts = {
         "12 34": ("R", (1, 2, 3, 4)),
         "13 24": ("R", (1, 3, 2, 4)),
@@ -293,90 +297,14 @@ def first_second_differential() -> Verdict:
 
 @claim("000", "6.14", "mean of the second ddNTK: S, T and U")
 def second_second_differential() -> Verdict:
-    """E[ddII_1234] has S_{1234} on (12)(34), T_{1324} on (13)(24), U_{1423} on (14)(23)."""
+    r"""$E[\widehat{dd_{II} H}_{1234}]$ has $S_{1234}$ on $(12)(34)$, $T_{1324}$ on $(13)(24)$,
+    $U_{1423}$ on $(14)(23)$."""
     parts = {
         "12 34": ("S", (1, 2, 3, 4)),
         "13 24": ("T", (1, 3, 2, 4)),
         "14 23": ("U", (1, 4, 2, 3)),
     }
     return drawn(alike(["ddII"], parts), "S", "T", "U")
-
-
-# %% [markdown]
-# ## Dimensions
-#
-# The paper normalises by letting $z$ and $\widehat H$ carry a dimension each. Then $\sigma^{(k)}$
-# has that of $z^{1-k}$, $\lambda_b$ that of $\widehat H$ and $\lambda_W$ that of $\widehat H/z^2$,
-# and every term of a recursion must have that of its left-hand side.
-
-DIMENSIONS = (
-    {"K": (2, 0), "G1": (2, 0), "V": (4, 0), "Theta": (0, 1), "Theta1": (0, 1)}
-    | dict.fromkeys("DF", (2, 1))
-    | dict.fromkeys("ABPQ", (0, 2))
-    | dict.fromkeys("RSTU", (-2, 3))
-)
-"""Powers of z and of H, by the normalisations (3.9), (6.9), (6.10), (6.15) and (6.16)."""
-
-_PARAMETERS = {"C_W": (0, 0), "C_b": (2, 0), "lambda_W": (-2, 1), "lambda_b": (0, 1)}
-_FIELDS: dict[AnyField, tuple[int, int]] = {
-    Z: (1, 0),
-    H: (0, 1),
-    DH: (-1, 2),
-    DDH_I: (-2, 3),
-    DDH_II: (-2, 3),
-}
-
-
-def dimension(mono: Monomial) -> tuple[int, int]:
-    """The powers of z and H of a term."""
-    total = [0, 0]
-    for atom, exponent in mono:
-        if isinstance(atom, Parameter):
-            powers = [_PARAMETERS[atom.name]]
-        elif isinstance(atom, Tensor):
-            powers = [_FIELDS[field] for field in atom.fields]
-        else:
-            assert isinstance(atom, Bracket)
-            powers = [(1 - order, 0) for _, order in atom.factors] + [(-1, 0)] * len(atom.outer)
-        for axis in (0, 1):
-            total[axis] += exponent * sum(power[axis] for power in powers)
-    return total[0], total[1]
-
-
-def homogeneous(names: Sequence[str]) -> Verdict:
-    """Every term of these recursions against the dimension that the normalisation divides by."""
-    found: list[sympy.Integer] = []
-    expected: list[sympy.Integer] = []
-    for name in names:
-        dimensions = sorted({dimension(mono) for mono, _ in recursion(name, Orthogonal()).terms})
-        for each in dimensions:
-            found += map(sympy.Integer, each)
-            expected += map(sympy.Integer, DIMENSIONS[name])
-    return equal(found, expected, "every term of the recursions")
-
-
-@claim("000", "6.9", "normalised A and B")
-def normalised_ntk() -> Verdict:
-    """A and B have the dimension of Θ²."""
-    return homogeneous("AB")
-
-
-@claim("000", "6.10", "normalised D and F")
-def normalised_mixed() -> Verdict:
-    """D and F have the dimension of KΘ."""
-    return homogeneous("DF")
-
-
-@claim("000", "6.15", "normalised P and Q")
-def normalised_differential() -> Verdict:
-    """P and Q have the dimension of Θ²."""
-    return homogeneous("PQ")
-
-
-@claim("000", "6.16", "normalised R, S, T and U")
-def normalised_second_differential() -> Verdict:
-    """R, S, T and U have the dimension of Θ³/K."""
-    return homogeneous("RSTU")
 
 
 # %% [markdown]
@@ -397,6 +325,7 @@ def normalised_second_differential() -> Verdict:
 # $S = T = \lambda_W^3 K_0^2\,(\ell-1)\ell(2\ell-1)/6$, and all else vanishes but $V = -2K_0^2$.
 
 
+# %%
 def linear_fields(
     layers: int, at: Sequence[int], z: Sequence[sympy.Expr], norm: sympy.Expr, rate: sympy.Expr
 ) -> dict[Field, sympy.Expr]:
@@ -495,3 +424,8 @@ def linear_tower() -> Verdict:
             "fields of a rational orthogonal network of width 2 and depth 3, summed over θ",
         ),
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

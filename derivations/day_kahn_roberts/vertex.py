@@ -4,6 +4,8 @@
 # $V$ is $n$ times the connected four-point function of the preactivations. To the Gaussian
 # recursion orthogonal weights add what the off-diagonal entries $\mathcal W[2] \sim -1/n^3$ of
 # Weingarten's matrix bring in, and nothing else.
+
+# %%
 """The recursion of the four-point vertex, and its solutions (source 000, eqs. 5.15–5.19)."""
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sympy
 from derivations.claims import Verdict, both, claim, close, equal
 from derivations.expansions import normalised_vertex
 from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
+from derivations.section import show
 from derive import activations, exact
 from derive.activations import Activation
 from derive.brackets import Average, Component
@@ -42,7 +45,9 @@ def vertex(*samples: int) -> Component:
 
 @claim("000", "5.15", "what orthogonal weights add to V")
 def orthogonal_minus_gaussian() -> Verdict:
-    """ΔV is the difference of the two derived recursions, for four inputs and any σ."""
+    r"""$\Delta V_{(12)(34)} = -C_W^2[\langle13\rangle\langle24\rangle +
+    \langle14\rangle\langle23\rangle]$ is the difference of the two derived recursions, for four
+    inputs and any σ."""
     derived = recursion("V", Orthogonal()).expr - recursion("V", Gaussian()).expr
     printed = -(C_W**2) * (bracket(1, 3) * bracket(2, 4) + bracket(1, 4) * bracket(2, 3))
     return equal(sympy.expand(derived), printed)
@@ -56,6 +61,7 @@ def orthogonal_minus_gaussian() -> Verdict:
 # printed definition's indices are raised; dimensions leave only the inverse kernel.
 
 
+# %%
 def printed_recursion(
     samples: Sequence[int], activation: Activation, covariance: sympy.Matrix, integral: Integral
 ) -> sympy.Expr:
@@ -133,9 +139,11 @@ def four_input_recursion() -> Verdict:
 # ## Linear networks (5.17)
 
 
+# %%
 @claim("000", "5.17", "V of linear networks is its first layer's")
 def linear_vertex() -> Verdict:
-    """The first layer gives −[(x₁·x₃)(x₂·x₄) + (x₁·x₄)(x₂·x₃)]/n², and no later layer changes V."""
+    r"""The first layer gives $-[(x_1\cdot x_3)(x_2\cdot x_4) + (x_1\cdot x_4)(x_2\cdot x_3)]/n^2$,
+    and no later layer changes $V$."""
     kernel = sympy.Matrix(4, 4, lambda a, b: Component("K", (min(a, b) + 1, max(a, b) + 1)))
     step = evaluate(recursion("V", Orthogonal()).expr, activations.linear, kernel, wick(kernel))
     first = recursion("V", Orthogonal(), first_layer=True).expr.subs(C_W, 1)
@@ -152,8 +160,8 @@ def linear_vertex() -> Verdict:
 
 @claim("000", "5.17 (mixed)", "V of mixed linear networks vanishes")
 def mixed_linear_vertex() -> Verdict:
-    """With a Gaussian first layer V^(1) = 0 for any inputs; with one input V^(ℓ) = 0 at every
-    finite width, not to leading order alone."""
+    r"""With a Gaussian first layer $V^{(1)} = 0$ for any inputs; with one input $V^{(\ell)} = 0$ at
+    every finite width, not to leading order alone."""
     mixed = Network(activations.linear, Orthogonal(), first_weights=Gaussian())
     finite = [exact.vertex(mixed, layer) for layer in (1, 2, 5, 20)]
     several = exact.cumulant("V", mixed, 2, samples=(1, 2, 3, 4))
@@ -165,9 +173,12 @@ def mixed_linear_vertex() -> Verdict:
 # ## One input (5.18), and ReLU (5.19)
 
 
+# %%
 @claim("000", "5.18", "recursion of V with one input")
 def single_input_recursion() -> Verdict:
-    """C_W²[⟨σ⁴⟩ − 3⟨σ²⟩²] + χ_∥² V, χ_∥ = C_W⟨(σ²)''⟩/2 (5.4); Gaussian weights have 1 for 3."""
+    r"""$C_W^2[\langle\sigma^4\rangle - 3\langle\sigma^2\rangle^2] + \chi_\parallel^2 V$ with
+    $\chi_\parallel = \frac{C_W}2\langle(\sigma^2)''\rangle$ of (5.4); Gaussian weights have 1 for
+    3."""
     chi_parallel = C_W * Average(((1, 0), (1, 0)), (1, 1)) / 2
 
     def printed(factor: int) -> sympy.Expr:
@@ -181,8 +192,8 @@ def single_input_recursion() -> Verdict:
 
 @claim("000", "5.19", "V of critical ReLU networks")
 def relu_vertex() -> Verdict:
-    """Ṽ = 3ℓ − 5 with every layer orthogonal, by the recursion and as the limit of the exact
-    finite-width vertex; Gaussian weights give 5(ℓ − 1)."""
+    r"""$\tilde V = 3\ell - 5$ with every layer orthogonal, by the recursion and as the limit of the
+    exact finite-width vertex; Gaussian weights give $5(\ell - 1)$."""
     depth = 8
     layers = range(1, depth + 1)
     orthogonal, gaussian = (
@@ -199,3 +210,8 @@ def relu_vertex() -> Verdict:
         equal(normalised_vertex(gaussian, depth), [5 * (layer - 1) for layer in layers]),
         equal(averages, [K / 2, 3 * K**2 / 2], "⟨σ²⟩ = K/2, ⟨σ⁴⟩ = 3K²/2"),
     )
+
+
+# %%
+if __name__ == "__main__":
+    show()

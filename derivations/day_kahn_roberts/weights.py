@@ -1,5 +1,5 @@
 # %% [markdown]
-# # The fourth moment of the weights
+# # Moments of the weights
 #
 # Every average of this chapter starts from one layer's weights. For an ensemble that rotations of
 # rows and of columns leave alone,
@@ -8,7 +8,9 @@
 #
 # with $p, q$ pairings of the $2k$ factors. Gaussian weights have $C = n^{-k}$ on the diagonal;
 # for Haar-random ones $C$ is the inverse of the Gram matrix $n^{\mathrm{loops}(p,q)}$.
-"""The fourth moment of Gaussian and orthogonal weights (source 000, §3 and eqs. 5.10–5.11)."""
+
+# %%
+"""Second and fourth moments of the weights (source 000, eqs. 3.2–3.6 and 5.10–5.11)."""
 
 from __future__ import annotations
 
@@ -17,12 +19,31 @@ from itertools import product
 import sympy
 
 from derivations.claims import Verdict, both, claim, equal
+from derivations.section import show
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
-from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from derive.weights import (
+    BiInvariant,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+)
 from derive.weingarten import gram_matrix, series, weingarten
 
 n = sympy.Symbol("n", positive=True)
+g, ratio = sympy.symbols("gamma rho", positive=True)
+p_1, p_2, p_3, p_4 = sympy.symbols("p_1:5", positive=True)
+ENSEMBLES: tuple[WeightEnsemble, ...] = (
+    Gaussian(),
+    Orthogonal(),
+    LowRankGaussian(gamma=g),
+    LowRankOrthogonal(gamma=g),
+    Truncated(ratio=ratio),
+    BiInvariant(moments=(p_1, p_2, p_3, p_4)),
+)
 
 PATTERNS = [(1, 1, 1, 1), (1, 1, 2, 2), (1, 2, 1, 2), (1, 2, 2, 1), (1, 1, 1, 2), (1, 2, 3, 4)]
 """Four indices up to renaming, but for three more ways to single one out."""
@@ -49,9 +70,31 @@ def derived_moment(
 
 
 # %% [markdown]
+# ## Two weights (3.2)
+
+
+# %%
+@claim("000", "3.2", "second moment of the weights")
+def second_moment() -> Verdict:
+    """Every ensemble has $C_W/n$ in this place, at any width. For orthogonal weights it says that
+    $O^TO = C_W 1$: the trace of the Haar average of $O^TO$ is $n C_W$."""
+    found = [each.coefficient((1,), n, n) for each in ENSEMBLES]
+    i, j, k, m = names = sympy.symbols("i j k m", integer=True)
+    haar = haar_moment([i, k], [j, m], n)
+    patterns = [dict(zip(names, each, strict=True)) for each in product((1, 2), repeat=4)]
+    printed = [int(each[i] == each[k] and each[j] == each[m]) / n for each in patterns]
+    return both(
+        equal(found, [1 / n] * len(ENSEMBLES), "six ensembles"),
+        equal([haar.subs(each) for each in patterns], printed, "every pattern of indices"),
+        equal(n**2 * haar_moment([1, 1], [1, 1], n), n, "tr OᵀO"),
+    )
+
+
+# %% [markdown]
 # ## Gaussian weights: Wick's theorem (3.4)
 
 
+# %%
 @claim("000", "3.4", "fourth moment of Gaussian weights")
 def gaussian_fourth_moment() -> Verdict:
     """The pairing matrix of Gaussian weights gives the printed sum for every pattern of indices."""
@@ -67,9 +110,11 @@ def gaussian_fourth_moment() -> Verdict:
 # ## Orthogonal weights: Weingarten's function (3.5)–(3.6)
 
 
+# %%
 @claim("000", "3.5", "fourth moment of orthogonal weights")
 def orthogonal_fourth_moment() -> Verdict:
-    """The Haar integral of four entries is the printed 3×3 form, in every pattern of indices."""
+    r"""The Haar integral of four entries is the printed $3\times3$ form, in every pattern of
+    indices."""
     diagonal, off = printed_weingarten()
     matrix = sympy.Matrix(3, 3, lambda a, b: diagonal if a == b else off)
     patterns = list(product(PATTERNS, repeat=2))
@@ -91,9 +136,10 @@ def printed_weingarten() -> tuple[sympy.Expr, sympy.Expr]:
 
 @claim("000", "3.6", "Weingarten's function of O(n) at k = 2")
 def weingarten_function() -> Verdict:
-    """W[1,1] and W[2] are the entries of the inverse Gram matrix of the three pairings.
+    r"""$\mathcal W[1,1]$ and $\mathcal W[2]$ are the entries of the inverse Gram matrix of the
+    three pairings.
 
-    The paper asks for n > 2; the Gram determinant n³(n−1)²(n+2) shows that n = 2 will do.
+    The paper asks for $n > 2$; the Gram determinant $n^3(n-1)^2(n+2)$ shows that $n = 2$ will do.
     """
     inverse = gram_matrix(2, n).inv()
     printed = printed_weingarten()
@@ -108,6 +154,31 @@ def weingarten_function() -> Verdict:
 
 # %% [markdown]
 # ## At large width (5.10)–(5.11)
+#
+# Entry by entry the two ensembles differ by $1/n$ only. But a sum over a row has $n$ terms, so that
+# the limit $n \to \infty$ must not be taken inside of it (the paper's footnote 6).
+
+
+# %%
+@claim("000", "§3 (footnote 6)", "orthogonality is a matter of order 1/n")
+def orders_of_limits() -> Verdict:
+    r"""For two rows, $E[(\sum_k W_{1k}W_{2k})^2]$ is 0 with orthogonal weights and $C_W^2/n$ with
+    Gaussian ones: $n$ terms of order $1/n^2$, which $n^2$ terms of order $1/n^3$ cancel."""
+
+    def overlap(weights: WeightEnsemble) -> list[sympy.Expr]:
+        alike = derived_moment(weights, (1, 2, 1, 2), (1, 1, 1, 1))
+        apart = derived_moment(weights, (1, 2, 1, 2), (1, 1, 2, 2))
+        return [sympy.cancel(n * alike + n * (n - 1) * apart), alike, apart]
+
+    whole, alike, apart = overlap(Orthogonal())
+    return both(
+        equal([whole, overlap(Gaussian())[0]], [0, 1 / n], "orthogonal and Gaussian, any n"),
+        equal(
+            [sympy.limit(n**2 * alike, n, sympy.oo), sympy.limit(n**3 * apart, n, sympy.oo)],
+            [1, -1],
+            "E[W₁₁²W₂₁²] ~ 1/n² and E[W₁₁W₂₁W₁₂W₂₂] ~ −1/n³",
+        ),
+    )
 
 
 def expansion(partition: tuple[int, ...], order: int) -> sympy.Expr:
@@ -117,11 +188,17 @@ def expansion(partition: tuple[int, ...], order: int) -> sympy.Expr:
 
 @claim("000", "5.10", "W[2] at large width")
 def off_diagonal_expansion() -> Verdict:
-    """W[2] = −1/n³ + O(1/n⁴)."""
+    r"""$\mathcal W[2] = -1/n^3 + O(1/n^4)$."""
     return equal(expansion((2,), 3), -1 / n**3)
 
 
 @claim("000", "5.11", "W[1,1] at large width")
 def diagonal_expansion() -> Verdict:
-    """W[1,1] = 1/n² + 2/n⁴ + O(1/n⁵): no term at 1/n³, so only W[2] enters at order 1/n."""
+    r"""$\mathcal W[1,1] = 1/n^2 + 2/n^4 + O(1/n^5)$: no term at $1/n^3$, so that only
+    $\mathcal W[2]$ enters at order $1/n$."""
     return equal(expansion((1, 1), 4), 1 / n**2 + 2 / n**4)
+
+
+# %%
+if __name__ == "__main__":
+    show()

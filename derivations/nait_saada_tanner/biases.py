@@ -8,6 +8,8 @@
 # $\sigma_\alpha^2\langle\phi^2\rangle + \sigma_b^2$, at any width. Maps (3) and (5) hold for a bias
 # of its own in every direction, or in every neuron; with one bias per layer they hold given $b$,
 # with $b^2$ for $\sigma_b^2$, and lengths stay random.
+
+# %%
 """Biases per neuron, per direction and per layer: what (3) and (5) hold for (source 001, A.2)."""
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
+from derivations.section import show
 from derive import Network, activations, propagation
 
 if TYPE_CHECKING:
@@ -41,11 +44,13 @@ def network() -> Network:
 # ## What the coefficients share
 
 
+# %%
 @claim("001", "A.2", "coefficients with one bias are not independent")
 def shared_bias() -> Verdict:
-    """z_k = ζ_k + b with ⟨ζ_k²⟩ = s: Cov(z_1, z_2) = σ_b², and the variance of Σ_k z_k²/r tends to
-    2σ_b⁴ for r → ∞, so that the law of large numbers behind (12) does not hold for it. With a b_k
-    for each direction both vanish."""
+    r"""$z_k = \zeta_k + b$ with $\langle\zeta_k^2\rangle = s$ have $\mathrm{Cov}(z_1, z_2) =
+    \sigma_b^2$, and the variance of $\sum_kz_k^2/r$ tends to $2\sigma_b^4$ for $r \to \infty$: the
+    law of large numbers behind (12) does not hold for it. With a $b_k$ for each direction both
+    vanish."""
     s, bias, rank = sympy.symbols("s sigma_b^2 r", positive=True)
 
     def moments(shared: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
@@ -70,6 +75,7 @@ def shared_bias() -> Verdict:
 # ## Simulated
 
 
+# %%
 def scatter(net: Network, seed: int) -> dict[str, dict[int, Array]]:
     """K of every network drawn, (draws, depth, 2, 2), by kind of bias and width."""
     from numeric import propagation as networks  # noqa: PLC0415
@@ -110,9 +116,10 @@ def independent_biases(sampling: Sampling) -> Verdict:
 
 @claim("001", "3, 5 (one bias)", "the maps with one bias per layer, given the bias", sampled=True)
 def one_bias(sampling: Sampling) -> Verdict:
-    """q_ab' = γ(σ_α²⟨φ_aφ_b⟩ + b²) for every network of its own b's: the mean of K minus that, at n
-    = 256, 512 and 1024, 512 networks each, extrapolated in 1/n. On average over b the lengths miss
-    (3) from the second layer on, by what the detail says."""
+    r"""$q_{ab}' = \gamma(\sigma_\alpha^2\langle\phi_a\phi_b\rangle + b^2)$ for every network of its
+    own $b$'s: the mean of $K$ minus that, at $n = 256$, 512 and 1024, 512 networks each,
+    extrapolated in $1/n$. On average over $b$ the lengths miss (3) from the second layer on, by
+    what the detail says."""
     import xarray  # noqa: PLC0415
 
     from numeric import compare, flow, table  # noqa: PLC0415
@@ -164,3 +171,8 @@ def spread_figure(net: Network, seed: int) -> Figure:
     panel.set(xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}")
     panel.legend(loc="center right")
     return figure
+
+
+# %%
+if __name__ == "__main__":
+    show()

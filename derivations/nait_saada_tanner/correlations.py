@@ -4,6 +4,8 @@
 # Two inputs of correlation $c_0$ go through wide tanh networks of rank $N/4$. The compiled flow of
 # $K$ is the line, the sampled correlation of preactivations the points. Biases are drawn for each
 # kept direction: with the single bias of the source the points would not gather around a line.
+
+# %%
 """Sampled correlations and their depth scale (source 001, Figures 7, 8, 9, 11)."""
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, sampled
 from derivations.nait_saada_tanner.depth import rescaled
+from derivations.section import show
 from derive import Network, propagation
 
 if TYPE_CHECKING:
@@ -88,20 +91,20 @@ def _correlation(table: xarray.Dataset) -> Array:
 
 @claim("001", "Figure 7", "correlations by layer from c_0 = 0.2", sampled=True)
 def figure_seven(sampling: Sampling) -> Verdict:
-    """K of two inputs with σ_w = 1.3, 2.5 and 4 and γσ_b² = 0.09, 12 layers, 1024 networks each of
-    n = 256, 512 and 1024, against the compiled flow."""
+    r"""$K$ of two inputs with $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 = 0.09$, 12 layers,
+    1024 networks each of $n = 256$, 512 and 1024, against the compiled flow."""
     return _figure(0.2, sampling)
 
 
 @claim("001", "Figure 8", "correlations by layer from c_0 = 0.5", sampled=True)
 def figure_eight(sampling: Sampling) -> Verdict:
-    """As Figure 7."""
+    """As Figure 7, with inputs of correlation 0.5."""
     return _figure(0.5, sampling)
 
 
 @claim("001", "Figure 9", "correlations by layer from c_0 = 0.8", sampled=True)
 def figure_nine(sampling: Sampling) -> Verdict:
-    """As Figure 7."""
+    """As Figure 7, with inputs of correlation 0.8."""
     return _figure(0.8, sampling)
 
 
@@ -112,6 +115,7 @@ def figure_nine(sampling: Sampling) -> Verdict:
 # $c^* \pm \delta$ to input 1 and follow $D = K_{12} - K_{13}$ in the same networks: what is common
 # to both, the noise around $c^*$ above all, cancels.
 
+# %%
 BIASES = (("0.01", ("1.1", "1.25", "1.5", "1.9")), ("0.3", ("1.4", "2.6", "3.4", "4.4")))
 """γσ_b² with some γσ_α² on either side of χ = 1."""
 NEAR_ONE = 0.97
@@ -120,10 +124,10 @@ FROM, TO = 2, 8
 
 @claim("001", "Figure 11", "correlation depth scale through χ = 1", sampled=True)
 def figure_eleven(sampling: Sampling) -> Verdict:
-    """D = K_12 − K_13 of tanh networks with γ = 1/4, from correlations on either side of c*, or of
-    0.97 below c* = 1; layers 2 to 8, 2048 networks each of n = 256, 512 and 1024, extrapolated,
-    against the compiled flow. Lines: ξ_c; points: the mean fall of D per layer, which tends to
-    it."""
+    r"""$D = K_{12} - K_{13}$ of tanh networks with $\gamma = 1/4$, from correlations on either side
+    of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 8, 1024 networks each of $n = 256$, 512 and
+    1024, extrapolated, against the compiled flow. Lines: $\xi_c$; points: the mean fall of $D$ per
+    layer, which tends to it."""
     import xarray  # noqa: PLC0415
 
     from numeric import compare, flow  # noqa: PLC0415
@@ -144,7 +148,7 @@ def figure_eleven(sampling: Sampling) -> Verdict:
             tables = []
             for n in WIDTHS:
                 K = networks.sample(
-                    net, inputs, n, TO, 2048, biases="direction", seed=sampling.seed + n
+                    net, inputs, n, TO, 1024, biases="direction", seed=sampling.seed + n
                 ).K
                 D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
                 tables.append(_table(D, net, n))
@@ -192,3 +196,8 @@ def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
     panel.set(xlabel="γ σ_α²", ylabel="ξ_c, in layers")
     panel.legend()
     return figure
+
+
+# %%
+if __name__ == "__main__":
+    show()

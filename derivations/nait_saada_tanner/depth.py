@@ -3,11 +3,14 @@
 #
 # Around a fixed length everything is linear. Deviations of a length fall off with $\chi_\parallel$,
 # those of a correlation with the slope of its map at $c^*$, gradients with $\chi_\gamma$.
+
+# %%
 """Depth scales and the edge of chaos (source 001, §2.1, A.6, A.7, Figures 1, 6, 10)."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import mpmath
@@ -16,6 +19,7 @@ import sympy
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.gaussian_moments import variables, wick
 from derivations.nait_saada_tanner.maps import C_W, IN_SOURCE, cubic, one
+from derivations.section import show
 from derive import Network, activations, propagation
 from derive.brackets import Average
 from derive.oracle import gaussian_average
@@ -37,24 +41,47 @@ def rescaled(weight: float | sympy.Expr, bias: float | sympy.Expr) -> Network:
 # ## Lengths
 
 
+# %%
 @claim("001", "A.6", "the length map near its fixed point")
 def length_deviation() -> Verdict:
-    """ε' = ε (χ + γσ_α²⟨φφ''⟩): the linear response of K that the recursion of G1 holds, and the
-    derivative of the length map, for a cubic σ with any coefficients. Two lines of A.6 lack
-    σ_α²."""
+    r"""$\epsilon_{l+1} = \epsilon_l\,(\chi_\gamma +
+    \gamma\sigma_\alpha^2\langle\phi\phi''\rangle)$: the linear response of $K$ that the recursion
+    of $G_1$ holds, and the derivative of the length map, for a cubic $\phi$ with any coefficients
+    at any length."""
     q = sympy.Symbol("q", positive=True)
     maps = propagation.equations()
     printed = maps.chi + C_W * Average(((1, 0), (1, 2)))
     return equal(
         [one(maps.chi_parallel, q), sympy.diff(one(maps.length, q), q)],
         [one(printed, q)] * 2,
-        "cubic σ, exact",
+        "cubic φ, exact",
     )
+
+
+@claim("001", "A.6 (σ_α²)", "a factor that two lines lack")
+def missing_variance() -> Verdict:
+    r"""Two lines of A.6 have $\gamma\int Dz\,\phi'\phi\,z\,\epsilon_l/\sqrt{q^*}$ for the
+    first-order change, without $\sigma_\alpha^2$; with it they equal the derivative of the length
+    map. At $\sigma_\alpha^2 = 4$, $\gamma = 1/4$, $q^* = 1$, $\phi = z - z^3/6$."""
+    q = sympy.Symbol("q", positive=True)
+    (z,) = variables(1)
+    sigma = cubic()
+    product = sigma.derivative() * sigma.expr
+    average = wick(sympy.Matrix([[q]]))
+    line = average(sympy.expand(product.subs(activations.z, z) * z)) / q  # √q z for a normal z
+    slope = sympy.diff(one(propagation.equations().length, q), q)
+    holds = equal(C_W * line, slope)
+    c = sympy.symbols("c_0:4", real=True)
+    numbers = dict(zip(c, (0, 1, 0, -sympy.Rational(1, 6)), strict=True)) | {q: 1}
+    derived = slope.subs(numbers).subs(C_W, 4 * GAMMA)
+    wrong = misprint(derived, (GAMMA * line).subs(numbers), "ε_{l+1}/ε_l")
+    return wrong if holds.holds else holds
 
 
 @claim("001", "§2.1.1", "ξ_q")
 def length_scale() -> Verdict:
-    """−1/log(χ + γσ_α²⟨φφ''⟩) at q*, against the fall of a small deviation over 12 layers."""
+    r"""$\xi_q^{-1} = -\log(\chi_\gamma + \gamma\sigma_\alpha^2\langle\phi\phi''\rangle)$ at $q^*$,
+    by rigorous averages, against the fall of a small deviation over 12 layers."""
     net = rescaled(2, "0.05")
     point = propagation.depth_scales(net)
     response = gaussian_average(
@@ -73,10 +100,12 @@ def length_scale() -> Verdict:
 # ## Correlations
 
 
+# %%
 @claim("001", "A.7 (expansion)", "u_2 near a fixed correlation")
 def expanded_variables() -> Verdict:
-    """u_2 at c* + ε for c* < 1, to first order, and at 1 − ε to order ε. The scan's √2q* ε z_2 must
-    be √(2q*ε) z_2, as the lines after it have it."""
+    r"""$u_2$ at $c^* + \epsilon$ for $c^* < 1$, to first order, and at $1 - \epsilon$ to order
+    $\epsilon$. (The scan's $\sqrt{2q^*}\epsilon z_2$ must be $\sqrt{2q^*\epsilon}\,z_2$, as the
+    lines after it have it.)"""
     q, root = sympy.symbols("q t", positive=True)  # ε = t²
     c, eps, z1, z2 = sympy.symbols("c epsilon z_1 z_2", real=True)
 
@@ -96,7 +125,8 @@ def expanded_variables() -> Verdict:
 
 @claim("001", "A.7 (c* = 1)", "the correlation map near 1")
 def near_one() -> Verdict:
-    """ε' = ε γσ_α²⟨φ'²⟩ for c = 1 − ε: the derived slope at equal inputs."""
+    r"""$\epsilon_{l+1} = \epsilon_l\,\gamma\sigma_\alpha^2\langle\phi'^2\rangle$ for $c = 1 -
+    \epsilon$: the derived slope at equal inputs."""
     q, c = sympy.symbols("q c", positive=True)
     average, (z1, z2) = wick(sympy.Matrix([[q, c * q], [c * q, q]])), variables(2)
     slope = cubic().derivative()
@@ -116,8 +146,9 @@ def gamma_alpha_slope() -> sympy.Expr:
 
 @claim("001", "A.7 (c* < 1)", "the correlation map near a fixed point below 1")
 def below_one() -> Verdict:
-    """The slope is γσ_α²⟨φ'(u_1)φ'(u_2)⟩ (A.5). A.7 ends with ⟨φ(u_1)φ'(u_2)⟩, which is 0 for every
-    odd φ, as z → −z shows; tanh falls off at the rate of the first."""
+    r"""The slope is $\gamma\sigma_\alpha^2\langle\phi'(u_1)\phi'(u_2)\rangle$ (A.5). A.7 ends with
+    $\langle\phi(u_1)\phi'(u_2)\rangle$, which is 0 for every odd $\phi$, as $z \to -z$ shows; tanh
+    falls off at the rate of the first."""
     net = rescaled(2, "0.05")
     point = propagation.depth_scales(net)
     assert point.c is not None
@@ -138,17 +169,18 @@ def below_one() -> Verdict:
 
 @claim("001", "§2.1.2", "ξ_c is not −1/log χ in the chaotic phase")
 def correlation_scale() -> Verdict:
-    """Where χ > 1, c* < 1 attracts, and −1/log χ is negative: of perturbations that grow away from
-    1. Deviations fall off with −1/log of the slope at c*. Both diverge at χ = 1, with slope − 1 =
-    −(χ − 1). (The section also names the scale ξ_q in its first formula.)"""
-    near = [propagation.depth_scales(rescaled(weight, "0.05")) for weight in ("1.8", "1.78")]
+    r"""Where $\chi > 1$, $c^* < 1$ attracts, and $-1/\log\chi$ is negative: of perturbations that
+    grow away from 1. Deviations fall off with $-1/\log$ of the slope at $c^*$. Both diverge at
+    $\chi = 1$, with slope $- 1 = -(\chi - 1)$. (The section also names the scale $\xi_q$ in its
+    first formula.)"""
+    near = propagation.depth_scales(rescaled("1.8", "0.05"))
     point = propagation.depth_scales(rescaled(2, "0.05"))
     ((C_b, C_W_critical),) = propagation.edge_of_chaos(tanh, GAMMA, lengths=[0.5])
     edge = propagation.depth_scales(rescaled(C_W_critical * (1 + 1e-6), C_b))
     ratio = edge.xi_c / -edge.xi_grad
     agrees = both(
         close(ratio, 1, 5, "ξ_c/|ξ_∇| at χ = 1 + O(10⁻⁶)"),
-        equal(int(near[0].xi_c < near[1].xi_c), 1),
+        equal(int(point.xi_c < near.xi_c), 1),
     )
     if not agrees.holds:
         return agrees
@@ -161,9 +193,9 @@ def correlation_scale() -> Verdict:
 
 @claim("001", "§2.1 (rank)", "higher rank brings slower convergence in the ordered phase")
 def rank_and_convergence() -> Verdict:
-    """At fixed σ_α² and σ_b² a larger γ multiplies both C_W and C_b. §2.1 says twice that
-    convergence gets faster with γ. With σ_α² = 1 and σ_b² = 0.2 every γ is ordered, and both scales
-    grow."""
+    r"""At fixed $\sigma_\alpha^2$ and $\sigma_b^2$ a larger $\gamma$ multiplies both $C_W$ and
+    $C_b$. §2.1 says twice that convergence gets faster with $\gamma$. With $\sigma_\alpha^2 = 1$
+    and $\sigma_b^2 = 0.2$ every $\gamma$ is ordered, and both scales grow."""
     points = [
         propagation.depth_scales(propagation.network(tanh, 1, "0.2", ratio))
         for ratio in ("1/8", "1/4", "1/2", "1")
@@ -174,8 +206,8 @@ def rank_and_convergence() -> Verdict:
     shown = ", ".join(f"{q:.3f}" for q in lengths)
     also = ", ".join(f"{c:.3f}" for c in correlations)
     return misprint(
-        "slower with larger γ",
-        "faster with larger γ",
+        f"ξ_q = {lengths[0]:.3f} at γ = 1/8, {lengths[-1]:.3f} at γ = 1",
+        "ξ_q falls as γ grows",
         f"γ = 1/8, 1/4, 1/2, 1: ξ_q = {shown}; ξ_c = {also}",
     )
 
@@ -188,10 +220,13 @@ def rank_and_convergence() -> Verdict:
 # it is the same for every rank.
 
 
+# %%
 @claim("001", "Figures 1, 10", "the edge of chaos of tanh, γ = 1/4 and γ = 1")
 def edge() -> Verdict:
-    """200 points; at each, χ = 1 and 𝒱(q*) = q* are met by rigorous averages to 25 digits, whose
-    C_W and C_b agree with the curve's to 10 digits and more."""
+    r"""200 points; at ten of them $\chi = 1$ and $\mathcal{V}(q^*) = q^*$ are solved by rigorous
+    averages to 25 digits, whose $C_W$ and $C_b$ agree with the curve's to 10 digits and more. In
+    $\gamma\sigma_b^2$ and $\gamma\sigma_\alpha^2$ the curves of $\gamma = 1/4$ and of full rank are
+    one."""
     quarter = propagation.edge_of_chaos(tanh, GAMMA)
     full = propagation.edge_of_chaos(tanh)
     derived, expected = [], []
@@ -211,16 +246,8 @@ def edge() -> Verdict:
     same = equal(
         [sympy.Float(point.C_b) for point in quarter], [sympy.Float(point.C_b) for point in full]
     )
-    figure = edge_figure(quarter)
     shown = both(min(agreement, key=lambda each: each.digits or 0), same)
-    return Verdict(
-        shown.kind,
-        shown.derived,
-        shown.printed,
-        shown.detail,
-        digits=shown.digits,
-        figures={"edge_of_chaos": figure},
-    )
+    return replace(shown, figures={"edge_of_chaos": edge_figure(quarter)})
 
 
 def edge_figure(curve: propagation.Edge) -> Figure:
@@ -247,41 +274,67 @@ def edge_figure(curve: propagation.Edge) -> Figure:
 
 @claim("001", "Figure 6", "correlation maps of tanh, γ = 1/4")
 def correlation_maps() -> Verdict:
-    """c' against c at the fixed length for σ_w = 1.3, 2.5, 4 and γσ_b² = 0.09; stars are the fixed
-    points, solved for by ball arithmetic; the compiled map leaves them where they are, to 12
-    digits."""
+    r"""$c'$ against $c$ at the fixed length for $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 =
+    0.09$, by the compiled averages; stars are their fixed points. The engine's maps in ball
+    arithmetic leave the lengths and the correlations of the stars where they are, to 11 digits."""
     from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from derive.shapes import Shape  # noqa: PLC0415
-    from numeric import brackets  # noqa: PLC0415
 
     figure = Figure(figsize=(4.2, 4), layout="constrained")
     panel = figure.subplots()
-    panel.plot([0, 1], [0, 1], "--", color="grey")
-    moved, fixed = [], []
+    panel.plot([0, 1], [0, 1], "--", color="grey", label="c' = c")
+    moved, fixed, stars = [], [], []
     for number, root in enumerate(("1.3", "2.5", "4")):
         net = rescaled(sympy.Rational(root) ** 2, "0.09")
-        point = propagation.depth_scales(net)
-        assert point.c is not None
-        weight, length = float(net.weights.C_W), point.q
+        length = _fixed_length(net)
+        c = _attracting_correlation(net, length)
         grid = [k / 50 for k in range(51)]
-
-        def compiled(c: float, weight: float = weight, q: float = length) -> float:
-            kernel = [[q, c * q], [c * q, q]]
-            return (0.09 + weight * brackets.evaluate(tanh, Shape((0, 0), (0, 0)), kernel)) / q
-
-        panel.plot(grid, [compiled(c) for c in grid], color=f"C{number}", label=f"σ_w = {root}")
-        panel.plot([point.c, 1], [point.c, 1], "*", color=f"C{number}")
-        moved.append(compiled(point.c))
-        fixed.append(point.c)
+        curve = [_moved_covariance(net, length, at) / length for at in grid]
+        panel.plot(grid, curve, color=f"C{number}", label=f"σ_w = {root}")
+        panel.plot([c, 1], [c, 1], "*", color=f"C{number}")
+        moved += [
+            propagation.length_map(net, length),
+            propagation.correlation_map(net, c, length),
+        ]
+        fixed += [length, c]
+        stars.append(f"{c:.5f}")
     panel.set(xlabel="c", ylabel="c'")
     panel.legend()
-    verdict = close(moved, fixed, 12, f"c* = {', '.join(f'{c:.5f}' for c in fixed)}")
-    return Verdict(
-        verdict.kind,
-        verdict.derived,
-        verdict.printed,
-        verdict.detail,
-        digits=verdict.digits,
-        figures={"correlation_maps": figure},
-    )
+    verdict = close(moved, fixed, 11, f"c* = {', '.join(stars)}")
+    return replace(verdict, figures={"correlation_maps": figure})
+
+
+def _moved_covariance(net: Network, q: float, c: float) -> float:
+    """The covariance one layer on, by compiled averages."""
+    from derive.shapes import Shape  # noqa: PLC0415
+    from numeric import brackets  # noqa: PLC0415
+
+    average = brackets.evaluate(tanh, Shape((0, 0), (0, 0)), [[q, c * q], [c * q, q]])
+    return float(net.C_b_at(1)) + float(net.weights.C_W) * average
+
+
+def _fixed_length(net: Network) -> float:
+    """q* > 0 with 𝒱(q*) = q*."""
+    from scipy.optimize import brentq  # noqa: PLC0415
+
+    def excess(q: float) -> float:
+        return _moved_covariance(net, q, 1.0) - q
+
+    return float(brentq(excess, 0.01, 100, xtol=1e-14, rtol=1e-14))
+
+
+def _attracting_correlation(net: Network, q: float) -> float:
+    """c* < 1 where χ > 1, else 1."""
+    from scipy.optimize import brentq  # noqa: PLC0415
+
+    if propagation.chi(net, q) < 1:
+        return 1.0
+
+    def excess(c: float) -> float:
+        return _moved_covariance(net, q, c) / q - c
+
+    return float(brentq(excess, 0, 0.99, xtol=1e-14, rtol=1e-14))
+
+
+# %%
+if __name__ == "__main__":
+    show()

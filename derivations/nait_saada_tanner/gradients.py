@@ -4,6 +4,8 @@
 # Going back, $\delta_\ell = \phi'(h_\ell)\circ W^T\delta_{\ell+1}$. If the weights on the way back
 # were drawn anew, $\tilde q_\ell = \tilde q_{\ell+1}(N_{\ell+1}/N_\ell)\chi_{\ell+1}$. They are
 # not, and whether it matters depends on the loss.
+
+# %%
 """Gradients going back (source 001, §2.2, A.8, Figure 12)."""
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import C_W, IN_SOURCE, alpha, gamma, n
+from derivations.section import show
 from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
 from derive.brackets import Average
 from derive.recursion import recursion
@@ -36,12 +39,14 @@ Array = NDArray[np.float64]
 # ## The recursion
 
 
+# %%
 @claim("001", "§2.2", "gradients by layer")
 def gradient_recursion() -> Verdict:
-    """q̃_ℓ = q̃_{ℓ+1} (N_{ℓ+1}/N_ℓ) χ_{ℓ+1}. For δ at layer ℓ+1 independent of the weights, Σ_j
-    δ_j² over N_ℓ neurons is Σ_i δ_i² times the mean of Σ_j (∂z_i/∂z_j)², which the engine's
-    recursion of the Jacobian's Gram matrix moves by γσ_α²⟨φ'²⟩, at equal widths and at unequal
-    ones."""
+    r"""$\tilde q^l = \tilde q^{l+1}(N_{l+1}/N_l)\chi_{l+1}$. For $\delta$ at layer $l + 1$
+    independent of the weights, $\sum_j\delta_j^2$ over $N_l$ neurons is $\sum_i\delta_i^2$ times
+    the mean of $\sum_j(\partial h_i/\partial h_j)^2$, which the engine's recursion of the
+    Jacobian's Gram matrix moves by $\gamma\sigma_\alpha^2\langle\phi'^2\rangle$, at equal widths
+    and at unequal ones."""
     J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
     chi = gamma * alpha * Average(((1, 1), (1, 1)))
     factors = []
@@ -67,9 +72,10 @@ def gradient_recursion() -> Verdict:
 
 @claim("001", "§2.2 (α)", "gradient of the coefficients")
 def coefficient_gradient() -> Verdict:
-    """∂E/∂α_ij = (Σ_m δ_m C_mi) φ(h_j), m over all N_ℓ entries of the column C_i, as A.8 has it;
-    §2.2 prints the sum to r_ℓ. The mean square of the sum for δ independent of C: |δ|²/N, or
-    (r/N)|δ|²/N if it ended at r."""
+    r"""$\partial E/\partial\alpha_{ij} = \big(\sum_m\delta_m(C_i)_m\big)\phi(h_j)$, $m$ over all
+    $N_l$ entries of the column $C_i$, as A.8 has it; §2.2 prints the sum to $r_l$. The mean square
+    of the sum for $\delta$ independent of $C$ is $|\delta|^2/N$, and would be $(r/N)|\delta|^2/N$
+    if it ended at $r$."""
     square = haar_moment([1, 1], [1, 1], n)
     rank = gamma * n
     return misprint(
@@ -81,9 +87,10 @@ def coefficient_gradient() -> Verdict:
 
 @claim("001", "A.8", "length of the gradient of the coefficients")
 def gradient_length() -> Verdict:
-    """‖∇E‖² is a sum over r_ℓ N_{ℓ−1} coefficients, each with the mean square q̃_ℓ⟨φ²⟩: γN_ℓ
-    N_{ℓ−1} times that, as |Cᵀδ|²|φ|² has it. A.8 prints N_ℓ N_{ℓ+1}. (It also has h and q of layer
-    ℓ − 1 where φ' of layer ℓ stands, which does not matter at q*.)"""
+    r"""$\|\nabla E\|^2$ is a sum over $r_lN_{l-1}$ coefficients, each with the mean square $\tilde
+    q^l\langle\phi^2\rangle$: $\gamma N_lN_{l-1}$ times that, as $|C^T\delta|^2|\phi|^2$ has it. A.8
+    prints $N_lN_{l+1}$. (It also has $h$ and $q$ of layer $l - 1$ where $\phi'$ of layer $l$
+    stands, which does not matter at $q^*$.)"""
     before, width = sympy.symbols("N_before N", positive=True)
     square = haar_moment([1, 1], [1, 1], n).subs(n, width)
     derived = gamma * width * (width * square) * before
@@ -91,9 +98,29 @@ def gradient_length() -> Verdict:
     return misprint(derived, width * after, "E |Cᵀδ|² = r q̃ and |φ|² = N_{ℓ−1}⟨φ²⟩")
 
 
+@claim("001", "A.8 (widths)", "the ratio of the widths")
+def gradient_widths() -> Verdict:
+    r"""§2.2 has $\tilde q^l = \tilde q^{l+1}(N_{l+1}/N_l)\chi_{l+1}$. The last line of A.8 has lost
+    the ratio, which its line before still holds in $r_{l+1}/N_l = \gamma_{l+1}N_{l+1}/N_l$. With
+    widths $n$, $2n$, tanh at $C_W = 2$."""
+    net = Network(
+        activations.tanh,
+        LowRankGaussian(2, gamma=GAMMA),
+        C_b=sympy.Rational(1, 20),
+        width_ratio=lambda layer: layer,
+    )
+    lengths = propagation.lengths(net, 0.5, 2)
+    chi = propagation.chi(net, lengths[0])
+    before, _ = propagation.gradients(net, lengths)
+    holds = close(before, 2 * chi, 13)
+    wrong = misprint(sympy.Float(before, 10), sympy.Float(chi, 10), "q̃_1/q̃_2 with N_2 = 2N_1")
+    return wrong if holds.holds else holds
+
+
 @claim("001", "§2.2 (ξ_∇)", "depth scale of gradients")
 def gradient_scale() -> Verdict:
-    """q̃_ℓ = q̃_L e^{−(L−ℓ)/ξ_∇} with ξ_∇ = −1/log χ_γ at the fixed length; both signs."""
+    r"""$\tilde q^l = \tilde q^Le^{-(L - l)/\xi_\nabla}$ with $\xi_\nabla = -1/\log\chi_\gamma$ at
+    the fixed length; both signs."""
     ratios, printed = [], []
     for weight in (1, 2):
         net = rescaled(weight, "0.05")
@@ -113,6 +140,7 @@ def gradient_scale() -> Verdict:
 # and the recursion of `derive.propagation_backward` replaces the printed one.
 
 
+# %%
 def log_gradients(
     net: Network,
     inputs: Array,
@@ -157,9 +185,10 @@ def derived_table(
 
 @claim("001", "§2.2 (independence)", "where weights going back count as independent", sampled=True)
 def independence(sampling: Sampling) -> Verdict:
-    """tanh, γ = 1/4, C_W = 1.5, C_b = 0.2, six layers; n = 128, 256, 512 extrapolated in 1/n. With
-    the cross-entropy of three classes log q̃_ℓ/q̃_6 is Σ log χ. With a sum of squares over layer 6
-    it is not, by a factor of 3 to 5 in q̃, but what the recursion with the overlap says."""
+    r"""tanh, $\gamma = 1/4$, $C_W = 1.5$, $C_b = 0.2$, six layers; $n = 128$, 256, 512 extrapolated
+    in $1/n$. With the cross-entropy of three classes $\log\tilde q^l/\tilde q^6$ is $\sum\log\chi$.
+    With a sum of squares over layer 6 it is not, by a factor of 3 to 5 in $\tilde q$, but what the
+    recursion with the overlap says."""
     from numeric import compare  # noqa: PLC0415
     from numeric.propagation import CrossEntropy, squares  # noqa: PLC0415
 
@@ -187,9 +216,9 @@ def independence(sampling: Sampling) -> Verdict:
 
 @claim("001", "§2.2 (sum of squares)", "one linear layer back from a sum of squares")
 def sum_of_squares() -> Verdict:
-    """δ_L = h_L = W h: the mean of |Wᵀ W h|²/|W h|² is 1 + 1/γ at χ = 1 for W = C A, from the exact
-    fourth moments of the ensemble, not the 1 that independent weights give; 1/γ for equal
-    singular values."""
+    r"""$\delta_L = h_L = Wh$: the mean of $|W^TWh|^2/|Wh|^2$ is $1 + 1/\gamma$ at $\chi = 1$ for $W
+    = CA$, from the exact fourth moments of the ensemble, not the 1 that independent weights give;
+    $1/\gamma$ for equal singular values."""
     from derive import LowRankOrthogonal  # noqa: PLC0415
 
     net = {
@@ -216,9 +245,8 @@ def sum_of_squares() -> Verdict:
     )
     if not found.holds:
         return found
-    return misprint(
-        f"q̃ grows by {1 + 1 / GAMMA} (γ = 1/4)", "q̃ grows by χ = 1", "exact fourth moments, N → ∞"
-    )
+    detail = "growth of q̃ through one layer at χ = 1, γ = 1/4; exact fourth moments, N → ∞"
+    return misprint(1 + 1 / GAMMA, sympy.S.One, detail)
 
 
 def _tied(
@@ -241,12 +269,14 @@ def _tied(
 # ## Two hundred and fifty layers
 
 
+# %%
 @claim("001", "Figure 12", "gradients through 250 layers, on digits", sampled=True)
 def figure_twelve(sampling: Sampling) -> Verdict:
-    """tanh, γ = 1/4, γσ_b² = 0.05, γσ_α² from 1.4 to 2.4, the cross-entropy of ten classes on eight
-    of scikit-learn's 8×8 digits, scaled to mean square 1. The mean of log q̃_ℓ/q̃_250 at five
-    layers, n = 256, 512 and 1024 extrapolated in 1/n, against Σ log χ. (The caption's weight
-    variances, 0.01/γ to 0.3/γ, are the bias variances of Figure 11's.)"""
+    r"""tanh, $\gamma = 1/4$, $\gamma\sigma_b^2 = 0.05$, $\gamma\sigma_\alpha^2$ from 1.4 to 2.4,
+    the cross-entropy of ten classes on eight of scikit-learn's 8×8 digits, scaled to mean square 1.
+    The mean of $\log\tilde q^l/\tilde q^{250}$ at five layers, $n = 256$, 512 and 1024 extrapolated
+    in $1/n$, against $\sum\log\chi$. (The caption's weight variances, $0.01/\gamma$ to
+    $0.3/\gamma$, are the bias variances of Figure 11's.)"""
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     from numeric import compare  # noqa: PLC0415
@@ -292,3 +322,8 @@ def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]])
     panel.set(xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's")
     panel.legend()
     return figure
+
+
+# %%
+if __name__ == "__main__":
+    show()

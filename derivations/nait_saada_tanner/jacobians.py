@@ -4,7 +4,9 @@
 # The mean of the eigenvalues of $JJ^T$ is $\chi^L$; their variance is what no scaling of the
 # weights removes. The laws of $W^TW$ and the transforms of Table 1 are `derive.spectra`'s; here are
 # the moments, and the figures.
-"""Moments and singular values of low-rank Jacobians (source 001, §3, eqs. 10, 11, Figs. 2–5)."""
+
+# %%
+"""Moments and singular values of low-rank Jacobians (source 001, §3, eq. 11, Figures 2–5)."""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
+from derivations.section import show
 from derive import (
     Activation,
     LowRankGaussian,
@@ -30,8 +33,6 @@ from derive import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    pass
-
 Array = NDArray[np.float64]
 ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
 L = sympy.Symbol("L", positive=True)
@@ -39,7 +40,8 @@ L = sympy.Symbol("L", positive=True)
 
 @claim("001", "Table 1", "s_1 of low-rank weights")
 def first_coefficients() -> Verdict:
-    """S_{WᵀW} = (1 + s_1 w + …)/(γσ_α²), from the laws of WᵀW."""
+    r"""$S_{W^TW} = (1 + s_1z + \dots)/(\gamma\sigma_\alpha^2)$ with $s_1 = 1 - 1/\gamma$ for
+    orthogonal and $-1/\gamma$ for Gaussian weights, from the laws of $W^TW$."""
     derived = []
     for ensemble in (LowRankOrthogonal, LowRankGaussian):
         law = spectra.weight_law(ensemble(gamma * alpha, gamma=gamma))
@@ -48,10 +50,10 @@ def first_coefficients() -> Verdict:
     return equal(derived, [1, 1 - 1 / gamma, 1, -1 / gamma])
 
 
-@claim("001", "10, 11", "variance of the eigenvalues of JJᵀ")
+@claim("001", "11", "variance of the eigenvalues of JJᵀ")
 def variance() -> Verdict:
-    """m_1 = χ^L and m_2 as printed, by Lagrange's inversion of the product of S-transforms; at χ =
-    1 the variance is L(μ_2/μ_1² − 1 − s_1)."""
+    r"""$m_1 = \chi_\gamma^L$ and $m_2$ as printed, by Lagrange's inversion of the product of
+    $S$-transforms; at $\chi_\gamma = 1$ the variance is $L\,(\mu_2/\mu_1^2 - 1 - s_1)$."""
     mu_1, mu_2 = sympy.symbols("mu_1 mu_2", positive=True)
     s_1 = sympy.Symbol("s_1", real=True)
     chi = gamma * alpha * mu_1
@@ -69,8 +71,8 @@ def variance() -> Verdict:
 
 @claim("001", "11 (rank)", "the variance grows as the rank falls")
 def variance_by_rank() -> Verdict:
-    """At fixed φ and q*, −s_1 = 1/γ for Gaussian and 1/γ − 1 for orthogonal weights fall with γ,
-    and only γ = 1 with orthogonal weights gives −s_1 = 0."""
+    r"""At fixed $\phi$ and $q^*$, $-s_1 = 1/\gamma$ for Gaussian and $1/\gamma - 1$ for orthogonal
+    weights fall with $\gamma$, and only $\gamma = 1$ with orthogonal weights gives $-s_1 = 0$."""
     derived = [
         -spectra.weight_law(ensemble(1, gamma=gamma)).S_series(1)[1]
         for ensemble in ENSEMBLES.values()
@@ -83,9 +85,10 @@ def variance_by_rank() -> Verdict:
 
 @claim("001", "§3.2 ([U, 0])", "the matrix of §3.2 is not free from D")
 def zero_columns() -> Verdict:
-    """W = σ_α[U, 0] sees of D only γN entries, always the same: its m_2 at χ = 1 has μ_2/μ_1² with
-    the weight 1/γ in every layer but the last. (11), which takes D and W to be free, holds for
-    σ_αUVᵀ; the two agree for linear φ, as in Figure 3, and differ for tanh."""
+    r"""$W = \sigma_\alpha[U, 0]$ sees of $D$ only $\gamma N$ entries, always the same: its $m_2$ at
+    $\chi = 1$ has $\mu_2/\mu_1^2$ with the weight $1/\gamma$ in every layer but the last. (11),
+    which takes $D$ and $W$ to be free, holds for $\sigma_\alpha UV^T$; the two agree for linear
+    $\phi$, as in Figure 3, and differ for tanh."""
     q, depth = sympy.Rational(1, 2), 4
     free = spectra.jacobian(activations.hard_tanh, LowRankOrthogonal(1, gamma=gamma), depth, q)
     padded = spectra.zero_padded(activations.hard_tanh, gamma, depth, q)
@@ -108,6 +111,7 @@ def zero_columns() -> Verdict:
 #
 # The source's linear networks: no bias, $q^* = 1/2$, $\chi = \gamma\sigma_\alpha^2 = 1$.
 
+# %%
 RATIOS = ("1/4", "1/2", "1")
 LAYERS = (1, 2, 4, 6)
 SIZES = ((64, 384), (128, 192), (256, 96))
@@ -179,14 +183,14 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
 
 @claim("001", "Figure 2", "variance of JJᵀ by rank, Gaussian weights", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    """m_1 and m_2 of linear networks with γ = 1/4, 1/2, 1; n = 64, 128, 256, extrapolated in
-    1/n."""
+    r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1; $n = 64$, 128, 256,
+    extrapolated in $1/n$."""
     return _variances("Gaussian", sampling)
 
 
 @claim("001", "Figure 3", "variance of JJᵀ by rank, orthogonal weights", sampled=True)
 def figure_three(sampling: Sampling) -> Verdict:
-    """As Figure 2."""
+    """As Figure 2, for orthogonal weights of the same ranks."""
     return _variances("orthogonal", sampling)
 
 
@@ -229,8 +233,9 @@ def _draw(panel: Axes, net: Network, q: sympy.Rational, seed: int) -> None:
 
 @claim("001", "Figure 4", "singular values of J by depth and rank, erf", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
-    """Gaussian weights of rank n/4, n/2, n with erf(√π z/2) at q* = 1/2 on the edge of chaos; m_1,
-    m_2 at n = 64, 128, 256, extrapolated in 1/n. Black: the edges of the law."""
+    r"""Gaussian weights of rank $n/4$, $n/2$, $n$ with $\mathrm{erf}(\sqrt\pi z/2)$ at $q^* = 1/2$
+    on the edge of chaos; $m_1$, $m_2$ at $n = 64$, 128, 256, extrapolated in $1/n$. Black: the
+    edges of the law."""
     return _singular_values(activations.erf, sampling)
 
 
@@ -238,3 +243,8 @@ def figure_four(sampling: Sampling) -> Verdict:
 def figure_five(sampling: Sampling) -> Verdict:
     """As Figure 4, for tanh."""
     return _singular_values(activations.tanh, sampling)
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -5,16 +5,21 @@
 # coefficients $A$ of variance $\sigma_\alpha^2/N$, is one more ensemble that is invariant under
 # rotations of its rows and columns. So the engine's recursions hold for it as they stand, with
 # $C_W = \gamma\sigma_\alpha^2$; and $C_b = \gamma\sigma_b^2$ for biases along the columns of $C$.
-"""Low-rank weights, and the maps of lengths and correlations (source 001, eqs. 1–9, A.1–A.5)."""
+
+# %%
+"""Low-rank weights, and the maps of lengths and correlations (source 001, eqs. 2–9, 12,
+A.1–A.5)."""
 
 from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
+from derivations.section import show
 from derive import LowRankGaussian, LowRankOrthogonal, activations, haar_moment, propagation
 from derive.brackets import Average
 from derive.recursion import recursion
@@ -43,10 +48,12 @@ def one(expr: sympy.Expr, q: sympy.Expr) -> sympy.Expr:
 # ## The matrix
 
 
+# %%
 @claim("001", "2", "variance of the entries of low-rank weights")
 def entry_variance() -> Verdict:
-    """E W_ij² = Σ_k E α_kj² E C_ik² = γ σ_α²/N, with E C_ik² = 1/N from Weingarten's calculus; the
-    engine's ensembles have C_W/N, so C_W = γ σ_α²."""
+    r"""$\mathbb{E}W_{ij}^2 = \sum_k \mathbb{E}\alpha_{kj}^2\,\mathbb{E}C_{ik}^2 =
+    \gamma\sigma_\alpha^2/N$, with $\mathbb{E}C_{ik}^2 = 1/N$ from Weingarten's calculus. The
+    engine's ensembles have $C_W/N$, so $C_W = \gamma\sigma_\alpha^2$."""
     square = haar_moment([1, 1], [1, 1], n)
     derived = gamma * n * (alpha / n) * square
     engine = [
@@ -61,22 +68,50 @@ def entry_variance() -> Verdict:
 
 @claim("001", "A.1", "squares of a row of C add up to γ")
 def row_of_a_frame() -> Verdict:
-    """Σ_k C_ik² over r = γN of the N columns of a Haar matrix has mean γ and variance
-    2γ(1 − γ)/(N + 2), which vanishes with 1/N; the lemma's independent normals have 2γ/N."""
+    r"""$\sum_kC_{ik}^2$ over $r = \gamma N$ of the $N$ columns of a Haar matrix has mean $\gamma$
+    and variance $2\gamma(1 - \gamma)/(N + 2)$; for the independent normals of the lemma the
+    variance is $2\gamma/N$. Both vanish with $1/N$, so the sum tends to $\gamma$ in probability, by
+    Chebyshev."""
     fourth = haar_moment([1] * 4, [1] * 4, n)
     mixed = haar_moment([1] * 4, [1, 1, 2, 2], n)
     rank = gamma * n
     variance = rank * fourth + rank * (rank - 1) * mixed - gamma**2
+    average = wick(sympy.Matrix([[1 / n]]))
+    (z,) = variables(1)
+    normal = rank * (average(z**4) - average(z**2) ** 2)
     return equal(
-        [rank * haar_moment([1, 1], [1, 1], n), variance, sympy.limit(variance, n, sympy.oo)],
-        [gamma, 2 * gamma * (1 - gamma) / (n + 2), 0],
-        "exact in N; the lemma's limit γ holds for orthonormal columns",
+        [
+            rank * haar_moment([1, 1], [1, 1], n),
+            rank * average(z**2),
+            variance,
+            normal,
+            *(sympy.limit(each, n, sympy.oo) for each in (variance, normal)),
+        ],
+        [gamma, gamma, 2 * gamma * (1 - gamma) / (n + 2), 2 * gamma / n, 0, 0],
+        "exact in N",
     )
+
+
+@claim("001", "A.1 (at γ)", "the limit of the distribution function at γ")
+def distribution_at_the_limit() -> Verdict:
+    r"""The proof ends with $F(x) \to 1_{x \ge \gamma}$. At $x = \gamma$, where its right-hand side
+    stays 0, the central limit theorem gives $F \to 1/2$; that is no point of continuity of the
+    limit, and the lemma holds. $F(\gamma)$ of a $\chi^2$ sum of $m = \gamma n$ terms at its mean is
+    the regularised $\Gamma$ function $P(m/2, m/2)$."""
+    from scipy.special import gammainc  # noqa: PLC0415
+
+    terms = 1e8
+    at = gammainc(terms / 2, terms / 2)
+    # P(a, a) = ½ + 1/(3 √(2πa)) + O(a^{−3/2})
+    holds = close(at, 0.5 + 1 / (3 * np.sqrt(np.pi * terms)), 10)
+    wrong = misprint(sympy.Float(at, 8), sympy.Integer(1), "F(γ) for γn = 10⁸")
+    return wrong if holds.holds else holds
 
 
 @claim("001", "A.1 (variance)", "variance of the square of a normal number")
 def variance_of_a_square() -> Verdict:
-    """The proof divides by √2/n as a standard deviation, rightly, and prints it as a variance."""
+    r"""$\mathrm{V}(C_1^2) = \mathbb{E}C_1^4 - (\mathbb{E}C_1^2)^2 = 2/n^2$. The proof divides by
+    $\sqrt2/n$ as a standard deviation, rightly, and prints it as a variance."""
     average = wick(sympy.Matrix([[1 / n]]))
     (z,) = variables(1)
     derived = average(z**4) - average(z**2) ** 2
@@ -89,10 +124,12 @@ def variance_of_a_square() -> Verdict:
 # The source writes (3) and (5) with a factor $\gamma$ in front. They are the recursion of $K$.
 
 
+# %%
 @claim("001", "3, 4, A.3", "length map")
 def length_map() -> Verdict:
-    """The recursion of K with one input, derived for both low-rank ensembles; a bias Σ_k b_k C_ik
-    has the variance γσ_b²."""
+    r"""$q^l = \gamma\big(\sigma_\alpha^2\int\phi^2(\sqrt{q^{l-1}}z)Dz + \sigma_b^2\big)$, the
+    recursion of $K$ with one input, derived for both low-rank ensembles; a bias $\sum_k b_kC_{ik}$
+    has the variance $\gamma\sigma_b^2$."""
     square = haar_moment([1, 1], [1, 1], n)
     printed = gamma * (alpha * Average(((1, 0), (1, 0))) + bias)
     derived = [
@@ -104,7 +141,8 @@ def length_map() -> Verdict:
 
 @claim("001", "5, 6", "covariance map")
 def covariance_map() -> Verdict:
-    """The recursion of K with two inputs."""
+    r"""$q_{12}^l = \gamma\big(\sigma_\alpha^2\int\phi(u_1)\phi(u_2)Dz_1Dz_2 + \sigma_b^2\big)$, the
+    recursion of $K$ with two inputs, for both low-rank ensembles."""
     printed = gamma * (alpha * Average(((1, 0), (2, 0))) + bias)
     derived = [
         recursion("K", weights).expr.subs(IN_SOURCE)
@@ -115,8 +153,9 @@ def covariance_map() -> Verdict:
 
 @claim("001", "7", "u_1 and u_2 have the covariance of the two inputs")
 def rotated_variables() -> Verdict:
-    """⟨u_1²⟩ = q_11, ⟨u_1u_2⟩ = c √(q_11 q_22), ⟨u_2²⟩ = q_22 for independent normal z_1, z_2
-    (7)."""
+    r"""For independent normal $z_1$, $z_2$ the covariances of $u_1$ and $u_2$ are $q_{11}$,
+    $c_{12}\sqrt{q_{11}q_{22}}$ and $q_{22}$, so that $c_{12} = q_{12}(q_{11}q_{22})^{-1/2}$ is
+    their correlation."""
     q11, q22 = sympy.symbols("q_11 q_22", positive=True)
     c = sympy.Symbol("c", real=True)
     average, (z1, z2) = wick(sympy.eye(2)), variables(2)
@@ -129,7 +168,8 @@ def rotated_variables() -> Verdict:
 
 @claim("001", "12", "a length is that of the coefficients")
 def length_of_the_coefficients() -> Verdict:
-    """E |C z|² = |z|² and its variance is 0: Σ_i C_ik C_il = δ_kl, by its Haar moments."""
+    r"""$q^l = \gamma\frac1{\gamma N}\sum_k z_k^2$ because $|Cz|^2 = |z|^2$: by the Haar moments of
+    $C$ the mean of $\sum_i C_{ik}C_{il}$ is $\delta_{kl}$, and its variance is 0."""
     second = n * haar_moment([1, 1], [1, 1], n)
     # Σ_ij E C_i1 C_i2 C_j1 C_j2, over i = j and i ≠ j
     cross = n * haar_moment([1, 1, 1, 1], [1, 1, 2, 2], n) + n * (n - 1) * haar_moment(
@@ -143,18 +183,20 @@ def length_of_the_coefficients() -> Verdict:
 
 @claim("001", "A.4 (covariance)", "variance of the coefficients")
 def coefficient_covariance() -> Verdict:
-    """Cov(α_1i, α_1j) = σ_α² δ_ij/N by (2); A.4 prints σ_α δ_ij/N, and takes the input x^{0,2}
-    twice in Cov(z_1(x^{0,2}), z_1(x^{0,2})). What it concludes is right."""
-    return misprint(
-        alpha / n,
-        sympy.sqrt(alpha) / n,
-        "with it (5) would have σ_α for σ_α², against A.3 at equal inputs",
-    )
+    r"""$q_{12} = \gamma\,\mathrm{Cov}(z_1(x^{0,1}), z_1(x^{0,2}))$ with $N$ times the covariance of
+    the coefficients for the weight of $\langle\phi_1\phi_2\rangle$. The derived (5) has $\gamma
+    \sigma_\alpha^2$ there, so that $\mathrm{Cov}(\alpha_{1i}, \alpha_{1j}) =
+    \sigma_\alpha^2\delta_{ij}/N$, as (2) has it; A.4 prints $\sigma_\alpha\delta_{ij}/N$. (It also
+    takes the input $x^{0,2}$ twice in one covariance.)"""
+    step = recursion("K", LowRankGaussian(gamma=gamma)).expr.subs(IN_SOURCE)
+    weight = sympy.expand(step).coeff(Average(((1, 0), (2, 0))))
+    return misprint(weight / (gamma * n), sympy.sqrt(alpha) / n, "from the derived covariance map")
 
 
 @claim("001", "A.4", "correlation 1 is fixed")
 def one_is_fixed() -> Verdict:
-    """At equal inputs (5) is (3), so c' = 𝒱(q*)/q* = 1; for a cubic σ with any coefficients."""
+    r"""At equal inputs (5) is (3), so $c' = \mathcal{V}(q^*)/q^* = 1$; for a cubic $\phi$ with any
+    coefficients."""
     q = sympy.Symbol("q", positive=True)
     equal_inputs = sympy.Matrix([[q, q], [q, q]])
     maps = propagation.equations()
@@ -167,9 +209,11 @@ def one_is_fixed() -> Verdict:
 # ## $\chi_\gamma$ and its two identities
 
 
+# %%
 @claim("001", "8", "χ_γ")
 def chi() -> Verdict:
-    """What the recursion of tangents makes of a tangent: the coefficient of Θ in that of Θ."""
+    r"""$\chi_\gamma = \gamma\sigma_\alpha^2\int\phi'(\sqrt{q^*}z)^2Dz$: what the recursion of
+    tangents makes of a tangent, the coefficient of $\Theta$ in that of $\Theta$."""
     weights = LowRankGaussian(gamma=gamma)
     printed = gamma * alpha * Average(((1, 1), (1, 1)))
     return equal(propagation.equations(weights).chi.subs(IN_SOURCE), printed)
@@ -188,8 +232,8 @@ def _cubic_slope() -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
 
 @claim("001", "9", "χ_γ is the slope of the correlation map at 1")
 def slope_at_one() -> Verdict:
-    """∂c'/∂c at c = 1, by differentiating the derived map for a cubic σ with any coefficients at
-    any length, and for tanh by quadrature."""
+    r"""$\partial c'/\partial c$ at $c = 1$ is $\chi_\gamma$: by differentiating the derived map for
+    a cubic $\phi$ with any coefficients at any length, and for tanh by quadrature."""
     differentiated, _, chi_cubic = _cubic_slope()
     c = sympy.Symbol("c", positive=True)
     net = propagation.network(activations.tanh, 8, "0.2", "1/4")
@@ -202,8 +246,9 @@ def slope_at_one() -> Verdict:
 
 @claim("001", "A.5", "derivative of the correlation map")
 def correlation_derivative() -> Verdict:
-    """∂c'/∂c = γσ_α²⟨φ'(u_1)φ'(u_2)⟩ at any c: the differentiated map, the linear response of K
-    that the recursion of G1 holds, and the printed integral before its integration by parts."""
+    r"""$\partial c'/\partial c = \gamma\sigma_\alpha^2\langle\phi'(u_1)\phi'(u_2)\rangle$ at any
+    $c$: the differentiated map, the linear response of $K$ that the recursion of $G_1$ holds, and
+    the printed integral before its integration by parts."""
     differentiated, slope, _ = _cubic_slope()
     q, c = sympy.symbols("q c", positive=True)
     average, (z1, z2) = wick(sympy.eye(2)), variables(2)
@@ -220,11 +265,13 @@ def correlation_derivative() -> Verdict:
 # $\chi^L$ the average singular value of $J$.
 
 
+# %%
 @claim("001", "§1 (singular values)", "χ is the mean squared singular value")
 def singular_values() -> Verdict:
-    """For one linear layer of square Gaussian weights at χ = 1 the singular values follow the
-    quarter circle law √(4 − s²)/π: their mean square is 1, their mean is 8/(3π), and half lie below
-    0.81."""
+    r"""$\chi$ is a mean *square*. For one linear layer of square Gaussian weights at $\chi = 1$ the
+    singular values follow the quarter circle law $\sqrt{4 - s^2}/\pi$: their mean square is 1,
+    their mean $8/(3\pi)$, and half lie below 0.81; the source calls $\chi$ their median, and
+    $\chi^L$ the average singular value of $J$."""
     t = sympy.Symbol("t", positive=True)  # s = 2 sin t
     law = 4 / sympy.pi * sympy.cos(t) ** 2
     mean_square, mean = (
@@ -232,22 +279,21 @@ def singular_values() -> Verdict:
     )
     below = sympy.integrate(law, t)
     median = 2 * sympy.sin(sympy.nsolve(below - below.subs(t, 0) - sympy.Rational(1, 2), t, 0.4))
-    if mean_square != 1:
-        return equal(mean_square, 1)
-    return misprint(
-        f"χ = E s², the mean squared singular value (A.9); here E s = {mean}, "
-        f"median {float(median):.4f}",
-        "χ is the median singular value of DW, and χ^L the average one of J",
-        "quarter circle law, integrated",
+    holds = equal(mean_square, 1)
+    wrong = misprint(
+        mean, sympy.S.One, f"E s where χ = E s² = 1; the median is {float(median):.4f}"
     )
+    return wrong if holds.holds else holds
 
 
 @claim("001", "A.9", "mean squared singular value of D W")
 def mean_square() -> Verdict:
-    """(1/N) E tr DW(DW)ᵀ → χ: with D of the layer below W it is the engine's recursion of JJᵀ; with
-    D of the layer that W feeds, as printed, D and W depend on each other. For a Gaussian entry of
-    variance w = C_W/N, E W_ij² f(h_i) = w ⟨f⟩ + w² φ_j² ⟨f''⟩ with f = φ'² (Stein), so that A.9's
-    factorization costs order 1/N."""
+    r"""$\frac1N\mathbb{E}\,\mathrm{tr}\,DW(DW)^T \to \chi$. With $D$ of the layer below $W$ it is
+    the engine's recursion of $JJ^T$. With $D$ of the layer that $W$ feeds, as printed, $D$ and $W$
+    depend on each other: for a Gaussian entry of variance $w = C_W/N$, $\mathbb{E}W_{ij}^2f(h_i) =
+    w\langle f\rangle + w^2\phi_j^2\langle f''\rangle$ with $f = \phi'^2$ (Stein), so that A.9's
+    factorization costs order $1/N$. (A.9 lets the rows of $W$ run to $N_{l-1}$, which is right at
+    equal widths.)"""
     from derive import Equation  # noqa: PLC0415
 
     J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
@@ -288,3 +334,8 @@ def maps_of_tanh() -> Verdict:
         )
     ]
     return close(list(propagation.covariance_map(net, (0.8, 0.3, 0.6))), printed, 13)
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -2,15 +2,22 @@
 # # Correlators of deep linear networks
 #
 # Each layer contracts its weights in pairs, $\sum_p\delta_p(i)\,\delta_p(j)\,C_W^m/n^m$, and each
-# contraction of the previous layer's pairs closes loops: $\sum_r n^{\mathrm{loops}(p,r)}$.
-"""All 2m-point functions by summing pairings (source 004, §§3.2–3.4, eqs. 3.4–3.47)."""
+# contraction of the previous layer's pairs closes loops: $\sum_r n^{\mathrm{loops}(p,r)}$. With one
+# input all pairings are alike, so one number $G_{2m}$ a layer is left, multiplied at each step by
+# $C_W^m c_{2m}(n)$: exact at any widths and depth, with symbols for both.
+
+# %%
+"""All 2m-point functions by summing pairings (source 004, §§3.2–3.4, eqs. 3.10–3.47)."""
 
 from __future__ import annotations
+
+from itertools import pairwise, product
 
 import sympy
 
 from derivations.claims import Verdict, both, claim, equal, misprint
-from derive import linear
+from derivations.section import show
+from derive import linear, linear_laws
 from derive.brackets import Component
 from derive.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
 from derive.weights import Gaussian
@@ -24,36 +31,54 @@ MOST = 8
 
 
 def kernel(a: int, b: int) -> Component:
-    """G^(0)_{ab} = x_a·x_b/n_0, eq. (3.9)."""
+    """$G^{(0)}_{ab}=x_a\\cdot x_b/n_0$, eq. (3.9)."""
     return Component("K0", (min(a, b), max(a, b)))
 
 
-@claim("004", "3.10", "two-point correlator of the first layer, (3.8)–(3.10)")
+# %% [markdown]
+# ## Two points (3.10)–(3.15)
+
+
+# %%
+@claim("004", "3.10", "two-point correlator of the first layer")
 def first_two_points() -> Verdict:
-    """C_W G^(0)_{ab}, for any pair of inputs."""
+    """$C_WG^{(0)}_{\\alpha_1\\alpha_2}$, for one input and for two."""
     found = [linear.coefficient(pair, WIDTHS[:1], Gaussian(C_W)) for pair in ((1, 1), (1, 2))]
     return equal(found, [C_W * kernel(1, 1), C_W * kernel(1, 2)])
 
 
-@claim("004", "3.15", "two-point correlator of every layer, (3.11)–(3.15)")
+@claim("004", "3.15", "two-point correlator of every layer, (3.14)–(3.15)")
 def two_points() -> Verdict:
-    """G^(ℓ) = C_W^ℓ G^(0), whatever the widths."""
+    """$G^{(\\ell+1)}=C_WG^{(\\ell)}$, so $G^{(\\ell)}=C_W^\\ell G^{(0)}$, whatever the widths; only
+    $C_W=1$ keeps it."""
     depths = range(1, L + 1)
     found = [linear.coefficient((1, 2), WIDTHS[:depth], Gaussian(C_W)) for depth in depths]
-    return equal(found, [C_W**depth * kernel(1, 2) for depth in depths], f"layers 1 to {L}")
+    steps = [after / before for before, after in pairwise(found)]
+    return both(
+        equal(found, [C_W**depth * kernel(1, 2) for depth in depths], f"(3.15), layers 1 to {L}"),
+        equal(steps, [C_W] * (L - 1), "(3.14)"),
+        equal(sympy.solve(steps[0] - 1, C_W), [1], "critical C_W"),
+    )
 
 
-@claim("004", "3.22", "four-point correlator of the first layer, (3.18)–(3.22)")
+# %% [markdown]
+# ## Four points (3.18)–(3.33)
+
+
+# %%
+@claim("004", "3.22", "four-point correlator of the first layer")
 def first_four_points() -> Verdict:
-    """G_4^(1) = C_W² (G_2^(0))²; four different inputs have G_12 G_34 beside δ_12 δ_34."""
+    """$G_4^{(1)}=C_W^2(G_2^{(0)})^2$; four different inputs have $G_{12}G_{34}$ beside
+    $\\delta_{12}\\delta_{34}$."""
     found = linear.coefficient((1, 1, 1, 1), WIDTHS[:1], Gaussian(C_W))
     several = linear.coefficient((1, 2, 3, 4), WIDTHS[:1], Gaussian(C_W))
     return equal([found, several], [C_W**2 * K**2, C_W**2 * kernel(1, 2) * kernel(3, 4)])
 
 
-@claim("004", "3.24", "recursion of the four-point correlator, (3.20)–(3.24)")
+@claim("004", "3.24", "recursion of the four-point correlator, (3.23)–(3.24)")
 def four_point_step() -> Verdict:
-    """C_W² (1 + 2/n): one contraction closes two loops, two close one."""
+    """$C_W^2(1+2/n)$: one contraction closes two loops, two close one, which is the sum of deltas
+    in (3.23)."""
     total = sum(n ** loops(((0, 1), (2, 3)), q) for q in pair_partitions(4)) / n**2
     step = linear.coefficient((1,) * 4, [n, n, n], Gaussian(C_W)) / linear.coefficient(
         (1,) * 4, [n, n], Gaussian(C_W)
@@ -63,18 +88,31 @@ def four_point_step() -> Verdict:
 
 @claim("004", "3.25", "four-point correlator of every layer")
 def four_points() -> Verdict:
-    """Π_{ℓ'<ℓ}(1 + 2/n_ℓ') (G_2^(ℓ))², with different widths."""
-    found = [linear.coefficient((1,) * 4, WIDTHS[:depth], Gaussian(C_W)) for depth in (1, 3, L)]
+    """$\\prod_{\\ell'<\\ell}(1+2/n_{\\ell'})\\,(G_2^{(\\ell)})^2$, with different widths."""
+    found = [linear.coefficient((1,) * 4, WIDTHS[:depth], Gaussian(C_W)) for depth in (2, 3, L)]
     printed = [
         sympy.Mul(*(1 + 2 / width for width in WIDTHS[: depth - 1])) * (C_W**depth * K) ** 2
-        for depth in (1, 3, L)
+        for depth in (2, 3, L)
     ]
-    return equal(found, printed, f"layers 1, 3, {L}")
+    return equal(found, printed, f"layers 2, 3, {L}")
 
 
-@claim("004", "3.28", "connected four-point correlator, (3.28)–(3.29)")
+@claim("004", "3.26", "four points at infinite width, (3.26)–(3.27)")
+def infinite_width() -> Verdict:
+    """As all hidden widths go to infinity $G_4\\to G_2^2$, with one input; with four inputs
+    $\\mathbb E[z_1z_2z_3z_4]\\to\\delta\\delta\\,G_{12}G_{34}+\\dots$, Wick's theorem again."""
+    depths = (2, 3, L)
+    one = [linear.coefficient((1,) * 4, [n] * depth, Gaussian(C_W)) for depth in depths]
+    four = [linear.coefficient((1, 2, 3, 4), [n] * depth, Gaussian(C_W)) for depth in depths]
+    limits = [sympy.limit(each, n, sympy.oo) for each in (*one, *four)]
+    squares = [(C_W**depth * K) ** 2 for depth in depths]
+    products = [C_W ** (2 * depth) * kernel(1, 2) * kernel(3, 4) for depth in depths]
+    return equal(limits, [*squares, *products], f"layers 2, 3, {L}: one input, and four")
+
+
+@claim("004", "3.28", "how far four points are from Gaussian ones")
 def connected_four_points() -> Verdict:
-    """[(1 + 2/n)^{ℓ−1} − 1] (G_2)², to leading order 2(ℓ−1)/n; the joint cumulant of 4
+    """$[(1+2/n)^{\\ell-1}-1]\\,G_2^2$, to leading order $2(\\ell-1)/n$; the joint cumulant of four
     preactivations for one input, exact in n."""
     depths = (1, 2, 6)
     found = [linear.connected(2, [n] * depth) for depth in depths]
@@ -89,8 +127,8 @@ def connected_four_points() -> Verdict:
 
 @claim("004", "3.30", "what two neurons know of each other")
 def two_neurons() -> Verdict:
-    """Cov(z_j², z_k²) = G_4 − G_2² for j ≠ k, and 3 G_4 − G_2² for j = k: of the three pairings
-    one survives, or all."""
+    """$\\operatorname{Cov}(z_j^2,z_k^2)=G_4-G_2^2$ for $j\\ne k$, and $3G_4-G_2^2$ for $j=k$: of
+    the three pairings one survives, or all."""
     depth = 4
     g4 = linear.correlator(2, [n] * depth)
     apart, same = (
@@ -102,8 +140,9 @@ def two_neurons() -> Verdict:
 
 @claim("004", "3.33", "variance of the mean square preactivation, exact")
 def norm_variance() -> Verdict:
-    """(2/n) G_4 + G_4 − G_2², as printed in its third line: exactly (1 + 2/n)^ℓ − 1, of which
-    the last line keeps 2ℓ/n. Different widths: Π_{ℓ'≤ℓ}(1 + 2/n_ℓ') − 1."""
+    """$\\frac2nG_4+G_4-G_2^2$, as printed in its third line: exactly $(1+2/n)^\\ell-1$ over
+    $G_2^2$, of which the last line keeps $2\\ell/n$. Different widths:
+    $\\prod_{\\ell'\\le\\ell}(1+2/n_{\\ell'})-1$."""
     depth = 4
     g4 = linear.correlator(2, [n] * depth)
     found = linear.norm_variance([n] * depth)
@@ -120,9 +159,10 @@ def norm_variance() -> Verdict:
 # ## Six points and more (3.34)–(3.47)
 
 
-@claim("004", "3.34", "the first layer is Gaussian, (3.34)–(3.35)")
+# %%
+@claim("004", "3.34", "2m points of the first layer are Gaussian")
 def first_layer() -> Verdict:
-    """G_{2m}^(1) = (G_2^(1))^m and no connected part, at any n_1; (2m−1)!! terms."""
+    """$G_{2m}^{(1)}=(G_2^{(1)})^m$ and no connected part, at any $n_1$; $(2m-1)!!$ terms."""
     orders = range(1, MOST + 1)
     found = [linear.correlator(m, [n]) for m in orders]
     connected = [linear.connected(m, [n]) for m in orders if m > 1]
@@ -133,24 +173,51 @@ def first_layer() -> Verdict:
     )
 
 
-@claim("004", "3.39–3.41", "the fifteen six-point contractions")
+@claim("004", "3.35", "the first layer's quadratic action")
+def action() -> Verdict:
+    """The density of $z^{(1)}$, derived from the law of $|z|^2$ (a $\\chi^2$ of $n_1$ components in
+    a uniform direction), is $e^{-S}/Z$ with $S=|z|^2/(2G_2^{(1)})$ and
+    $Z=(2\\pi G_2^{(1)})^{n_1/2}$."""
+    size = sympy.Symbol("n_1", positive=True, integer=True)
+    law = linear_laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
+    G_2, rho = C_W * linear_laws.K0, linear_laws.rho
+    S = rho**2 / (2 * G_2)
+    density = sympy.hyperexpand(law.density())
+    ratio = sympy.powsimp(sympy.expand_power_base(density * sympy.exp(S)), force=True)
+    same = sympy.simplify(ratio * (2 * sympy.pi * G_2) ** (size / 2))
+    action_ = sympy.expand_log(-sympy.log(density / density.subs(rho, 0)), force=True)
+    return both(
+        equal(sympy.expand(action_), S, "S, as −log of the density"),
+        equal(sympy.powdenest(same, force=True), 1, "and its normalisation"),
+    )
+
+
+@claim("004", "3.39", "the fifteen six-point contractions, (3.39)–(3.41)")
 def census() -> Verdict:
     """Of fifteen pairings one closes three loops with (12)(34)(56), six close two, eight one:
-    counted one by one, and as sizes of the classes (1³), (2,1), (3)."""
+    counted one by one, and as sizes of the classes $(1^3)$, $(2,1)$, $(3)$. A sum of deltas with k
+    loops is $n^k$, over $n^3$: 1, $1/n$, $1/n^2$, summed out at n = 1, 2, 3."""
     first = ((0, 1), (2, 3), (4, 5))
     types = [coset_type(first, q) for q in pair_partitions(6)]
-    counted = [types.count(mu) for mu in ((1, 1, 1), (2, 1), (3,))]
+    shapes = ((1, 1, 1), (2, 1), (3,))
     by_class = linear.loop_census(3)
-    return equal(
-        [*counted, *(by_class[each] for each in (3, 2, 1)), len(types)],
-        [1, 6, 8, 1, 6, 8, 15],
-        "1, 6 and 8 of the fifteen",
+    weights = []
+    for mu, size in product(shapes, (1, 2, 3)):
+        q = next(q for q in pair_partitions(6) if coset_type(first, q) == mu)
+        indices = product(range(size), repeat=3)
+        terms = [all(ijk[a // 2] == ijk[b // 2] for a, b in q) for ijk in indices]
+        weights.append(sympy.Rational(sum(terms), size**3))
+    printed = [sympy.Integer(size) ** -k for k in range(3) for size in (1, 2, 3)]
+    return both(
+        equal([types.count(mu) for mu in shapes], [1, 6, 8], "of the fifteen, one by one"),
+        equal([by_class[each] for each in (3, 2, 1)], [1, 6, 8], "by class"),
+        equal(weights, printed, "1, 1/n and 1/n², at n = 1, 2, 3"),
     )
 
 
 @claim("004", "3.42", "recursion of the six-point correlator")
 def six_point_step() -> Verdict:
-    """C_W³ (1 + 6/n + 8/n²)."""
+    """$C_W^3(1+6/n+8/n^2)$, from layers 2 and 3."""
     points = (1,) * 6
     step = linear.coefficient(points, [n] * 3, Gaussian(C_W)) / linear.coefficient(
         points, [n] * 2, Gaussian(C_W)
@@ -160,9 +227,9 @@ def six_point_step() -> Verdict:
 
 @claim("004", "3.43", "six-point correlator of every layer, and its initial condition")
 def six_points() -> Verdict:
-    """The solution is as printed; the initial condition named with it, G_6^(0) = (G_2^(0))³, is
-    not (3.34), which is G_6^(1) = (G_2^(1))³: stepping from layer 0 by (3.42) would bring in
-    n_0."""
+    """The solution is as printed; the initial condition named with it, $G_6^{(0)}=(G_2^{(0)})^3$,
+    is not (3.34), which is $G_6^{(1)}=(G_2^{(1)})^3$: stepping from layer 0 by (3.42) would bring
+    in $n_0$."""
     depth = 4
     found = linear.coefficient((1,) * 6, WIDTHS[:depth], Gaussian(C_W))
     factors = (1 + 6 / width + 8 / width**2 for width in WIDTHS[: depth - 1])
@@ -178,11 +245,29 @@ def six_points() -> Verdict:
     )
 
 
+@claim("004", "3.45", "recursion of the 2m-point correlator")
+def all_point_step() -> Verdict:
+    """$c_{2m}(n)\\,C_W^m$, whatever the layer: the ratio of neighbouring layers' coefficients for
+    m = 1 to 4, between different widths."""
+    orders = (4, 3, 2, 1)
+    before, after = (
+        [linear.coefficient((1,) * (2 * m), WIDTHS[:depth], Gaussian(C_W)) for m in orders]
+        for depth in (2, 3)
+    )
+    steps = [sympy.cancel(b / a) for a, b in zip(before, after, strict=True)]
+    printed = [
+        C_W**m * sympy.Mul(*(1 + sympy.Integer(2 * s) / WIDTHS[1] for s in range(m)))
+        for m in orders
+    ]
+    return equal(steps, printed, "layer 2 to 3, m = 1 to 4")
+
+
 @claim("004", "3.46", "c_{2m}(n), by the loop census at general m")
 def combinatorial_factor() -> Verdict:
-    """Σ_μ |μ| n^{ℓ(μ)}/n^m is the product (1 + 2/n)…(1 + (2m−2)/n), and the printed factorials,
-    for m = 1 to 8. For all m by induction: point 2m of the next pair joins its own partner, a
-    new loop (n), or enters an old loop beside one of the 2m − 2 points, (n + 2m − 2)."""
+    """$\\sum_\\mu|\\mu|\\,n^{\\ell(\\mu)}/n^m$ is the product $(1+2/n)\\cdots(1+(2m-2)/n)$, and the
+    printed factorials, for m = 1 to 8. For all m by induction: point 2m of the next pair joins its
+    own partner, a new loop (n), or enters an old loop beside one of the 2m − 2 points, (n + 2m −
+    2)."""
     orders = range(1, MOST + 1)
     found = [linear.contraction_factor(m, n) for m in orders]
     products = [sympy.Mul(*(1 + 2 * s / n for s in range(m))) for m in orders]
@@ -201,9 +286,10 @@ def combinatorial_factor() -> Verdict:
     )
 
 
-@claim("004", "3.47", "2m-point correlators of every layer, (3.44)–(3.47)")
+@claim("004", "3.47", "2m-point correlators of every layer")
 def all_points() -> Verdict:
-    """Π_{ℓ'<L} c_{2m}(n_ℓ') (G_2^(L))^m at m = 1 to 8, L = 5 different widths."""
+    """$\\prod_{\\ell'<L}c_{2m}(n_{\\ell'})\\,(G_2^{(L)})^m$ at m = 1 to 8, L = 5 different
+    widths."""
     orders = range(1, MOST + 1)
     found = [linear.correlator(m, WIDTHS) for m in orders]
     printed = [
@@ -211,3 +297,8 @@ def all_points() -> Verdict:
         for m in orders
     ]
     return equal([a / b for a, b in zip(found, printed, strict=True)], [1] * MOST, f"m ≤ {MOST}")
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -2,7 +2,11 @@
 # # Wide, deep, and both
 #
 # $G_{2m}/G_2^m = c_{2m}(n)^{L-1}$ goes to 1 with the width and to infinity with the depth. At
-# $L/n = r$ fixed it is $e^{m(m-1)r}$: the moments of a log-normal variable.
+# $L/n = r$ fixed it is $e^{m(m-1)r}$: the moments of a log-normal variable, which is what
+# $|z|^2/\mathbb E|z|^2$ becomes, a product of $L$ independent factors close to 1. For fixed $n$ and
+# $L$ there is always an $m$ from which on this limit is wrong.
+
+# %%
 """Limits of deep linear networks (source 004, eqs. 3.48–3.57), and ensembles beside them."""
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import sympy
 import xarray
 
 from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
+from derivations.section import show
 from derive import activations, linear, linear_limits
 from derive.linear_limits import m, n, r
 from derive.network import Network
@@ -25,17 +30,31 @@ if TYPE_CHECKING:
 ORDERS = range(1, 7)
 
 
+# %% [markdown]
+# ## Two limits that do not commute (3.48)–(3.51)
+
+
+# %%
 @claim("004", "3.49", "infinite width, (3.48)–(3.49)")
 def wide() -> Verdict:
-    """Every c_{2m} → 1 and every connected correlator → 0."""
+    """Every $c_{2m}\\to1$, so $G_{2m}\\to G_2^m$, and every connected correlator vanishes: with one
+    input, and with 2m different ones."""
     factors = [sympy.limit(linear.contraction_factor(k, n), n, sympy.oo) for k in ORDERS]
+    ratios = [sympy.limit(linear.correlator(k, [n] * 4), n, sympy.oo) for k in ORDERS]
     connected = [sympy.limit(linear.connected(k, [n] * 4), n, sympy.oo) for k in ORDERS if k > 1]
-    return equal([*factors, *connected], [1] * 6 + [0] * 5, "m = 1 to 6")
+    several = [linear.coefficient(range(1, 2 * k + 1), [n] * 3, connected=True) for k in (2, 3)]
+    return both(
+        equal(factors, [1] * 6, "c_{2m}, m = 1 to 6"),
+        equal(ratios, [1] * 6, "G_{2m}/G_2^m"),
+        equal(connected, [0] * 5, "connected"),
+        equal([sympy.limit(each, n, sympy.oo) for each in several], [0, 0], "4 and 6 inputs"),
+    )
 
 
 @claim("004", "3.50", "infinite depth at fixed width")
 def deep() -> Verdict:
-    """c_{2m}(n)^{L−1} with c_{2m} > 1 for m > 1: log c_{2m} is a sum of logarithms above 0."""
+    """$c_{2m}(n)^{L-1}$ with $c_{2m}>1$ for m > 1: as $\\log c_{2m}$ is a sum of logarithms above
+    0, the correlators blow up exponentially with L."""
     depth = 7
     found = [linear.correlator(k, [n] * depth) for k in ORDERS]
     printed = [linear.contraction_factor(k, n) ** (depth - 1) for k in ORDERS]
@@ -49,17 +68,36 @@ def deep() -> Verdict:
 
 @claim("004", "3.51", "the two limits do not commute")
 def limits_do_not_commute() -> Verdict:
-    """lim_L lim_n = 1 and lim_n lim_L = ∞, at m = 2 for all: 1^{L−1} against (1 + 2/n)^{L−1}."""
-    depth = sympy.Symbol("L", positive=True)
-    whole = linear.contraction_factor(2, n) ** (depth - 1)
-    width_first = sympy.limit(sympy.limit(whole, n, sympy.oo), depth, sympy.oo)
-    inner = sympy.limit(whole.subs(n, 10**6), depth, sympy.oo)
-    return equal([width_first, sympy.Integer(inner == sympy.oo)], [1, 1], "n = 10⁶, then L → ∞: ∞")
+    """$\\lim_L\\lim_nc_{2m}^{L-1}=1$, and $\\lim_Lc_{2m}^{L-1}=\\infty$ for any n, at m = 2; for
+    larger m still more, as $c_{2m}-c_4$ has positive coefficients in 1/n."""
+    depth, excess = sympy.symbols("L epsilon", positive=True)
+    width_first = sympy.limit(linear.contraction_factor(2, n), n, sympy.oo)
+    depth_first = sympy.limit((1 + excess) ** (depth - 1), depth, sympy.oo)
+    more = [
+        sympy.expand((linear.contraction_factor(k, n) - linear.contraction_factor(2, n)) * n**k)
+        for k in ORDERS
+        if k > 2
+    ]
+    return both(
+        equal(linear.contraction_factor(2, n) - 1, 2 / n, "c_4 = 1 + ε with ε = 2/n > 0"),
+        equal(sympy.limit(width_first ** (depth - 1), depth, sympy.oo), 1, "width first: 1"),
+        equal(1 / depth_first, 0, "depth first: (1 + ε)^{L−1} → ∞"),
+        equal(
+            [int(bool(min(sympy.Poly(each, n).coeffs()) > 0)) for each in more],
+            [1] * len(more),
+            "c_{2m} > c_4, m = 3 to 6",
+        ),
+    )
 
 
+# %% [markdown]
+# ## At fixed depth-to-width ratio (3.52)–(3.57)
+
+
+# %%
 @claim("004", "3.53", "c_{2m} at large width")
 def first_order() -> Verdict:
-    """1 + m(m−1)/n + O(1/n²) for every m, from Σ_{s<m} 2s summed with symbolic m."""
+    """$1+m(m-1)/n+O(1/n^2)$ for every m, from $\\sum_{s<m}2s$ summed with symbolic m."""
     (found,) = linear_limits.log_factor(1)
     series = [sympy.limit(n * (linear.contraction_factor(k, n) - 1), n, sympy.oo) for k in ORDERS]
     return both(
@@ -68,9 +106,25 @@ def first_order() -> Verdict:
     )
 
 
-@claim("004", "3.55", "large width and depth at L/n = r, (3.54)–(3.55)")
+@claim("004", "3.54", "the exponential as a limit")
+def exponential() -> Verdict:
+    """$[1+a/L+b/L^2]^L\\to e^a$, whatever b; and with the engine's own $c_{2m}(L/r)^{L-1}$
+    for m = 2, 3, 4, where $a=m(m-1)r$."""
+    a, b = sympy.symbols("a b", real=True)
+    depth, ratio = sympy.symbols("L r", positive=True)
+    general = sympy.limit((1 + a / depth + b / depth**2) ** depth, depth, sympy.oo)
+    factors = [linear.contraction_factor(k, depth / ratio) for k in (2, 3, 4)]
+    limits = [sympy.limit((depth - 1) * sympy.log(each), depth, sympy.oo) for each in factors]
+    return both(
+        equal(general, sympy.exp(a)),
+        equal(limits, [k * (k - 1) * ratio for k in (2, 3, 4)], "(L − 1) log c_{2m}, m = 2, 3, 4"),
+    )
+
+
+@claim("004", "3.55", "large width and depth at L/n = r")
 def interpolation() -> Verdict:
-    """e^{m(m−1)r}, and its next terms in 1/n, for symbolic m and r; derived from log c_{2m}."""
+    """$e^{m(m-1)r}$, and its next terms in 1/n, for symbolic m and r; derived from
+    $\\log c_{2m}$."""
     found = linear_limits.interpolation(1)
     second = sympy.simplify(linear_limits.interpolation(2) / found)
     return both(
@@ -90,8 +144,8 @@ def interpolation() -> Verdict:
 
 @claim("004", "3.55 (breakdown)", "no depth and width serve every m")
 def breakdown() -> Verdict:
-    """The exponents part by r m³·2/(3n) at large m: with r = 1 and 10 % tolerance at m = 3, 6,
-    12 for n = 100, 1000, 10000, growing as n^{1/3}."""
+    """The exponents part by $\\frac{2r}{3n}m^3$ at large m: with r = 1 and 10 % tolerance at m = 3,
+    6, 12 for n = 100, 1000, 10000, growing as $n^{1/3}$."""
     tolerance = sympy.Rational(1, 10)
     leading = sympy.limit((linear_limits.log_factor(2)[1] * r / m**3), m, sympy.oo)
     found, checked = [], []
@@ -111,16 +165,15 @@ def breakdown() -> Verdict:
 
 @claim("004", "3.56", "connected four-point correlator at fixed L/n")
 def four_points() -> Verdict:
-    """e^{2r} − 1 = 2r + O(r²)."""
+    """$e^{2r}-1=2r+O(r^2)$."""
     found = linear_limits.connected_interpolation(2)
     return equal([found, sympy.series(found, r, 0, 2).removeO()], [sympy.exp(2 * r) - 1, 2 * r])
 
 
 @claim("004", "3.57", "connected six-point correlator at fixed L/n, and 2m points")
 def six_points() -> Verdict:
-    """e^{6r} − 3e^{2r} + 2 = 12 r² + O(r³). For 2m points the leading order is
-    m^{m−2}(2r)^{m−1}, one 2r for each line of each labelled tree on m pairs (Cayley); m = 1 to
-    6."""
+    """$e^{6r}-3e^{2r}+2=12r^2+O(r^3)$. For 2m points the leading order is $m^{m-2}(2r)^{m-1}$, one
+    2r for each line of each labelled tree on m pairs (Cayley); m = 1 to 6."""
     found = linear_limits.connected_interpolation(3)
     leading = [
         sympy.series(linear_limits.connected_interpolation(k), r, 0, k).removeO() for k in ORDERS
@@ -139,6 +192,7 @@ def six_points() -> Verdict:
 # %% [markdown]
 # ## Ensembles
 
+# %%
 DEPTH, DRAWS = 16, 10_000
 SIZES = (16, 32, 64)
 REACH = {"V": 4, "U6": 8}
@@ -215,3 +269,8 @@ def figure(drawn: list[tuple[int, xarray.Dataset, float]]) -> Figure:
     panel.set(xlabel="L/n", ylabel="G₄/G₂² − 1", xlim=(0, 1.02), ylim=(0, 7))
     panel.legend()
     return made
+
+
+# %%
+if __name__ == "__main__":
+    show()

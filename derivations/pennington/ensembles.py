@@ -3,15 +3,19 @@
 #
 # Explicit networks, every matrix built, against the derived moments; their singular values under
 # the derived densities. Last, the layer that is not free: source 001's $W = [U, 0]$.
-"""Theory against sampled Jacobians (002, Figures 1–4; 001, §3.2, Figures 2–3)."""
+
+# %%
+"""Theory against sampled Jacobians (source 002, Figures 2–4; source 001, §3.2, Figures 2, 3)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
 
-from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
+from derivations.claims import Sampling, Verdict, both, claim, close, equal, sampled
+from derivations.section import show
 from derive import (
     Gaussian,
     LowRankGaussian,
@@ -28,25 +32,37 @@ WIDTHS = ((32, 800), (64, 400), (128, 200))
 """Widths and draws of an ensemble whose moments are extrapolated in 1/n."""
 
 
-@claim("002", "Figures 1, 3", "critical line of tanh; distributions of φ'")
-def lines_and_slopes() -> Verdict:
-    """Drawn from the derived kernel map and slopes. The line starts at (1, 0)."""
-    from derive import criticality  # noqa: PLC0415
-
+@claim("002", "Figure 3", "distributions of φ'")
+def slope_distributions() -> Verdict:
+    r"""The distribution of $\phi'(h)$, $h \sim N(0, q^*)$, drawn from 4001 quantiles of $h$ for
+    each of four $q^*$: the means of $\phi'^2$ and $\phi'^4$ over what is drawn are $\mu_1$ and
+    $\mu_2$ of the derived law. Of ReLU alone it does not depend on $q^*$."""
     from . import figures  # noqa: PLC0415
 
-    found = criticality(activations.tanh).critical
-    start = equal(list(found), [0, 1])
-    drawn = {"pennington1": figures.critical_line(), "pennington3": figures.slopes()}
-    return Verdict(
-        start.kind, start.derived, start.printed, "(σ_b², σ_w²) at q* → 0", figures=drawn
+    drawn, derived, spread = [], [], {}
+    for name in figures.NONLINEARITIES:
+        activation = activations.by_name(name)
+        means = []
+        for variance in figures.VARIANCES[1::2]:
+            slopes = figures.slope_quantiles(activation, variance)
+            law = spectra.slope_law(activation, sympy.nsimplify(variance))
+            drawn += [float((slopes**k).mean()) for k in (2, 4)]
+            derived += [sympy.N(law.moment(k), 15) for k in (1, 2)]
+            means.append(drawn[-1])
+        spread[name] = max(means) - min(means)
+    constant = [name for name, width in spread.items() if width < 1e-3]
+    verdict = both(
+        close(drawn, derived, 3, "μ_1 and μ_2 of five activations at q* = 0.3 and 3"),
+        equal(int(constant == ["relu"]), 1),
     )
+    return replace(verdict, figures={"pennington3": figures.slopes()})
 
 
 @claim("002", "Figure 2", "spectra at criticality, moments of four networks", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    """Linear Gaussian, ReLU, hard tanh and erf orthogonal, at depths 2, 4 and 8: m_1, m_2 at three
-    widths extrapolated in 1/n; singular values at n = 256 under the densities."""
+    """Linear Gaussian, ReLU, hard tanh and erf orthogonal networks at depths 2, 4 and 8: $m_1$,
+    $m_2$ at three widths extrapolated in $1/n$; singular values at $n = 256$ under the
+    densities."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     from numeric import compare  # noqa: PLC0415
@@ -77,15 +93,15 @@ def figure_two(sampling: Sampling) -> Verdict:
             figures.histogram(panel, one, f"C{number}", 4.0)
             spectrum = compiled.jacobian(activation, weights, depth, q)
             figures.draw(panel, spectrum, f"C{number}", f"L = {depth}")
-        panel.set(title=labels[-1], xlabel="singular value", ylim=(0, 2))
+        panel.set(title=labels[-1], xlabel="singular value", ylabel="density", ylim=(0, 2))
         panel.legend(fontsize="x-small")
     return sampled(comparisons, "m_1, m_2, depths 2, 4, 8", {"pennington2": figure}, labels)
 
 
 @claim("002", "Figure 4", "spectra at σ_0 = 1/2 in the two classes", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
-    """Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with q*(L): m_1 and m_2, which is
-    1 + σ_0² by construction, at three widths extrapolated in 1/n."""
+    r"""Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with $q^*(L)$: $m_1$, and $m_2$,
+    which is $1 + \sigma_0^2$ by construction, at three widths extrapolated in $1/n$."""
     from numeric import compare  # noqa: PLC0415
     from numeric import spectra as compiled  # noqa: PLC0415
 
@@ -113,7 +129,8 @@ def figure_four(sampling: Sampling) -> Verdict:
 
 @claim("001", "§3.3, Figures 2, 3", "variance with low-rank weights", sampled=True)
 def low_rank(sampling: Sampling) -> Verdict:
-    """m_1, m_2 of linear networks of rank n/4 and n/2, Gaussian and orthogonal, depths 1 to 3."""
+    """$m_1$, $m_2$ of linear networks of rank $n/4$ and $n/2$, Gaussian and orthogonal, depths 1 to
+    3."""
     from numeric import compare  # noqa: PLC0415
     from numeric import spectra as compiled  # noqa: PLC0415
 
@@ -137,9 +154,10 @@ def low_rank(sampling: Sampling) -> Verdict:
 
 @claim("001", "§3.2 (freeness)", "W = [U, 0] is not free from D", sampled=True)
 def zero_padded(sampling: Sampling) -> Verdict:
-    """Its zero columns always cut the same entries of each D, so S_{D²}(w/γ) stands where free
-    layers have S_{D²}(w), in all factors but one: the variance is v + (L − 1)v/γ + L(1/γ − 1),
-    v = μ_2/μ_1² − 1, where (11) has Lv + L(1/γ − 1). Sampled with erf at q* = 2, γ = 1/2, L = 3."""
+    r"""The zero columns of $W$ always cut the same entries of each $D$, so $S_{D^2}(z/\gamma)$
+    stands where free layers have $S_{D^2}(z)$, in all factors but one: the variance is $v + (L -
+    1)v/\gamma + L(1/\gamma - 1)$, $v = \mu_2/\mu_1^2 - 1$, where (11) has $Lv + L(1/\gamma - 1)$.
+    Sampled with erf at $q^* = 2$, $\gamma = 1/2$, $L = 3$."""
     from numeric import compare  # noqa: PLC0415
     from numeric import spectra as compiled  # noqa: PLC0415
 
@@ -173,3 +191,8 @@ def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
 
     value = float(sympy.N(law.moment(2)))
     return xarray.Dataset({"m2": ("layer", [value])}, coords={"layer": [depth]})
+
+
+# %%
+if __name__ == "__main__":
+    show()

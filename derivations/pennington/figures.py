@@ -36,17 +36,27 @@ def theory(
     return xarray.Dataset(found, coords={"layer": list(layers)})
 
 
-def critical_line() -> Figure:
+def critical_points(activation: Activation) -> list[tuple[float, float, float]]:
+    """(q*, σ_w², σ_b²) along χ = 1, forty points evenly spaced in log q*."""
+    step = criticality(activation)
+    line = []
+    for q in np.geomspace(1e-3, 12, 40):
+        C_W = float(1 / step.chi_perp(float(q)))
+        line.append((float(q), C_W, float(q - C_W * step.kernel_map(float(q)))))
+    return line
+
+
+def critical_line(line: Sequence[tuple[float, float, float]]) -> Figure:
     """Figure 1: χ = 1 of tanh in the (σ_w², σ_b²) plane, coloured by q*."""
-    step = criticality(activations.tanh)
-    qs = np.geomspace(1e-3, 12, 40)
-    C_W = np.array([float(1 / step.chi_perp(float(q))) for q in qs])
-    C_b = np.array([float(q - c * step.kernel_map(float(q))) for q, c in zip(qs, C_W, strict=True)])
+    q, C_W, C_b = np.array(line).T
     figure = Figure(figsize=(5, 4), layout="constrained")
     panel = figure.subplots()
-    drawn = panel.scatter(C_W, C_b, c=np.log10(qs), s=12)
-    panel.plot(C_W, C_b, color="black", linewidth=0.5)
-    panel.set(xlabel="σ_w²", ylabel="σ_b²", title="tanh: χ = 1")
+    panel.plot(C_W, C_b, color="black", linewidth=0.5, label="χ = 1")
+    drawn = panel.scatter(C_W, C_b, c=np.log10(q), s=12)
+    panel.set(xlabel="σ_w²", ylabel="σ_b²", title="tanh")
+    panel.text(0.1, 0.8, "ordered, χ < 1", transform=panel.transAxes)
+    panel.text(0.6, 0.1, "chaotic, χ > 1", transform=panel.transAxes)
+    panel.legend(loc="upper right")
     figure.colorbar(drawn, label="log10 q*")
     return figure
 
@@ -73,34 +83,40 @@ def histogram(panel: Axes, sampled: xarray.Dataset, colour: str, top: float) -> 
     )  # fmt: skip
 
 
-def slopes() -> Figure:
-    """Figure 3: φ, and the distribution of φ'(h) for four variances."""
-    names = ("relu", "hard_tanh", "shifted_relu", "erf", "silu")
-    figure = Figure(figsize=(2.4 * len(names), 4.4), layout="constrained")
-    panels = figure.subplots(2, len(names))
-    grid = np.linspace(-3, 3, 601)
-    for column, name in enumerate(names):
-        activation = activations.by_name(name)
-        value, slope = (
-            sympy.lambdify(activations.z, activation.derivative(k), ["scipy", "numpy"])
-            for k in (0, 1)
-        )
-        panels[0, column].plot(grid, value(grid), color="black")
-        panels[0, column].set(title=name)
-        for number, q in enumerate((0.1, 0.3, 1.0, 3.0)):
-            h = np.sqrt(q) * np.sqrt(2) * _inverse_erf(np.linspace(-1, 1, 4003)[1:-1])
-            panels[1, column].hist(
-                slope(h) * np.ones_like(h), bins=40, range=(-0.2, 1.2), histtype="step",
-                density=True, color=f"C{number}", label=f"q* = {q}",
-            )  # fmt: skip
-    panels[1, 0].legend(fontsize="x-small")
-    return figure
+NONLINEARITIES = ("relu", "hard_tanh", "shifted_relu", "erf", "silu")
+VARIANCES = (0.1, 0.3, 1.0, 3.0)
+"""Those of Figure 3."""
 
 
-def _inverse_erf(values: np.ndarray) -> np.ndarray:
+def slope_quantiles(activation: Activation, variance: float) -> np.ndarray:
+    """φ'(h) at 4001 equally likely h ~ N(0, variance)."""
     from scipy.special import erfinv  # noqa: PLC0415
 
-    return np.asarray(erfinv(values))
+    slope = sympy.lambdify(activations.z, activation.derivative(1), ["scipy", "numpy"])
+    h = np.sqrt(2 * variance) * erfinv((2 * np.arange(4001) + 1) / 4001 - 1)
+    return np.asarray(slope(h) * np.ones_like(h))
+
+
+def slopes() -> Figure:
+    """Figure 3: φ, and the distribution of φ'(h) for four variances."""
+    figure = Figure(figsize=(2.4 * len(NONLINEARITIES), 4.4), layout="constrained")
+    panels = figure.subplots(2, len(NONLINEARITIES))
+    grid = np.linspace(-3, 3, 601)
+    for column, name in enumerate(NONLINEARITIES):
+        activation = activations.by_name(name)
+        value = sympy.lambdify(activations.z, activation.expr, ["scipy", "numpy"])
+        panels[0, column].plot(grid, value(grid), color="black")
+        panels[0, column].set(title=name, xlabel="h")
+        for number, q in enumerate(VARIANCES):
+            panels[1, column].hist(
+                slope_quantiles(activation, q), bins=40, range=(-0.2, 1.2), histtype="step",
+                density=True, color=f"C{number}", label=f"q* = {q}",
+            )  # fmt: skip
+        panels[1, column].set(xlabel="φ'(h)")
+    panels[0, 0].set(ylabel="φ(h)")
+    panels[1, 0].set(ylabel="density")
+    panels[1, 0].legend(fontsize="x-small")
+    return figure
 
 
 def limits(sampled: dict[tuple[str, int], xarray.Dataset]) -> Figure:
@@ -120,6 +136,6 @@ def limits(sampled: dict[tuple[str, int], xarray.Dataset]) -> Figure:
             deep = compiled.jacobian(activations.erf, Orthogonal(), 8192, sympy.Float(q, 20))
             draw(panel, deep, "gray", "L = 8192")
         draw(panel, law, "black", "L = ∞")
-        panel.set(title=f"{name} ({kind})", xlabel="singular value", ylim=(0, 3))
+        panel.set(title=f"{name} ({kind})", xlabel="singular value", ylabel="density", ylim=(0, 3))
         panel.legend(fontsize="x-small")
     return figure

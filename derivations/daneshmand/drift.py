@@ -1,0 +1,400 @@
+# %% [markdown]
+# # From one layer to depth
+#
+# Noise (Lemma 7) and contraction (Lemma 8) add up to a drift of the Lyapunov function $\hat
+# V=1/n-\sigma_n^2$ in one layer, Theorem 5. Iterated it bounds the orthogonality gap at depth,
+# Theorem 1, and through a coupling the Wasserstein distance of $W_\ell H_\ell$ to a Gaussian
+# matrix, Lemma 2 and Corollary 3. What $\alpha$ bounds decides whether that is true: $\sigma_n^2$,
+# as the drift has it, or $\sigma_n$, as assumption $\mathcal A_1$ does.
+
+# %%
+"""Drift of V̂, orthogonality at depth and the Gaussian ball (source 003, Theorems 1 and 5, Lemma 2
+and Corollary 3; eqs. 3–5, 12, 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+
+import numpy as np
+import sympy
+from flint import acb, arb, ctx, fmpq
+
+from derivations.claims import Sampling, Verdict, both, claim, equal, misprint
+from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
+from derivations.section import show
+from derive import activations, batchnorm, batchnorm_bounds, exact, linear
+from derive.batchnorm import n
+from derive.brackets import Component
+from derive.network import Network
+from derive.weights import Gaussian
+
+alpha = sympy.Symbol("alpha", positive=True)
+
+# %% [markdown]
+# ## One layer: Theorem 5
+
+
+# %%
+@claim("003", "15", "drift of V̂ in one layer, Theorem 5")
+def drift() -> Verdict:
+    """$\\mathbb E\\hat V'\\le(1/n-p_n)+\\sqrt{\\mathbb E(\\hat V'-(1/n-p_n))^2}$ by Jensen. With
+    Lemmas 7 and 8 that is (15): enclosed with Lemma 6's exact noise, $(1-\\sum p_i^2)/d$, on the
+    grid of spectra at d = n, 100 and 10⁶, as printed and with the sharp constants
+    $2n/(n+2)$ for ⅔ and $(1-1/n)/d$ for $1/d$."""
+    spectra = list(grid())
+    proven = []
+    for eigenvalues in spectra:
+        size = len(eigenvalues)
+        p, hat = batchnorm_bounds.mean_spectrum(eigenvalues), batchnorm_bounds.gap_hat(eigenvalues)
+        noise = 1 - sum((each**2 for each in p), arb(0))
+        for width in (size, 100, 10**6):
+            derived = fmpq(1, size) - p[-1] + (noise / width).sqrt()
+            for rate, spread in (
+                (fmpq(2, 3), fmpq(1)),
+                (fmpq(2 * size, size + 2), 1 - fmpq(1, size)),
+            ):
+                bound = arb((1 - rate * eigenvalues[-1]) * hat) + (arb(spread) / width).sqrt()
+                proven.append(int(bool(derived <= bound)))
+    first, second = sympy.symbols("x y", real=True)
+    jensen = (first**2 + second**2) / 2 - ((first + second) / 2) ** 2
+    return both(
+        equal(proven, [1] * len(proven), f"printed and sharp, {len(spectra)} spectra, d = n … 10⁶"),
+        equal(jensen, (first - second) ** 2 / 4, "Jensen's step, for two values"),
+    )
+
+
+@claim("003", "Theorem 5 (ensemble)", "drift of V̂ in sampled layers", sampled=True)
+def theorem_5(sampling: Sampling) -> Verdict:
+    """One layer from 9 spectra of 8 samples at d = 16 and 100, 1000 networks each: the mean of V̂'
+    stays below the sharp bound by more than its error allows to be chance."""
+    from scipy import special  # noqa: PLC0415
+
+    from numeric import batchnorm as ensembles  # noqa: PLC0415
+
+    spectra = [s for s in grid() if len(s) == 8]
+    bound = -float(special.ndtri(sampling.false_alarms / (2 * len(spectra))))
+    worst, shown = -np.inf, ("", "")
+    for width in (16, 100):
+        for eigenvalues in spectra:
+            inputs = np.diag(np.sqrt([float(fmpq(v).p) / float(fmpq(v).q) for v in eigenvalues]))
+            found = ensembles.simulate(
+                width, 8, 1, 1000, sampling.seed, inputs=inputs, smallest=True
+            )
+            hat, least = batchnorm_bounds.gap_hat(eigenvalues), eigenvalues[-1]
+            sharp = arb((1 - fmpq(8, 5) * least) * hat) + (arb(fmpq(7, 8)) / width).sqrt()
+            sample, se = float(found["gap_hat"][0]), float(found["gap_hat_se"][0])
+            z = (sample - float(sharp)) / se
+            if z > worst:
+                worst, shown = z, (f"{float(sharp):.5g}", f"{sample:.5g} ± {se:.2g}")
+    return Verdict(
+        "statistical" if worst < bound else "fails",
+        f"sharp bound {shown[0]}",
+        f"E V̂' = {shown[1]}",
+        f"largest (E V̂' − sharp bound)/se over 18 cases: {worst:.3g}; the printed bound is larger",
+        z=max(worst, 0.0),
+        bound=bound,
+        comparisons=2 * len(spectra),
+    )
+
+
+@claim("003", "12", "drift under the assumption: what α has to bound")
+def drift_with_alpha() -> Verdict:
+    """In Theorem 5 $1/n-\\hat V=\\sigma_n^2$, so (12) needs $\\alpha\\le\\sigma_n^2$. With
+    $\\alpha=\\sigma_n$, which $\\mathcal A_1$ allows, it fails near orthogonality at large d: the
+    derived rate exceeds $1-\\frac23n^{-1/2}$ by a multiple of $(\\sqrt n-1)(\\sqrt n-2)$, so for
+    every n > 4. The induction that follows has a sum from k = 1 for one from k = 0; the bound
+    $3/(2\\alpha)$ on it stands."""
+    root = sympy.Symbol("s", positive=True)  # √n
+    rate = batchnorm.contraction_rate().subs(n, root**2)
+    factor = 2 * (root - 1) * (root - 2) / (3 * root * (root**2 + 2))
+    step, ratio = sympy.symbols("e r", positive=True)
+    bound = sympy.Integer(0)
+    for _ in range(4):
+        bound = sympy.expand(ratio * bound + step)
+    whole = sympy.simplify(sympy.Sum(ratio ** sympy.Symbol("k"), (sympy.Symbol("k"), 0, 3)).doit())
+    limit = (1 / (1 - ratio)).subs(ratio, 1 - 2 * alpha / 3)
+    stands = both(
+        equal(rate - (1 - sympy.Rational(2, 3) / root), factor, "rate at orthogonality"),
+        equal(bound, step * whole, "four layers of (12) from 0: Σ_{k=0}^{3} r^k"),
+        equal(limit, 3 / (2 * alpha), "Σ_{k≥0} (1 − ⅔α)^k"),
+    )
+    if not stands.holds:
+        return stands
+    size = 9
+    least = next(two_valued(size, Fraction(98, 100)))
+    after = mean_of_smallest(size, least)
+    slope = 1 - fmpq(2, 3) * fmpq(99, 100) * least.sqrt()
+    left, right = fmpq(1, size) - after, slope * (fmpq(1, size) - least)
+    if not bool(left > right):
+        return Verdict("fails", str(left), str(right))
+    return misprint(
+        "α ≤ σ_n²",
+        "α ≤ σ_n",
+        f"n = 9, d → ∞, σ_n² = 0.98/9, α = 0.99 σ_n: E V̂' = {float(left):.6g} > "
+        f"{float(right):.6g} = (1 − ⅔α) V̂, enclosed; excess of the rate {factor} at s = √n",
+    )
+
+
+@claim("003", "B.1", "stability without the assumption")
+def stability() -> Verdict:
+    """Theorem 5 rearranged is $\\frac23\\hat V_k(1/n-\\hat V_k)\\le\\hat V_k-\\hat V_{k+1}+1/\\sqrt
+    d$ in the mean. Summed over layers the differences telescope and leave $\\frac1\\ell\\sum\\hat
+    V_k(1/n-\\hat V_k)\\le\\frac{3\\hat V_0}{2\\ell}+\\frac3{2\\sqrt d}$ for k = 0 … ℓ − 1; the
+    printed sum, k = 1 … ℓ, starts from $\\hat V_1$. At d → ∞ also enclosed, over 100 layers of the
+    map."""
+    hats = sympy.symbols("v_0:5", positive=True)
+    depth, noise = len(hats) - 1, sympy.Symbol("e", positive=True)  # e = 1/√d
+    steps = [hats[k] - hats[k + 1] + noise for k in range(depth)]
+    total = sympy.Rational(3, 2) * sum(steps) / depth
+    printed = 3 * hats[0] / (2 * depth) + 3 * noise / 2
+    before = sympy.expand(printed - total)
+    left, right = [], []
+    for size in (3, 9, 50):
+        values = list(islice(two_valued(size, Fraction(1, 10)), 100))
+        products = [(fmpq(1, size) - each) * each for each in values]
+        left.append(sum(products, arb(0)) / len(values))
+        right.append(3 * (fmpq(1, size) - values[0]) / (2 * len(values)))
+    return both(
+        equal(before, 3 * hats[-1] / (2 * depth), "what is dropped, ≥ 0, at ℓ = 4"),
+        equal([int(bool(a <= b)) for a, b in zip(left, right, strict=True)], [1] * 3, "d → ∞"),
+    )
+
+
+# %% [markdown]
+# ## The large-width map from $n-1$ equal eigenvalues
+#
+# There the chain is one number, $\lambda_n$, and (16) is Euler's integral
+# $p_n=\frac1n\,{}_2F_1\left(1,\frac{n-1}2;\frac n2+1;1-\mu/\lambda_n\right)$ with
+# $\mu=(1-\lambda_n)/(n-1)$: hundreds of layers, each enclosed.
+
+
+# %%
+def mean_of_smallest(size: int, least: arb) -> arb:
+    """p_n at λ_n = least with the other eigenvalues equal."""
+    other = (1 - least) / (size - 1)
+    series = acb(1 - other / least).hypgeom_2f1(1, fmpq(size - 1, 2), fmpq(size, 2) + 1)
+    return series.real / size
+
+
+def two_valued(size: int, start: Fraction) -> Iterator[arb]:
+    """λ_n of layers 0, 1, … at d = ∞ from λ_n = start/n, the other eigenvalues equal."""
+    least = arb(fmpq(start.numerator, start.denominator)) / size
+    while True:
+        yield least
+        least = mean_of_smallest(size, least)
+
+
+def gap(size: int, least: arb) -> arb:
+    """V = √(n/(n−1)) (1/n − λ_n) of such a spectrum."""
+    return (arb(fmpq(size, size - 1))).sqrt() * (fmpq(1, size) - least)
+
+
+def distance(size: int, least: arb) -> arb:
+    """Σ(σ_i − 1/√n)² of such a spectrum."""
+    root, other = 1 / arb(size).sqrt(), ((1 - least) / (size - 1)).sqrt()
+    return (least.sqrt() - root) ** 2 + (size - 1) * (other - root) ** 2
+
+
+@claim("003", "§3 (map)", "the map with n − 1 equal eigenvalues, by a hypergeometric function")
+def one_number() -> Verdict:
+    """The closed form against the integral over θ, both enclosed, from λ_n = 0.1/n, 0.9/n and
+    0.999/n at n = 3, 9 and 50; and V and $\\sum(\\sigma_i-n^{-1/2})^2$ as for any spectrum."""
+    overlaps = []
+    for size in (3, 9, 50):
+        for part in (Fraction(1, 10), Fraction(9, 10), Fraction(999, 1000)):
+            other = (size - part) / (size - 1)
+            eigenvalues = batchnorm_bounds.spectrum([other] * (size - 1) + [part])
+            least = next(two_valued(size, part))
+            pairs = (
+                (mean_of_smallest(size, least), batchnorm_bounds.mean_spectrum(eigenvalues)[-1]),
+                (gap(size, least), batchnorm_bounds.gap(eigenvalues)),
+                (distance(size, least), batchnorm_bounds.distance(eigenvalues)),
+            )
+            overlaps += [
+                int(bool(a.overlaps(b)) and float((a - b).abs_upper()) < 1e-12) for a, b in pairs
+            ]
+    return equal(overlaps, [1] * len(overlaps), "enclosures of radius below 1e-12 that overlap")
+
+
+# %% [markdown]
+# ## Theorem 1 and Corollary 3
+
+
+# %%
+@claim("003", "Theorem 1", "orthogonality at depth: what α is, and which constant the proof gives")
+def theorem_1() -> Verdict:
+    """The drift has $1/n-\\hat V=\\sigma_n^2$, so the α of (3) bounds $\\sigma_n^2$, not
+    $\\sigma_n$ as $\\mathcal A_1$ defines it. With $\\sigma_n$ the theorem is false: at d → ∞ and n
+    = 50 the exact map contracts by 50/52 a layer, slower than $1-\\frac23\\alpha$ with
+    $\\alpha=0.99\\,\\sigma_n$, and V exceeds the bound from some layer on. With $\\alpha\\le
+    \\sigma_n^2$ (3) follows: $2n\\,\\mathbb E\\hat V$ by Lemma 4, $\\hat V\\le1/n$ at the start,
+    and $2n\\cdot3/(2\\alpha\\sqrt d)=3n/(\\alpha\\sqrt d)$, where the last line of the proof drops
+    a factor 2."""
+    size, start = 50, Fraction(96, 100)
+    chain = two_valued(size, start)
+    first = next(chain)
+    slope = 1 - fmpq(2, 3) * fmpq(99, 100) * first.sqrt()
+    # the bound on layer ℓ + 1 is 2 slope^ℓ; σ_n rises with the layer, so α stays below it
+    layer, least = next(
+        (at, each)
+        for at, each in zip(range(1, 400), chain, strict=False)
+        if bool(gap(size, each) > 2 * slope ** (at - 1))
+    )
+    kept = []
+    for batch in (3, 9, 50):
+        for part in (Fraction(1, 10), Fraction(1, 2), Fraction(96, 100)):
+            values = list(islice(two_valued(batch, part), 101))
+            rate = 1 - fmpq(2, 3) * values[0]
+            kept += [int(bool(gap(batch, v) <= 2 * rate ** (k - 1))) for k, v in enumerate(values)]
+    width = batchnorm.d
+    second = 2 * n * 3 / (2 * alpha * sympy.sqrt(width))
+    stated = both(
+        equal(second, 3 * n / (alpha * sympy.sqrt(width)), "second term of (3)"),
+        equal(int(bool(least > first)), 1, "σ_n rises"),
+        equal(kept, [1] * len(kept), "(3) with α = σ_n², d → ∞: nine starts, 100 layers"),
+    )
+    if not stated.holds:
+        return stated
+    return misprint(
+        "α ≤ σ_n² in every layer",
+        "α ≤ σ_n in every layer",
+        f"n = 50, d → ∞, α = 0.99 σ_n: V_{layer} = {float(gap(size, least)):.4g} > "
+        f"{float(2 * slope ** (layer - 1)):.4g} = 2(1 − ⅔α)^{layer - 1}, enclosed; rate "
+        f"{batchnorm.contraction_rate().subs(n, size)} a layer. With α ≤ σ_n² (3) follows from "
+        "Theorem 5 and Lemma 4, with 3n/(α√d) as stated, not 3n/(2α√d) as in the proof",
+    )
+
+
+@claim("003", "Corollary 3", "Gaussian approximation at depth")
+def corollary_3() -> Verdict:
+    """Lemma 2 speaks of $H_\\ell$, (3) of $H_{\\ell+1}$: together they give the exponent ℓ − 1. The
+    printed ℓ still holds for $\\alpha\\le\\sigma_n^2$, because Lemma 2 is true with n for 2n and
+    $1-\\frac23\\alpha\\ge\\frac12$ where $\\alpha\\le1/n\\le\\frac12$. With $\\alpha\\le\\sigma_n$
+    it is false, as Theorem 1: the distance is $\\frac n4V^2$ near orthogonality and contracts by
+    $(n/(n+2))^2$. At leading order in 1/d the stationary radius² is at most $n\\,\\mathbb
+    EV^2=(n-1)(n+2)^2/(4(n+1)d)$: 1/d, not $1/\\sqrt d$."""
+    ratio = 1 - 2 * alpha / 3
+    least = ratio.subs(alpha, sympy.Rational(1, 2))
+    radius = sympy.factor(n * batchnorm.stationary_gap(2, terms=1))
+    x = sympy.Symbol("x", positive=True)
+    squared = sympy.series((sympy.sqrt(1 + x) - 1) ** 2, x, 0, 3).removeO()
+    size, start = 50, Fraction(96, 100)
+    with ctx.workprec(300):  # the distance falls to 1e-37 while λ_n stays near 1/n
+        chain = two_valued(size, start)
+        slope = 1 - fmpq(2, 3) * fmpq(99, 100) * next(chain).sqrt()
+        layer, value = next(
+            (at, distance(size, each))
+            for at, each in zip(range(1, 2000), chain, strict=False)
+            if bool(distance(size, each) > 4 * size * slope**at)
+        )
+    stands = both(
+        equal(radius * batchnorm.d, (n - 1) * (n + 2) ** 2 / (4 * (n + 1)), "stationary n E V²"),
+        equal(int(bool(least >= sympy.Rational(1, 2))), 1, "2n r^{ℓ−1} ≤ 4n r^ℓ for n ≥ 2"),
+        equal(squared, x**2 / 4, "distance n V²/4 near orthogonality"),
+    )
+    if not stands.holds:
+        return stands
+    return misprint(
+        "α ≤ σ_n² in every layer",
+        "α ≤ σ_n in every layer",
+        f"n = 50, d → ∞, α = 0.99 σ_n: W₂² = {float(value):.4g} > "
+        f"{float(4 * size * slope**layer):.4g} = 4n(1 − ⅔α)^{layer} at ℓ = {layer}, enclosed. "
+        "(3) and (4) give the exponent ℓ − 1; ℓ holds for α ≤ σ_n² as (4) has a factor 2 to "
+        f"spare. Stationary radius² at most n E V² = {radius}, of order 1/d",
+    )
+
+
+# %% [markdown]
+# ## Lemma 2: the Wasserstein distance
+
+
+# %%
+@claim("003", "Lemma 2", "W₂² ≤ 2n E V; on the way n E V²")
+def lemma_2() -> Verdict:
+    """Given H the rows of $W_\\ell H_\\ell$ and of $G/\\sqrt n$ are Gaussian with commuting
+    covariances, so Fréchet's formula for $\\mathcal W_2^2$ is $\\sum(\\sigma_i-n^{-1/2})^2$, the
+    coupling's value. Then $(\\sigma-n^{-1/2})^2=(\\sigma^2-1/n)^2/(\\sigma+n^{-1/2})^2\\le
+    n(\\sigma^2-1/n)^2$ and $V^2\\le V$ as $V^2\\le1-1/n$: so $\\mathcal W_2^2\\le n\\,\\mathbb EV$,
+    half of what is printed. Against V itself the worst spectra have k equal values:
+    $2\\sqrt n\\,s\\sqrt{(1-s)/(1+s)}$, $s=\\sqrt{k/n}$, at most $0.601\\sqrt n\\,V$."""
+    sigma = sympy.Symbol("sigma", positive=True)
+    root = 1 / sympy.sqrt(n)
+    quotient = sympy.simplify((sigma - root) ** 2 * (sigma + root) ** 2 - (sigma**2 - 1 / n) ** 2)
+    values = sympy.symbols("sigma_1:4", positive=True)
+    ours, theirs = sympy.diag(*(value**2 for value in values)), sympy.eye(3) / n
+    inner = (sympy.sqrt(1 / n) * sympy.eye(3)) * ours * (sympy.sqrt(1 / n) * sympy.eye(3))
+    frechet = (ours + theirs).trace() - 2 * sum(sympy.sqrt(inner[i, i]) for i in range(3))
+    coupled = sum((value - root) ** 2 for value in values)
+    s = sympy.Symbol("s", positive=True)
+    ratio = s * sympy.sqrt((1 - s) / (1 + s))
+    (best,) = [
+        value for value in sympy.solve(sympy.diff(sympy.log(ratio), s), s) if 0 < value.evalf() < 1
+    ]
+    largest = 2 * ratio.subs(s, best)
+    # at λ = (1, 0, …) V² is largest, Σλ² being convex
+    whole = sympy.expand((1 - 1 / n) ** 2 + (n - 1) / n**2)
+    slack = positive_coefficients((1 - whole).subs(n, excess + 2), excess)
+    return both(
+        equal(frechet, coupled, "Fréchet's distance is the coupling's"),
+        equal(quotient, 0, "the step from σ to σ²"),
+        equal([whole, slack], [1 - 1 / n, 1], "V² ≤ 1 − 1/n, so V² ≤ V"),
+        equal(best, (sympy.sqrt(5) - 1) / 2, f"s; 2 max = {largest.evalf(4)}"),
+        on_grid("Lemma 2", "Lemma 2, n V²"),
+        detail="constant 1 for 2 already with V² ≤ V",
+    )
+
+
+# %% [markdown]
+# ## Table 1: which networks are close to Gaussian
+
+
+# %%
+def exponent(expression: sympy.Expr, variable: sympy.Symbol) -> sympy.Expr:
+    """The power of a variable at infinity."""
+    return sympy.limit(variable * sympy.diff(expression, variable) / expression, variable, sympy.oo)
+
+
+@claim("003", "Table 1", "vanilla networks, convolutional ones, and batch normalization")
+def table_1() -> Verdict:
+    """Vanilla MLPs: the connected four-point function over $G_2^2$, exact in the width for linear
+    and ReLU networks, is of order 1/n at every finite depth. Convolutions: patches are to the
+    second layer what samples are to a dense one, so its connected function is the mean over pairs
+    of patches of the engine's, again 1/n in the number of channels. Batch normalization: the radius
+    that follows from (5) is of order $d^{-1/4}$ as printed; by $n\\,\\mathbb EV^2$ it is
+    $d^{-1/2}$."""
+    width = exact.n
+    nets = [
+        Network(activations.linear, Gaussian(1)),
+        Network(activations.relu, Gaussian(2)),
+    ]
+    connected = [exact.vertex(net, layer) / width for net in nets for layer in (2, 3, 5)]
+    patches = (1, 2, 3, 4)
+    pairs = [
+        linear.coefficient((p, p, q, q), [width] * 2, connected=True, inputs=9)
+        for p in patches
+        for q in patches
+    ]
+    convolution = sum(pairs) / sympy.Integer(len(patches) ** 2)
+    kernels = (
+        sum(Component("K0", (min(p, q), max(p, q))) ** 2 for p in patches for q in patches)
+        / len(patches) ** 2
+    )
+    depth = batchnorm.d
+    printed = sympy.sqrt(6 * n**2 / (alpha * sympy.sqrt(depth)))
+    sharp = sympy.sqrt(n * batchnorm.stationary_gap(2, terms=1))
+    return both(
+        equal(
+            [exponent(each, depth) for each in (printed, sharp)],
+            [-sympy.Rational(1, 4), -sympy.Rational(1, 2)],
+            "powers of d",
+        ),
+        equal([exponent(each, width) for each in connected], [-1] * 6, "MLPs, layers 2, 3, 5"),
+        equal(sympy.expand(convolution * width), 2 * kernels, "n × the second layer of a ConvNet"),
+    )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -1,0 +1,84 @@
+"""Every numbered statement of the five sources, and what in the book shows it.
+
+One file a source, `000.toml` … `004.toml`, a line for each numbered equation, theorem, lemma, table
+and figure, in the source's order:
+
+    "5.18" = "vertex.single_input_vertex"             # the claims that show it: module.function
+    "4.3" = ["linear.kernel", "linear.power_series"]
+    "3.1" = "definition: the preactivations of a fully connected network"
+    "Figure 4" = "open: training"
+
+`definition` is for what states nothing that could be false, and `open` for training experiments.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Literal
+
+from derivations.claims import CHAPTERS, Claim, Kind, claims
+from derive.errors import InputError
+
+Status = Literal["shown", "not a statement", "open"]
+
+_STATUS: Mapping[str, Status] = {"definition": "not a statement", "open": "open"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A numbered statement: the claims that show it, or why none does.
+
+    Attributes:
+        source, item: "000" and "5.18", "Lemma 4", "Figure 2" …
+        status: "shown", "not a statement" (a definition) or "open" (a training experiment).
+        claims: what shows it; none unless its status is "shown".
+        note: what is defined, or which experiment is open.
+    """
+
+    source: str
+    item: str
+    status: Status
+    claims: tuple[Claim, ...] = ()
+    note: str = ""
+
+
+def entries(source: str) -> list[Entry]:
+    """The ledger of a source, in the source's order.
+
+    Raises:
+        InputError: for a source that has no ledger, or an entry that names no claim of the chapter.
+    """
+    if source not in CHAPTERS:
+        raise InputError("source", source, f"one of {', '.join(CHAPTERS)}")
+    text = (files(__name__) / f"{source}.toml").read_text(encoding="utf-8")
+    by_name = {each.name: each for each in claims([source])}
+    return [_entry(source, item, given, by_name) for item, given in tomllib.loads(text).items()]
+
+
+def _entry(source: str, item: str, given: str | list[str], by_name: Mapping[str, Claim]) -> Entry:
+    if isinstance(given, str) and ":" in given:
+        word, note = given.split(":", 1)
+        if word not in _STATUS:
+            raise InputError(f"{source} {item}", given, "definition: …, or open: …")
+        return Entry(source, item, _STATUS[word], note=note.strip())
+    names = [given] if isinstance(given, str) else given
+    for name in names:
+        if name not in by_name:
+            raise InputError(f"{source} {item}", name, "module.function of a claim of the chapter")
+    return Entry(source, item, "shown", tuple(by_name[name] for name in names))
+
+
+def unlisted(source: str) -> list[Claim]:
+    """The claims of a chapter that no entry names: what the book adds to its source."""
+    named = {each for entry in entries(source) for each in entry.claims}
+    return [each for each in claims([source]) if each not in named]
+
+
+def verdict(entry: Entry, proven: Mapping[Claim, Kind]) -> str:
+    """What the book says of an entry, from what its claims came to: the worst of them."""
+    order: Sequence[Kind] = ("fails", "misprint", "statistical", "numeric", "exact")
+    kinds = {proven[each] for each in entry.claims if each in proven}
+    return next((kind for kind in order if kind in kinds), entry.status)

@@ -1,0 +1,21 @@
+"""A section of the book by itself, as a script or as a notebook.
+
+    python -m derivations.pdlt.limits         # its verdicts, and nothing else's
+    jupytext --to notebook derivations/pdlt/limits.py
+
+The last cell of every section calls `show`, in which the claims are those of the cells above.
+"""
+
+from __future__ import annotations
+
+from derivations.claims import check, in_module
+
+
+def show(seed: int = 0) -> None:
+    """Prove the claims that the running script or notebook has made, a line each."""
+    from derivations.report import line  # noqa: PLC0415
+
+    for outcome in check(in_module("__main__"), seed):
+        print(line(outcome), flush=True)
+        if outcome.verdict.kind in {"misprint", "fails"}:
+            print(f"    {outcome.verdict.detail}")
