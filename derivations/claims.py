@@ -10,20 +10,21 @@ beyond 5 sigma (Bonferroni).
 
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import mpmath
 import sympy
 
+from derivations.latex import Sides, sides
 from derive.errors import InputError
 
 if TYPE_CHECKING:
+    from derivations.kept import Kept
+    from derivations.running import Watch
     from numeric.compare import Comparison
 
 Kind = Literal["exact", "numeric", "statistical", "misprint", "fails"]
@@ -36,6 +37,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.weights",
         "derivations.weingarten",
         "derivations.day_kahn_roberts.linear",
+        "derivations.day_kahn_roberts.one_layer",
         "derivations.day_kahn_roberts.criticality",
         "derivations.day_kahn_roberts.vertex",
         "derivations.day_kahn_roberts.depth",
@@ -43,6 +45,8 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.many_inputs",
         "derivations.day_kahn_roberts.fields",
         "derivations.day_kahn_roberts.tower",
+        "derivations.day_kahn_roberts.finite_width",
+        "derivations.day_kahn_roberts.normalisation",
         "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
         "derivations.day_kahn_roberts.measurements",
@@ -54,23 +58,32 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.nait_saada_tanner.correlations",
         "derivations.nait_saada_tanner.gradients",
         "derivations.nait_saada_tanner.jacobians",
+        "derivations.pennington.propagation",
         "derivations.pennington.transforms",
         "derivations.pennington.ensembles",
     ),
     "002": (
+        "derivations.pennington.propagation",
+        "derivations.pennington.free",
+        "derivations.pennington.algorithm",
         "derivations.pennington.transforms",
         "derivations.pennington.moments",
         "derivations.pennington.limits",
+        "derivations.pennington.smooth",
+        "derivations.pennington.orthogonality",
         "derivations.pennington.ensembles",
     ),
     "003": (
         "derivations.daneshmand.chain",
         "derivations.daneshmand.inequalities",
+        "derivations.daneshmand.drift",
         "derivations.daneshmand.vanilla",
         "derivations.daneshmand.activations",
         "derivations.daneshmand.initialization",
+        "derivations.daneshmand.convolutions",
     ),
     "004": (
+        "derivations.pdlt.networks",
         "derivations.pdlt.correlators",
         "derivations.pdlt.limits",
     ),
@@ -98,6 +111,7 @@ class Verdict:
         z, bound, comparisons: the largest |z| of an ensemble, what it may be, out of how many.
         figures: by file stem.
         table: longer text for the report.
+        sides: what is derived and what is printed, in LaTeX, where they are expressions.
     """
 
     kind: Kind
@@ -110,6 +124,7 @@ class Verdict:
     comparisons: int = 0
     figures: Mapping[str, Picture] = field(default_factory=dict)
     table: str = ""
+    sides: tuple[Sides, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -134,6 +149,11 @@ class Claim:
     title: str
     prove: Callable[..., Verdict]
     sampled: bool
+
+    @property
+    def name(self) -> str:
+        """module.function, as the ledger writes it."""
+        return f"{self.prove.__module__.rpartition('.')[2]}.{self.prove.__name__}"
 
     @property
     def prose(self) -> str:
@@ -172,7 +192,7 @@ def claims(chapters: Sequence[str] = ()) -> list[Claim]:
     for chapter in chapters:
         if chapter not in CHAPTERS:
             raise InputError("chapter", chapter, f"one of {', '.join(CHAPTERS)}")
-    found = []
+    found: list[Claim] = []
     for chapter in dict.fromkeys(chapters or CHAPTERS):
         for module in CHAPTERS[chapter]:
             import_module(module)
@@ -180,44 +200,64 @@ def claims(chapters: Sequence[str] = ()) -> list[Claim]:
     return found
 
 
-def check(chosen: Sequence[Claim], seed: int = 0, jobs: int = 1) -> Iterator[Outcome]:
-    """Prove the claims, module by module, in this process or in several.
+def in_module(module: str) -> list[Claim]:
+    """The claims of an imported module, of every chapter that it has a part in."""
+    return list(_registry.get(module, ()))
 
-    A module's claims share what they compile, so they stay in one process; those that sample take
-    longest and start first. Each result depends on the claim, the seed and the number of sampled
-    claims alone. A claim whose derivation refuses its input fails, with the reason.
+
+def check(
+    chosen: Sequence[Claim],
+    seed: int = 0,
+    jobs: int = 1,
+    *,
+    kept: Kept | None = None,
+    seconds: Mapping[str, float] | None = None,
+    watch: Watch = lambda progress: None,
+) -> Iterator[Outcome]:
+    """Prove the claims, in this process or in several; the outcomes come in the claims' order.
+
+    Each result depends on the claim, the seed and the number of sampled claims alone. A claim that
+    raises anything but KeyboardInterrupt fails, with the reason.
+
+    Arguments:
+        kept: where to look for outcomes of a check that was stopped, and to put those of this one.
+        seconds: that claims took before, by "source module.function": the longest start first.
+        watch: is told of the progress.
     """
+    from derivations.running import Progress, alone, together  # noqa: PLC0415
+
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
         raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise InputError("jobs", jobs, "a number of processes, 1 or more")
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sum(each.sampled for each in chosen)))
-    if jobs == 1:
-        yield from (_prove(each, sampling) for each in chosen)
-        return
-    modules: dict[str, list[Claim]] = {}
-    for each in chosen:
-        modules.setdefault(each.prove.__module__, []).append(each)
-    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        longest_first = sorted(modules, key=lambda name: not any(c.sampled for c in modules[name]))
-        pending = {
-            name: pool.apply_async(_prove_all, (modules[name], sampling)) for name in longest_first
-        }
-        for name in modules:
-            yield from pending[name].get()
+    found: list[Outcome | None] = [kept.read(each, sampling) if kept else None for each in chosen]
+    left = [place for place, outcome in enumerate(found) if outcome is None]
+    done = len(chosen) - len(left)
 
+    def tell(progress: Progress) -> None:
+        watch(replace(progress, done=progress.done + done, total=len(chosen)))
 
-def _prove_all(group: Sequence[Claim], sampling: Sampling) -> list[Outcome]:
-    return [_prove(each, sampling) for each in group]
-
-
-def _prove(proven: Claim, sampling: Sampling) -> Outcome:
-    start = time.perf_counter()
-    try:
-        verdict = proven.prove(*([sampling] if proven.sampled else []))
-    except (InputError, ArithmeticError) as error:
-        verdict = Verdict("fails", "", detail=str(error))
-    return Outcome(proven, verdict, time.perf_counter() - start)
+    rest = [chosen[place] for place in left]
+    proven = (
+        alone(rest, sampling, tell)
+        if jobs == 1
+        else together(rest, sampling, jobs, tell, seconds or {})
+    )
+    following = 0
+    with closing(proven):
+        while following < len(chosen):
+            outcome = found[following]
+            if outcome is not None:
+                yield outcome
+                following += 1
+                continue
+            arrived = next(proven)
+            if kept:
+                kept.write(arrived, sampling)
+            place = next(place for place in left if chosen[place] == arrived.claim)
+            left.remove(place)
+            found[place] = arrived
 
 
 def equal(derived: Any, printed: Any, detail: str = "") -> Verdict:
@@ -227,13 +267,16 @@ def equal(derived: Any, printed: Any, detail: str = "") -> Verdict:
     left, right = (wrong or [pair for pair in pairs if pair[1] != 0] or pairs)[0]
     count = f"{len(pairs)} identities" if len(pairs) > 1 else ""
     notes = "; ".join(note for note in (count, detail) if note)
-    return Verdict("fails" if wrong else "exact", str(left), str(right), notes)
+    shown = [*wrong, *(pair for pair in pairs if pair[1] != 0), *pairs]
+    kind: Kind = "fails" if wrong else "exact"
+    return Verdict(kind, str(left), str(right), notes, sides=sides(shown))
 
 
 def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:
     """Numeric if the numbers, or all pairs, agree to so many digits; else it fails."""
+    given = list(_pairs(derived, printed))
     with mpmath.workdps(digits + 10):
-        pairs = [(_number(a), _number(b)) for a, b in _pairs(derived, printed)]
+        pairs = [(_number(a), _number(b)) for a, b in given]
         scale = max(max(abs(a), abs(b)) for a, b in pairs)
         left, right = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
         error = abs(left - right) / scale if scale else mpmath.mpf(0)
@@ -244,6 +287,7 @@ def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:
         mpmath.nstr(right, min(digits, 15)),
         detail,
         digits=reached,
+        sides=sides(given, digits),
     )
 
 
@@ -254,7 +298,9 @@ def misprint(derived: Any, printed: Any, proof: str) -> Verdict:
         differ = derived != printed
     else:
         differ = not _vanishes(sympy.sympify(derived) - sympy.sympify(printed))
-    return Verdict("misprint" if differ else "fails", str(derived), str(printed), proof)
+    kind: Kind = "misprint" if differ else "fails"
+    shown = sides([(derived, printed)])
+    return Verdict(kind, str(derived), str(printed), proof, sides=shown)
 
 
 def sampled(
@@ -285,10 +331,20 @@ def sampled(
 
 
 def both(*verdicts: Verdict, detail: str = "") -> Verdict:
-    """The verdict on a claim with several parts: the first failure, or else the first part's."""
+    """The verdict on a claim with several parts: the first failure, or else the first part's.
+
+    Details, figures and tables are those of all parts; so are the sides, unless one fails.
+    """
     shown = next((each for each in verdicts if not each.holds), verdicts[0])
     notes = dict.fromkeys([detail, *(each.detail for each in verdicts)])
-    return replace(shown, detail="; ".join(note for note in notes if note))
+    parts = verdicts if shown.holds else (shown,)
+    return replace(
+        shown,
+        detail="; ".join(note for note in notes if note),
+        figures={stem: made for each in verdicts for stem, made in each.figures.items()},
+        table="\n\n".join(each.table for each in verdicts if each.table),
+        sides=tuple(dict.fromkeys(pair for each in parts for pair in each.sides)),
+    )
 
 
 def _pairs(derived: Any, printed: Any) -> Iterator[tuple[Any, Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import csv
+import gc
 import io
 import os
 import re
@@ -13,14 +15,21 @@ from typing import TYPE_CHECKING, TextIO
 
 from derive.errors import InputError
 
-from . import batchnorm_command, reading, spectrum_command, verify_command
+from . import (
+    batchnorm_command,
+    check_command,
+    cite_command,
+    kernel_command,
+    reading,
+    spectrum_command,
+    verify_command,
+)
 from .files import write_text
 
 if TYPE_CHECKING:
     import xarray
 
     from derive import Network
-    from derive.tensors import Name
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -31,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns 0; 1 where a claim fails or a comparison disagrees; 2 for bad input, told in one line
     on stderr; 130 after Ctrl-C.
     """
+    atexit.register(gc.freeze)  # or leaving takes half a second: sympy is searched for cycles
     parser = _parser()
     try:
         arguments = parser.parse_args(argv)
@@ -55,34 +65,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 # What each command does
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    from . import claims, report  # noqa: PLC0415
-
-    chosen = claims.claims(arguments.chapters)
-    report.check_directory(arguments.report)
-    outcomes = []
-    for outcome in claims.check(chosen, arguments.seed, arguments.jobs):
-        outcomes.append(outcome)
-        _progress("")
-        print(report.line(outcome), flush=True)
-        if len(outcomes) < len(chosen):
-            following = chosen[len(outcomes)]
-            _progress(f"{len(outcomes) + 1}/{len(chosen)} {following.equation} {following.title} …")
-    print(report.summary(outcomes))
-    if arguments.json:
-        report.write_json(outcomes, arguments.json)
-    written = report.write_directory(outcomes, arguments.report)
-    print(f"report: {written / report.INDEX}")
-    return OK if all(outcome.verdict.holds for outcome in outcomes) else FAILED
-
-
-def _progress(text: str) -> None:
-    """One line that the next one overwrites; nothing where stderr is not a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text[:100]}")
-        sys.stderr.flush()
-
-
 def _derive(arguments: argparse.Namespace) -> int:
     from derive import recursion  # noqa: PLC0415
 
@@ -92,26 +74,13 @@ def _derive(arguments: argparse.Namespace) -> int:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
     weights = reading.ensemble(arguments)
     activation = reading.activation(arguments.activation) if arguments.activation else None
-    names = [name for text in arguments.tensors for name in _tensor_names(text)]
+    names = [name for text in arguments.tensors for name in reading.tensor_names(text)]
     for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer)
         made = made.single_input() if arguments.single else made
         made = made.specialise(activation) if activation else made
         print(made.latex() if arguments.latex else made)
     return OK
-
-
-def _tensor_names(text: str) -> list[Name]:
-    """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
-    from derive.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
-
-    if text == "all":
-        return [named(name) for name in FIRST_ORDER]
-    words = text.split()
-    if len(words) < 2 or "(" in text:
-        return [named(text)]
-    fields = fields_by_name(words)
-    return [target(fields, pairing, 0) for pairing in pairing_classes(fields)]
 
 
 def _haar(arguments: argparse.Namespace) -> int:
@@ -145,23 +114,6 @@ def _haar(arguments: argparse.Namespace) -> int:
     )
     print(checked)
     return OK if abs(checked.z) <= 5 else FAILED
-
-
-def _kernel(arguments: argparse.Namespace) -> int:
-    from derive import recursion  # noqa: PLC0415
-    from numeric import write_module  # noqa: PLC0415
-
-    weights = reading.ensemble(arguments)
-    names = [name for text in arguments.tensors for name in _tensor_names(text)]
-    made = [recursion(name, weights) for name in names]
-    made = made if arguments.multi else [each.single_input() for each in made]
-    first = reading.first_ensemble(arguments)
-    try:
-        path = write_module(made, reading.activation(arguments.activation), arguments.output, first)
-    except OSError as error:
-        raise InputError("-o", arguments.output, f"a writable file ({error.strerror})") from None
-    print(path)
-    return OK
 
 
 def _flow(arguments: argparse.Namespace) -> int:
@@ -291,6 +243,30 @@ def _short(text: str) -> str:
 # The arguments
 
 
+_EXAMPLES = """\
+a first session:
+  wickgarten derive V --weights orthogonal --single
+  wickgarten kernel V --weights orthogonal --activation "expr: z*tanh(z)" -o v.py && python v.py
+  wickgarten simulate --weights orthogonal --width 50 100 200 --draws 2000 --compare
+  wickgarten check 004
+
+`wickgarten COMMAND --help` tells what a command takes.
+"""
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"wickgarten {version('wickgarten')}")
+        parser.exit()
+
+
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Shows the defaults that are values."""
 
@@ -304,13 +280,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="wickgarten",
         description="Derive, compile and prove how the statistics of random deep networks change "
         "from layer to layer.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version, help="print the version and leave")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, run, help_, fill in (
-        ("check", _check, "prove the book and write a report", _check_arguments),
+        (
+            "check",
+            check_command.run,
+            "prove the book and write a report",
+            check_command.arguments,
+        ),
         ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
         ("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
-        ("kernel", _kernel, "write a standalone numba module", _kernel_arguments),
+        (
+            "kernel",
+            kernel_command.run,
+            "write a standalone numba module, or list what there is",
+            kernel_command.arguments,
+        ),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
         (
@@ -331,6 +320,7 @@ def _parser() -> argparse.ArgumentParser:
             "sample the orthogonality gap of batch normalization",
             batchnorm_command.arguments,
         ),
+        ("cite", cite_command.run, "print BibTeX for the sources", cite_command.arguments),
     ):
         command = commands.add_parser(
             name,
@@ -343,16 +333,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
-    command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
-    command.add_argument("--report", metavar="DIR", default="report", help="figures and index")
-    command.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
-    command.add_argument("--seed", type=int, default=0, help="of every ensemble")
-
-
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
-    _tensors(command, "*")
+    reading.tensor_arguments(command, "*")
     command.add_argument("--linear", action="store_true", help="the deep linear network, exactly")
     command.add_argument("--points", type=int, default=4, help="points of its correlator, 2m")
     reading.ensemble_arguments(command)
@@ -371,15 +353,6 @@ def _haar_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the samples")
 
 
-def _kernel_arguments(command: argparse.ArgumentParser) -> None:
-    _tensors(command)
-    command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
-    reading.ensemble_arguments(command)
-    command.add_argument("--first-weights", choices=reading.WEIGHTS[:2], help="of layer 1")
-    command.add_argument("--multi", action="store_true", help="arrays over several inputs")
-    command.add_argument("-o", "--output", metavar="FILE", default="kernel.py", help="the module")
-
-
 def _flow_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,V")
     command.add_argument("--width", type=int, help="n, where a first layer has n_0 > n inputs")
@@ -395,15 +368,6 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--compare", action="store_true", help="z-scores against the flow")
-
-
-def _tensors(command: argparse.ArgumentParser, count: str = "+") -> None:
-    command.add_argument(
-        "tensors",
-        nargs=count,
-        metavar="TENSOR",
-        help='K, G1, V, …; "all" of order 1/n; or fields, "z z H"',
-    )
 
 
 def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from derive.errors import InputError
 
@@ -17,3 +18,12 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
         raise InputError(
             "path", str(path), f"a file that can be written ({error.strerror})"
         ) from None
+
+
+def check_writable(argument: str, path: str | os.PathLike[str]) -> None:
+    """InputError, naming the argument, where nothing could be created at `path`."""
+    parent = Path(path).resolve().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+        raise InputError(argument, str(path), f"a place that can be written, unlike {parent}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from derive import Activation, Network, WeightEnsemble
+    from derive.tensors import Name
 
 WEIGHTS = (
     "gaussian",
@@ -23,6 +24,23 @@ WEIGHTS = (
     "truncated",
     "bi-invariant",
 )
+
+_OWNERS = {
+    "gamma": ("low-rank-gaussian", "low-rank-orthogonal"),
+    "ratio": ("truncated",),
+    "moments": ("bi-invariant",),
+}
+"""Which ensembles have each parameter."""
+
+
+def tensor_arguments(command: argparse.ArgumentParser, count: str = "+") -> None:
+    """TENSOR …"""
+    command.add_argument(
+        "tensors",
+        nargs=count,
+        metavar="TENSOR",
+        help='K, G1, V, …; "all" of order 1/n; or fields, "z z H"',
+    )
 
 
 def ensemble_arguments(command: argparse.ArgumentParser) -> None:
@@ -63,6 +81,7 @@ def ensemble(arguments: argparse.Namespace, C_W: sympy.Expr | int = 1) -> Weight
             return sympy.Symbol(name, positive=True)
         return parse_number(f"--{name}", value)
 
+    check_parameters(arguments)
     match arguments.weights:
         case "low-rank-gaussian":
             return derive.LowRankGaussian(C_W, gamma=parameter("gamma"))
@@ -73,6 +92,28 @@ def ensemble(arguments: argparse.Namespace, C_W: sympy.Expr | int = 1) -> Weight
         case "bi-invariant":
             return derive.BiInvariant(C_W, moments=tuple(arguments.moments or ()))
     return _plain(arguments.weights, C_W)
+
+
+def tensor_names(text: str) -> list[Name]:
+    """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
+    from derive.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
+
+    if text == "all":
+        return [named(name) for name in FIRST_ORDER]
+    words = text.split()
+    if len(words) < 2 or "(" in text:
+        return [named(text)]
+    fields = fields_by_name(words)
+    return [target(fields, pairing, 0) for pairing in pairing_classes(fields)]
+
+
+def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -> None:
+    """Raise InputError for a parameter that the ensemble of --weights does not have."""
+    for name in names or _OWNERS:
+        given, owners = getattr(arguments, name), _OWNERS[name]
+        if given is not None and arguments.weights not in owners:
+            wanted = f"with --weights {' or '.join(owners)} alone, not {arguments.weights}"
+            raise InputError(f"--{name}", given, wanted)
 
 
 def _plain(name: str, C_W: sympy.Expr | int) -> WeightEnsemble:

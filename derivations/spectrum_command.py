@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from derive.errors import InputError
 
+from .reading import check_parameters
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -63,10 +65,10 @@ def run(given: argparse.Namespace) -> int:
     worst = max(abs(integrated[1:] / exact - 1))
     print(f"check: total mass 1 {integrated[0] - 1:+.1e}, moments integrated to {worst:.1e}")
     if given.points:
-        for at, density in zip(*_curve(spectrum, given.points), strict=True):
+        for at, density in zip(*spectrum.curve(given.points), strict=True):
             print(f"{at:.12g} {density:.12g}")
     if given.plot is not None:
-        _save(_figure(spectrum, title), given.plot)
+        _save(spectrum.plot(title), given.plot)
         print(given.plot)
     return 0
 
@@ -81,6 +83,9 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
     if given.limit is not None:
         if sigma0 is None:
             raise InputError("--sigma0", None, "the standard deviation of the limit law")
+        for name, value in (("--gamma", given.gamma), ("--ratio", given.ratio)):
+            if value is not None and (name, given.limit) != ("--ratio", "leaky"):
+                raise InputError(name, value, f"none with --limit {given.limit}")
         ratio = None if given.limit != "leaky" else _required("--ratio", given.ratio)
         return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
     activation = activations.by_name(given.activation)
@@ -107,6 +112,7 @@ def _ensemble(given: argparse.Namespace) -> WeightEnsemble:
     )
     from derive.expressions import parse_number  # noqa: PLC0415
 
+    check_parameters(given, ("gamma", "ratio"))
     C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
     match given.weights:
         case "orthogonal":
@@ -124,44 +130,6 @@ def _required(name: str, value: str | None) -> str:
     if value is None:
         raise InputError(name, None, "a number, for this choice")
     return value
-
-
-def _curve(spectrum: Spectrum, points: int) -> tuple[list[float], list[float]]:
-    """Singular values and their density, inside the edges."""
-    import numpy as np  # noqa: PLC0415
-
-    values = np.concatenate(
-        [
-            np.sqrt(low) + (np.sqrt(high) - np.sqrt(low)) * (1 - np.cos(np.pi * part)) / 2
-            for low, high in spectrum.edges
-            for part in [(np.arange(points) + 0.5) / points]
-        ]
-        or [np.zeros(0)]
-    )
-    density = spectrum.singular_density(values) if values.size else values
-    return values.tolist(), density.tolist()
-
-
-def _figure(spectrum: Spectrum, title: str) -> Figure:
-    """The density of the singular values, with arrows for atoms."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    panel = figure.subplots()
-    values, density = _curve(spectrum, 600)
-    panel.plot(values, density, color="black", linewidth=1)
-    top = max((d for v, d in zip(values, density, strict=True) if v > 0.02), default=1.0)
-    panel.set(xlabel="singular value of J", ylabel="density", ylim=(0, 1.15 * top), title=title)
-    for at, mass in spectrum.atoms.items():
-        panel.annotate(
-            f"{mass:.3g}",
-            (at**0.5, 0),
-            (at**0.5, top),
-            ha="center",
-            arrowprops={"arrowstyle": "<-", "color": "C1"},
-            color="C1",
-        )
-    return figure
 
 
 def _save(figure: Figure, path: str) -> None:

@@ -1,25 +1,20 @@
 """What a claim comes to: each kind of verdict, its failure, and the book's registry."""
 
-import json
 from fractions import Fraction
 
 import pytest
 import sympy
-from matplotlib.figure import Figure
 
-from derivations import claims, report
+from derivations import claims
 from derivations.claims import Claim, Outcome, Sampling, Verdict
 from derive import InputError
+from derive.brackets import Average, Component
 
 x = sympy.Symbol("x", positive=True)
 
 
-def outcome(verdict, sampled=False):
-    def prove(*_):
-        """Some prose."""
-        return verdict
-
-    return next(iter(claims.check([Claim("000", "1.1", "a title", prove, sampled)])))
+def outcome(verdict):
+    return next(iter(claims.check([Claim("000", "1.1", "a title", lambda: verdict, False)])))
 
 
 def test_equal_expressions_are_exact_and_unequal_ones_fail():
@@ -55,13 +50,69 @@ def test_the_first_failure_decides():
     assert claims.both(right, wrong).kind == "fails"
 
 
-def test_a_refused_derivation_fails_with_its_reason():
+def test_parts_keep_their_tables_figures_and_sides():
+    first = Verdict("exact", "d", "p", table="one", figures={"a": 1}, sides=(("x", "y"),))
+    second = Verdict("numeric", "d", "p", "how", table="two", figures={"b": 2}, sides=(("z", "z"),))
+    found = claims.both(first, second)
+    assert (found.kind, found.table, found.detail) == ("exact", "one\n\ntwo", "how")
+    assert found.figures == {"a": 1, "b": 2}
+    assert found.sides == (("x", "y"), ("z", "z"))
+    assert claims.both(first, claims.equal(x, 2 * x)).sides == (("x", "2 x"),)
+
+
+def test_sides_are_written_as_the_sources_do():
+    average, vertex = Average(((1, 0), (1, 0))), Component("V", (1, 1, 2, 2))
+    (side,) = claims.equal(average * vertex, average * vertex).sides
+    assert side[0] == side[1]
+    assert r"\left\langle \sigma^{2}\right\rangle_{K}" in side[0]
+    assert r"V_{(\alpha_{1}\alpha_{1})(\alpha_{2}\alpha_{2})}" in side[0]
+    assert claims.equal(sympy.Symbol("Theta1"), sympy.Symbol("Theta1")).sides[0][0] == (
+        r"\Theta^{\{1\}}"
+    )
+    assert claims.close(sympy.sqrt(2), 1.4142136, 6).sides == (
+        (r"\sqrt{2} \approx 1.41421", "1.41421"),
+    )
+    assert claims.close(1e-9, Fraction(1, 10**9).numerator / 1e9, 6).sides == (
+        (r"1.0 \times 10^{-9}", r"1.0 \times 10^{-9}"),
+    )
+
+
+def test_of_many_sides_a_few_and_no_monsters_are_written():
+    many = [x**k for k in range(50)]
+    assert len(claims.equal(many, many).sides) == 4
+    monster = sum(x**k / (k + x) for k in range(200))
+    assert claims.equal([monster, x], [monster, x]).sides == (("x", "x"),)
+    assert claims.misprint("words", "other words", "proof").sides == ()
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (InputError("K", -1, "a variance"), "K: got -1; wanted a variance"),
+        (ZeroDivisionError("oh"), "ZeroDivisionError: oh (test_claims.py, line "),
+        (RecursionError("deep"), "RecursionError: deep"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_a_claim_that_raises_fails_with_the_reason(raised, told):
     def prove():
-        raise InputError("K", -1, "a variance")
+        raise raised
 
     (found,) = claims.check([Claim("000", "1.1", "a title", prove, False)])
     assert found.verdict.kind == "fails"
-    assert "a variance" in found.verdict.detail
+    assert found.verdict.detail.startswith(told)
+
+
+def test_a_claim_that_returns_no_verdict_fails():
+    assert "returns a Verdict, and this one NoneType" in outcome(None).verdict.detail
+
+
+def test_interruption_passes():
+    def prove():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(claims.check([Claim("000", "1.1", "a title", prove, False)]))
 
 
 def test_sampled_claims_share_the_false_alarms():
@@ -108,44 +159,6 @@ def test_chapters_are_named():
 def test_every_claim_that_does_not_sample_holds(claim):
     (found,) = claims.check([claim])
     assert found.verdict.holds, found.verdict
-
-
-def test_records_say_how_sure_they_are():
-    outcomes = [
-        outcome(Verdict("exact", "d", "p", "how")),
-        outcome(Verdict("numeric", "d", "p", digits=12.34)),
-        outcome(Verdict("statistical", "d", "p", z=2.0, bound=6.0, comparisons=7), sampled=True),
-        outcome(Verdict("fails", "d", "p")),
-    ]
-    read = json.loads(report.as_json(outcomes))
-    assert read["holds"] is False
-    assert [each["verdict"] for each in read["claims"]] == [
-        "exact", "numeric", "statistical", "fails",
-    ]  # fmt: skip
-    assert read["claims"][1]["digits"] == 12.3
-    assert (read["claims"][2]["z"], read["claims"][2]["comparisons"]) == (2.0, 7)
-    assert "7 sampled numbers" in report.summary(outcomes)
-    assert [report.measure(each.verdict) for each in outcomes] == [
-        "proven", "12 digits", "|z| 2.00 < 6.00 of 7", "differs",
-    ]  # fmt: skip
-
-
-def test_the_report_replaces_only_an_earlier_report(tmp_path):
-    figure = Figure()
-    figure.subplots().plot([1, 2])
-    outcomes = [outcome(Verdict("exact", "d", "p", figures={"curve": figure}, table="a | b"))]
-    target = tmp_path / "report"
-    for _ in range(2):
-        report.write_directory(outcomes, target)
-    assert {path.name for path in target.iterdir()} == {"index.md", "claims.json", "curve.svg"}
-    assert "![curve](curve.svg)" in (target / "index.md").read_text(encoding="utf-8")
-    assert [path.name for path in tmp_path.iterdir()] == ["report"]
-    kept = tmp_path / "mine"
-    kept.mkdir()
-    (kept / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(InputError, match="earlier report"):
-        report.write_directory(outcomes, kept)
-    assert (kept / "thesis.txt").exists()
 
 
 def test_an_outcome_is_timed():

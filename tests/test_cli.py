@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from derivations import claims, cli, reading
+from derivations import check_command, claims, cli, reading, report, running
 from derivations.claims import Claim, Verdict
 
 ORTHOGONAL = ("--weights", "orthogonal")
@@ -161,6 +161,7 @@ def check_with(monkeypatch, *verdicts):
         return Claim("000", "1.1", "a title", prove, False)
 
     monkeypatch.setattr(claims, "claims", lambda _: [claim(verdict) for verdict in verdicts])
+    monkeypatch.setattr(report, "ledgers", lambda _: ({}, []))
 
 
 def test_check_writes_its_verdicts(capsys, monkeypatch, tmp_path):
@@ -174,12 +175,50 @@ def test_check_writes_its_verdicts(capsys, monkeypatch, tmp_path):
     assert [each["verdict"] for each in json.loads(target.read_text())["claims"]] == [
         "exact", "misprint",
     ]  # fmt: skip
-    assert (tmp_path / "report" / "index.md").is_file()
+    assert (tmp_path / "report" / "index.html").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"out.json", "report"}
 
 
 def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
     check_with(monkeypatch, Verdict("exact", "d", "p"), Verdict("fails", "d", "p"))
     assert run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))[0] == 1
+
+
+def test_progress_is_shown_on_a_terminal_and_seldom_in_a_log(capsys, monkeypatch):
+    claim = Claim("000", "5.18", "a title that is longer than " + "the line " * 20, print, False)
+    now = running.Progress(3, 7, (claim,))
+    shown = check_command._Line()
+    shown.progress(now)
+    assert capsys.readouterr().err == ""
+    shown.told -= check_command.SELDOM + 1
+    for _ in range(2):
+        shown.progress(now)
+    assert capsys.readouterr().err == "3/7 claims  0:00\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    shown = check_command._Line()
+    shown.progress(now)
+    err = capsys.readouterr().err
+    assert err.startswith("\r\033[K3/7 claims  0:00  5.18 a title")
+    assert len(err) < 90
+    shown.clear()
+    assert capsys.readouterr().err == "\r\033[K"
+
+
+def test_a_ledger_that_cannot_be_read_fails(capsys, monkeypatch, tmp_path):
+    check_with(monkeypatch, Verdict("exact", "d", "p"))
+    monkeypatch.setattr(report, "ledgers", lambda _: ({}, ["ledger of 000: 5.18 names nothing"]))
+    status, out, _ = run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))
+    assert (status, "5.18 names nothing" in out) == (1, True)
+
+
+@pytest.mark.parametrize("option", ["--report", "--json"])
+def test_check_refuses_what_it_could_not_write(capsys, monkeypatch, tmp_path, option):
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    monkeypatch.setattr(claims, "check", lambda *_, **__: pytest.fail("it was proven first"))
+    status, _, err = run(capsys, "check", option, str(tmp_path / "file" / "below"))
+    assert (status, err.count("\n")) == (2, 1)
+    assert option.strip("-") in err
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
 def test_interruption_leaves_nothing_behind(capsys, monkeypatch, tmp_path):

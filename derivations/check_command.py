@@ -1,0 +1,106 @@
+"""`wickgarten check`: prove the book, go on where it was stopped, and write the report."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from derivations.running import Progress
+
+SELDOM = 30.0
+"""Seconds between two lines of progress in a log."""
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Its options."""
+    command.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a source, such as 000")
+    command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
+    command.add_argument("--report", metavar="DIR", default="report", help="pages and figures")
+    command.add_argument("--jobs", type=int, help="processes; by default one for each core")
+    command.add_argument("--seed", type=int, default=0, help="of every ensemble")
+    command.add_argument(
+        "--fresh", action="store_true", help="prove again what a stopped check has kept"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """0 if every claim holds and every ledger can be read, else 1."""
+    from derivations import claims, report, running  # noqa: PLC0415
+    from derivations.files import check_writable  # noqa: PLC0415
+    from derivations.kept import Kept  # noqa: PLC0415
+
+    chosen = claims.claims(options.chapters)
+    report.check_directory(options.report)
+    if options.json:
+        check_writable("--json", options.json)
+    kept = Kept(f"{Path(options.report).resolve()}.partial")
+    kept.check()
+    if options.fresh:
+        kept.clear()
+    ledger, faults = report.ledgers(options.chapters or claims.CHAPTERS)
+    shown = _Line()
+    outcomes = []
+    try:
+        for outcome in claims.check(
+            chosen,
+            options.seed,
+            options.jobs if options.jobs is not None else min(running.cores(), running.MOST_JOBS),
+            kept=kept,
+            seconds=report.seconds_before(options.report),
+            watch=shown.progress,
+        ):
+            outcomes.append(outcome)
+            shown.clear()
+            print(report.line(outcome), flush=True)
+    except KeyboardInterrupt:
+        if kept.count:
+            shown.clear()
+            print(
+                f"{kept.count} verdicts are kept in {kept.directory}: the same command goes on",
+                file=sys.stderr,
+            )
+        raise
+    finally:
+        shown.clear()
+    book = report.Book(outcomes, ledger, options.seed)
+    print("\n".join([report.summary(book), *report.ledger_lines(book), *faults]))
+    if options.json:
+        report.write_json(book, options.json)
+    written = report.write_directory(book, options.report)
+    kept.clear()
+    print(f"report: {written / report.INDEX}")
+    return 0 if book.holds and not faults else 1
+
+
+class _Line:
+    """One line on a terminal that the next one overwrites; elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        self.start = self.told = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+
+    def progress(self, now: Progress) -> None:
+        """What is being proven, how far it is, and since when."""
+        at = time.monotonic()
+        minutes, seconds = divmod(int(at - self.start), 60)
+        text = f"{now.done}/{now.total} claims  {minutes}:{seconds:02}"
+        if self.terminal:
+            names = ", ".join(f"{claim.equation} {claim.title}" for claim in now.running)
+            self._overwrite(f"{text}  {names}"[: shutil.get_terminal_size().columns - 1])
+        elif at - self.told > SELDOM:
+            self.told = at
+            print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Make place for a line that stays."""
+        if self.terminal:
+            self._overwrite("")
+
+    def _overwrite(self, text: str) -> None:
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()

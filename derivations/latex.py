@@ -1,0 +1,76 @@
+"""The LaTeX of what a claim compares, as the report shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import sympy
+
+from derive.brackets import TENSOR_LATEX, component_latex
+
+LONGEST = 1500
+"""Characters of LaTeX; what is longer is read better as text."""
+
+OPERATIONS = 200
+"""Operations in an expression that is still spelled out."""
+
+SHOWN = 4
+"""Pairs of sides that a verdict spells out."""
+
+Sides = tuple[str, str]
+"""What is derived, and what is printed."""
+
+
+def sides(pairs: Iterable[tuple[Any, Any]], digits: int | None = None) -> tuple[Sides, ...]:
+    """The first few different pairs (derived, printed) of expressions and numbers, in LaTeX.
+
+    With `digits`, an expression is followed by its value to so many. Pairs with a side that is
+    neither an expression nor a number, or too long, are left out.
+    """
+    found: dict[Sides, None] = {}
+    for left, right in pairs:
+        both = latex(left, digits), latex(right, digits)
+        if all(both):
+            found[both] = None
+        if len(found) == SHOWN:
+            break
+    return tuple(found)
+
+
+def latex(value: Any, digits: int | None = None) -> str:
+    """The LaTeX of an expression, a matrix or a number; empty if it has none or too much of it."""
+    if isinstance(value, (int, Fraction)) and not isinstance(value, bool):
+        value = sympy.sympify(value)
+    if digits is not None and isinstance(value, (float, mpmath.mpf, sympy.Float)):
+        return decimal(value, digits)
+    if not isinstance(value, (sympy.Expr, sympy.MatrixBase)) or _operations(value) > OPERATIONS:
+        return ""
+    written = str(sympy.latex(value, symbol_names=_names(value)))
+    if len(written) > LONGEST:
+        return ""
+    if digits is None or isinstance(value, sympy.MatrixBase) or value.is_Rational:
+        return written
+    return rf"{written} \approx {decimal(value.evalf(digits + 5), digits)}"
+
+
+def decimal(value: Any, digits: int) -> str:
+    """A number to so many digits, at most 15, with ×10^k for its exponent."""
+    mantissa, _, exponent = mpmath.nstr(mpmath.mpf(value), min(digits, 15)).partition("e")
+    return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _operations(value: Any) -> int:
+    return int(sum(each.count_ops() for each in getattr(value, "flat", lambda: [value])()))
+
+
+def _names(value: Any) -> dict[sympy.Symbol, str]:
+    """The tensors that a single input leaves as symbols, such as G1, as the sources print them."""
+    labels = {symbol: str(symbol) for symbol in value.free_symbols}
+    return {
+        symbol: component_latex(label, ())
+        for symbol, label in labels.items()
+        if label.startswith("kappa(") or (label in TENSOR_LATEX and not label.isalpha())
+    }

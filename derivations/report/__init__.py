@@ -1,0 +1,22 @@
+"""The verdicts as lines on a terminal, as JSON, and as pages to read in a browser."""
+
+from .book import Book, count, ledgers
+from .directory import INDEX, check_directory, write_directory
+from .record import as_json, seconds_before, write_json
+from .terminal import ledger_lines, line, measure, summary
+
+__all__ = [
+    "INDEX",
+    "Book",
+    "as_json",
+    "check_directory",
+    "count",
+    "ledger_lines",
+    "ledgers",
+    "line",
+    "measure",
+    "seconds_before",
+    "summary",
+    "write_directory",
+    "write_json",
+]

@@ -1,0 +1,146 @@
+"""A chapter in reading order: the cells of its modules' prose, and the claims between them.
+
+A module is a percent script: a cell of Markdown is `# %% [markdown]` and the comment below it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from derivations.claims import Claim, Outcome, in_module
+
+from .mathematics import CELL
+
+_CELL = re.compile(r"^# %% \[markdown\]\n((?:#(?! ?%%).*\n?)+)", re.MULTILINE)
+
+TOP = 2
+"""The level of a module's title among a page's headings."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A cell of Markdown as HTML, its headings below the page's."""
+
+    html: Markup
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A claim's outcome, and the level of its heading."""
+
+    outcome: Outcome
+    level: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """A module.
+
+    Attributes:
+        name: without its package.
+        title: its first heading.
+        parts: in the order of its source.
+    """
+
+    name: str
+    title: Markup
+    parts: tuple[Prose | Proof, ...]
+
+
+def sections(outcomes: Sequence[Outcome]) -> list[Section]:
+    """A chapter's modules, in the order in which their claims come."""
+    modules: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        modules.setdefault(outcome.claim.prove.__module__, []).append(outcome)
+    return [_section(name, found) for name, found in modules.items()]
+
+
+def _section(module: str, outcomes: Sequence[Outcome]) -> Section:
+    """Prose under a heading whose claims are all another chapter's is left out with them."""
+    ours = {outcome.claim for outcome in outcomes}
+    cells = _cells(module)
+    marks: list[_Cell | Outcome | Claim] = [
+        *cells,
+        *outcomes,
+        *(each for each in in_module(module) if each not in ours),
+    ]
+    titles = [words for cell in cells for level, words in cell.headings if level == TOP]
+    name = module.rpartition(".")[2]
+    title = titles[0] if titles else Markup("{}").format(name.replace("_", " "))
+    parts: list[Prose | Proof] = []
+    if not titles:
+        parts.append(Prose(Markup("<h{0}>{1}</h{0}>").format(TOP, title)))
+    for group in _groups(sorted(marks, key=_line)):
+        if any(isinstance(each, Claim) for each in group) and not any(
+            isinstance(each, Outcome) for each in group
+        ):
+            continue
+        level = TOP
+        for each in group:
+            if isinstance(each, _Cell):
+                parts.append(Prose(each.html))
+                level = each.headings[-1][0] if each.headings else level
+            elif isinstance(each, Outcome):
+                parts.append(Proof(each, level + 1))
+    return Section(name, title, tuple(parts))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of Markdown: its line, its HTML, and its headings with their levels on the page."""
+
+    line: int
+    html: Markup
+    headings: tuple[tuple[int, Markup], ...]
+
+
+def _cells(module: str) -> list[_Cell]:
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # made at a prompt, say
+        return []
+    found = []
+    for match in _CELL.finditer(source):
+        text = re.sub(r"^# ?", "", match[1], flags=re.MULTILINE)
+        found.append(_cell(source.count("\n", 0, match.start()) + 1, text))
+    return found
+
+
+def _cell(line: int, text: str) -> _Cell:
+    tokens = CELL.parse(text)
+    headings = []
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type in {"heading_open", "heading_close"}:
+            level = int(token.tag[1]) + TOP - 1
+            token.tag = f"h{level}"
+            if following is not None and token.type == "heading_open":
+                words = CELL.renderer.render([following], CELL.options, {})
+                headings.append((level, Markup(words)))
+    return _Cell(line, Markup(CELL.renderer.render(tokens, CELL.options, {})), tuple(headings))
+
+
+def _line(mark: _Cell | Outcome | Claim) -> int:
+    if isinstance(mark, _Cell):
+        return mark.line
+    claim = mark.claim if isinstance(mark, Outcome) else mark
+    return int(inspect.unwrap(claim.prove).__code__.co_firstlineno)
+
+
+def _groups(
+    marks: Sequence[_Cell | Outcome | Claim],
+) -> Iterator[list[_Cell | Outcome | Claim]]:
+    """What stands between two cells with a heading, the first of them included."""
+    group: list[_Cell | Outcome | Claim] = []
+    for mark in marks:
+        if isinstance(mark, _Cell) and mark.headings and group:
+            yield group
+            group = []
+        group.append(mark)
+    if group:
+        yield group

@@ -1,0 +1,54 @@
+"""The report as pages: an index, one for each chapter, the style, and figures with numbers."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from derivations.claims import FALSE_ALARMS
+
+from .book import ORDER, Book, count
+from .sources import ICONS, MEANINGS
+from .terminal import COUNTED
+from .views import ClaimView, chapter
+
+MARK = "<!-- a report of wickgarten check -->"
+"""By which a report is known as one."""
+
+
+def pages(book: Book) -> dict[str, str]:
+    """The report's files by name, the same for the same outcomes."""
+    templates = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.tests["claim"] = lambda part: isinstance(part, ClaimView)
+    mantissa, _, exponent = f"{FALSE_ALARMS:.1e}".partition("e")
+    chapters = [chapter(book, source) for source in book.chapters]
+    shared = {
+        "mark": Markup(MARK),
+        "book": book,
+        "chapters": chapters,
+        "order": ORDER,
+        "icons": ICONS,
+        "meanings": MEANINGS,
+        "counted_as": COUNTED,
+        "claimed": count(outcome.verdict.kind for outcome in book.outcomes),
+        "false_alarms": Markup("{} × 10<sup>{}</sup>").format(mantissa, int(exponent)),
+    }
+    found = {
+        "index.html": templates.get_template("index.html").render(**shared),
+        "style.css": (files(__package__) / "templates" / "style.css").read_text("utf-8"),
+    }
+    page = templates.get_template("chapter.html")
+    for number, each in enumerate(chapters):
+        around = chapters[max(0, number - 1) : number], chapters[number + 1 : number + 2]
+        found[each.page] = page.render(**shared, chapter=each, around=around)
+        for picture in (picture for claim in each.claims for picture in claim.pictures):
+            found[picture.svg], found[picture.numbers] = picture.made.svg, picture.made.numbers
+    return found

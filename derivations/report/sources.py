@@ -1,0 +1,54 @@
+"""What the chapters are on, and the words and signs of the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SOURCES: Mapping[str, tuple[str, str]] = {
+    "000": (
+        "Feature learning and generalization in deep networks with orthogonal weights",
+        "H. Day, Y. Kahn and D. A. Roberts (2025)",
+    ),
+    "001": (
+        "On the initialisation of wide low-rank feedforward neural networks",
+        "T. Naït Saada and J. Tanner (2023)",
+    ),
+    "002": (
+        "The emergence of spectral universality in deep networks",
+        "J. Pennington, S. S. Schoenholz and S. Ganguli (2018)",
+    ),
+    "003": (
+        "Batch normalization orthogonalizes representations in deep random networks",
+        "H. Daneshmand, A. Joudaki and F. Bach (2021)",
+    ),
+    "004": (
+        "Effective theory of deep linear networks at initialization",
+        "D. A. Roberts, S. Yaida and B. Hanin, The Principles of Deep Learning Theory, "
+        "chapter 3 (2022)",
+    ),
+}
+"""Titles and authors."""
+
+ICONS: Mapping[str, str] = {
+    "exact": "✓",
+    "numeric": "≈",
+    "statistical": "σ",
+    "misprint": "✎",
+    "fails": "✗",
+    "not a statement": "≔",
+    "open": "○",
+    "not checked": "–",
+}
+"""What stands before a verdict's word."""
+
+MEANINGS: Mapping[str, str] = {
+    "exact": "proven with symbols or rational numbers",
+    "numeric": "agrees to the digits stated",
+    "statistical": "every sampled number lies within its bound, in standard errors",
+    "misprint": "what is printed is wrong; the derivation says what is true",
+    "fails": "derivation and print differ, and nothing proves which is wrong",
+    "not a statement": "a definition, which says nothing that could be false",
+    "open": "an experiment with training, which the book does not repeat",
+    "not checked": "its claims were not run",
+}
+"""What a verdict says."""

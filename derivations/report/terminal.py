@@ -1,0 +1,67 @@
+"""The verdicts as lines on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from derivations.claims import FALSE_ALARMS, Outcome, Verdict
+
+from .book import Book, count
+
+COUNTED = {"not a statement": "by definition"}
+"""What a number stands before, where that is not the verdict itself."""
+
+
+def line(outcome: Outcome) -> str:
+    """One row of the table."""
+    claim, verdict = outcome.claim, outcome.verdict
+    return (
+        f"{claim.source}  {claim.equation:15} {claim.title:48.48} {verdict.kind:11} "
+        f"{measure(verdict):26} {outcome.seconds:6.1f} s"
+    )
+
+
+def measure(verdict: Verdict) -> str:
+    """How sure: "proven", the digits reached, or the largest z and its bound."""
+    if verdict.z is not None:
+        return f"|z| {verdict.z:.2f} < {verdict.bound:.2f} of {verdict.comparisons}".replace(
+            "<", "<" if verdict.holds else ">"
+        )
+    if verdict.digits is not None:
+        return f"{verdict.digits:.0f} digits"
+    return {"exact": "proven", "misprint": "proven", "fails": "differs"}.get(verdict.kind, "")
+
+
+def summary(book: Book) -> str:
+    """How many of each kind, the rate of false alarms, and every misprint and failure."""
+    kinds = Counter(outcome.verdict.kind for outcome in book.outcomes)
+    lines = [
+        f"{len(book.outcomes)} claims: "
+        + ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    ]
+    if book.compared:
+        lines.append(
+            f"{book.compared} sampled numbers compared; all together raise a false alarm in "
+            f"{FALSE_ALARMS:.1e} of runs"
+        )
+    for outcome in book.outcomes:
+        verdict = outcome.verdict
+        if verdict.kind in {"misprint", "fails"}:
+            lines += [
+                f"{verdict.kind} ({outcome.claim.source}, {outcome.claim.equation}): "
+                f"{outcome.claim.title}",
+                f"    printed: {verdict.printed}",
+                f"    derived: {verdict.derived}",
+                f"    {verdict.detail}",
+            ]
+    return "\n".join(lines)
+
+
+def ledger_lines(book: Book) -> list[str]:
+    """What came of the numbered statements of each chapter."""
+    lines = []
+    for source, entries in book.ledger.items():
+        counted = count(book.verdict(entry) for entry in entries)
+        words = ", ".join(f"{number} {COUNTED.get(word, word)}" for word, number in counted.items())
+        lines.append(f"{source}: {len(entries)} numbered statements: {words}")
+    return lines

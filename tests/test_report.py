@@ -1,0 +1,329 @@
+"""The report's pages: what they say of each claim, safely, and the same each time; whole or not."""
+
+import csv
+import importlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from derivations import claims, report
+from derivations.claims import Outcome, Verdict
+from derivations.ledger import Entry
+from derivations.report import Book
+from derivations.report.chapters import Proof, Prose, sections
+from derivations.report.mathematics import code, mathml, phrase, prose
+from derivations.report.pages import pages
+from derivations.report.terminal import ledger_lines, line, measure, summary
+from derivations.report.views import cited, duration
+from derive import InputError
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@pytest.fixture(scope="module")
+def sample():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SAMPLES)
+        yield importlib.import_module("sample_chapter")
+
+
+@pytest.fixture(scope="module")
+def book(sample):
+    chosen = [each for each in claims.in_module("sample_chapter") if each.source == "000"]
+    outcomes = [
+        Outcome(each.claim, each.verdict, 65.0 if each.claim.sampled else 0.31)
+        for each in claims.check(chosen)
+    ]
+    by_name = {each.prove.__name__: each for each in chosen}
+    ledger = [
+        Entry("000", "1.1", "shown", (by_name["square"],)),
+        Entry("000", "1.2", "shown", (by_name["digits"], by_name["wrong"])),
+        Entry("000", "Figure 1", "shown", (by_name["pictures"],)),
+        Entry("000", "2", "not a statement", note="$K$ & <b>"),
+        Entry("000", "Figure 9", "open", note="training"),
+        Entry("000", "10", "shown", (by_name["nasty"],)),
+    ]
+    return Book(outcomes, {"000": ledger}, seed=7)
+
+
+class Reader(HTMLParser):
+    """What a page holds: (tag, attributes) in order, and whether its tags are balanced."""
+
+    EMPTY = ("meta", "link", "img", "br", "hr", "input")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open = [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def all(self, *names):
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+
+def test_a_chapter_is_read_in_order(book):
+    (section,) = sections(book.outcomes)
+    shown = [
+        part.outcome.claim.prove.__name__ if isinstance(part, Proof) else "prose"
+        for part in section.parts
+    ]
+    assert shown == [
+        "prose", "square", "prose", "digits", "wrong", "pictures", "nasty", "raises",
+    ]  # fmt: skip
+    assert [part.level for part in section.parts if isinstance(part, Proof)] == [3, 4, 4, 4, 4, 4]
+    assert section.title == "Traps &amp; &lt;tags&gt;, <code>code</code>"
+    text = "".join(part.html for part in section.parts if isinstance(part, Prose))
+    assert "another chapter" in text  # "Text without a claim of another chapter"
+    assert "A part of another" not in text
+    assert "<em>emphasis</em>" in text
+    assert "W[2](n) is no link and costs $5 or $6." in text
+    assert "blockquote" not in text
+
+
+def test_nothing_that_a_claim_says_is_markup(book):
+    made = pages(book)
+    for name in ("000.html", "index.html"):
+        read = Reader(made[name])
+        tags = {tag for tag, _ in read.tags}
+        assert not tags & {"script", "iframe", "object", "b-9", "style", "form"}
+        assert all(not attribute.startswith("on") for _, each in read.tags for attribute in each)
+        assert all("style" not in each for _, each in read.tags)
+        for each in read.all("a", "img", "link", "mrow"):
+            assert not re.match(r"javascript:|//|https?:", each.get("href", each.get("src", "")))
+    assert "&lt;script&gt;alert(5)" in made["000.html"]
+
+
+def test_every_link_of_the_pages_resolves(book):
+    made = pages(book)
+    anchors = {
+        name: {each["id"] for _, each in Reader(text).tags if "id" in each}
+        for name, text in made.items()
+        if name.endswith(".html")
+    }
+    for name, found in anchors.items():
+        ids = [each["id"] for _, each in Reader(made[name]).tags if "id" in each]
+        assert len(ids) == len(found)
+        for each in Reader(made[name]).all("a", "img", "link"):
+            target = each.get("href", each.get("src"))
+            if target != "data:,":
+                page, _, anchor = target.partition("#")
+                assert (page or name) in {*made, "claims.json"}
+                assert not anchor or anchor in anchors[page or name]
+
+
+def test_a_verdict_is_said_in_words(book):
+    text = pages(book)["000.html"]
+    said = re.findall(r'<p class="status"><span class="verdict \S+">.*?</span> (\w+)</span>', text)
+    assert said == ["exact", "numeric", "misprint", "statistical", "fails", "fails"]
+    assert "|z| 1.50 &lt; 5.25 of 100" in text
+    assert "7 digits" in text
+    assert "1 min 5 s" in text
+    assert "ZeroDivisionError" in text
+    assert "beyond the source" in text  # `raises` is in no ledger
+
+
+def test_sides_are_mathematics_and_what_is_long_is_folded(book):
+    text = pages(book)["000.html"]
+    rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td></tr>", text, re.DOTALL)
+    sides = [row for row in rows if all("<math" in side for side in row)]
+    assert len(sides) >= 3
+    assert "all 526 characters, derived" in text
+
+
+def test_the_ledger_says_what_shows_each_statement(book):
+    text = pages(book)["000.html"].partition('id="ledger"')[2]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>.*?</span> ([\w ]+)</span>', text)
+    assert rows == [
+        ("(1.1)", "exact"),
+        ("(1.2)", "misprint"),
+        ("Figure 1", "statistical"),
+        ("(2)", "not a statement"),
+        ("Figure 9", "open"),
+        ("(10)", "fails"),
+    ]
+    assert '<a href="#sample_chapter.digits">digits</a>; <a href="#sample_chapter.wrong">' in text
+    assert ledger_lines(book) == [
+        "000: 6 numbered statements: 1 exact, 1 statistical, 1 misprint, 1 fails, "
+        "1 by definition, 1 open"
+    ]
+
+
+def test_what_was_not_run_is_not_called_shown(book):
+    bare = Book([], book.ledger)
+    assert [bare.verdict(entry) for entry in bare.ledger["000"]] == [
+        "not checked", "not checked", "not checked", "not a statement", "open", "not checked",
+    ]  # fmt: skip
+    assert "not checked" in pages(bare)["000.html"]
+
+
+def test_figures_come_with_their_numbers_and_words(book):
+    made = pages(book)
+    stem = "000-sample_chapter.pictures-wide_0.5_L_"
+    assert made[f"{stem}.svg"].startswith("<svg ")
+    rows = list(csv.DictReader(made[f"{stem}.csv"].splitlines()))
+    assert len(rows) == 100
+    first = rows[0]
+    assert (first["panel"], first["series"], first["kind"]) == ("1 panel 0", "a < b & c", "points")
+    assert float(first["lower"]) < float(first["y"]) < float(first["upper"])
+    (image,) = Reader(made["000.html"]).all("img")
+    assert image["src"] == f"{stem}.svg"
+    assert image["alt"].startswith("panel 1: panel 0: V against layer: a < b & c; panel 2")
+
+
+def test_the_pages_depend_on_the_outcomes_alone(book, sample):
+    again = Book(
+        [
+            Outcome(each.claim, new.verdict, each.seconds)
+            for each, new in zip(
+                book.outcomes, claims.check([each.claim for each in book.outcomes]), strict=True
+            )
+        ],
+        book.ledger,
+        seed=7,
+    )
+    assert pages(again) == pages(book)
+
+
+def test_pages_need_nothing_from_elsewhere(book):
+    for name, text in pages(book).items():
+        if name.endswith(".html"):
+            assert "<script" not in text
+            assert not re.search(r'(?:src|href|action)="(?:\w+:)?//', text)
+        if name.endswith(".css"):
+            assert "url(" not in text
+            assert "@import" not in text
+
+
+@pytest.mark.parametrize(
+    ("equation", "wanted"),
+    [
+        ("5.18", "(5.18)"),
+        ("S12", "(S12)"),
+        ("A.1", "(A.1)"),
+        ("5.17 (mixed)", "(5.17), mixed"),
+        ("Figure 2", "Figure 2"),
+        ("Lemma 4 (sharp)", "Lemma 4, sharp"),
+        ("§3.2", "§3.2"),
+    ],
+)
+def test_citations(equation, wanted):
+    assert cited(equation) == wanted
+
+
+def test_durations():
+    assert [duration(each) for each in (0.01, 0.31, 59.7, 125)] == [
+        "< 0.1 s", "0.3 s", "1 min 0 s", "2 min 5 s",
+    ]  # fmt: skip
+
+
+def test_formulas_become_mathml_or_stay_what_they_are():
+    assert mathml(r"\mathcal W") == '<math display="inline"><mrow><mi>𝒲</mi></mrow></math>'
+    assert "ℬ" in mathml(r"\mathcal{B}")
+    assert "𝔼" in mathml(r"\mathbb{E}")
+    assert "<mo>∼</mo>" in mathml(r"a \sim b")
+    assert mathml(r"\frac{") == r'<code class="tex">\frac{</code>'
+    assert mathml(r"\nosuch{<b>}") == r'<code class="tex">\nosuch{&lt;b&gt;}</code>'
+    assert "&lt;script&gt;" in mathml(r"\text{<script>}")
+    assert "javascript" not in mathml(r"\href{javascript:alert(1)}{x}")
+    assert 'tabindex="0"' in mathml("a+" * 20 + "b")
+
+
+def test_text_is_not_taken_for_markdown():
+    assert phrase("a*b*c and C_W_b <b>") == "a*b*c and C_W_b &lt;b&gt;"
+    assert prose("- 3K\n> 2\n1. x") == "<p>- 3K\n&gt; 2\n1. x</p>\n"
+    assert "<math" in phrase("so $x$ is")
+
+
+def test_code_is_coloured_and_escaped():
+    shown = code('if a < b:  # <i>\n    return "&"\n')
+    assert '<i class="k">if</i> a &lt; b' in shown
+    assert '<i class="c"># &lt;i&gt;</i>' in shown
+    assert '<i class="s">&#34;&amp;&#34;</i>' in shown or "&amp;" in shown
+
+
+# On the terminal and as JSON
+
+
+def test_records_say_how_sure_they_are(book):
+    read = json.loads(report.as_json(book))
+    assert (read["holds"], read["seed"]) == (False, 7)
+    assert [each["verdict"] for each in read["claims"]] == [
+        "exact", "numeric", "misprint", "statistical", "fails", "fails",
+    ]  # fmt: skip
+    assert [each["exact"] for each in read["claims"]] == [True, False, True, False, False, False]
+    assert read["claims"][1]["digits"] == 7.1
+    assert (read["claims"][3]["z"], read["claims"][3]["comparisons"]) == (1.5, 100)
+    assert read["claims"][0]["name"] == "sample_chapter.square"
+    assert read["ledger"][1] == {
+        "source": "000",
+        "item": "1.2",
+        "verdict": "misprint",
+        "claims": ["sample_chapter.digits", "sample_chapter.wrong"],
+    }
+    assert "100 sampled numbers" in summary(book)
+    assert [measure(each.verdict) for each in book.outcomes] == [
+        "proven", "7 digits", "proven", "|z| 1.50 < 5.25 of 100", "differs", "differs",
+    ]  # fmt: skip
+    assert "statistical |z| 1.50" in line(book.outcomes[3])
+
+
+# The directory
+
+
+def test_the_report_replaces_only_an_earlier_report(book, tmp_path):
+    target = tmp_path / "report"
+    for _ in range(2):
+        report.write_directory(book, target)
+    assert {path.name for path in target.iterdir()} == {*pages(book), "claims.json"}
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert report.seconds_before(target)["000 sample_chapter.pictures"] == 65.0
+    assert report.seconds_before(tmp_path / "nowhere") == {}
+    kept = tmp_path / "mine"
+    kept.mkdir()
+    (kept / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(InputError, match="earlier report"):
+        report.write_directory(book, kept)
+    assert (kept / "thesis.txt").exists()
+
+
+def test_a_report_that_cannot_be_finished_leaves_the_former_one(book, tmp_path, monkeypatch):
+    target = report.write_directory(book, tmp_path / "report")
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report.directory, "write_json", stop)
+    with pytest.raises(KeyboardInterrupt):
+        report.write_directory(Book([]), target)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+@pytest.mark.parametrize("below", ["", "/deep/report"])
+def test_a_path_that_is_a_file_is_refused(book, tmp_path, below):
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="report"):
+        report.write_directory(book, f"{tmp_path}/file{below}")
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_an_empty_verdict_has_a_page():
+    def prove():
+        return Verdict("exact", "")
+
+    claim = claims.Claim("000", "1", "nothing", prove, False)
+    text = pages(Book([Outcome(claim, prove(), 0.0)]))["000.html"]
+    assert "nothing" in text
+    assert "Every numbered statement" not in text
