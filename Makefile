@@ -2,7 +2,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
-.PHONY: run test test-all lint bench clean
+.PHONY: run test test-all lint docs bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(PY) || python3 -m venv $(VENV)
@@ -23,9 +23,13 @@ lint: $(INSTALLED)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+docs: $(INSTALLED)
+	$(PY) -m sphinx -W --keep-going -q docs docs/_build
+	@echo docs/_build/index.html
+
 bench: $(INSTALLED)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	$(PY) -m pytest tests/benchmarks --benchmark-only
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) docs/_build

@@ -7,6 +7,7 @@ V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 
 from . import activations, batchnorm, exact, linear, propagation, spectra
 from .activations import Activation
+from .citations import cite
 from .criticality import criticality
 from .equations import Equation
 from .errors import InputError
@@ -40,6 +41,7 @@ __all__ = [
     "WeightEnsemble",
     "activations",
     "batchnorm",
+    "cite",
     "coset_type",
     "criticality",
     "exact",
@@ -51,3 +53,7 @@ __all__ = [
     "spectra",
     "weingarten",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

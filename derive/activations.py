@@ -17,8 +17,8 @@ from typing import NamedTuple
 import sympy
 
 from . import closed_forms
-from .errors import InputError
-from .expressions import parse_expression, parse_number, z
+from .errors import InputError, listed
+from .expressions import REFUSED, as_expression, parse_expression, parse_number, z
 from .piecewise import analytic_strip, check_usable, logistic_to_tanh, split_pieces
 
 __all__ = [
@@ -46,6 +46,9 @@ class Activation:
 
     Raises:
         InputError: where `expr` has no finite number of analytic pieces.
+
+    >>> relu.kinks, relu.is_scale_invariant, relu.average((0, 0), 1)
+    ((0,), True, 1/2)
     """
 
     name: str
@@ -164,7 +167,7 @@ class Activation:
 
         Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ'').
         """
-        for order in orders:
+        for order in listed("orders", orders, "a list of orders of derivatives, such as (0, 0)"):
             _check_order("orders", order)
         _check_order("outer", outer)
         variance = _variance("K", K)
@@ -188,7 +191,8 @@ class Activation:
         found = closed_forms.double(self, order1, order2)
         if found is None:
             return None
-        values = (_variance("K11", K11), sympy.sympify(K12), _variance("K22", K22))
+        covariance = as_expression("K12", K12, "a covariance")
+        values = (_variance("K11", K11), covariance, _variance("K22", K22))
         return found.subs(dict(zip(closed_forms.K_PAIR, values, strict=True)), simultaneous=True)
 
     def __str__(self) -> str:
@@ -227,11 +231,8 @@ def _check_order(argument: str, order: object) -> None:
 
 
 def _variance(argument: str, value: sympy.Expr | float) -> sympy.Expr:
-    try:
-        K = sympy.sympify(value, strict=True)
-    except sympy.SympifyError:
-        raise InputError(argument, value, "a number or a sympy expression") from None
-    if K.is_positive is False or K.is_finite is False:
+    K = as_expression(argument, value, "a positive variance")
+    if K.is_positive is False:
         raise InputError(argument, value, "a positive variance")
     return K
 
@@ -274,9 +275,12 @@ def monomial(power: int) -> Activation:
 
 def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
     """σ(z) = Σ_k coefficients[k] z^k."""
-    if isinstance(coefficients, str) or not isinstance(coefficients, Sequence) or not coefficients:
-        raise InputError("coefficients", coefficients, "a list of one or more numbers")
-    exact = [_parameter("coefficients", value) for value in coefficients]
+    wanted = "a list of one or more numbers"
+    exact = [
+        _parameter("coefficients", value) for value in listed("coefficients", coefficients, wanted)
+    ]
+    if not exact:
+        raise InputError("coefficients", coefficients, wanted)
     return Activation(
         f"polynomial({','.join(map(str, exact))})", sum((c * z**k for k, c in enumerate(exact)))
     )
@@ -289,7 +293,7 @@ def leaky_relu(slope: sympy.Expr | float) -> Activation:
 
 
 def erf_scaled(scale: sympy.Expr | float) -> Activation:
-    """σ(z) = erf(scale·z)."""
+    """σ(z) = erf(scale·z), with any real scale."""
     s = _parameter("scale", scale)
     return Activation(f"erf_scaled({s})", sympy.erf(s * z))
 
@@ -302,6 +306,9 @@ def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
 
     Raises InputError for an unknown name, for values that are not real and finite on the whole
     line, for infinitely many kinks, and for growth like e^{c z²}, which no Gaussian can average.
+
+    >>> from_expr("z*tanh(z)").is_odd
+    False
     """
     text = expr if isinstance(expr, str) else None
     parsed = parse_expression(expr) if isinstance(expr, str) else expr
@@ -311,9 +318,15 @@ def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
         raise InputError("expr", expr, "an expression in one symbol")
     for symbol in parsed.free_symbols:
         parsed = parsed.xreplace({symbol: z})
-    parsed = logistic_to_tanh(parsed)
-    activation = Activation(name or f"expr: {text or parsed}", parsed)
-    check_usable(activation.pieces, given=expr)
+    try:
+        parsed = logistic_to_tanh(parsed)
+        activation = Activation(name or f"expr: {text or parsed}", parsed)
+        check_usable(activation.pieces, given=expr)
+    except InputError:
+        raise
+    except REFUSED:
+        wanted = "an expression that is real and finite on the whole line"
+        raise InputError("expr", expr, wanted) from None
     return activation
 
 
@@ -364,3 +377,7 @@ def _whole(value: sympy.Expr) -> int:
     if not value.is_integer:
         raise InputError("power", value, "a whole number, 0 or more")
     return int(value)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

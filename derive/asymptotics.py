@@ -19,12 +19,15 @@ import sympy
 
 from .activations import Activation
 from .brackets import K, component_latex
+from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, ell, quotient
 from .errors import InputError
+from .expressions import as_expression
 from .fields import Field
 from .logseries import EXACT, LogSeries
 from .network import PerLayer
 from .recursion import Recursion, recursion
+from .shown import Shown
 from .tensors import Name, named
 from .weights import Gaussian, WeightEnsemble
 
@@ -33,8 +36,8 @@ __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "coun
 _DIGITS = 30
 
 
-@dataclass(frozen=True)
-class Term:
+@dataclass(frozen=True, repr=False)
+class Term(Shown):
     """coefficient · ℓ^{−exponent} (log ℓ)^log; universal if no free constant is in it."""
 
     coefficient: sympy.Expr
@@ -47,9 +50,16 @@ class Term:
         """The term as a function of `ell`."""
         return self.coefficient * ell**-self.exponent * sympy.log(ell) ** self.log
 
+    def latex(self) -> str:
+        """The term in LaTeX."""
+        return str(sympy.latex(self.expr))
 
-@dataclass(frozen=True)
-class Asymptotics:
+    def __str__(self) -> str:
+        return _printed(self.expr)
+
+
+@dataclass(frozen=True, repr=False)
+class Asymptotics(Shown):
     """A tensor, or a quotient of tensors, at large depth.
 
     Attributes:
@@ -262,9 +272,6 @@ class Asymptotics:
         error = "" if self.is_exact else rf" + O\left({sympy.latex(self._error)}\right)"
         return f"{left} = {joined}{error}"
 
-    def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
-
     def __str__(self) -> str:
         system, point = self.system, self.system.point
         parts = [_printed(term.expr) for term in self.terms] or ["0"]
@@ -290,6 +297,7 @@ class Asymptotics:
         return "\n".join(lines)
 
 
+@rests_on("day2025")
 def asymptotics(
     made: Recursion,
     activation: Activation,
@@ -341,8 +349,8 @@ def counterterm(
     return Asymptotics(sympy.Symbol("C_W1"), system, terms, tuned)
 
 
-@dataclass(frozen=True)
-class Breakdown:
+@dataclass(frozen=True, repr=False)
+class Breakdown(Shown):
     """How a tensor's next order in 1/n grows beside it: T^{next}/T → `growth`, so growth/n at n.
 
     Attributes:
@@ -362,6 +370,12 @@ class Breakdown:
         if not per_layer.has(ell):
             return 1 / sympy.Abs(per_layer)
         return sympy.oo if sympy.limit(per_layer, ell, sympy.oo) == 0 else None
+
+    def latex(self) -> str:
+        """The growth, and the L/n at which it is as large as 1, in LaTeX."""
+        ratio = self.aspect_ratio
+        at = "" if ratio is None else rf",\quad L/n = {sympy.latex(ratio)}"
+        return rf"T^{{\mathrm{{next}}}}/T \to {sympy.latex(self.growth)}{at}"
 
     def __str__(self) -> str:
         return f"next order / first → {_printed(self.growth)}; L/n = {self.aspect_ratio}"
@@ -413,11 +427,15 @@ def _system(
 
 
 def _rate(name: str, given: PerLayer) -> sympy.Expr:
+    wanted = "0 or more at every layer: a number, a symbol or a function of the layer"
     try:
-        value = sympy.sympify(given(ell) if callable(given) else given, strict=True)
-    except (sympy.SympifyError, TypeError):
-        raise InputError(name, given, "a number, a symbol or a function of the layer") from None
-    return sympy.expand(sympy.nsimplify(value, rational=True))
+        got = given(ell) if callable(given) else given
+    except TypeError:
+        raise InputError(name, given, wanted) from None
+    value = sympy.expand(sympy.nsimplify(as_expression(name, got, wanted), rational=True))
+    if any(value.subs(ell, layer).is_negative for layer in (1, 2, 10**6)):
+        raise InputError(name, got, wanted)
+    return value
 
 
 def _expression(series: LogSeries) -> sympy.Expr:

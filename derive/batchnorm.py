@@ -20,8 +20,23 @@ import sympy
 
 from . import batchnorm_gap, batchnorm_series
 from .batchnorm_series import FIELD
-from .errors import InputError
+from .citations import rests_on
+from .errors import InputError, listed
 from .expressions import parse_number
+
+__all__ = [
+    "contraction_rate",
+    "d",
+    "fourth_moments",
+    "mean_eigenvalue",
+    "mean_eigenvalue_two",
+    "mean_series",
+    "mean_spectrum",
+    "n",
+    "noise_covariance",
+    "stationary_gap",
+    "theta",
+]
 
 n = batchnorm_series.n
 """The batch."""
@@ -34,6 +49,7 @@ Number: TypeAlias = "float | Fraction | str | sympy.Expr"
 """An eigenvalue: decimals and text stay exact."""
 
 
+@rests_on("daneshmand2021")
 def contraction_rate() -> sympy.Expr:
     """By how much one layer multiplies a small traceless Δ = C − 1/n, at large width.
 
@@ -45,6 +61,7 @@ def contraction_rate() -> sympy.Expr:
     return sympy.factor(n * FIELD.to_sympy(slope))
 
 
+@rests_on("daneshmand2021")
 def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     """(a, b) with E ξ_ij ξ_kl = a (δ_ik δ_jl + δ_il δ_jk) + b δ_ij δ_kl, ξ = C' − P(C) at C = 1/n.
 
@@ -57,6 +74,7 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
 
 
+@rests_on("daneshmand2021")
 def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     """E V^moment in the stationary state, through `terms` orders in 1/d.
 
@@ -80,6 +98,7 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     return value if terms == 1 else value * (1 + correction / d)
 
 
+@rests_on("daneshmand2021")
 def mean_series(order: int) -> sympy.Expr:
     """P's eigenvalue p, times n, at C's eigenvalue (1 + δ)/n, through this order in δ.
 
@@ -131,6 +150,7 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     return sympy.hyper((1, (size - count) / 2), (size / 2 + 1,), argument) / size
 
 
+@rests_on("daneshmand2021")
 def mean_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
     """p_1 … p_n at positive eigenvalues, to mpmath's working precision.
 
@@ -141,6 +161,7 @@ def mean_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
     return [mpmath.fsum(row) for row in _trapezoid(values, 1)]
 
 
+@rests_on("daneshmand2021")
 def fourth_moments(eigenvalues: Sequence[Number]) -> mpmath.matrix:
     """q_ij = E u_i² u_j², so that E ξ_ij ξ_kl = (1/d)(E u_i u_j u_k u_l − p_i p_k δ_ij δ_kl).
 
@@ -177,7 +198,12 @@ def _trapezoid(values: list[mpmath.mpf], power: int) -> list[list[mpmath.mpf]]:
 
 
 def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
-    values = [parse_number("eigenvalues", value) for value in eigenvalues]
+    given = listed("eigenvalues", eigenvalues, "a list of positive numbers")
+    values = [parse_number("eigenvalues", value) for value in given]
     if not values or not all(value.is_number and value > 0 for value in values):
         raise InputError("eigenvalues", eigenvalues, "positive numbers")
     return [mpmath.mpf(value.evalf(mpmath.mp.dps + 5)) for value in values]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -25,11 +25,14 @@ import sympy
 from sympy.core.evalf import PrecisionExhausted
 
 from .activations import Activation
+from .brackets import Average
+from .citations import rests_on
 from .closed_forms import K
 from .errors import InputError
-from .expressions import z
+from .expressions import as_expression, z
 from .oracle import bracket
 from .shapes import Shape
+from .shown import Shown, lines_latex
 
 C_b = sympy.Symbol("C_b", nonnegative=True)
 C_W = sympy.Symbol("C_W", positive=True)
@@ -39,8 +42,8 @@ _STEPS_PER_DECADE = 8
 _MAX_ORDER = 40
 
 
-@dataclass(frozen=True)
-class KernelFunction:
+@dataclass(frozen=True, repr=False)
+class KernelFunction(Shown):
     """offset·C_b + factor·C_W ⟨∂^outer Π σ^{(orders)}⟩_K as a function of K: (5.3) or a χ."""
 
     name: str
@@ -70,6 +73,25 @@ class KernelFunction:
             average = average_at(self.activation, self.orders, self.outer, _number(at), digits + 5)
             return self.offset * _number(C_b) + _number(C_W) * _number(self.factor) * average
 
+    @property
+    def _definition(self) -> sympy.Expr:
+        """The function with its bracket for an unspecified σ."""
+        average = Average(tuple((1, order) for order in self.orders), (1,) * self.outer)
+        return self.offset * C_b + C_W * self.factor * average
+
+    def latex(self) -> str:
+        """The function in LaTeX, its bracket in closed form where there is one."""
+        closed = self.expr
+        value = "" if closed is None else f" = {sympy.latex(closed)}"
+        head = {"χ_∥": r"\chi_\parallel", "χ_⊥": r"\chi_\perp", "kernel map": "K'"}.get(self.name)
+        left = "" if head is None else f"{head}(K) = "
+        return f"{left}{sympy.latex(self._definition)}{value}"
+
+    def __str__(self) -> str:
+        closed = self.expr
+        value = "" if closed is None else f" = {closed}"
+        return f"{self.name} of {self.activation}: {self._definition}{value}"
+
 
 def average_at(
     activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
@@ -88,8 +110,8 @@ def average_at(
     return bracket(activation, shape, at, digits).value
 
 
-@dataclass(frozen=True)
-class CriticalPoint:
+@dataclass(frozen=True, repr=False)
+class CriticalPoint(Shown):
     """χ_∥ = χ_⊥ = 1 at K*, where K' − K* = ΔK + coefficient·ΔK^{1+exponent} + ….
 
     `K` is None where every K is fixed. `coefficient` is 0 where the deviation vanishes identically,
@@ -109,9 +131,21 @@ class CriticalPoint:
             return None
         return (self.exponent * abs(self.coefficient) * layer) ** (-1 / self.exponent)
 
+    def latex(self) -> str:
+        """K*, C_b, C_W and the stability in LaTeX."""
+        at = r"\text{every } K" if self.K is None else f"K^* = {sympy.latex(_rounded(self.K))}"
+        return (
+            rf"{at},\; C_b = {sympy.latex(_rounded(self.C_b))},\; "
+            rf"C_W = {sympy.latex(_rounded(self.C_W))}\ \text{{({self.stability})}}"
+        )
 
-@dataclass(frozen=True)
-class Criticality:
+    def __str__(self) -> str:
+        at = "every K" if self.K is None else f"K* = {_short(self.K)}"
+        return f"{at}: C_b = {_short(self.C_b)}, C_W = {_short(self.C_W)}, {self.stability}"
+
+
+@dataclass(frozen=True, repr=False)
+class Criticality(Shown):
     """What `criticality` found: the class, and every critical point, the class's own first.
 
     Attributes:
@@ -163,27 +197,19 @@ class Criticality:
             lines.append(f"  {self.reason}")
         layer = sympy.Symbol("l", positive=True)
         for point in self.points:
-            at = "every K" if point.K is None else f"K* = {_short(point.K)}"
-            lines.append(
-                f"  {at}: C_b = {_short(point.C_b)}, C_W = {_short(point.C_W)}, {point.stability}"
-            )
+            lines.append(f"  {point}")
             decay = point.decay(layer)
             if decay is not None:
                 lines.append(f"    |K - K*| ~ {_short(decay)}")
         return "\n".join(lines)
 
-    def _repr_latex_(self) -> str:
-        rows = [rf"\text{{{self.activation}: {self.universality_class}}}"]
-        for point in self.points:
-            at = "K^*" if point.K is None else f"K^* = {sympy.latex(_rounded(point.K))}"
-            rows.append(
-                rf"{at},\; C_b = {sympy.latex(_rounded(point.C_b))},\; "
-                rf"C_W = {sympy.latex(_rounded(point.C_W))}\ \text{{({point.stability})}}"
-            )
-        return r"$\displaystyle \begin{array}{l}" + r" \\ ".join(rows) + r"\end{array}$"
+    def latex(self) -> str:
+        """The class and its critical points in LaTeX."""
+        head = f"{self.activation}: {self.universality_class}".replace("_", r"\_")
+        return lines_latex([rf"\text{{{head}}}", *(point.latex() for point in self.points)])
 
 
-@cache
+@rests_on("day2025", "roberts2022")
 def criticality(activation: Activation, digits: int = 20) -> Criticality:
     """The universality class and the critical initialization of an activation, by solving.
 
@@ -192,9 +218,26 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
 
     The equation ⟨σσ''⟩_K = 0 is solved on 10^−3 ≤ K ≤ 10^4 where it changes sign; a K* beyond, or
     one that only touches zero, is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
+
+    Raises InputError for what is no activation.
+
+    >>> from derive import activations
+    >>> criticality(activations.tanh)
+    tanh: universality class K* = 0
+      K* = 0: C_b = 0, C_W = 1, stable
+        |K - K*| ~ 1/(2*l)
+    >>> criticality(activations.relu).critical
+    (0, 2)
     """
     if not isinstance(activation, Activation):
         raise InputError("activation", activation, "an activation of derive.activations")
+    if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 1000:
+        raise InputError("digits", digits, "a number of digits, 1 to 1000")
+    return _criticality(activation, digits)
+
+
+@cache
+def _criticality(activation: Activation, digits: int) -> Criticality:
     if any(activation.jumps(0).values()):
         return Criticality(activation, "none", (), "σ jumps, so χ_⊥ is infinite")
     if all(piece.expr == 0 for piece in activation.pieces):
@@ -248,6 +291,7 @@ def small_kernel_average(activation: Activation, orders: tuple[int, ...], power:
     return sympy.expand(total)
 
 
+@rests_on("roberts2022")
 def fixed_points(
     activation: Activation,
     C_b: sympy.Expr | float,
@@ -407,8 +451,8 @@ def _refined(
 
 
 def _number(value: object) -> mpmath.mpf:
-    exact = sympy.sympify(value)
-    if not exact.is_number or not exact.is_real:
+    exact = as_expression("C_W, C_b", value, "real numbers")
+    if not exact.is_number:
         raise InputError("C_W, C_b", value, "real numbers")
     return mpmath.mpf(exact.evalf(mpmath.mp.dps + 5))
 

@@ -25,6 +25,7 @@ from .kernel_series import PowerSeries, around_zero, scale_invariant
 from .logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
 from .parameters import Parameter
 from .recursion import Recursion, recursion
+from .shown import Shown, lines_latex
 from .tensors import NAMES, Name, Tensor, identify
 from .weights import WeightEnsemble
 
@@ -50,8 +51,8 @@ class Solution(NamedTuple):
 Quantity: TypeAlias = Callable[[Solution], LogSeries]
 
 
-@dataclass(frozen=True)
-class System:
+@dataclass(frozen=True, repr=False)
+class System(Shown):
     """The recursions a tensor needs, at the critical point of an activation.
 
     Attributes:
@@ -117,6 +118,13 @@ class System:
         if len(series.terms) < count:
             raise InputError("terms", count, f"{len(series.terms)}: all to order {series.order}")
         return series
+
+    def latex(self) -> str:
+        """The recursions in LaTeX, one a line."""
+        return lines_latex([made.latex() for made in self.recursions])
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.recursions))
 
 
 def closed_set(made: Recursion) -> tuple[Recursion, ...]:

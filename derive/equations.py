@@ -26,6 +26,8 @@ from functools import cache
 from itertools import permutations
 from typing import NamedTuple
 
+import sympy
+
 from .algebra import UNIT, Monomial, power, times
 from .errors import InputError
 from .fields import FIELD_NAMES, AnyField, AtInputs, Edge, Placed, Term
@@ -62,6 +64,9 @@ class Equation:
 
     Raises InputError where the text is not such an equation, or not invariant under rotations of
     the neurons: every index of the left must stand once in each product.
+
+    >>> Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity").nodes
+    2
     """
 
     text: str
@@ -87,14 +92,26 @@ class Equation:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "lines", lines)
-        if self.at_inputs not in ("zero", "identity") or (
-            self.at_inputs == "identity" and nodes != 2
-        ):
+        known_inputs = isinstance(self.at_inputs, str) and self.at_inputs in ("zero", "identity")
+        if not known_inputs or (self.at_inputs == "identity" and nodes != 2):
             wanted = '"zero", or "identity" for a field with two indices'
             raise InputError("at_inputs", self.at_inputs, wanted)
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        at_inputs = "" if self.at_inputs == "zero" else f", at_inputs={self.at_inputs!r}"
+        using = f", using=({', '.join(map(repr, self.using))},)" if self.using else ""
+        return f"Equation({self.text!r}{at_inputs}{using})"
+
+    def latex(self) -> str:
+        """The forward equation in LaTeX."""
+        text = _FACTOR.sub(_factor_latex, " ".join(self.text.split()))
+        return text.replace("*", " ")
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
 
     @property
     def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
@@ -108,6 +125,19 @@ class Equation:
     def forward(self, slots: tuple[int, ...], samples: tuple[int, ...]) -> tuple[Term, ...]:
         """The right-hand side for these neural indices and samples."""
         return tuple(_placed(line, self, slots, samples) for line in self.lines)
+
+
+_FACTOR = re.compile(r"([A-Za-z_]\w*)('*)(?:\[([^\]]*)\])?")
+_LETTERS = {"s": r"\sigma", "delta": r"\delta"}
+
+
+def _factor_latex(match: re.Match[str]) -> str:
+    name, primes, inside = match.groups()
+    if inside is None:
+        return name if len(name) == 1 else str(sympy.latex(sympy.Symbol(name)))
+    head = _LETTERS.get(name) or (name if len(name) == 1 else rf"\mathrm{{{name}}}")
+    indices = ",".join(index.partition(":")[0].strip() for index in inside.split(","))
+    return f"{head}{primes}_{{{indices}}}"
 
 
 def _placed(line: Line, owner: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]) -> Term:

@@ -17,6 +17,8 @@ z = sympy.Symbol("z", real=True)
 layer = sympy.Symbol("l", integer=True, positive=True)
 """The layer ℓ = 1, 2, … that a learning rate depends on."""
 
+_NUMBER = "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2"
+
 MAX_LENGTH = 500
 MAX_EXPONENT = 64
 MAX_BITS = 4096
@@ -44,6 +46,7 @@ FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "tanh": sympy.tanh,
 }
 _VARIADIC = {"Max", "Min", "max", "min"}
+_SWITCHES = (sympy.Abs, sympy.Heaviside, sympy.Max, sympy.Min, sympy.sign)
 _OPERATORS: dict[type[ast.operator], Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -70,13 +73,35 @@ def parse_expression(text: str) -> sympy.Expr:
 def parse_number(argument: str, value: object) -> sympy.Expr:
     """An exact number from text, a number or a sympy expression; 0.1 is taken for 1/10."""
     if isinstance(value, sympy.Expr) and not value.has(sympy.Float):
-        return value
+        return as_expression(argument, value, _NUMBER)
     if isinstance(value, str | Real | sympy.Expr) and not isinstance(value, bool):
         try:
             return _Reader(str(value).strip(), {"pi": sympy.pi}).read()
         except InputError:
             pass
-    raise InputError(argument, value, "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2")
+    raise InputError(argument, value, _NUMBER)
+
+
+def as_expression(argument: str, value: object, wanted: str) -> sympy.Expr:
+    """A number or a sympy expression as it is, a number's text by the whitelist.
+
+    Raises InputError for anything else, and for what is not finite or not real.
+    """
+    if type(value) is int:
+        return sympy.Integer(value)
+    if isinstance(value, str):
+        return parse_number(argument, value)
+    try:
+        found = None if isinstance(value, bool) else sympy.sympify(value, strict=True)
+    except (sympy.SympifyError, TypeError, ValueError):
+        found = None
+    if (
+        not isinstance(found, sympy.Expr)
+        or found.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+        or found.is_real is False
+    ):
+        raise InputError(argument, value, wanted)
+    return found
 
 
 def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
@@ -89,6 +114,18 @@ def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
     raise InputError(argument, text, "an expression in the layer l, such as 1, 1/l or 2/(l + 1)")
 
 
+REFUSED = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    NotImplementedError,
+)
+"""What parsing raises, and sympy where an expression is not real everywhere."""
+
+
 class _Reader:
     """Walks the syntax tree of `text`, one method per kind of node."""
 
@@ -99,9 +136,9 @@ class _Reader:
         try:
             tree = ast.parse(self.text, mode="eval")
             value = self.visit(tree.body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except REFUSED:
             raise InputError("expr", self.text, WANTED) from None
         if value.has(sympy.nan, sympy.zoo, sympy.oo, sympy.I):
             raise InputError("expr", self.text, "an expression that is finite and real")
@@ -139,7 +176,10 @@ class _Reader:
     def call(self, name: str, args: list[ast.expr]) -> sympy.Expr:
         if not args or (len(args) > 1 and name not in _VARIADIC):
             raise InputError("expr", self.text, f"one argument for {name}")
-        return FUNCTIONS[name](*(self.visit(arg) for arg in args))
+        value = self.bounded(FUNCTIONS[name](*(self.visit(arg) for arg in args)))
+        if value.is_number and value.has(*_SWITCHES):
+            raise InputError("expr", self.text, "constants whose signs sympy can tell")
+        return value
 
     def power(self, base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
         if exponent.is_number and abs(exponent) > MAX_EXPONENT:
@@ -149,4 +189,6 @@ class _Reader:
     def bounded(self, value: sympy.Expr) -> sympy.Expr:
         if value.is_Rational and max(value.p.bit_length(), value.q.bit_length()) > MAX_BITS:
             raise InputError("expr", self.text, f"numbers of at most {MAX_BITS} bits")
+        if value.is_number and not value.is_Rational:
+            sympy.N(value)  # an OverflowError for e^{e^{e^9}}
         return value

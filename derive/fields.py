@@ -116,7 +116,10 @@ class Field:
             raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
 
     def __str__(self) -> str:
-        return FIELD_NAMES.get(self, f"Field({self.nodes}, {list(self.edges)})")
+        return FIELD_NAMES.get(self, repr(self))
+
+    def __repr__(self) -> str:
+        return f"Field({self.nodes}, {list(self.edges)})"
 
     @property
     def rank(self) -> tuple[int, str, tuple[Edge, ...]]:

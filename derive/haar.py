@@ -20,7 +20,8 @@ import sympy
 from flint import fmpq
 
 from .columns import Entry, Row, column_average
-from .errors import InputError
+from .errors import InputError, listed
+from .expressions import as_expression
 from .pairings import Pairing, Partition, coset_type, double_factorial_pairings
 from .rational import RationalFunction, Term, as_sympy
 from .weingarten import dimension, table, value_at
@@ -95,22 +96,24 @@ def _factors(
     group: str,
     conjugated: bool,
 ) -> Iterator[Factor]:
-    if len(rows[1]) != len(cols[1]):
+    given = [listed(name, values, "a list of indices") for name, values in (rows, cols)]
+    if len(given[0]) != len(given[1]):
         raise InputError(f"{rows[0]}, {cols[0]}", (rows[1], cols[1]), "lists of equal length")
-    for i, j in zip(rows[1], cols[1], strict=True):
+    for i, j in zip(*given, strict=True):
         yield Factor(_line(i, n, group, rows[0]), _line(j, n, group, cols[0]), conjugated)
 
 
 def _line(given: Index, n: sympy.Expr, group: str, argument: str) -> Row:
     """The row or column of an index; for Sp(n) those in the second half are barred."""
     error = InputError(argument, given, f"integers from 1 to {n}, or symbols")
-    if isinstance(given, bool) or (isinstance(given, str) and not given.isidentifier()):
+    if isinstance(given, str) and not given.isidentifier():
         raise error
-    try:
-        index = sympy.Symbol(given) if isinstance(given, str) else sympy.sympify(given, strict=True)
-    except sympy.SympifyError:
-        raise error from None
-    if not isinstance(index, sympy.Expr) or (n.is_Integer and index.is_number and index > n):
+    index = (
+        sympy.Symbol(given)
+        if isinstance(given, str)
+        else as_expression(argument, given, error.wanted)
+    )
+    if n.is_Integer and index.is_number and index > n:
         raise error
     barred = False
     if group == "Sp":

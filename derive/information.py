@@ -18,6 +18,7 @@ import sympy
 from .activations import Activation
 from .asymptotics import asymptotics, ell
 from .errors import InputError
+from .expressions import as_expression
 from .recursion import recursion
 from .weights import Gaussian, WeightEnsemble
 
@@ -80,9 +81,8 @@ def optimal_aspect_ratio(
 
 
 def _neurons(name: str, count: sympy.Expr | int) -> sympy.Expr:
-    value = sympy.sympify(count)
-    if not isinstance(value, sympy.Expr) or (
-        value.is_number and not (value.is_integer and value > 0)
-    ):
-        raise InputError(name, count, "a whole number of neurons, 1 or more, or a symbol")
+    wanted = "a whole number of neurons, 1 or more, or a symbol"
+    value = as_expression(name, count, wanted)
+    if value.is_number and not (value.is_integer and value > 0):
+        raise InputError(name, count, wanted)
     return value

@@ -21,12 +21,28 @@ import sympy
 
 from . import exact
 from .brackets import Component
-from .errors import InputError
+from .citations import rests_on
+from .errors import InputError, listed
+from .expressions import as_expression
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, larger
 from .weingarten import class_size, table
 from .zonal import partitions, spherical_functions
+
+__all__ = [
+    "chain",
+    "coefficient",
+    "connected",
+    "contraction_factor",
+    "correlator",
+    "cumulants",
+    "loop_census",
+    "norm_moment",
+    "norm_variance",
+    "pairing_matrix",
+    "row_sum",
+]
 
 Ensembles = WeightEnsemble | Sequence[WeightEnsemble]
 Layer = tuple[WeightEnsemble, sympy.Expr, sympy.Expr]
@@ -36,6 +52,7 @@ MAX_PAIRS = 5
 """Several inputs: (2m−1)!! pairings are summed over."""
 
 
+@rests_on("roberts2022", "day2025")
 def correlator(
     m: int,
     widths: Sequence[sympy.Expr | int],
@@ -67,6 +84,7 @@ def correlator(
     return sympy.Mul(*steps, *loops)
 
 
+@rests_on("roberts2022", "day2025")
 def connected(
     m: int,
     widths: Sequence[sympy.Expr | int],
@@ -166,6 +184,7 @@ def norm_variance(
     return sympy.factor(norm_moment(2, widths, weights, inputs) - 1)
 
 
+@rests_on("roberts2022", "day2025")
 def coefficient(
     samples: Sequence[int],
     widths: Sequence[sympy.Expr | int],
@@ -222,13 +241,17 @@ def chain(
     widths: Sequence[sympy.Expr | int], weights: Ensembles, inputs: sympy.Expr | int | None
 ) -> tuple[Layer, ...]:
     """Each layer's ensemble with its n_in and n_out, or an InputError."""
-    sizes = tuple(_width("widths", width) for width in widths)
+    given = listed("widths", widths, "a list of widths n_1, …, n_L")
+    sizes = tuple(_width("widths", width) for width in given)
     if not sizes:
         raise InputError("widths", widths, "at least one width")
     first = sizes[0] if inputs is None else _width("inputs", inputs)
-    kinds = (weights,) * len(sizes) if isinstance(weights, WeightEnsemble) else tuple(weights)
+    wanted = f"a weight ensemble, or {len(sizes)} of them"
+    if isinstance(weights, WeightEnsemble):
+        weights = [weights] * len(sizes)
+    kinds = tuple(listed("weights", weights, wanted))
     if len(kinds) != len(sizes) or not all(isinstance(kind, WeightEnsemble) for kind in kinds):
-        raise InputError("weights", weights, f"a weight ensemble, or {len(sizes)} of them")
+        raise InputError("weights", weights, wanted)
     return tuple(zip(kinds, (first, *sizes), sizes, strict=False))
 
 
@@ -270,8 +293,8 @@ def _eigenvalue(
 
 
 def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
-    size = sympy.sympify(value)
-    if not isinstance(size, sympy.Expr) or (size.is_number and not (size.is_Integer and size > 0)):
+    size = as_expression(name, value, "positive integers or symbols")
+    if size.is_number and not (size.is_Integer and size > 0):
         raise InputError(name, value, "positive integers or symbols")
     return size
 
@@ -279,3 +302,7 @@ def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
 def _check_pairs(m: int) -> None:
     if isinstance(m, bool) or not isinstance(m, int) or m < 1:
         raise InputError("m", m, "half the number of points, 1 or more")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,9 +20,11 @@ import mpmath
 import sympy
 from flint import fmpq
 
+from .citations import rests_on
 from .errors import InputError
 from .linear import Ensembles, chain
 from .linear_mellin import Mellin
+from .shown import Shown
 from .weights import Gaussian, Orthogonal, larger
 
 u = sympy.Symbol("u", positive=True)
@@ -33,8 +35,8 @@ K0 = sympy.Symbol("K0", positive=True)
 """|x|²/n_0."""
 
 
-@dataclass(frozen=True)
-class Law:
+@dataclass(frozen=True, repr=False)
+class Law(Shown):
     """E|z|^{2s} = scale^s Π_a Γ(a+s)/Γ(a) · Π_b Γ(b)/Γ(b+s) for z in `dimension` dimensions.
 
     Attributes:
@@ -47,6 +49,25 @@ class Law:
     scale: sympy.Expr
     gammas: tuple[sympy.Expr, ...]
     betas: tuple[sympy.Expr, ...]
+
+    def __str__(self) -> str:
+        s = sympy.Symbol("s")
+        above = " ".join([str(self.scale**s), *(f"({a})_s" for a in self.gammas)])
+        below = " ".join(f"({b})_s" for b in self.betas)
+        ratio = f"{above} / [{below}]" if below else above
+        return f"E|z|^(2s) = {ratio} in {self.dimension} dimensions"
+
+    def latex(self) -> str:
+        """The moments E|z|^{2s} in LaTeX, (a)_s = Γ(a + s)/Γ(a)."""
+        s = sympy.Symbol("s")
+        above, below = (
+            " ".join(rf"\left({sympy.latex(each)}\right)_s" for each in parameters)
+            for parameters in (self.gammas, self.betas)
+        )
+        top = f"{sympy.latex(self.scale**s)} {above}"
+        value = rf"\frac{{{top}}}{{{below}}}" if below else top
+        space = rf"z \in \mathbb{{R}}^{{{sympy.latex(self.dimension)}}}"
+        return rf"\mathbb{{E}}|z|^{{2s}} = {value},\quad {space}"
 
     def moment(self, s: sympy.Expr | int) -> sympy.Expr:
         """E|z|^{2s}, for any s that makes it finite.
@@ -135,6 +156,7 @@ class Law:
         return Mellin(gammas, betas), mpmath.mpf(scale.evalf(digits))
 
 
+@rests_on("day2025", "zavatoneveth2021")
 def law(
     widths: Sequence[sympy.Expr | int],
     weights: Ensembles = Gaussian(),  # noqa: B008

@@ -13,6 +13,9 @@ import sympy
 
 from .activations import Activation
 from .errors import InputError
+from .expressions import as_expression
+from .expressions import layer as _ell
+from .shown import lines_latex
 from .weights import Gaussian, WeightEnsemble
 
 PerLayer: TypeAlias = "sympy.Expr | float | Callable[[int], sympy.Expr | float]"
@@ -45,6 +48,12 @@ class Network:
         width_ratio: n_ℓ / n for unequal widths, a number or a function of the layer.
         C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each a
             number or a function of the layer.
+
+    Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
+
+    >>> from derive import Orthogonal, activations
+    >>> print(Network(activations.tanh, Orthogonal(C_W=1), lambda_b=lambda layer: 1 / layer))
+    Network(tanh, Orthogonal(C_W=1), C_b=0, lambda_b=1/l)
     """
 
     activation: Activation
@@ -106,13 +115,8 @@ class Network:
 
     def _corrections(self, name: str, layer: int) -> list[sympy.Expr]:
         got = [each(layer) if callable(each) else each for each in getattr(self, name)]
-        try:
-            values = [sympy.sympify(each, strict=True) for each in got]
-        except sympy.SympifyError:
-            raise InputError(name, got, "numbers or sympy expressions") from None
-        if any(value.is_number and not (value.is_real and value.is_finite) for value in values):
-            raise InputError(name, got, f"real numbers at layer {layer}")
-        return values
+        wanted = f"finite numbers or sympy expressions at layer {layer}"
+        return [as_expression(name, each, wanted) for each in got]
 
     def _sum(self, name: str, layer: int, width: int) -> sympy.Expr:
         values = self._corrections(name, layer)
@@ -148,14 +152,82 @@ class Network:
     def _value(self, name: str, layer: int) -> sympy.Expr:
         given = getattr(self, name)
         got = given(layer) if callable(given) else given
-        try:
-            value = sympy.sympify(got, strict=True)
-        except sympy.SympifyError:
-            raise InputError(name, got, "a number or a sympy expression") from None
-        if (value.is_number and not (value.is_real and value.is_finite)) or value.is_negative:
-            raise InputError(name, got, f"a real number, 0 or more, at layer {layer}")
+        wanted = f"a finite number, 0 or more, or a sympy expression, at layer {layer}"
+        value = as_expression(name, got, wanted)
+        if value.is_negative:
+            raise InputError(name, got, wanted)
         return value
+
+    def _shown(self, name: str) -> sympy.Expr | float | str:
+        """A number, or a function of the layer: in l if that is what it is, else its first values.
+
+        A function that branches on the layer need not be the expression it gives for a symbol.
+        """
+        given: Any = getattr(self, name)
+        if not callable(given):
+            return given
+        values: list[sympy.Expr] = []
+        try:
+            values.extend(self._value(name, layer) for layer in (1, 2, 3))
+            formula = sympy.sympify(given(_ell), strict=True)
+            if all(abs(formula.subs(_ell, at) - values[at - 1]) < 1e-12 for at in (1, 2, 3)):
+                return formula
+        except Exception:
+            pass
+        texts = [f"{float(v):.6g}" if v.is_Float else str(v) for v in values]
+        return f"({', '.join([*texts, '…'])})"
+
+    def _changed(self) -> list[str]:
+        """The fields after the bias variance that are not at their defaults."""
+        found = [f"{name}={self._shown(name)}" for name in _PER_LAYER[1:] if self._shown(name) != 1]
+        return found + [
+            f"{name}={tuple(map(str, self._corrections(name, 1)))}"
+            for name in _CORRECTIONS
+            if getattr(self, name)
+        ]
 
     def __str__(self) -> str:
         first = f", first_weights={self.first_weights}" if self.first_weights else ""
-        return f"Network({self.activation}, {self.weights}{first}, C_b={self.C_b})"
+        rest = "".join(f", {each}" for each in self._changed())
+        return f"Network({self.activation}, {self.weights}{first}, C_b={self._shown('C_b')}{rest})"
+
+    def __repr__(self) -> str:
+        widths = self._shown("width_ratio")
+        lines = [
+            str(self),
+            f"  activation      σ(z) = {self.activation.expr}",
+            f"  weights         {self.weights}, E[W_ij²] = {self.weights.C_W}/n_in",
+            f"  first layer     {self.first_weights or 'the same'}",
+            f"  biases          C_b = {self._shown('C_b')}",
+            f"  learning rates  λ_b = {self._shown('lambda_b')}, λ_W = {self._shown('lambda_W')}",
+            f"  widths          {'n at every layer' if widths == 1 else f'n_ℓ/n = {widths}'}",
+        ]
+        for name in _CORRECTIONS:
+            if getattr(self, name):
+                variance = name.removesuffix("_corrections")
+                values = ", ".join(map(str, self._corrections(name, 1)))
+                lines.append(f"  {variance} at 1/n, …   {values} (layer 1)")
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The forward equation with the ensembles and variances in LaTeX."""
+
+        def shown(name: str) -> str:
+            value = self._shown(name)
+            if isinstance(value, str):
+                return value.replace("…", r"\ldots")
+            return str(sympy.latex(value, symbol_names={_ell: r"\ell"}))
+
+        rows = [
+            r"z^{(\ell+1)} = b + W \sigma(z^{(\ell)}),\quad "
+            rf"\sigma(z) = {sympy.latex(self.activation.expr)}",
+            self.weights.latex(),
+            rf"C_b = {shown('C_b')},\; \lambda_b = {shown('lambda_b')},\; "
+            rf"\lambda_W = {shown('lambda_W')},\; n_\ell/n = {shown('width_ratio')}",
+        ]
+        if self.first_weights is not None:
+            rows.insert(2, rf"\text{{layer 1: }} {self.first_weights.latex()}")
+        return lines_latex(rows)
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"

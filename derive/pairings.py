@@ -17,8 +17,9 @@ Pairing = tuple[tuple[int, int], ...]
 Partition = tuple[int, ...]
 T = TypeVar("T", bound=Hashable)
 
+_PAIRS = "pairs of distinct points, each point once"
 
-@cache
+
 def pair_partitions(points: int) -> tuple[Pairing, ...]:
     """All (2k−1)!! ways to put 2k points 0 … 2k−1 into pairs, in lexicographic order.
 
@@ -27,6 +28,11 @@ def pair_partitions(points: int) -> tuple[Pairing, ...]:
     """
     if not isinstance(points, int) or points < 0 or points % 2:
         raise InputError("points", points, "an even number of points, 0 or more")
+    return _pair_partitions(points)
+
+
+@cache
+def _pair_partitions(points: int) -> tuple[Pairing, ...]:
     return tuple(_pairings(tuple(range(points))))
 
 
@@ -40,7 +46,6 @@ def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:
             yield ((first, partner), *tail)
 
 
-@cache
 def coset_type(p: Pairing, q: Pairing) -> Partition:
     """Half the lengths of the loops of p ∪ q, in descending order: a partition of k.
 
@@ -50,6 +55,14 @@ def coset_type(p: Pairing, q: Pairing) -> Partition:
     >>> coset_type(((0, 1), (2, 3)), ((0, 2), (1, 3)))
     (2,)
     """
+    try:
+        return _coset_type(p, q)
+    except TypeError:  # lists are as good as tuples, but for the cache
+        return _coset_type(_hashable("p", p), _hashable("q", q))
+
+
+@cache
+def _coset_type(p: Pairing, q: Pairing) -> Partition:
     partner_p, partner_q = _partners(p, "p"), _partners(q, "q")
     if partner_p.keys() != partner_q.keys():
         raise InputError("q", q, f"a pairing of the points that p pairs, {sorted(partner_p)}")
@@ -66,10 +79,21 @@ def coset_type(p: Pairing, q: Pairing) -> Partition:
     return tuple(sorted(parts, reverse=True))
 
 
+def _hashable(name: str, pairing: Pairing) -> Pairing:
+    try:
+        return tuple((int(a), int(b)) for a, b in pairing)
+    except (TypeError, ValueError):
+        raise InputError(name, pairing, _PAIRS) from None
+
+
 def _partners(pairing: Pairing, name: str) -> dict[int, int]:
-    partner = {a: b for pair in pairing for a, b in (pair, pair[::-1])}
-    if len(partner) != 2 * len(pairing) or any(a == b for a, b in pairing):
-        raise InputError(name, pairing, "pairs of distinct points, each point once")
+    try:
+        partner = {a: b for pair in pairing for a, b in (pair, pair[::-1])}
+        distinct = len(partner) == 2 * len(pairing) and all(a != b for a, b in pairing)
+    except (TypeError, ValueError):
+        distinct = False
+    if not distinct:
+        raise InputError(name, pairing, _PAIRS)
     return partner
 
 

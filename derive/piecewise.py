@@ -14,6 +14,9 @@ from .expressions import z
 
 Interval = tuple[sympy.Expr, sympy.Expr, sympy.Expr]
 MAX_GROWTH = 1.95
+MAX_HALVINGS = 16
+MAX_PARTS = 20_000
+"""Of one interval, in the search for where an expression is not real or finite."""
 _SWITCHES = (sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.Heaviside, sympy.Piecewise)
 
 
@@ -234,20 +237,26 @@ def _cover(lower: sympy.Expr, upper: sympy.Expr) -> Iterator[tuple[arb, arb]]:
     return pairwise(balls)
 
 
-def _check_real(function: Ball, left: arb, right: arb, given: object, depth: int = 16) -> None:
-    value = function(acb(left.union(right)), False)
-    if value.is_finite() and value.imag.contains(0):
-        return
-    middle = (left + right) / 2
-    if depth == 0 or (value.is_finite() and not value.imag.contains(0)):
-        raise InputError(
-            "expr",
-            given,
-            "a function that is real, finite and of finite slope on the whole line (it is not "
-            f"near z = {float(middle.mid()):.6g})",
-        )
-    _check_real(function, left, middle, given, depth - 1)
-    _check_real(function, middle, right, given, depth - 1)
+def _check_real(function: Ball, left: arb, right: arb, given: object) -> None:
+    """Halve the interval until the ball over every part is real and finite, or InputError."""
+    pending = [(left, right, MAX_HALVINGS)]
+    for _ in range(MAX_PARTS):
+        if not pending:
+            return
+        left, right, halvings = pending.pop()
+        value = function(acb(left.union(right)), False)
+        if value.is_finite() and value.imag.contains(0):
+            continue
+        middle = (left + right) / 2
+        if halvings == 0 or (value.is_finite() and not value.imag.contains(0)):
+            raise InputError(
+                "expr",
+                given,
+                "a function that is real, finite and of finite slope on the whole line (it is not "
+                f"near z = {float(middle.mid()):.6g})",
+            )
+        pending += [(middle, right, halvings - 1), (left, middle, halvings - 1)]
+    raise InputError("expr", given, "a function that ball arithmetic shows real and finite sooner")
 
 
 def _growth(function: Ball, sign: int) -> float:

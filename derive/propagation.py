@@ -22,6 +22,7 @@ import mpmath
 import sympy
 
 from .activations import Activation
+from .citations import rests_on
 from .errors import InputError
 from .expressions import parse_number
 from .network import Network
@@ -78,6 +79,7 @@ def network(
     return Network(activation, LowRankGaussian(ratio * alpha, gamma=ratio), C_b=ratio * bias)
 
 
+@rests_on("naitsaada2023")
 def length_map(net: Network, q: float, layer: int = 2) -> float:
     """The length q' = K of this layer, from that of the layer before (001, eq. 3)."""
     with mpmath.workdps(2 * DIGITS):
@@ -85,6 +87,7 @@ def length_map(net: Network, q: float, layer: int = 2) -> float:
         return float(step.on_line(variance("q", q), step.equations.length)[0])
 
 
+@rests_on("naitsaada2023")
 def covariance_map(
     net: Network, kernel: Sequence[float], layer: int = 2
 ) -> tuple[float, float, float]:
@@ -94,6 +97,7 @@ def covariance_map(
         return float(q11), float(q12), float(q22)
 
 
+@rests_on("naitsaada2023")
 def correlation_map(net: Network, c: float, q: float) -> float:
     """c' = q_12'/q' for two inputs of equal lengths q and correlation c (001, A.4).
 
@@ -106,12 +110,14 @@ def correlation_map(net: Network, c: float, q: float) -> float:
         return float(covariance / step.on_line(length, step.equations.length)[0])
 
 
+@rests_on("naitsaada2023")
 def correlation_slope(net: Network, c: float, q: float) -> float:
     """∂q_12'/∂q_12 = C_W ⟨σ'_1 σ'_2⟩ at equal lengths q and correlation c; χ at c = 1 (9)."""
     with mpmath.workdps(2 * DIGITS):
         return float(step_of(net).slope(_correlation(c), positive("q", q), DIGITS))
 
 
+@rests_on("naitsaada2023")
 def chi(net: Network, q: float, layer: int = 2) -> float:
     """χ_γ = C_W ⟨σ'σ'⟩_q (001, eq. 8)."""
     with mpmath.workdps(2 * DIGITS):
@@ -119,6 +125,7 @@ def chi(net: Network, q: float, layer: int = 2) -> float:
         return float(step.on_line(variance("q", q), step.equations.chi)[0])
 
 
+@rests_on("naitsaada2023")
 def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
     """χ_∥ = C_W ⟨(σσ)''⟩_q/2, the derivative of the length map; e^{−1/ξ_q} in 001, A.6."""
     with mpmath.workdps(2 * DIGITS):
@@ -126,6 +133,7 @@ def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
         return float(step.on_line(variance("q", q), step.equations.chi_parallel)[0])
 
 
+@rests_on("naitsaada2023")
 def lengths(
     net: Network, q: float, depth: int, gamma: Sequence[sympy.Expr | float] | None = None
 ) -> list[float]:
@@ -144,6 +152,7 @@ def lengths(
         return [float(each) for each in found]
 
 
+@rests_on("naitsaada2023")
 def kernels(
     net: Network,
     kernel: Sequence[float],
@@ -165,3 +174,7 @@ def _correlation(value: object) -> mpmath.mpf:
     if abs(c) > 1:
         raise InputError("c", value, "a correlation in [−1, 1]")
     return c
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 import mpmath
 import sympy
 
+from .citations import rests_on
 from .errors import InputError
 from .network import Network
 from .propagation_quadrature import Line, single
@@ -34,6 +35,7 @@ from .propagation_steps import DIGITS, number, ranks_of, steps_of, variance
 from .weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 
 
+@rests_on("naitsaada2023", "bolthausen2014")
 def gradients(
     net: Network,
     lengths: Sequence[float],

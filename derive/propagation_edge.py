@@ -12,6 +12,7 @@ import mpmath
 import sympy
 
 from .activations import Activation
+from .citations import rests_on
 from .errors import InputError
 from .propagation_fixed import SCAN, zero
 from .propagation_steps import DIGITS, Step, check_chi, equations, variance
@@ -27,7 +28,7 @@ class EdgePoint(NamedTuple):
     C_W: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Edge(Sequence[EdgePoint]):
     """The edge of chaos, a sequence of (C_b, C_W).
 
@@ -55,6 +56,14 @@ class Edge(Sequence[EdgePoint]):
     def __getitem__(self, index: int | slice) -> EdgePoint | tuple[EdgePoint, ...]:
         return self.points[index]
 
+    def __repr__(self) -> str:
+        shown = [f"({point.C_b:.6g}, {point.C_W:.6g})" for point in self.points]
+        if len(shown) > 4:
+            shown = [*shown[:2], "…", shown[-1]]
+        rank = "" if self.gamma == 1 else f", γ = {self.gamma:g}"
+        count = f"{len(self)} point" + "s" * (len(self) > 1)
+        return f"edge of chaos of {self.activation}{rank}, {count} (C_b, C_W): {', '.join(shown)}"
+
     @cached_property
     def chi_parallel(self) -> tuple[float, ...]:
         """χ_∥ at each point; lengths near q* converge to it where this is below 1."""
@@ -72,6 +81,7 @@ class Edge(Sequence[EdgePoint]):
         return tuple((point.C_b / self.gamma, point.C_W / self.gamma) for point in self.points)
 
 
+@rests_on("naitsaada2023")
 def edge_of_chaos(
     activation: Activation,
     gamma: sympy.Expr | float = 1,

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import mpmath
 
+from .citations import rests_on
 from .errors import InputError
 from .network import Network
 from .propagation_steps import DIGITS, Step, step_of
@@ -21,7 +22,7 @@ _STEPS_PER_DECADE = 6
 _SURE = 1e-9  # a relative q' − q that has a sign one can trust, while scanning with 12 digits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FixedPoint:
     """A fixed length with all that is linear around it; a deviation falls off as e^{−ℓ/ξ}.
 
@@ -59,7 +60,27 @@ class FixedPoint:
             return "critical"
         return "ordered" if self.chi < 1 else "chaotic"
 
+    def __str__(self) -> str:
+        correlation = "" if self.c is None else f", c* = {self.c:.6g}"
+        return (
+            f"q* = {self.q:.6g}, {self.phase}: χ = {self.chi:.6g}, χ_∥ = {self.chi_parallel:.6g}"
+            f"{correlation}; ξ_q = {self.xi_q:.4g}, ξ_c = {self.xi_c:.4g}, ξ_∇ = {self.xi_grad:.4g}"
+        )
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_latex_(self) -> str:
+        correlation = "" if self.c is None else rf"c^* = {self.c:.6g},\; "
+        return (
+            rf"$\displaystyle q^* = {self.q:.6g}\ \text{{({self.phase})}},\; "
+            rf"\chi = {self.chi:.6g},\; \chi_\parallel = {self.chi_parallel:.6g},\; {correlation}"
+            rf"\xi_q = {self.xi_q:.4g},\; \xi_c = {self.xi_c:.4g},\; "
+            rf"\xi_\nabla = {self.xi_grad:.4g}$"
+        )
+
+
+@rests_on("naitsaada2023")
 def fixed_points(net: Network) -> tuple[FixedPoint, ...]:
     """Every fixed length 0 or in 10^−12 ≤ q ≤ 10^4, ascending; () where there is none.
 

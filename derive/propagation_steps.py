@@ -16,7 +16,8 @@ import sympy
 
 from .activations import Activation
 from .brackets import Average, Component
-from .errors import InputError
+from .errors import InputError, listed
+from .expressions import as_expression
 from .network import Network
 from .propagation_quadrature import Line, double, single
 from .recursion import recursion
@@ -181,8 +182,8 @@ def check_chi(activation: Activation) -> None:
 
 def number(name: str, value: object) -> mpmath.mpf:
     """A real number; the caller's working precision must hold it."""
-    exact = sympy.sympify(value)
-    if not (exact.is_number and exact.is_real and exact.is_finite):
+    exact = as_expression(name, value, "a real number")
+    if not exact.is_number:
         raise InputError(name, value, "a real number")
     return mpmath.mpf(exact.evalf(3 * DIGITS))
 
@@ -205,7 +206,7 @@ def positive(name: str, value: object) -> mpmath.mpf:
 
 def kernel_of(values: Sequence[float]) -> Kernel:
     """Three numbers that make a covariance."""
-    if len(values) != 3:
+    if len(listed("kernel", values, "three numbers (q_11, q_12, q_22)")) != 3:
         raise InputError("kernel", values, "three numbers (q_11, q_12, q_22)")
     q11, q12, q22 = (number("kernel", value) for value in values)
     if q11 < 0 or q22 < 0 or q12**2 > q11 * q22 * (1 + mpmath.mpf(2) ** -48):

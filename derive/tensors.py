@@ -93,6 +93,26 @@ class Name(NamedTuple):
     def __str__(self) -> str:
         return self.label
 
+    def __repr__(self) -> str:
+        return f"<tensor {self.label}: {self.cumulant}>"
+
+    @property
+    def cumulant(self) -> str:
+        """The cumulant, its pairing and its order, spelled out."""
+        joint = "" if len(self.subscripts) <= 10 else "-"
+        pairs = " ".join(f"{a}{joint}{b}" for a, b in self.pairing)
+        order = f" at relative order {self.order}" if self.order else ""
+        return f"kappa({','.join(map(str, self.fields))}|{pairs}){order}"
+
+    def latex(self) -> str:
+        """The tensor's symbol in LaTeX."""
+        from .brackets import component_latex  # noqa: PLC0415  (it needs activations)
+
+        return component_latex(self.label, ())
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
     @property
     def identifier(self) -> str:
         """The label as a name in Python."""
@@ -166,7 +186,7 @@ _LABEL = re.compile(r"kappa\(([\w,]+)\|((?:\d\d|\d+-\d+)(?: (?:\d\d|\d+-\d+))*)(
 
 def named(label: str) -> Name:
     """The tensor of a label: one of NAMES, or kappa(…) of named fields."""
-    if label in NAMES:
+    if isinstance(label, str) and label in NAMES:
         return NAMES[label]
     match = _LABEL.fullmatch(label) if isinstance(label, str) else None
     if match is None:
@@ -184,12 +204,13 @@ def fields_by_name(given: Sequence[str]) -> list[AnyField]:
     return [by_name[field] for field in given]
 
 
-def target(fields: Sequence[AnyField], pairing: Pairing | None, order: int) -> Name:
+def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int) -> Name:
     """The tensor of these fields, in this order, and this pairing of their neural indices.
 
-    The pairing may be left out where all pairings are alike. Raises InputError.
+    The pairing, ((0, 1), (2, 3)) or "01 23", may be left out where all pairings are alike. Raises
+    InputError.
     """
-    if not isinstance(order, int) or order < 0:
+    if isinstance(order, bool) or not isinstance(order, int) or order < 0:
         raise InputError("order", order, "a relative order in 1/n, 0 or more")
     total = sum(field.nodes for field in fields)
     if not fields or total % 2:
@@ -205,12 +226,24 @@ def target(fields: Sequence[AnyField], pairing: Pairing | None, order: int) -> N
             wanted = " or ".join(map(str, classes))
             raise InputError("pairing", None, f"one of the pairings that differ: {wanted}")
         pairing = classes[0]
-    normal = tuple(sorted(ordered(a, b) for a, b in pairing))
-    if sorted(slot for pair in normal for slot in pair) != list(range(total)):
-        raise InputError("pairing", pairing, f"a pairing of the slots 0 … {total - 1}")
+    normal = _normal_pairing(pairing, total)
     moved = _moved(normal, slots)
     label = spell(tensor(sorted_fields, order, moved, tuple(range(total))))[0]
     return Name(label, sorted_fields, order, moved, tuple(place[slot] for slot in range(total)))
+
+
+def _normal_pairing(pairing: Pairing | str, total: int) -> Pairing:
+    """The pairing of the slots 0 … total−1 as sorted pairs, or an InputError."""
+    try:
+        given = _read_pairing(pairing) if isinstance(pairing, str) else tuple(pairing)
+        normal = tuple(sorted(ordered(int(a), int(b)) for a, b in given))
+    except (TypeError, ValueError):
+        normal = ()
+    if sorted(slot for pair in normal for slot in pair) != list(range(total)):
+        example = " ".join(f"{2 * k}{2 * k + 1}" for k in range(min(total // 2, 5)))
+        wanted = f'a pairing of the slots 0 … {total - 1}, such as "{example}"'
+        raise InputError("pairing", pairing, wanted)
+    return normal
 
 
 def canonical(name: Name) -> Name:

@@ -17,33 +17,49 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
+from itertools import takewhile
 from math import prod
+from typing import Any
 
 import sympy
 
 from .algebra import UNIT, Expansion, Monomial, add, constant, multiply, multiply_all, power, times
+from .citations import note
 from .errors import InputError
-from .expressions import parse_number
+from .expressions import as_expression, parse_number
 from .pairings import Partition
 from .parameters import R_BIG, R_IN, R_OUT, Parameter
 from .rational import as_sympy
 from .weingarten import as_partition, series, weingarten
 from .zonal import Spherical, spherical_functions, type_class_size
 
+_MISSING: Any = None
+
+_LATEX = {"gamma": r"\gamma", "moments": r"(p_1, p_2, \ldots)"}
+
 
 @dataclass(frozen=True)
 class WeightEnsemble(ABC):
-    """A bi-invariant law of weight matrices with E[W_ij²] = C_W/n_in (source 000, eq. 3.2)."""
+    """A bi-invariant law of weight matrices with E[W_ij²] = C_W/n_in (source 000, eq. 3.2).
+
+    An average of 2k weights is Σ_{p,q} δ_p(i) C(p,q) δ_q(j), over pairings of rows and of columns;
+    a subclass gives C(p,q), exact (`coefficient`) and as a series in 1/n (`expansion`).
+
+    C_W is a number, its text, or a sympy expression; InputError where it is negative, not finite
+    or not real.
+    """
 
     C_W: sympy.Expr | float = sympy.S.One
 
     def __post_init__(self) -> None:
-        value = sympy.sympify(self.C_W)
-        if (value.is_number and not value.is_finite) or value.is_negative:
-            raise InputError("C_W", self.C_W, "a finite weight variance, 0 or more, or a symbol")
+        wanted = "a finite weight variance, 0 or more, or a symbol"
+        value = as_expression("C_W", self.C_W, wanted)
+        if value.is_negative:
+            raise InputError("C_W", self.C_W, wanted)
         object.__setattr__(self, "C_W", value)
 
     @abstractmethod
@@ -73,6 +89,21 @@ class WeightEnsemble(ABC):
         found: set[sympy.Symbol] = values.free_symbols
         return found
 
+    def latex(self) -> str:
+        """The law's name, E[W_ij²] and the other parameters in LaTeX."""
+        parts = [
+            rf"\text{{{type(self).__name__}}}",
+            rf"\mathbb{{E}}[W_{{ij}}^2] = {sympy.latex(self.C_W)}/n_{{\mathrm{{in}}}}",
+        ]
+        for each in fields(self)[1:]:
+            value = getattr(self, each.name)
+            if value != ():
+                parts.append(f"{_LATEX.get(each.name, each.name)} = {sympy.latex(value)}")
+        return r",\; ".join(parts)
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
     def __str__(self) -> str:
         values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))
         return f"{type(self).__name__}({', '.join(values)})"
@@ -80,7 +111,11 @@ class WeightEnsemble(ABC):
 
 @dataclass(frozen=True)
 class Gaussian(WeightEnsemble):
-    """Independent entries N(0, C_W/n_in): Wick's theorem, C(p,q) = n_in^{-k} δ_pq (eq. 3.4)."""
+    """Independent entries N(0, C_W/n_in): Wick's theorem, C(p,q) = n_in^{-k} δ_pq (eq. 3.4).
+
+    >>> Gaussian(C_W="1/3")
+    Gaussian(C_W=1/3)
+    """
 
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
         """n_in^{-k} on the diagonal, nothing off it."""
@@ -102,6 +137,10 @@ class Orthogonal(WeightEnsemble):
 
     C(p,q) = (N/n_in)^k Wg_N(coset type), Weingarten's function (eq. 3.5). Square matrices have
     WᵀW = C_W·1; rectangular ones have orthogonal rows or columns, whichever fit.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> sympy.factor(Orthogonal().coefficient((2,), n, n))
+    -1/(n*(n - 1)*(n + 2))
     """
 
     def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
@@ -160,15 +199,24 @@ class Frames(WeightEnsemble):
 
 @dataclass(frozen=True)
 class Truncated(Frames):
-    """A block of √(C_W N/n_in) O with O Haar on O(N), N = ratio · max(n_in, n_out)."""
+    """A block of √(C_W N/n_in) O with O Haar on O(N), N = ratio · max(n_in, n_out).
 
-    ratio: sympy.Expr | float = field(kw_only=True)
+    InputError for a ratio below 1; a symbol may stand for it in derivations.
+
+    >>> Truncated(ratio=2)
+    Truncated(C_W=1, ratio=2)
+    """
+
+    ratio: sympy.Expr | float = field(default=_MISSING, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        wanted = "1 or more, or a symbol, as in Truncated(ratio=2)"
+        if self.ratio is _MISSING:
+            raise InputError("ratio", None, wanted)
         ratio = parse_number("ratio", self.ratio)
         if ratio.is_number and not ratio >= 1:
-            raise InputError("ratio", self.ratio, "1 or more, or a symbol")
+            raise InputError("ratio", self.ratio, wanted)
         object.__setattr__(self, "ratio", ratio)
 
     def sizes(
@@ -181,14 +229,18 @@ class Truncated(Frames):
 
 @dataclass(frozen=True)
 class _LowRank(Frames):
-    gamma: sympy.Expr | float = field(kw_only=True)
+    gamma: sympy.Expr | float = field(default=_MISSING, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        wanted = "a ratio of rank to width in (0, 1], or a symbol, as in gamma=0.5"
+        if self.gamma is _MISSING:
+            raise InputError("gamma", None, wanted)
         gamma = parse_number("gamma", self.gamma)
         if gamma.is_number and not 0 < gamma <= 1:
-            raise InputError("gamma", self.gamma, "a ratio of rank to width in (0, 1], or a symbol")
+            raise InputError("gamma", self.gamma, wanted)
         object.__setattr__(self, "gamma", gamma)
+        note("naitsaada2023")
 
     def _rank(self, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
         return _whole("gamma", self.gamma * n_out, n_in, n_out)
@@ -197,7 +249,13 @@ class _LowRank(Frames):
 @dataclass(frozen=True)
 class LowRankGaussian(_LowRank):
     """W = C A of rank r = γ n_out (source 001, eqs. 1–2): C a uniform frame of r orthonormal
-    columns, A r × n_in with entries N(0, C_W/(γ n_in)); C_W = γ σ_α² there."""
+    columns, A r × n_in with entries N(0, C_W/(γ n_in)); C_W = γ σ_α² there.
+
+    InputError for a γ outside (0, 1]; a symbol may stand for it in derivations.
+
+    >>> LowRankGaussian(gamma=0.25)
+    LowRankGaussian(C_W=1, gamma=1/4)
+    """
 
     def sizes(
         self, n_in: sympy.Expr, n_out: sympy.Expr
@@ -209,7 +267,13 @@ class LowRankGaussian(_LowRank):
 @dataclass(frozen=True)
 class LowRankOrthogonal(_LowRank):
     """W = √(C_W/γ) C Bᵀ of rank r = γ n_out, with C and B uniform frames of r orthonormal columns:
-    WᵀW is C_W/γ times a projector (source 001, §3.2)."""
+    WᵀW is C_W/γ times a projector (source 001, §3.2).
+
+    InputError for a γ outside (0, 1]; a symbol may stand for it in derivations.
+
+    >>> LowRankOrthogonal(C_W=2, gamma=0.5)
+    LowRankOrthogonal(C_W=2, gamma=1/2)
+    """
 
     def sizes(
         self, n_in: sympy.Expr, n_out: sympy.Expr
@@ -228,7 +292,10 @@ class BiInvariant(Frames):
     moments: p_j = tr (SᵀS)^j / n_in for j = 1, 2, …, numbers or symbols, as many as an average has
     pairs of factors; left out, they are the symbols 1, m_2, m_3, …. The singular values are
     deterministic, so that averages of products of traces are products; s² = C_W n_out/(n_in p_1)
-    sets E[W_ij²] = C_W/n_in.
+    sets E[W_ij²] = C_W/n_in. InputError for moments that no law on [0, ∞) has.
+
+    >>> BiInvariant(moments=(1, 2, 5)).name
+    'bi-invariant'
     """
 
     moments: tuple[sympy.Expr | float, ...] = field(default=(), kw_only=True)
@@ -240,6 +307,9 @@ class BiInvariant(Frames):
         moments = tuple(parse_number("moments", value) for value in self.moments)
         if any(value.is_number and not value > 0 for value in moments):
             raise InputError("moments", self.moments, "positive numbers or symbols")
+        if not are_moments(moments):
+            wanted = "moments that squared singular values can have, p_2 ≥ p_1² among them"
+            raise InputError("moments", self.moments, wanted)
         object.__setattr__(self, "moments", moments)
 
     def sizes(
@@ -273,6 +343,22 @@ def _symbolic_moments(count: int) -> tuple[sympy.Expr, ...]:
     """p_j/p_1^j = 1, m_2, m_3, …"""
     symbols = (sympy.Symbol(f"m_{j}", positive=True) for j in range(2, count + 1))
     return (sympy.Integer(1), *symbols)
+
+
+def are_moments(moments: Sequence[sympy.Expr]) -> bool:
+    """Whether a law on [0, ∞) can have these m_1, m_2, …: Hankel's determinants are 0 or more.
+
+    So far as they begin with numbers; symbols may be anything.
+    """
+    numbers = list(takewhile(lambda value: value.is_number, moments))
+    sequence = [sympy.Integer(1), *numbers]
+    for shift in (0, 1):
+        size = (len(sequence) - shift + 1) // 2
+        rows = [[sequence[i + j + shift] for j in range(size)] for i in range(size)]
+        hankel = sympy.Matrix(size, size, [value for row in rows for value in row])
+        if any(sympy.N(hankel[:k, :k].det()) < -1e-12 for k in range(1, size + 1)):
+            return False
+    return True
 
 
 _ONE = sympy.Integer(1)

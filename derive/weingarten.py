@@ -32,6 +32,7 @@ from math import prod
 import sympy
 from flint import fmpq, fmpz_poly
 
+from .citations import note
 from .errors import InputError
 from .pairings import Pairing, Partition, coset_type, pair_partitions
 from .rational import RationalFunction, as_sympy, linear_product
@@ -247,6 +248,7 @@ def gram_determinant(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Exp
 @cache
 def _orders(k: int, alpha: int, length: int) -> tuple[tuple[int, ...], ...]:
     """Row j holds the coefficients of n^{ℓ(μ)−2k−j} in W(μ), for μ in `partitions(k)`."""
+    note("collins2017")
     types = partitions(k)
     relations = [_relation(mu, types, alpha) for mu in types[1:]]
     sizes = [(i, type_class_size(mu, alpha), k - len(mu)) for i, mu in enumerate(types)]
@@ -311,10 +313,12 @@ def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
 def as_partition(partition: Sequence[int]) -> Partition:
     """A partition as a descending tuple of positive integers, or an InputError."""
     try:
-        parts = [int(part) if int(part) == part else 0 for part in partition]
-    except (TypeError, ValueError):
+        given = () if isinstance(partition, str | bytes) else partition
+        whole = (0 if isinstance(part, bool) or int(part) != part else int(part) for part in given)
+        parts = list(whole)
+    except (TypeError, ValueError, OverflowError):
         parts = [0]
-    if any(part < 1 for part in parts):
+    if any(part < 1 for part in parts) or isinstance(partition, str | bytes):
         raise InputError("partition", partition, "a sequence of positive integers")
     return tuple(sorted(parts, reverse=True))
 
@@ -338,7 +342,7 @@ def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
 
 def alpha_of(group: str) -> int:
     """α of a group's name: 2 for O and Sp, 1 for U."""
-    if group not in ALPHA:
+    if not isinstance(group, str) or group not in ALPHA:
         raise InputError("group", group, "one of 'O', 'U', 'Sp'")
     return ALPHA[group]
 

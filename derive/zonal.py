@@ -26,6 +26,7 @@ from math import factorial, prod
 from flint import fmpq
 from sympy.utilities.iterables import partitions as multiplicities
 
+from .citations import note
 from .errors import InputError
 from .pairings import Partition
 
@@ -46,6 +47,7 @@ class Spherical:
 @cache
 def spherical_functions(k: int, alpha: int) -> tuple[Spherical, ...]:
     """Every ω^λ with λ ⊢ k, exact."""
+    note("matsumoto2011")
     return tuple(_spherical(shape, alpha) for shape in partitions(k))
 
 

@@ -21,11 +21,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
 from derive.activations import Activation
+from derive.citations import rests_on
 from derive.errors import InputError
 
 from . import batchnorm_chain, fastmath, printer, random, table, weights
 from .ensemble import checked_count, checked_inputs, load_template
 from .weights import Array
+
+__all__ = [
+    "Chain",
+    "explicit_grams",
+    "gaps",
+    "grams",
+    "simulate",
+    "smallest_eigenvalues",
+]
 
 _CHUNK = 1 << 22
 """Numbers of Gram matrices that `simulate` holds at a time, for the smallest eigenvalues."""
@@ -161,6 +171,7 @@ class Chain:
         return np.asarray(scale * R[:rank])
 
 
+@rests_on("daneshmand2021", "salmon2011")
 def simulate(
     width: int,
     batch: int,
@@ -320,6 +331,9 @@ def checked_chain(
     random.stream_key(seed)
     if not isinstance(activation, Activation):
         raise InputError("activation", activation, "a derive.Activation, such as activations.relu")
+    for name, flag in (("centered", centered), ("normalised", normalised)):
+        if not isinstance(flag, bool | np.bool):
+            raise InputError(name, flag, "True or False")
     if centered and not normalised:
         raise InputError("centered", centered, "False where rows are not normalised")
     if inputs is None:
@@ -367,3 +381,7 @@ class _Sums:
     def result(self) -> tuple[Array, Array]:
         """The means, and their standard errors."""
         return self.mean, np.sqrt(self.squares / (self.count - 1) / self.count)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from derive import activations
 from derive.activations import Activation
+from derive.citations import rests_on
 from derive.errors import InputError
 
 from .batchnorm import kernels
@@ -37,6 +38,7 @@ class Initialization:
     after: Array
 
 
+@rests_on("daneshmand2021")
 def orthogonalize(
     inputs: ArrayLike,
     widths: Sequence[int],

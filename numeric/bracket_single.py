@@ -75,14 +75,24 @@ def brackets(K):
 """
 
 
-def _integrands(activation: Activation, terms: Sequence[Counter[tuple[int, ...]]]) -> str:
+Terms = Counter[tuple[int, ...]]
+
+
+def leibniz_integrands(
+    activation: Activation, terms: Sequence[Terms]
+) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
+    """The averaged functions in symbols s0, s1, … for σ, σ', …, and what these are."""
     s = sympy.symbols(f"s:{1 + max(max(f, default=0) for term in terms for f in term)}", real=True)
     results = [
         sympy.Add(*(c * sympy.Mul(*(s[m] for m in factors)) for factors, c in term.items()))
         for term in terms
     ]
     used = sorted({m for term in terms for factors in term for m in factors})
-    derivatives = [(s[m], activation.derivative(m)) for m in used]
+    return results, [(s[m], activation.derivative(m)) for m in used]
+
+
+def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
+    results, derivatives = leibniz_integrands(activation, terms)
     doc = "The averaged functions of z, from s0 = σ(z), s1 = σ'(z), …"
     return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
 
@@ -130,10 +140,10 @@ def _limit(activation: Activation, distribution: _Distribution) -> sympy.Expr:
 
 def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
-    found = [_distribution(activation, shape) for shape in shapes]
     scale = sympy.Symbol("scale", positive=True)
+    found = kinked_pieces(activation, shapes, scale)
     e, f = (_names(letter, len(shapes)) for letter in "ef")
-    regular = [k for k, one in enumerate(found) if any(one.pieces)]
+    regular = [k for k, one in enumerate(found.integrands) if one != 0]
     panels = quadrature.PANELS[0]
     reach, rate = repr(panels.reach), quadrature.rate(activation)
     if rate:
@@ -152,18 +162,18 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     integrands = printer.function(
         "integrands",
         [z],
-        [_piecewise(activation, found[k].pieces) for k in regular],
+        [found.integrands[k] for k in regular],
         decorator="@scalar",
         doc="The averaged functions of z, away from kinks.",
     )
     at_kinks = printer.function(
         "at_kinks",
         [scale],
-        [_at_kinks(one, scale) for one in found],
+        found.at_kinks,
         decorator="@scalar",
         doc="What the kinks add, for scale = √K.",
     )
-    limits = printer.listing(printer.literal(float(_limit(activation, one))) for one in found)
+    limits = printer.listing(map(printer.literal, found.limits))
     brackets = f'''@quadrature
 def brackets(K):
     """{_doc(activation, shapes)}
@@ -177,6 +187,30 @@ def brackets(K):
 {loop if regular else ""}    return {printer.listing(e)}
 '''
     return "\n\n".join([*([integrands] if regular else []), at_kinks, brackets])
+
+
+class KinkedPieces(NamedTuple):
+    """What `brackets` is made of: functions of z away from kinks, what the kinks add, by
+    scale = √K, and the values at K = 0."""
+
+    integrands: list[sympy.Expr]
+    at_kinks: list[sympy.Expr]
+    limits: list[float]
+
+
+def kinked_pieces(
+    activation: Activation, shapes: Sequence[SingleShape], scale: sympy.Symbol
+) -> KinkedPieces:
+    """The pieces for these shapes."""
+    found = [_distribution(activation, shape) for shape in shapes]
+    return KinkedPieces(
+        [
+            _piecewise(activation, one.pieces) if any(one.pieces) else sympy.Integer(0)
+            for one in found
+        ],
+        [_at_kinks(one, scale) for one in found],
+        [float(_limit(activation, one)) for one in found],
+    )
 
 
 def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Expr:

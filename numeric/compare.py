@@ -7,6 +7,7 @@ term, with the fit's error in the z-score.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ import xarray
 from numpy.typing import NDArray
 from scipy import special
 
-from derive.errors import InputError
+from derive.errors import InputError, listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+
+_COLUMNS = ("tensor", "layer", "theory", "sample", "se")
 
 SERIES = {
     "K": ("K", "G1", "G2"),
@@ -60,7 +63,7 @@ class Row:
         return f"{self.tensor}_{''.join(str(a + 1) for a in self.indices)}".rstrip("_")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Every derived number beside its sampled one.
 
@@ -93,53 +96,46 @@ class Comparison:
         """All rows as text."""
         return _table(self.rows)
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The verdict in a line."""
         verdict = "agrees" if self.agrees else "DISAGREES"
         widths = ", ".join(map(str, self.widths))
         fit = f", extrapolated in 1/n (degree {self.degree})" if self.degree else ""
         count = f"{len(self.rows)} comparison" + "s" * (len(self.rows) > 1)
-        worst = sorted(self.rows, key=lambda row: -abs(row.z))[:5]
         return (
             f"{verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
-            f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e})\n{_table(worst)}"
+            f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e})"
         )
+
+    def _largest(self, count: int) -> list[Row]:
+        return sorted(self.rows, key=lambda row: -abs(row.z))[:count]
+
+    def __str__(self) -> str:
+        return f"{self.summary}\n{_table(self._largest(5))}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The verdict and the largest scores, for a notebook."""
+        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z"))
+        rows = "".join(
+            f"<tr><td>{row.name}</td><td>{row.layer}</td><td>{row.theory:.6g}</td>"
+            f"<td>{row.sample:.6g}</td><td>{row.se:.3g}</td><td>{row.z:.2f}</td></tr>"
+            for row in self._largest(10)
+        )
+        caption = f"<caption>{html.escape(self.summary)}</caption>"
+        return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
     def plot(self) -> Figure:
         """Lines for theory and points with error bars for samples, a panel for each tensor.
 
         Components whose theory coincides at every layer share a line; at most six are drawn.
         """
-        from matplotlib.figure import Figure  # noqa: PLC0415  (a second to import)
+        from .figure import of_comparison  # noqa: PLC0415  (matplotlib takes a second to import)
 
-        tensors = list(dict.fromkeys(row.tensor for row in self.rows))
-        figure = Figure(figsize=(4.5 * len(tensors), 3.5), layout="constrained")
-        panels = figure.subplots(1, len(tensors), squeeze=False)[0]
-        for tensor, panel in zip(tensors, panels, strict=True):
-            for number, rows in enumerate(self._lines(tensor)):
-                layers, colour = [row.layer for row in rows], f"C{number}"
-                panel.plot(layers, [row.theory for row in rows], color=colour)
-                panel.errorbar(
-                    layers,
-                    [row.sample for row in rows],
-                    [row.se for row in rows],
-                    fmt="o",
-                    markersize=3,
-                    color=colour,
-                    label=rows[0].name,
-                )
-            panel.set(xlabel="layer", title=tensor)
-            panel.legend()
-        return figure
-
-    def _lines(self, tensor: str) -> list[list[Row]]:
-        components: dict[tuple[int, ...], list[Row]] = {}
-        for row in self.rows:
-            if row.tensor == tensor:
-                components.setdefault(row.indices, []).append(row)
-        distinct: dict[tuple[float, ...], list[Row]] = {}
-        for rows in components.values():
-            distinct.setdefault(tuple(row.theory for row in rows), rows)
-        return list(distinct.values())[:6]
+        return of_comparison(self)
 
 
 def compare(
@@ -164,9 +160,11 @@ def compare(
         InputError: if the tables have nothing in common, differ in shape or are not finite, or if
             there are fewer widths than the fit needs.
     """
-    tables = [simulated] if isinstance(simulated, xarray.Dataset) else list(simulated)
     if not isinstance(flowed, xarray.Dataset):
         raise InputError("flowed", type(flowed).__name__, "a table from flow")
+    if isinstance(simulated, xarray.Dataset):
+        simulated = [simulated]
+    tables = listed("simulated", simulated, "a table from simulate, or several")
     if not 0.0 < false_alarms < 1.0:
         raise InputError("false_alarms", false_alarms, "a probability between 0 and 1")
     widths = _widths(tables)

@@ -47,6 +47,8 @@ _loaded: dict[str, ModuleType] = {}
 
 def write(content: str | bytes, path: str | os.PathLike[str]) -> Path:
     """Put `content` at `path`: written aside, then renamed, so that no reader sees half of it."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise InputError("path", path, "the path of a file")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

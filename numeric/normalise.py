@@ -46,6 +46,8 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
         InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do;
             for R, S, T and U of several inputs.
     """
+    if not isinstance(table, xarray.Dataset):
+        raise InputError("table", type(table).__name__, "a table from flow or simulate")
     found: dict[str, xarray.DataArray] = {}
     for name in (name for name in table.data_vars if name in _STANDARDS):
         standards = (*_STANDARDS[name], *("K" for _ in range(name in _TIMES_KERNEL)))

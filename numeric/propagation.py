@@ -23,6 +23,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
+from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
 from derive.shapes import Shape
@@ -99,6 +100,7 @@ def sample(
     return Sample(K, b if biases == "layer" else None)
 
 
+@rests_on("naitsaada2023", "salmon2011")
 def simulate(
     net: Network,
     inputs: ArrayLike,

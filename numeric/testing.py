@@ -5,7 +5,7 @@
 
 They draw from the lists of `examples` and shrink towards linear networks with Gaussian weights and
 no biases. Every network can be flowed and, at widths divisible by 6, simulated. Hypothesis, of the
-extra `wickgarten[dev]`, is imported when a strategy is asked for.
+extra `wickgarten[test]`, is imported when a strategy is asked for.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ MOST_STEPS = 100
 """How many simpler examples are tried in all to shrink one that fails."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """An example with its z-scores."""
 
@@ -61,8 +61,11 @@ class Check:
             f"{self.comparison.bound:.2f} ({worst.name} at layer {worst.layer})  {self.example}"
         )
 
+    def __repr__(self) -> str:
+        return str(self)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Verification:
     """What came of all examples.
 
@@ -106,6 +109,9 @@ class Verification:
     def __str__(self) -> str:
         shrunk = [f"the smallest network that shows it:\n{check}" for check in self.smallest]
         return "\n".join([*map(str, self.checks), *shrunk, self.summary])
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def verify(

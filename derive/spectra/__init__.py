@@ -52,3 +52,7 @@ __all__ = [
     "weight_law",
     "zero_padded",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -33,6 +33,8 @@ def weight_law(weights: WeightEnsemble | Law) -> Law:
     """
     if isinstance(weights, Law):
         return weights
+    if not isinstance(weights, WeightEnsemble):
+        raise InputError("weights", weights, "an ensemble of derive.weights, or a Law")
     C = sympy.sympify(weights.C_W)
     match weights:
         case Orthogonal():

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 import sympy
 
 from ..activations import Activation
+from ..citations import rests_on
 from ..criticality import criticality
 from ..errors import InputError
-from ..expressions import parse_number
+from ..expressions import as_expression, parse_number
 from ..network import Network
+from ..shown import factor_text
 from ..weights import WeightEnsemble
 from . import series
 from .ensembles import projected, weight_law
@@ -35,7 +37,7 @@ class Factor:
     scale: sympy.Expr = sympy.S.One
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Jacobian(Law):
     """The law of the eigenvalues of JJᵀ, as wide as can be."""
 
@@ -72,9 +74,17 @@ class Jacobian(Law):
         return product_atoms((each.law, each.count, each.scale) for each in self.factors)
 
     def __str__(self) -> str:
-        return " ⊠ ".join(f"({each.law})^{each.count}" for each in self.factors)
+        return " ⊠ ".join(f"({each.law})^⊠{factor_text(each.count)}" for each in self.factors)
+
+    def latex(self) -> str:
+        """The free factors in LaTeX."""
+        return r" \boxtimes ".join(
+            rf"\left({each.law.latex()}\right)^{{\boxtimes {sympy.latex(each.count)}}}"
+            for each in self.factors
+        )
 
 
+@rests_on("pennington2018")
 def jacobian(
     activation: Activation | Law,
     weights: WeightEnsemble | Law,
@@ -99,6 +109,7 @@ def jacobian(
     return Jacobian((Factor(slopes, layers), Factor(ensemble, layers)))
 
 
+@rests_on("pennington2018")
 def layered(
     layers: Iterable[tuple[Activation | Law, WeightEnsemble | Law, sympy.Expr | float | None]],
 ) -> Jacobian:
@@ -111,6 +122,7 @@ def layered(
     return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
 
 
+@rests_on("pennington2018")
 def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobian:
     """The law of JJᵀ of a network whose first preactivations have variance q^1, layer by layer.
 
@@ -132,6 +144,7 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     return layered(layers)
 
 
+@rests_on("naitsaada2023", "pennington2018")
 def zero_padded(
     activation: Activation | Law,
     gamma: sympy.Expr | float,
@@ -182,9 +195,7 @@ def _layer(
 
 
 def _depth(depth: sympy.Expr | int) -> sympy.Expr:
-    layers = sympy.sympify(depth)
-    if isinstance(depth, bool) or not isinstance(layers, sympy.Expr):
-        raise InputError("depth", depth, "a whole number of layers, or a symbol")
+    layers = as_expression("depth", depth, "a whole number of layers, or a symbol")
     if layers.is_number and not (layers.is_integer and layers >= 1):
         raise InputError("depth", depth, "a whole number of layers, 1 or more")
     return layers

@@ -18,7 +18,9 @@ import mpmath
 import sympy
 
 from ..errors import InputError
-from ..expressions import parse_number
+from ..expressions import as_expression, parse_number
+from ..shown import Shown, factor_latex, factor_text
+from ..weights import are_moments
 from . import series
 
 z = sympy.Symbol("z")
@@ -29,7 +31,7 @@ g = sympy.Symbol("g")
 """The argument of R; a value of G."""
 
 
-class Law(ABC):
+class Law(Shown, ABC):
     """A law of eigenvalues on [0, ∞), known by its moments and, where they are found, transforms.
 
     A transform that has no closed form raises InputError; its series and its numerical values
@@ -114,13 +116,13 @@ class Law(ABC):
     __rmul__ = __mul__
 
     def __pow__(self, count: sympy.Expr | int) -> Law:
-        return Power(self, sympy.sympify(count))
+        return Power(self, as_expression("count", count, "1 or more, or a symbol"))
 
     def _unknown(self, what: str) -> InputError:
         return InputError("law", str(self), f"one whose {what} has a closed form; use its series")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Atomic(Law):
     """Finitely many eigenvalues: Σ mass δ_position, masses summing to 1."""
 
@@ -153,10 +155,16 @@ class Atomic(Law):
         return dict(self.masses)
 
     def __str__(self) -> str:
-        return " + ".join(f"{mass} δ({at})" for at, mass in self.masses)
+        return " + ".join(f"{factor_text(mass)} δ({at})" for at, mass in self.masses)
+
+    def latex(self) -> str:
+        """Σ mass δ_position in LaTeX."""
+        return " + ".join(
+            rf"{factor_latex(mass)}\,\delta_{{{sympy.latex(at)}}}" for at, mass in self.masses
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rational(Law):
     """S(w) = (1/mean) Π (1 + a_j w)^{e_j}, whole e_j: products of Gaussian matrices and projectors.
 
@@ -217,8 +225,12 @@ class Rational(Law):
     def __str__(self) -> str:
         return f"S = {self.S()}"
 
+    def latex(self) -> str:
+        """S(w) in LaTeX."""
+        return f"S(w) = {sympy.latex(self.S())}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Density(Law):
     """A law with a density on an interval, given as an expression in `variable`.
 
@@ -263,8 +275,14 @@ class Density(Law):
     def __str__(self) -> str:
         return f"density {self.expr} on [{self.lower}, {self.upper}]"
 
+    def latex(self) -> str:
+        """The density and its interval in LaTeX."""
+        at, lower, upper = map(sympy.latex, (self.variable, self.lower, self.upper))
+        body = sympy.latex(self.expr)
+        return rf"\rho({at}) = {body},\quad {lower} \le {at} \le {upper}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Moments(Law):
     """A law known by its first moments only: series, but no values.
 
@@ -277,14 +295,8 @@ class Moments(Law):
         moments = tuple(parse_number("given", value) for value in given)
         if not moments or any(m.is_negative for m in moments):
             raise InputError("given", given, "moments m_1, m_2, … of a law on [0, ∞)")
-        if all(m.is_number for m in moments):
-            sequence = [sympy.S.One, *moments]
-            for shift in (0, 1):
-                size = (len(sequence) - shift + 1) // 2
-                hankel = sympy.Matrix(size, size, lambda i, j: sequence[i + j + shift])  # noqa: B023
-                minors = (hankel[:k, :k].det() for k in range(1, size + 1))
-                if any(sympy.N(minor) < -1e-12 for minor in minors):
-                    raise InputError("given", given, "moments of a law on [0, ∞)")
+        if not are_moments(moments):
+            raise InputError("given", given, "moments of a law on [0, ∞)")
         object.__setattr__(self, "given", moments)
 
     def moment(self, k: int) -> sympy.Expr:
@@ -296,8 +308,12 @@ class Moments(Law):
     def __str__(self) -> str:
         return f"moments {self.given}"
 
+    def latex(self) -> str:
+        """The moments in LaTeX."""
+        return r",\; ".join(f"m_{{{k}}} = {sympy.latex(m)}" for k, m in enumerate(self.given, 1))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Product(Law):
     """The free multiplicative convolution of laws: S is the product (12)."""
 
@@ -333,8 +349,12 @@ class Product(Law):
     def __str__(self) -> str:
         return " ⊠ ".join(f"({factor})" for factor in self.factors)
 
+    def latex(self) -> str:
+        """The factors in LaTeX."""
+        return r" \boxtimes ".join(rf"\left({factor.latex()}\right)" for factor in self.factors)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Scaled(Law):
     """The law of factor·X, factor > 0."""
 
@@ -375,10 +395,14 @@ class Scaled(Law):
         return {self.factor * at: mass for at, mass in self.law.atoms.items()}
 
     def __str__(self) -> str:
-        return f"{self.factor} · ({self.law})"
+        return f"{factor_text(self.factor)} · ({self.law})"
+
+    def latex(self) -> str:
+        """The factor and the law in LaTeX."""
+        return rf"{factor_latex(self.factor)} \cdot \left({self.law.latex()}\right)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Power(Law):
     """The free multiplicative power law^{⊠ count}: S^count, count ≥ 1, real or a symbol."""
 
@@ -416,7 +440,12 @@ class Power(Law):
         return product_atoms([(self.law, self.count, sympy.S.One)])
 
     def __str__(self) -> str:
-        return f"({self.law})^⊠{self.count}"
+        return f"({self.law})^⊠{factor_text(self.count)}"
+
+    def latex(self) -> str:
+        """The power in LaTeX."""
+        count = sympy.latex(self.count)
+        return rf"\left({self.law.latex()}\right)^{{\boxtimes {count}}}"
 
 
 def _rounded(root: sympy.Expr) -> sympy.Expr:
@@ -434,9 +463,9 @@ def product_atoms(
 
     A law that lives on a corner of trace 1/s has S(s w). At 0 the largest mass that one factor puts
     there. Elsewhere Π a_i is an atom where the defects (1 − mass_i)/s_i add up to less than 1, with
-    what is left as its mass (Belinschi, *J. Anal. Math.* 90 (2003)). An atom that is not its law's
-    largest has a defect of 1/2 or more, and with another copy of the law 1: so at most one factor
-    takes such an atom, one that has no copy. Masses must be numbers.
+    what is left as its mass (Belinschi, *Integral Equations Operator Theory* 46 (2003)). An atom
+    that is not its law's largest has a defect of 1/2 or more, and with another copy of the law 1:
+    so at most one factor takes such an atom, one that has no copy. Masses must be numbers.
     """
     at_zero, position, excess = sympy.S.Zero, sympy.S.One, sympy.S.One
     others: list[tuple[sympy.Expr, sympy.Expr]] = []

@@ -22,10 +22,12 @@ from sympy.polys.ring_series import rs_mul, rs_pow, rs_series_inversion, rs_trun
 from sympy.polys.rings import PolyElement
 
 from ..activations import Activation
+from ..citations import rests_on
 from ..errors import InputError
 from ..expressions import parse_number
 from ..expressions import z as h
 from ..oracle import gaussian_average
+from ..shown import Shown
 from . import series
 from .laws import Atomic, Law, w, z
 from .slopes import Slopes, q, slope_law
@@ -53,7 +55,7 @@ class RLambert(sympy.Function):
         return -self * slope if argindex == 1 else slope
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Limit(Law):
     """log S = −σ_0² Σ_i p_i w/(1 + b_i w), with Σ p_i = 1 and every b_i ≤ 1.
 
@@ -141,7 +143,12 @@ class Limit(Law):
     def __str__(self) -> str:
         return f"S = {self.S()}"
 
+    def latex(self) -> str:
+        """S(w) in LaTeX."""
+        return f"S(w) = {sympy.latex(self.S())}"
 
+
+@rests_on("pennington2018")
 def limit(
     kind: str, sigma: sympy.Expr | float = sigma0, ratio: sympy.Expr | float | None = None
 ) -> Limit:
@@ -154,7 +161,7 @@ def limit(
     deviation = parse_number("sigma0", sigma)
     if not deviation.is_positive:
         raise InputError("sigma0", sigma, "a positive standard deviation")
-    if kind not in {"bernoulli", "smooth", "leaky"}:
+    if not isinstance(kind, str) or kind not in {"bernoulli", "smooth", "leaky"}:
         raise InputError("limit", kind, '"bernoulli", "smooth" or "leaky"')
     if (ratio is None) != (kind != "leaky"):
         raise InputError("ratio", ratio, 'the squared slope ratio a, with "leaky" and nothing else')
@@ -181,8 +188,8 @@ def perturbed(a: sympy.Expr, epsilon: sympy.Expr) -> sympy.Expr:
     return sympy.factor(epsilon * logarithm.diff(epsilon).subs(epsilon, 0))
 
 
-@dataclass(frozen=True)
-class Universality:
+@dataclass(frozen=True, repr=False)
+class Universality(Shown):
     """What becomes of JJᵀ at large depth with orthogonal weights, q*(L) → 0 at fixed variance.
 
     Attributes:
@@ -204,7 +211,17 @@ class Universality:
             raise InputError("activation", self.kind, f"one with a limit law: {self.reason}")
         return Limit(parse_number("sigma0", sigma) ** 2, self.jumps)
 
+    def __str__(self) -> str:
+        reached = "" if self.reachable else "; no critical network with C_b ≥ 0 has q* → 0"
+        return f"{self.kind}: {self.reason}{reached}"
 
+    def latex(self) -> str:
+        """The class, and its limit law where there is one, in LaTeX."""
+        law = "" if self.kind in {"none", "isometric"} else rf":\quad {self.limit().latex()}"
+        return rf"\text{{{self.kind}}}{law}"
+
+
+@rests_on("pennington2018")
 def classify(activation: Activation) -> Universality:
     """The universality class, from the activation's own behaviour at and next to 0.
 

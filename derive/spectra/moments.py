@@ -16,7 +16,9 @@ from typing import Any
 
 import sympy
 
-from ..errors import InputError
+from ..citations import rests_on
+from ..errors import InputError, listed
+from ..expressions import as_expression
 from . import series
 
 L = sympy.Symbol("L", positive=True)
@@ -37,6 +39,7 @@ def s(k: int) -> sympy.Symbol:
     return sympy.Symbol(f"s_{k}", real=True)
 
 
+@rests_on("pennington2018")
 def jacobian_moments(
     order: int,
     *,
@@ -61,7 +64,8 @@ def jacobian_moments(
     check_order(order)
     given_mu = _given("slopes", slopes, order, mu)
     given_s = _given("weights", weights, order - 1, s)
-    first, n_layers = given_mu[0], sympy.sympify(depth)
+    first, n_layers = given_mu[0], as_expression("depth", depth, "a number or a symbol")
+    variance = as_expression("weight_variance", weight_variance, "a variance or a symbol")
     values = [given_mu[k] / first ** (k + 1) for k in range(1, order)] + given_s
     found = []
     for n, by_power in enumerate(_universal(order), start=1):
@@ -71,10 +75,11 @@ def jacobian_moments(
                 for power, coefficient in sorted(by_power.items())
             )
         )
-        found.append((sympy.sympify(weight_variance) * first) ** (n * n_layers) * polynomial)
+        found.append((variance * first) ** (n * n_layers) * polynomial)
     return tuple(found)
 
 
+@rests_on("pennington2018")
 def jacobian_variance(
     *, depth: sympy.Expr | int = L, weight_variance: sympy.Expr | float = C_W
 ) -> sympy.Expr:
@@ -92,9 +97,11 @@ def check_order(order: object) -> None:
 def _given(name: str, values: Sequence[Any] | None, count: int, symbol: Any) -> list[sympy.Expr]:
     if values is None:
         return [symbol(k) for k in range(1, count + 1)]
-    if len(values) < count:
-        raise InputError(name, values, f"{count} numbers or expressions")
-    return [sympy.sympify(value) for value in values[:count]]
+    wanted = f"{count} numbers or expressions"
+    given = listed(name, values, wanted)
+    if len(given) < count:
+        raise InputError(name, values, wanted)
+    return [as_expression(name, value, wanted) for value in given[:count]]
 
 
 @cache

@@ -65,7 +65,7 @@ def _ball(value: sympy.Expr) -> arb:
     return compile_arb(value, h)(acb(0), False).real
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Slopes(Law):
     """The law of f(h) = φ'(h)² where φ' is not piecewise constant."""
 
@@ -174,3 +174,8 @@ class Slopes(Law):
 
     def __str__(self) -> str:
         return f"φ'(h)² of {self.activation}, h ~ N(0, {self.variance})"
+
+    def latex(self) -> str:
+        """The square of φ' and the law of h, in LaTeX."""
+        square, q_star = sympy.latex(self.squared), sympy.latex(self.variance)
+        return rf"\varphi'(h)^2 = {square},\; h \sim \mathcal{{N}}(0, {q_star})"

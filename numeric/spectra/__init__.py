@@ -77,3 +77,7 @@ def limit(
 ) -> Spectrum:
     """The universal law of the class "bernoulli", "smooth", or "leaky" with its `ratio`."""
     return Spectrum(symbolic.limit(kind, sigma0, ratio))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,7 @@ import xarray
 from numpy.typing import NDArray
 
 from derive.activations import Activation, z
+from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import (
@@ -26,9 +27,12 @@ from derive.weights import (
     WeightEnsemble,
 )
 
+from .. import random
+
 Real = NDArray[np.float64]
 
 
+@rests_on("pennington2018")
 def simulate(
     net: Network,
     q_first: float,
@@ -55,6 +59,9 @@ def simulate(
     Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
     layer, with standard errors over the draws as m1_se, …; and what repeats it in the attributes.
     """
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    random.stream_key(seed)  # checks it
     shown = sorted(set(layers)) if layers is not None else [depth]
     for name, value, least in (("width", width, 2), ("depth", depth, 1), ("draws", draws, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

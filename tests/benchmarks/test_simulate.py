@@ -8,6 +8,9 @@ NUMBA_NUM_THREADS to the number of threads that all may use.
 
 from __future__ import annotations
 
+import time
+
+import numba
 import numpy as np
 import pytest
 
@@ -108,6 +111,29 @@ def test_normals(benchmark, source):
     else:
         benchmark(np.random.Generator(np.random.Philox(1)).standard_normal, out=out)
     assert abs(out.mean()) < 5e-3
+
+
+def seconds(work, rounds=20):
+    """The least time of one thread."""
+    found = []
+    for _ in range(rounds):
+        start = time.thread_time()
+        work()
+        found.append(time.thread_time() - start)
+    return min(found)
+
+
+def test_forward_pass_against_its_normals(benchmark):
+    """8192 networks, V: `times_the_normals` is the time of drawing as many normals in one go."""
+    numba.set_num_threads(1)
+    net, draws, out = Network(activations.tanh, Orthogonal(1)), 8192, np.empty(1_000_000)
+    options = {"width": WIDTH, "depth": DEPTH, "draws": draws, "tensors": ["V"]}
+    benchmark.pedantic(simulate, (net, X), options, rounds=5, warmup_rounds=1)
+    alone = seconds(lambda: fill_normals(out, stream_key(1), 2, 3, 4)) / out.size
+    normals = draws * (DEPTH - 1) * WIDTH * alone
+    found = seconds(lambda: simulate(net, X, **options))
+    benchmark.extra_info["times_the_normals"] = found / normals
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
 TOWER = {

@@ -1,0 +1,215 @@
+"""The module of several inputs: arrays over samples, and tables of brackets over sets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import product
+
+from derive.algebra import Atom
+from derive.brackets import Bracket
+from derive.recursion import Recursion
+from derive.shapes import Shape
+from derive.tensors import Tensor, identify
+
+from . import bracket_multi, brackets, modules, usage
+from .emitted import Module, function_source
+
+_LETTERS = "abcdefghijkl"
+
+
+class MultiModule(Module):
+    """Several inputs: arrays over samples, brackets tabulated once for each set of samples."""
+
+    def usage(self) -> list[str]:
+        """How to call the module."""
+        tensors, parameters = ", ".join(self.names), ", ".join(self.arguments)
+        return [
+            f"first_layer(K0, {parameters}) -> ({tensors}) at layer 1; K0 (m, m) = x.x/n_0",
+            f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
+            f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
+            "    each parameter an array (depth,), its entry l that of layer l + 1",
+            f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
+        ]
+
+    def examples(self) -> list[str]:
+        """See `usage.multi`."""
+        return usage.multi(self.names, self.parameters)
+
+    @cached_property
+    def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
+        """Each bracket as a sum of table entries: (shape, the sample label of each position)."""
+        return {each: tuple(_positions(each)) for each in self.brackets}
+
+    def source(self) -> str:
+        """The module after its docstring."""
+        shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
+        table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
+        parameters = self._atoms()
+        names, arguments = ", ".join(self.names), ", ".join(self.arguments)
+        used = ", ".join(table.values())
+        entries = ", ".join(f"{name}[layer]" for name in self.arguments)
+        at_first = ", ".join(f"{name}[0]" for name in self.arguments)
+        kernels = {shape: bracket_multi.kernel(self.activation, shape) for shape in shapes}
+        values = [
+            _values(kernel, rank, extra=more)
+            for kernel, rank, more in sorted(
+                {(name, len(shape.orders), bool(given)) for shape, (name, given) in kernels.items()}
+            )
+        ]
+        fill = [_fill(name, shape, *kernels[shape]) for shape, name in table.items()]
+        steps = [
+            self._kernel(f"next_{name}", each, f"{names}, {used}, {arguments}", parameters, table)
+            for name, each in self.steps.items()
+        ]
+        firsts = [
+            self._kernel(f"first_{name}", each, f"K0, {arguments}", parameters, table)
+            for name, each in self.first.items()
+        ]
+        return "\n\n".join(
+            [
+                modules.PRELUDE,
+                brackets.support_source(self.activation),
+                brackets.multi_source(self.activation, shapes),
+                f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n",
+                _TABULATE,
+                *values,
+                *fill,
+                *firsts,
+                *steps,
+                function_source(
+                    "",
+                    f"first_layer(K0, {arguments})",
+                    [
+                        "return (",
+                        *(f"    first_{name}(K0, {arguments})," for name in self.names),
+                        ")",
+                    ],
+                ),
+                function_source(
+                    "",
+                    f"next_layer({names}, {arguments})",
+                    [
+                        *(f"{name} = fill_{name}(K)" for name in table.values()),
+                        "return (",
+                        *(f"    next_{name}({names}, {used}, {arguments})," for name in self.names),
+                        ")",
+                    ],
+                ),
+                function_source(
+                    "",
+                    f"layers({names}, {arguments})",
+                    [
+                        f"rows = [({names},)]",
+                        "for layer in range(1, C_W.size):",
+                        f"    rows.append(next_layer(*rows[-1], {entries}))",
+                        "return tuple(np.stack(tensor) for tensor in zip(*rows))",
+                    ],
+                ),
+                function_source(
+                    "",
+                    f"flow(K0, {arguments})",
+                    [f"return layers(*first_layer(K0, {at_first}), {arguments})"],
+                ),
+                _MAIN_MULTI.format(arguments=", ".join(usage.columns(self.parameters))),
+            ]
+        )
+
+    def _kernel(
+        self,
+        name: str,
+        made: Recursion,
+        arguments: str,
+        parameters: dict[Atom, str],
+        table: dict[Shape, str],
+    ) -> str:
+        """A loop over the samples of one tensor; what is symmetric is computed all the same."""
+        rank = len(made.samples)
+        index = dict(zip(made.samples, _LETTERS, strict=False))
+        known: dict[Atom, str] = {**parameters}
+        for mono, _ in made.terms:
+            for atom, _ in mono:
+                if isinstance(atom, Bracket):
+                    parts = [
+                        f"{table[shape]}[{', '.join(index[label] for label in labels)}]"
+                        for shape, labels in self.tables[atom]
+                    ]
+                    known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+                elif isinstance(atom, Tensor):
+                    tensor, labels = identify(atom)
+                    array = "K0" if made.first_layer else tensor.identifier
+                    known[atom] = f"{array}[{', '.join(index[label] for label in labels)}]"
+        letters = [index[label] for label in made.samples]
+        samples = arguments.split(",", maxsplit=1)[0]
+        lines = [f"m = {samples}.shape[0]", f"out = np.empty(({'m, ' * rank}))"]
+        lines += [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
+        lines += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]
+        return function_source("driver", f"{name}({arguments})", [*lines, "return out"])
+
+
+def _positions(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
+    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
+    places: dict[int, list[int]] = {}
+    for place, (sample, _) in enumerate(bracket.factors):
+        places.setdefault(sample, []).append(place)
+    orders = tuple(order for _, order in bracket.factors)
+    labels = tuple(sample for sample, _ in bracket.factors)
+    for chosen in product(*(places[sample] for sample in bracket.outer)):
+        outer = tuple(chosen.count(place) for place in range(len(orders)))
+        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
+        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
+        yield shape, tuple(labels[p] for p in ranked)
+
+
+def _values(kernel: str, rank: int, *, extra: bool) -> str:
+    """The loop over tuples of samples around one kernel."""
+    arguments = ", orders, growth" if extra else ""
+    return function_source(
+        "parallel" if rank > 2 else "driver",  # a parallel loop costs seconds to compile
+        f"values_{kernel}(K, tuples{arguments})",
+        [
+            "out = np.empty(tuples.shape[0])",
+            f"for t in {'numba.prange' if rank > 2 else 'range'}(tuples.shape[0]):",
+            f"    block = np.empty(({rank}, {rank}))",
+            f"    for p in range({rank}):",
+            f"        for q in range({rank}):",
+            "            block[p, q] = K[tuples[t, p], tuples[t, q]]",
+            f"    out[t] = {kernel}(block{arguments})",
+            "return out",
+        ],
+    )
+
+
+def _fill(name: str, shape: Shape, kernel: str, arguments: str) -> str:
+    """The function that tabulates one bracket over all tuples of samples."""
+    kinds = list(zip(shape.orders, shape.outer, strict=True))
+    blocks = tuple(kinds.index(kind) for kind in kinds)
+    more = f", {arguments}" if arguments else ""
+    return function_source(
+        "", f"fill_{name}(K)", [f"return tabulate(values_{kernel}, K, {blocks!r}{more})"]
+    )
+
+
+_TABULATE = '''\
+def tabulate(values, K, blocks, *arguments):
+    """A bracket for every tuple of samples; positions of one block are alike, so each set of
+    samples is computed once."""
+    m, rank = K.shape[0], len(blocks)
+    grids = np.indices((m,) * rank).reshape(rank, -1).T
+    ordered = grids.copy()
+    for block in set(blocks):
+        places = [place for place in range(rank) if blocks[place] == block]
+        ordered[:, places] = np.sort(grids[:, places], axis=1)
+    tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
+    found = values(np.ascontiguousarray(K), tuples, *arguments)
+    return found[inverse.reshape(-1)].reshape((m,) * rank)
+'''
+
+_MAIN_MULTI = """\
+if __name__ == "__main__":
+    tensors = flow(np.array([[1.0, 0.5], [0.5, 1.0]]), {arguments})
+    for name, values in zip(TENSORS, tensors):
+        print(name)
+        for layer, value in enumerate(values, start=1):
+            print(f"{{layer:5d}}", " ".join(f"{{entry:.12g}}" for entry in value.ravel()))
+"""

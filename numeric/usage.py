@@ -1,0 +1,59 @@
+"""What an emitted module's docstring shows: its use from Python, from compiled code, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_PYTHON = "From Python, with this file as kernel.py, 50 layers:"
+
+
+def numbers(parameters: Sequence[str]) -> list[str]:
+    """Arguments for a demonstration: C_W = 1 and no biases."""
+    return ["0.0" if name == "C_b" else "1.0" for name in parameters]
+
+
+def columns(parameters: Sequence[str], depth: int = 10) -> list[str]:
+    """The same for so many layers."""
+    return [f"np.full({depth}, {number})" for number in numbers(parameters)]
+
+
+def single(tensors: Sequence[str], parameters: Sequence[str], *, on_device: bool) -> list[str]:
+    """One input: the loop over layers; a step in a compiled loop; a step per thread."""
+    names, given = ", ".join(tensors), ", ".join(numbers(parameters))
+    entries = ", ".join(f"{name}[i]" for name in tensors)
+    lines = [
+        _PYTHON,
+        "    import numpy as np, kernel",
+        f"    table = kernel.flow(1.0, {', '.join(columns(parameters, 50))})",
+        "From code that numba compiles:",
+        "    import numba, kernel",
+        "    @numba.njit",
+        f"    def last({names}, depth):",
+        "        for _ in range(depth):",
+        f"            {names}, = kernel.next_layer({names}, {given})",
+        f"        return {names},",
+    ]
+    if not on_device:
+        return [*lines, "Not on a GPU: the panels between kinks are arrays."]
+    return [
+        *lines,
+        "From a CUDA kernel, for which numba-cuda compiles it:",
+        "    from numba import cuda",
+        "    import kernel",
+        "    @cuda.jit",
+        f"    def step({names}):",
+        "        i = cuda.grid(1)",
+        f"        if i < {tensors[0]}.size:",
+        f"            {entries}, = kernel.next_layer({entries}, {given})",
+    ]
+
+
+def multi(tensors: Sequence[str], parameters: Sequence[str]) -> list[str]:
+    """Several inputs: the loop over layers."""
+    return [
+        _PYTHON,
+        "    import numpy as np, kernel",
+        "    K0 = np.array([[1.0, 0.5], [0.5, 1.0]])",
+        f"    {', '.join(tensors)}, = kernel.flow(K0, {', '.join(columns(parameters, 50))})",
+        "These functions call compiled ones, and run from Python alone.",
+    ]

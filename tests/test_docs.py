@@ -1,0 +1,191 @@
+"""The documentation is true: its examples run, and its pages build without a network.
+
+Pages are run top down, in an empty directory. In a `pycon` block what follows is the output; in a
+`console` block a line `$ wickgarten …` runs. `python` blocks are parsed, no more: they need a
+cluster or a GPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from derivations.cli import OK, main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    text = page.read_text(encoding="utf-8")
+    return [match[2] for match in BLOCK.finditer(text) if match[1] == language]
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("vkernel", None)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "pycon")], ids=name_of)
+@pytest.mark.usefixtures("elsewhere")
+def test_examples_run(page):
+    source = "\n".join(blocks(page, "pycon"))
+    test = doctest.DocTestParser().get_doctest(source, {}, name_of(page), str(page), 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert not runner.failures, "".join(report)
+    assert len(test.examples) > 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.usefixtures("elsewhere")
+def test_shell_examples_run(page, capsys):
+    for block in blocks(page, "console"):
+        for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE):
+            command, _, expected = part.partition("\n")
+            words = shlex.split(command.removeprefix("$ "))
+            if words[:1] != ["wickgarten"]:
+                continue
+            assert main(words[1:]) == OK
+            shown = capsys.readouterr().out
+            if expected.strip():
+                assert doctest.OutputChecker().check_output(expected, shown, FLAGS), shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_other_examples_are_python(page):
+    for block in blocks(page, "python"):
+        ast.parse(block)
+
+
+def test_every_page_is_reached():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for page in PAGES:
+        name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        assert name == "index" or re.search(rf"^{name}$", text, re.MULTILINE), name
+
+
+def documented():
+    """The modules of the public names, and those that the reference shows."""
+    names = {"derive", "numeric"}
+    for room in ("derive", "numeric"):
+        package = importlib.import_module(room)
+        for public in package.__all__:
+            module = inspect.getmodule(getattr(package, public))
+            names.add(module.__name__)
+    for package in ("derive.spectra", "numeric.spectra"):
+        found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+        names |= {each.name for each in found}
+    return sorted(names)
+
+
+@pytest.mark.parametrize("module", documented())
+def test_help_has_examples_that_run(module):
+    loaded = importlib.import_module(module)
+    assert doctest.testmod(loaded, optionflags=FLAGS).failed == 0
+
+
+def test_help_shows_examples_where_a_session_starts():
+    import derive  # noqa: PLC0415
+    import numeric  # noqa: PLC0415
+
+    for value in (
+        derive.recursion,
+        derive.Recursion,
+        derive.Network,
+        derive.Equation,
+        derive.criticality,
+        derive.haar_moment,
+        derive.weingarten,
+        derive.cite,
+        numeric.flow,
+        numeric.plot,
+    ):
+        assert ">>> " in inspect.getdoc(value), value
+
+
+def test_the_site_builds_without_a_warning_or_a_network(tmp_path):
+    pytest.importorskip("furo", reason="the extra `docs` is not installed")
+    built = tmp_path / "site"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E"]
+    guard = tmp_path / "sitecustomize.py"
+    guard.write_text(
+        "import socket\n"
+        "def refuse(self, address):\n"
+        "    raise OSError(f'the network was asked for {address}')\n"
+        "socket.socket.connect = refuse\n"
+    )
+    done = subprocess.run(
+        [*command, "-d", str(tmp_path / "trees"), str(ROOT / "docs"), str(built)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={"PATH": "", "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    pages = list(built.rglob("*.html"))
+    assert {page.relative_to(built).as_posix() for page in pages} >= {
+        page.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for page in PAGES
+    }
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(
+            r'<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)="([^"]+)"', text
+        )
+        assert not [address for address in loaded if address.startswith(("http:", "https:", "//"))]
+    assert "<math" in (built / "how-it-works.html").read_text(encoding="utf-8")
+    assert "derive.recursion" in (built / "reference" / "derive.html").read_text(encoding="utf-8")
+
+
+def readme(draws):
+    """The code of the README, block by block, with fewer draws."""
+    found = blocks(ROOT / "README.md", "python")
+    return [re.sub(r"draws=\d+", f"draws={draws}", block) for block in found]
+
+
+def test_a_newcomer_needs_ten_lines():
+    first = readme(0)[0]
+    assert len([line for line in first.splitlines() if line.strip()]) <= 10
+    for word in ("from_expr", "recursion", "write_module", "compare"):
+        assert word in first
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_readme_runs(capsys):
+    session: dict[str, object] = {}
+    for block in readme(draws=1000):
+        exec(compile(block, "README.md", "exec"), session)
+    shown = capsys.readouterr().out
+    assert shown.startswith("V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)\nagrees: ")
+    assert Path("vkernel.py").is_file()
+
+
+def test_the_readme_shell_commands_are_commands(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^ {4}wickgarten (.*)$", text, re.MULTILINE)
+    assert len(commands) > 10
+    for command in commands:
+        name = shlex.split(command.partition("&&")[0])[0]
+        assert main([name, "--help"]) == OK
+    capsys.readouterr()

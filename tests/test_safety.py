@@ -1,0 +1,389 @@
+"""What is typed is read by whitelists: whatever it is, it is understood or refused, and soon.
+
+Nothing in the package evaluates text or unpickles a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import derive
+from derivations.cli import BAD_INPUT, main
+from derive import (
+    BiInvariant,
+    Equation,
+    Gaussian,
+    InputError,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    Truncated,
+    activations,
+    coset_type,
+    criticality,
+    haar_moment,
+    linear,
+    propagation,
+    recursion,
+    spectra,
+    weingarten,
+)
+from derive.asymptotics import breakdown
+from derive.batchnorm import mean_spectrum
+from derive.expressions import parse_layer_expression, parse_number
+from derive.haar import parse_moment
+from derive.tensors import named
+from numeric import compare, flow, normalise, plot, simulate, write_module
+from numeric.modules import load, module_name
+
+ROOT = Path(derive.__file__).parents[1]
+
+PARSERS = {
+    "an activation": activations.by_name,
+    "an expression": activations.from_expr,
+    "a parameter": lambda text: activations.by_name(f"leaky_relu({text})"),
+    "coefficients": lambda text: activations.by_name(f"polynomial({text})"),
+    "a power": lambda text: activations.by_name(f"monomial({text})"),
+    "a learning rate": lambda text: parse_layer_expression("--lambda_b", text),
+    "a number": lambda text: parse_number("--C_W", text),
+    "a variance": Gaussian,
+    "moments": lambda text: BiInvariant(moments=tuple(text.split(","))),
+    "an equation": Equation,
+    "an equation's product": lambda text: Equation(f"J[i] = W[i,a] s[a] {text}"),
+    "an equation's index": lambda text: Equation(f"J[i] = W[i,{text}] s[a]"),
+    "a tensor": named,
+    "a cumulant's fields": lambda text: named(f"kappa({text}|01)"),
+    "a cumulant's pairing": lambda text: named(f"kappa(z,z|{text})"),
+    "a pairing": lambda text: recursion(["z"] * 4, pairing=text),
+    "a moment": parse_moment,
+    "a moment's power": lambda text: parse_moment(f"O[1,1]^{text}"),
+}
+
+NASTY = (
+    "__import__('os').system('true')",
+    "().__class__.__bases__[0].__subclasses__()",
+    "z.__class__",
+    "z.subs",
+    "lambda: z",
+    "[z for z in z]",
+    "(z := 1)",
+    "f'{z}'",
+    "z if z else 1",
+    "tanh(z=1)",
+    "tanh(*z)",
+    "9**9**9**9",
+    "((9**64)**64)**64",
+    "((z**64)**64)**64",
+    "exp(exp(exp(exp(9))))",
+    "exp(exp(exp(z)))",
+    "1e999999999",
+    "9" * 400,
+    "1/" + "9" * 400,
+    "(" * 200 + "z" + ")" * 200,
+    "[" * 400,
+    "-" * 400 + "z",
+    "sqrt(" * 80 + "z" + ")" * 80,
+    "Max(" * 60 + "z" + ",1)" * 60,
+    "*".join(f"tanh({k}*z)" for k in range(1, 40)),
+    "*".join(f"(z+{k})**64" for k in range(20)),
+    "sign(erfc(64))*z",
+    "sin(1/z)",
+    "sin(exp(z**2))",
+    "log(-1)*z",
+    "z**z",
+    "(-1)**z",
+    "1/0",
+    "nan",
+    "oo",
+    "1j*z",
+    "𝓏",
+    "١",
+    "z\u200b",
+    "\0",
+    "",
+    "z" * 100_000,
+)
+
+
+def refused_or_read(parse, text):
+    """Anything but an InputError is the test's failure."""
+    try:
+        parse(text)
+    except InputError as refusal:
+        error = refusal
+    else:
+        return
+    assert error.argument
+    assert error.wanted
+    assert len(str(error)) < 3000
+
+
+def read_all():
+    """Every parser on every nasty text."""
+    for parse in PARSERS.values():
+        for text in NASTY:
+            refused_or_read(parse, text)
+
+
+def test_nasty_text_ends_soon():
+    """In a process of its own, which a power that never ends could be stopped in."""
+    code = (
+        "import importlib.util as util\n"
+        f"spec = util.spec_from_file_location('safety', {str(Path(__file__))!r})\n"
+        "safety = util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(safety)\n"
+        "safety.read_all()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, cwd=ROOT)
+
+
+SIGNS = st.sampled_from([*"+-*/()[]{}.,:;=<>!@#%^&|~`'\"\\ \t\n_?$", "**", "//", "__", "->"])
+WORDS = st.sampled_from(
+    ["z", "l", "pi", "tanh", "exp", "Max", "W", "s'", "J", "i", "a", "kappa", "H", "O", "1/n", "é"]
+)
+PIECES = st.one_of(SIGNS, WORDS, st.integers(0, 10**6).map(str), st.text(max_size=3))
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+UNHURRIED = settings(
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+@UNHURRIED
+@given(text=TEXTS)
+@example(text="z")
+def test_any_text_is_read_or_refused(kind, text):
+    refused_or_read(PARSERS[kind], text)
+
+
+LEAVES = st.sampled_from(["z", "1", "2", "0.5", "pi", "-1", "1/3", "64"])
+
+
+def deeper(inner):
+    binary = st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
+    power = inner.map(lambda text: f"({text})**2")
+    call = st.tuples(
+        st.sampled_from(["tanh", "erf", "sin", "exp", "Abs", "sign", "sqrt", "log"]), inner
+    ).map(lambda t: f"{t[0]}({t[1]})")
+    return st.one_of(binary, power, call)
+
+
+@UNHURRIED
+@given(text=st.recursive(LEAVES, deeper, max_leaves=5))
+def test_any_expression_is_read_or_refused(text):
+    refused_or_read(activations.from_expr, text)
+    refused_or_read(PARSERS["a learning rate"], text.replace("z", "l"))
+
+
+WRONG = (None, 1j, True, float("nan"), float("inf"), b"x", object(), {}, np.ones((2, 2)), Gaussian)
+TANH = activations.tanh
+NET = Network(TANH)
+X = np.ones(3)
+
+
+def no_function(value):
+    return None if callable(value) else value
+
+
+CALLS = {
+    "Gaussian.C_W": Gaussian,
+    "Orthogonal.C_W": Orthogonal,
+    "LowRankGaussian.gamma": lambda value: LowRankGaussian(gamma=value),
+    "LowRankOrthogonal.gamma": lambda value: LowRankOrthogonal(gamma=value),
+    "Truncated.ratio": lambda value: Truncated(ratio=value),
+    "BiInvariant.moments": lambda value: BiInvariant(moments=(1, value)),
+    "Network.activation": Network,
+    "Network.weights": lambda value: Network(TANH, value),
+    "Network.C_b": lambda value: Network(TANH, C_b=no_function(value)),
+    "Network.lambda_b": lambda value: Network(TANH, lambda_b=no_function(value)),
+    "Network.width_ratio": lambda value: Network(TANH, width_ratio=no_function(value)),
+    "Network.C_W_corrections": lambda value: Network(TANH, C_W_corrections=(value,)),
+    "leaky_relu": activations.leaky_relu,
+    "monomial": activations.monomial,
+    "polynomial": activations.polynomial,
+    "from_expr": activations.from_expr,
+    "by_name": activations.by_name,
+    "average": lambda value: activations.erf.average((0, 0), value),
+    "recursion": recursion,
+    "recursion.fields": lambda value: recursion([value, value]),
+    "recursion.pairing": lambda value: recursion(["z"] * 4, pairing=0 if value is None else value),
+    "recursion.order": lambda value: recursion(["z"] * 2, order=value),
+    "recursion.corrections": lambda value: recursion("K", corrections=value),
+    "specialise": recursion("K").specialise,
+    "asymptotics.activation": lambda value: recursion("K").asymptotics(value),
+    "asymptotics.terms": lambda value: recursion("K").asymptotics(TANH, terms=value),
+    "asymptotics.lambda_b": lambda value: recursion("Theta").asymptotics(
+        TANH, lambda_b=no_function(value)
+    ),
+    "breakdown": lambda value: breakdown(value, TANH),
+    "criticality": criticality,
+    "criticality.digits": lambda value: criticality(TANH, value),
+    "Equation": Equation,
+    "weingarten": lambda value: weingarten([value], 5),
+    "weingarten.n": lambda value: weingarten((2, 1), value),
+    "weingarten.group": lambda value: weingarten((2, 1), 5, value),
+    "haar_moment": lambda value: haar_moment([value], [1], 5),
+    "haar_moment.n": lambda value: haar_moment([1, 1], [1, 1], value),
+    "coset_type": lambda value: coset_type([value], [value]),
+    "correlator.m": lambda value: linear.correlator(value, [4, 4]),
+    "correlator.widths": lambda value: linear.correlator(2, [value]),
+    "mean_spectrum": lambda value: mean_spectrum([value]),
+    "edge_of_chaos": propagation.edge_of_chaos,
+    "length_map": lambda value: propagation.length_map(NET, value),
+    "spectra.depth": lambda value: spectra.jacobian(TANH, Orthogonal(), value, 0.1),
+    "spectra.weights": lambda value: spectra.jacobian(TANH, value, 3, 0.1),
+    "spectra.limit": lambda value: spectra.limit(value, 0.5),
+    "flow.net": lambda value: flow(value, X, 3),
+    "flow.inputs": lambda value: flow(NET, [["x" if value is True else value]], 3),
+    "flow.depth": lambda value: flow(NET, X, value, "K"),
+    "flow.tensors": lambda value: flow(NET, X, 3, value),
+    "simulate.net": lambda value: simulate(value, X, 4, 2, 50),
+    "simulate.width": lambda value: simulate(NET, X, value, 2, 50),
+    "simulate.draws": lambda value: simulate(NET, X, 4, 2, value),
+    "simulate.tensors": lambda value: simulate(NET, X, 4, 2, 50, tensors=value),
+    "simulate.seed": lambda value: simulate(NET, X, 4, 2, 50, seed=value),
+    "simulate.device": lambda value: simulate(NET, X, 4, 2, 50, device=value),
+    "simulate.sampler": lambda value: simulate(NET, X, 4, 2, 50, sampler=value),
+    "simulate.run": lambda value: simulate(NET, X, 4, 2, 50, run=0 if value is None else value),
+    "simulate.executor": lambda value: simulate(
+        NET, X, 4, 2, 50, executor=0 if value is None else value
+    ),
+    "compare": lambda value: compare(value, value),
+    "normalise": normalise,
+    "plot": plot,
+    "write_module": write_module,
+    "write_module.path": lambda value: write_module(
+        recursion("K").single_input(), TANH, value if not isinstance(value, bytes) else None
+    ),
+    "load": lambda value: load("x = 1", str(value) + "-"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_wrong_types_are_input_errors(call):
+    for value in WRONG:
+        with pytest.raises(InputError) as caught:
+            CALLS[call](value)
+        assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Truncated, "ratio: got None"),
+        (LowRankGaussian, "gamma: got None"),
+        (lambda: Gaussian("1/"), "C_W: got '1/'"),
+        (lambda: BiInvariant(moments=(2, 1)), "p_2 ≥ p_1²"),
+        (lambda: BiInvariant(moments=(1, 2, 3)), "moments"),
+        (lambda: recursion(["z"] * 4, pairing="01 22"), 'such as "01 23"'),
+        (lambda: recursion("Theta").asymptotics(TANH, lambda_b=-1), "0 or more at every layer"),
+        (
+            lambda: recursion("Theta").asymptotics(TANH, lambda_b=lambda layer: 1 / layer - 1),
+            "lambda_b",
+        ),
+        (lambda: Network(TANH, lambda_W=lambda layer: -layer).lambda_W_at(2), "at layer 2"),
+    ],
+)
+def test_errors_say_what_to_do(make, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        make()
+
+
+def test_text_pairings_are_pairings():
+    fields = ["z", "z", "z", "z"]
+    spelled = recursion(fields, pairing="01 23")
+    assert spelled == recursion(fields, pairing=((0, 1), (2, 3)))
+    assert spelled.expr == recursion("V").expr
+
+
+def test_a_long_value_is_shown_in_part():
+    error = InputError("text", "x" * 10**6, "less")
+    assert len(str(error)) < 300
+    assert error.got == "x" * 10**6
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "derive V --weights orthogonal --gamma 0.5",
+        "derive V --weights gaussian --moments 1,2",
+        "derive V --weights low-rank-gaussian --ratio 2",
+        "derive V --weights bi-invariant --moments 2,1",
+        "derive V --weights low-rank-gaussian --gamma __import__('os')",
+        "flow --lambda_b 9**9**9**9",
+        "flow --activation expr:z.__class__",
+        "flow --C_W exp(exp(exp(exp(9))))",
+        "spectrum --weights orthogonal --gamma 0.5",
+        "spectrum --limit smooth --sigma0 0.5 --ratio 2",
+    ],
+)
+def test_the_command_line_refuses_in_one_line(words, capsys):
+    assert main(words.split()) == BAD_INPUT
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith("wickgarten: ")
+    assert err.count("\n") == 1
+
+
+# What runs text at all, and why it may.
+ALLOWED = {
+    ("numeric/runs.py", "pickle"): "a sampler on its way to this call's own executor",
+    ("numeric/modules.py", "exec_module"): "a file that was just written, under the hash of it",
+}
+FORBIDDEN = {"eval", "exec", "compile", "__import__", "execfile", "parse_expr"}
+UNPICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
+
+
+def findings(path):
+    """(what, line) of every call and import that could run text or unpickle."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = node.func
+            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            if isinstance(called, ast.Name) and name in FORBIDDEN:
+                yield name, node.lineno
+            if name == "exec_module":
+                yield name, node.lineno
+            if name == "sympify" and not any(word.arg == "strict" for word in node.keywords):
+                yield "sympify", node.lineno
+            if name in {"load", "loadtxt"} and any(
+                word.arg == "allow_pickle" and getattr(word.value, "value", None) is not False
+                for word in node.keywords
+            ):
+                yield "allow_pickle", node.lineno
+        elif isinstance(node, ast.Import):
+            yield from ((each.name, node.lineno) for each in node.names if each.name in UNPICKLING)
+        elif isinstance(node, ast.ImportFrom) and node.module in UNPICKLING:
+            yield node.module, node.lineno
+
+
+@pytest.mark.parametrize("room", ["derive", "numeric", "derivations"])
+def test_nothing_is_evaluated_or_unpickled(room):
+    found = {
+        (path.relative_to(ROOT).as_posix(), what)
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for what, _ in findings(path)
+    }
+    assert {each for each in found if each[1] != "sympify"} <= set(ALLOWED)
+
+
+def test_emitted_modules_are_checked_before_use(tmp_path, monkeypatch):
+    """A file in the cache that is not what its name says is written anew."""
+    monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path))
+    source = "VALUE = 41 + 1\n"
+    planted = tmp_path / f"{module_name(source, 'planted')}.py"
+    planted.write_text("raise SystemExit('planted')\n")
+    assert load(source, "planted").VALUE == 42
+    assert planted.read_text() == source
