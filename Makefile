@@ -2,6 +2,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
+# On a busy machine the threads of a small matrix product wait for one another.
+export OPENBLAS_NUM_THREADS ?= 1
+
 .PHONY: run test test-all lint docs bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["exact", "numeric", "statistical", "misprint", "fails"]
 
+WORST_FIRST: Sequence[Kind] = ("fails", "misprint", "statistical", "numeric", "exact")
+"""What a statement in several parts comes to: the first of these that one of its parts does."""
+
 FALSE_ALARMS = 5.7e-7
 """The chance that a run in which everything is true reports a failure."""
 
@@ -331,11 +334,11 @@ def sampled(
 
 
 def both(*verdicts: Verdict, detail: str = "") -> Verdict:
-    """The verdict on a claim with several parts: the first failure, or else the first part's.
+    """The verdict on a claim with several parts: the first of those that come to the worst.
 
     Details, figures and tables are those of all parts; so are the sides, unless one fails.
     """
-    shown = next((each for each in verdicts if not each.holds), verdicts[0])
+    shown = min(verdicts, key=lambda each: WORST_FIRST.index(each.kind))
     notes = dict.fromkeys([detail, *(each.detail for each in verdicts)])
     parts = verdicts if shown.holds else (shown,)
     return replace(

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 COLUMNS = ("panel", "series", "kind", "x", "y", "lower", "upper", "value")
 """`lower` and `upper` bound y; `value` is what a colour stands for."""
 
+MANY, APART = 100, 2.0
+"""Of a line of more points, only those so many pixels apart are told."""
+
 Point = Sequence[float | None]
 """The columns from x on, as far as they are filled."""
 
@@ -101,11 +104,24 @@ def _line(line: Line2D) -> Iterator[Point]:
     """Its points; one coordinate alone where the other spans the panel (`axhline`, `axvline`)."""
     assert line.axes is not None
     kept = line.get_transform().contains_branch_seperately(line.axes.transData)
+    x, y = _coordinates(line)
+    shown = _apart(line.get_transform().transform(np.column_stack([x, y])))
     places = [
         tuple(value if here else None for value, here in zip(at, kept, strict=True))
-        for at in zip(*_coordinates(line), strict=True)
+        for at in zip(x[shown], y[shown], strict=True)
     ]
     yield from places if all(kept) else dict.fromkeys(places)
+
+
+def _apart(drawn: NDArray[np.float64]) -> list[int]:
+    """Of a line of very many points, those that are not drawn over the one before."""
+    if len(drawn) <= MANY:
+        return list(range(len(drawn)))
+    kept = [0]
+    for place, at in enumerate(drawn):
+        if not np.hypot(*(at - drawn[kept[-1]])) < APART:
+            kept.append(place)
+    return list(dict.fromkeys([*kept, len(drawn) - 1]))
 
 
 def _rectangle(patch: Rectangle) -> Iterator[Point]:

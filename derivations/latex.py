@@ -11,8 +11,8 @@ import sympy
 
 from derive.brackets import TENSOR_LATEX, component_latex
 
-LONGEST = 1500
-"""Characters of LaTeX; what is longer is read better as text."""
+LONGEST = 1200
+"""Characters of LaTeX; what is longer is read better as text, and more of it not at all."""
 
 OPERATIONS = 200
 """Operations in an expression that is still spelled out."""
@@ -35,7 +35,7 @@ def sides(pairs: Iterable[tuple[Any, Any]], digits: int | None = None) -> tuple[
         both = latex(left, digits), latex(right, digits)
         if all(both):
             found[both] = None
-        if len(found) == SHOWN:
+        if len(found) == SHOWN or sum(len(side) for pair in found for side in pair) > LONGEST:
             break
     return tuple(found)
 

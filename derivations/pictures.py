@@ -59,7 +59,7 @@ def drawn(picture: Any) -> Drawn:
 def _csv(rows: list[tuple[Any, ...]]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(
-        [f"{cell:.7g}" if isinstance(cell, float) else cell for cell in row] for row in rows
+        [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows
     )
     return text.getvalue()
 

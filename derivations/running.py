@@ -206,9 +206,11 @@ class _Worker:
             return Outcome(claim, Verdict("fails", "", detail=detail), seconds)
 
     def end(self) -> None:
-        """Ask it to end, and to give back what it holds."""
-        self.pipe.close()
-        self.process.terminate()
+        """Let it end, and give back what it holds: it waits for a claim, or is at one."""
+        if self.claim is None:
+            self.pipe.close()
+        else:
+            self.process.terminate()
 
 
 @contextmanager

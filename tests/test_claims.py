@@ -48,13 +48,15 @@ def test_the_first_failure_decides():
     right, wrong = claims.equal(x, x), claims.equal(x, 2)
     assert claims.both(right, right).kind == "exact"
     assert claims.both(right, wrong).kind == "fails"
+    assert claims.both(right, claims.close(sympy.pi, 3.1415927, 7)).kind == "numeric"
+    assert claims.both(right, claims.misprint(x, 2 * x, "proof")).kind == "misprint"
 
 
 def test_parts_keep_their_tables_figures_and_sides():
     first = Verdict("exact", "d", "p", table="one", figures={"a": 1}, sides=(("x", "y"),))
     second = Verdict("numeric", "d", "p", "how", table="two", figures={"b": 2}, sides=(("z", "z"),))
     found = claims.both(first, second)
-    assert (found.kind, found.table, found.detail) == ("exact", "one\n\ntwo", "how")
+    assert (found.kind, found.table, found.detail) == ("numeric", "one\n\ntwo", "how")
     assert found.figures == {"a": 1, "b": 2}
     assert found.sides == (("x", "y"), ("z", "z"))
     assert claims.both(first, claims.equal(x, 2 * x)).sides == (("x", "2 x"),)

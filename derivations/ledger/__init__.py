@@ -14,12 +14,12 @@ and figure, in the source's order:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
-from derivations.claims import CHAPTERS, Claim, Kind, claims
+from derivations.claims import CHAPTERS, WORST_FIRST, Claim, Kind, claims
 from derive.errors import InputError
 
 Status = Literal["shown", "not a statement", "open"]
@@ -79,6 +79,5 @@ def unlisted(source: str) -> list[Claim]:
 
 def verdict(entry: Entry, proven: Mapping[Claim, Kind]) -> str:
     """What the book says of an entry, from what its claims came to: the worst of them."""
-    order: Sequence[Kind] = ("fails", "misprint", "statistical", "numeric", "exact")
     kinds = {proven[each] for each in entry.claims if each in proven}
-    return next((kind for kind in order if kind in kinds), entry.status)
+    return next((kind for kind in WORST_FIRST if kind in kinds), entry.status)

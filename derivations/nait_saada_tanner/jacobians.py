@@ -114,7 +114,7 @@ def zero_columns() -> Verdict:
 # %%
 RATIOS = ("1/4", "1/2", "1")
 LAYERS = (1, 2, 4, 6)
-SIZES = ((64, 384), (128, 192), (256, 96))
+SIZES = ((64, 192), (128, 96), (256, 48))
 """Widths, and networks of each."""
 
 

@@ -28,7 +28,7 @@ from derive import (
 if TYPE_CHECKING:
     import xarray
 
-WIDTHS = ((32, 800), (64, 400), (128, 200))
+WIDTHS = ((32, 400), (64, 200), (128, 100))
 """Widths and draws of an ensemble whose moments are extrapolated in 1/n."""
 
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
@@ -24,7 +25,6 @@ _ATTRIBUTES = {
     "columnspacing",
     "display",
     "displaystyle",
-    "fence",
     "form",
     "linethickness",
     "lspace",
@@ -52,6 +52,7 @@ def mathml(latex: str, display: bool = False, boxed: bool = False) -> Markup:
         return Markup('<code class="tex">{}</code>').format(latex)
     for each in element.iter():
         _clean(each)
+    _unwrap(element)
     made = Markup(tostring(element, encoding="unicode"))
     length = sum(len(each.text or "") for each in element.iter())
     if length <= LONG or boxed:
@@ -69,11 +70,24 @@ def _clean(element: Element) -> None:
     variant = element.get("mathvariant")
     for name in set(element.attrib) - _ATTRIBUTES:
         del element.attrib[name]
+    if element.get("stretchy") == "true" and element.text in _FENCES:
+        del element.attrib["stretchy"]  # they do of themselves
     if element.tag == "mi" and element.text == "~":  # latex2mathml's \sim
         element.tag, element.text = "mo", "∼"
     if variant in _ALPHABETS:
         del element.attrib["mathvariant"]
         element.text = "".join(_letter(each, _ALPHABETS[variant]) for each in element.text)
+
+
+_FENCES = set("()[]{}⟨⟩|")
+
+
+def _unwrap(element: Element) -> None:
+    """Rows of one thing give way to it: half of a long formula's markup is such rows."""
+    for place, child in enumerate(element):
+        _unwrap(child)
+        if child.tag == "mrow" and len(child) == 1 and not child.attrib:
+            element[place] = child[0]
 
 
 _ALPHABETS = {
@@ -170,8 +184,12 @@ def code(source: str) -> Markup:
     from pygments.lexers import PythonLexer  # noqa: PLC0415
 
     parts = []
-    for kind, text in PythonLexer().get_tokens(source):
-        name = str(kind).removeprefix("Token.")
-        style = next((style for start, style in _CLASSES if name.startswith(start)), "")
+    for style, tokens in groupby(PythonLexer().get_tokens(source), lambda token: _style(token[0])):
+        text = "".join(text for _, text in tokens)
         parts.append(Markup('<i class="{}">{}</i>').format(style, text) if style else escape(text))
     return Markup("").join(parts)
+
+
+def _style(kind: object) -> str:
+    name = str(kind).removeprefix("Token.")
+    return next((style for start, style in _CLASSES if name.startswith(start)), "")
