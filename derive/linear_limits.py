@@ -13,7 +13,7 @@ from functools import cache
 import sympy
 
 from .errors import InputError
-from .linear import contraction_factor, cumulants
+from .linear import cumulants
 
 m = sympy.Symbol("m", positive=True, integer=True)
 n = sympy.Symbol("n", positive=True)
@@ -71,11 +71,6 @@ def connected_interpolation(pairs: int) -> sympy.Expr:
         raise InputError("pairs", pairs, "half the number of points, 1 or more")
     moments = [sympy.exp(k * (k - 1) * r) for k in range(1, pairs + 1)]
     return sympy.expand(cumulants(moments)[-1])
-
-
-def growth_rate(pairs: int, width: sympy.Expr | int) -> sympy.Expr:
-    """lim_{L→∞} (1/L) log(G_{2m}/G_2^m) = log c_{2m}(n), positive for m > 1 (004, eq. 3.50)."""
-    return sympy.log(contraction_factor(pairs, width))
 
 
 def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 import sympy
+from sample_fields import DNTK, NTK
 
 from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, activations, exact
 from derive.errors import InputError
@@ -24,17 +25,6 @@ SQUARE = activations.from_expr("z + z**2/2", "square")
 JACOBIAN = Equation(
     "J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b] + rate/n delta[i,k] s[x:i] s[x:k]",
     at_inputs="identity",
-)
-NTK = Equation(
-    "N[i,k] = lambda_b delta[i,k] + lambda_W/n delta[i,k] s[a:i] s[a:k]"
-    " + W[i,a] W[k,b] s'[a] s'[b] N[a,b]"
-)
-DNTK = Equation(
-    "M[i,j,k] = W[i,a] W[j,b] W[k,c] s''[a] s'[b] s'[c] N[a:i,b:j] N[a:i,c:k]"
-    " + W[i,a] W[j,b] W[k,c] s'[a] s'[b] s'[c] M[a,b,c]"
-    " + lambda_W/n delta[i,j] s'[a:i] s[a:j] W[k,c] s'[c] N[a:i,c:k]"
-    " + lambda_W/n delta[i,k] s'[a:i] s[a:k] W[j,b] s'[b] N[a:i,b:j]",
-    using=(NTK,),
 )
 PUSHED = Equation("v[i] = b[i] + c W[i,a] s'[a] z[a]")
 CUMULANTS = [

@@ -8,6 +8,7 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_fields import DNTK, NTK
 
 from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion
 from derive.errors import InputError
@@ -16,17 +17,6 @@ from derive.recursion import wanted
 
 ENSEMBLES = [Gaussian(), Orthogonal(), LowRankOrthogonal(gamma=sympy.Rational(1, 3))]
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
-NTK = Equation(
-    "N[i,k] = lambda_b delta[i,k] + lambda_W/n delta[i,k] s[a:i] s[a:k]"
-    " + W[i,a] W[k,b] s'[a] s'[b] N[a,b]"
-)
-DNTK = Equation(
-    "M[i,j,k] = W[i,a] W[j,b] W[k,c] s''[a] s'[b] s'[c] N[a:i,b:j] N[a:i,c:k]"
-    " + W[i,a] W[j,b] W[k,c] s'[a] s'[b] s'[c] M[a,b,c]"
-    " + lambda_W/n delta[i,j] s'[a:i] s[a:j] W[k,c] s'[c] N[a:i,c:k]"
-    " + lambda_W/n delta[i,k] s'[a:i] s[a:k] W[j,b] s'[b] N[a:i,b:j]",
-    using=(NTK,),
-)
 
 
 def renamed(expr: sympy.Expr, names: dict[str, str]) -> sympy.Expr:

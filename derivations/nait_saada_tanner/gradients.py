@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from numeric.propagation import Loss
 
 Array = NDArray[np.float64]
+WIDENING = Network(
+    activations.tanh,
+    LowRankGaussian(2, gamma=GAMMA),
+    C_b=sympy.Rational(1, 20),
+    width_ratio=lambda layer: layer,
+)
+"""Widths n, 2n, 3n, …"""
 
 
 # %% [markdown]
@@ -54,19 +61,13 @@ def gradient_recursion() -> Verdict:
         step = recursion([J], LowRankGaussian(gamma=gamma), square=square).single_input().expr
         (below,) = step.free_symbols - {C_W}
         factors.append(sympy.expand(step).coeff(below).subs(IN_SOURCE))
-    net = Network(
-        activations.tanh,
-        LowRankGaussian(2, gamma=GAMMA),
-        C_b=sympy.Rational(1, 20),
-        width_ratio=lambda layer: layer,
-    )
-    lengths = propagation.lengths(net, 0.5, 4)
-    chis = [propagation.chi(net, q) for q in lengths[:-1]]
+    lengths = propagation.lengths(WIDENING, 0.5, 4)
+    chis = [propagation.chi(WIDENING, q) for q in lengths[:-1]]
     widths = range(1, 5)
     printed = [math.prod(chis[layer - 1 :]) * 4 / layer for layer in widths]
     return both(
         equal(factors, [chi, chi]),
-        close(propagation.gradients(net, lengths), printed, 13, "widths n, 2n, 3n, 4n"),
+        close(propagation.gradients(WIDENING, lengths), printed, 13, "widths n, 2n, 3n, 4n"),
     )
 
 
@@ -103,15 +104,9 @@ def gradient_widths() -> Verdict:
     r"""§2.2 has $\tilde q^l = \tilde q^{l+1}(N_{l+1}/N_l)\chi_{l+1}$. The last line of A.8 has lost
     the ratio, which its line before still holds in $r_{l+1}/N_l = \gamma_{l+1}N_{l+1}/N_l$. With
     widths $n$, $2n$, tanh at $C_W = 2$."""
-    net = Network(
-        activations.tanh,
-        LowRankGaussian(2, gamma=GAMMA),
-        C_b=sympy.Rational(1, 20),
-        width_ratio=lambda layer: layer,
-    )
-    lengths = propagation.lengths(net, 0.5, 2)
-    chi = propagation.chi(net, lengths[0])
-    before, _ = propagation.gradients(net, lengths)
+    lengths = propagation.lengths(WIDENING, 0.5, 2)
+    chi = propagation.chi(WIDENING, lengths[0])
+    before, _ = propagation.gradients(WIDENING, lengths)
     holds = close(before, 2 * chi, 13)
     wrong = misprint(sympy.Float(before, 10), sympy.Float(chi, 10), "q̃_1/q̃_2 with N_2 = 2N_1")
     return wrong if holds.holds else holds

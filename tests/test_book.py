@@ -1,0 +1,126 @@
+"""The book: what each source misprints, and that every claim holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from derivations import claims
+from derivations.claims import CHAPTERS, Claim
+
+BOOK = claims.claims()
+MISPRINTS = {
+    "000": {
+        "4.15",
+        "4.23",
+        "4.24",
+        "5.8 (domain)",
+        "5.12",
+        "6.4",
+        "§5.3 (kernel)",
+        "§6.2 (conjecture)",
+        "§A.1 (inputs)",
+    },
+    "001": {
+        "1",
+        "A.1 (at γ)",
+        "A.1 (variance)",
+        "A.2",
+        "A.4 (covariance)",
+        "A.6 (σ_α²)",
+        "A.7 (c* < 1)",
+        "A.8",
+        "A.8 (widths)",
+        "A.10 (G)",
+        "A.10 (edges)",
+        "A.10 (scale)",
+        "A.10 (series)",
+        "§1 (singular values)",
+        "§2.1 (rank)",
+        "§2.1.2",
+        "§2.2 (sum of squares)",
+        "§2.2 (α)",
+        "§3.1 (G)",
+        "§3.2 ([U, 0])",
+        "§3.3 (density)",
+    },
+    "002": {
+        "5 (in words)",
+        "26",
+        "33",
+        "34 (λ_0)",
+        "35 (pole)",
+        "37",
+        "S9",
+        "S21",
+        "S21 (integrand)",
+        "S24",
+        "S27",
+        "S29",
+        "S30",
+        "S32",
+        "S34",
+        "S39",
+        "S40",
+        "S41",
+        "S54",
+        "S56",
+    },
+    "003": {
+        *("9", "14", "Lemma 10", "12", "Theorem 1", "Corollary 3"),
+        *("19", "22", "23", "24", "28", "6", "26", "30"),
+    },
+    "004": {"3.43"},
+}
+SLOW = {("001", "Figure 6"), ("001", "§2.1.2"), ("003", "25 (networks)")}
+
+
+def cases(sampled: bool) -> list[object]:
+    """The claims that sample, or do not; the sampled ones are all slow."""
+    return [
+        pytest.param(
+            claim,
+            id=f"{claim.source} {claim.equation}",
+            marks=[pytest.mark.slow] * (sampled or (claim.source, claim.equation) in SLOW),
+        )
+        for claim in BOOK
+        if claim.sampled == sampled
+    ]
+
+
+@pytest.mark.parametrize("source", CHAPTERS)
+def test_labels_are_distinct_and_every_claim_has_prose(source: str) -> None:
+    chapter = [each for each in BOOK if each.source == source]
+    labels = {each.equation for each in chapter}
+    assert len(labels) == len(chapter)
+    assert labels >= MISPRINTS[source]
+    assert all(each.title and each.prose for each in chapter)
+
+
+@pytest.mark.parametrize("claim", cases(sampled=False))
+def test_claims_that_do_not_sample_hold(claim: Claim) -> None:
+    (found,) = claims.check([claim])
+    assert found.verdict.holds, found.verdict
+    assert (found.verdict.kind == "misprint") == (claim.equation in MISPRINTS[claim.source])
+
+
+@pytest.mark.parametrize("claim", cases(sampled=True))
+def test_sampled_claims_hold(claim: Claim) -> None:
+    (found,) = claims.check([claim], seed=20)
+    assert found.verdict.holds, found.verdict
+
+
+def test_every_equation_and_figure_of_001_has_a_claim() -> None:
+    labels = {each.equation for each in BOOK if each.source == "001"}
+    words = {word for label in labels for word in label.replace(",", " ").split()}
+    assert words >= {*map(str, range(1, 13)), *(f"A.{k}" for k in range(1, 12))}
+    figures = {label for label in labels if label.startswith("Figure")}
+    assert figures == {"Figures 1, 10", *(f"Figure {k}" for k in (*range(2, 10), 11, 12))}
+
+
+def test_the_recursions_come_with_their_diagrams() -> None:
+    by_equation = {each.equation: each for each in BOOK if each.source == "000"}
+    drawn = set[str]()
+    for equation in ("3.8 (diagrams)", "6.7", "6.8", "6.12", "6.13", "6.14"):
+        (found,) = claims.check([by_equation[equation]])
+        drawn |= {stem.removeprefix("tower_") for stem in found.verdict.figures}
+    assert drawn == {"V", "G1", "Theta", "Theta1", *"ABDFPQRSTU"}
