@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,8 +30,40 @@ def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:
     return list(value)
 
 
+def whole(
+    argument: str,
+    value: object,
+    least: int | None = None,
+    most: int | None = None,
+    wanted: str | None = None,
+) -> int:
+    """An integer between `least` and `most`, NumPy's and sympy's integers included, as an `int`.
+
+    Raises:
+        InputError: for anything else, True and False among it.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    too_small = number is not None and least is not None and number < least
+    too_large = number is not None and most is not None and number > most
+    if number is None or too_small or too_large:
+        raise InputError(argument, value, wanted or _range(least, most))
+    return number
+
+
+def _range(least: int | None, most: int | None) -> str:
+    if least is None:
+        return "an integer" if most is None else f"an integer, {most} or less"
+    return f"an integer, {least} or more" if most is None else f"an integer, {least} to {most}"
+
+
 def _shown(got: object) -> str:
-    text = repr(got)
+    try:
+        text = repr(got)
+    except Exception as error:  # a user's own __repr__, or an int too long for a decimal
+        text = f"a {type(got).__name__} that cannot be shown ({error})"
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 4 :]}"
