@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sympy
 
+from derive import symbols
 from derive.activations import Activation
 from derive.brackets import Average, K
 from derive.criticality import small_kernel_average
 from derive.network import Network
 from derive.recursion import Recursion, recursion
+from derive.symbols import C_W as _C_W
+from derive.symbols import C_b as _C_b
 
-_C_W = sympy.Symbol("C_W", positive=True)
-_C_b = sympy.Symbol("C_b", nonnegative=True)
-_V = sympy.Symbol("V", real=True)
+_V = symbols.tensor("V")
 
 
 def small_kernel(recursion: Recursion, activation: Activation, power: int) -> sympy.Expr:

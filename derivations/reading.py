@@ -164,7 +164,8 @@ def _number(argument: str, text: str | None) -> sympy.Expr | None:
 
 
 def _of_layer(argument: str, text: str) -> Callable[[int], sympy.Expr]:
-    from derive.expressions import layer, parse_layer_expression  # noqa: PLC0415
+    from derive.expressions import parse_layer_expression  # noqa: PLC0415
+    from derive.symbols import layer  # noqa: PLC0415
 
     expression = parse_layer_expression(argument, text)
     return lambda at: expression.subs(layer, at)

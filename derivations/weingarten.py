@@ -23,14 +23,16 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, equal, misprint
 from derivations.section import show
+from derive import symbols
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
 from derive.rational import RationalFunction, Term
+from derive.symbols import C_W, K0, n
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import class_size, gram_matrix, table, weingarten
 from derive.zonal import partitions
 
-n, C_W, K0, norm = sympy.symbols("n C_W K0 |x|", positive=True)
+norm = symbols.Symbol("|x|", positive=True)
 depth = sympy.Symbol("ell", positive=True, integer=True)
 Indices = tuple[int, ...]
 LARGEST = 8

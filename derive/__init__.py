@@ -5,7 +5,7 @@
 V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 """
 
-from . import activations, batchnorm, exact, linear, propagation, spectra
+from . import activations, batchnorm, exact, linear, propagation, spectra, symbols
 from .activations import Activation
 from .citations import cite
 from .criticality import criticality
@@ -51,6 +51,7 @@ __all__ = [
     "propagation",
     "recursion",
     "spectra",
+    "symbols",
     "weingarten",
 ]
 

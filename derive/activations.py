@@ -16,15 +16,16 @@ from typing import NamedTuple
 
 import sympy
 
-from . import closed_forms
+from . import closed_forms, symbols
 from .errors import InputError, listed
-from .expressions import REFUSED, as_expression, parse_expression, parse_number, z
+from .expressions import REFUSED, as_expression, parse_expression, parse_number
 from .piecewise import analytic_strip, check_usable, logistic_to_tanh, split_pieces
+from .symbols import z
 
 __all__ = [
-    "Activation", "Piece", "arctan", "by_name", "erf", "erf_scaled", "erf_unit_cubic", "from_expr",
-    "gelu", "hard_tanh", "leaky_relu", "linear", "monomial", "names", "polynomial", "relu",
-    "shifted_relu", "sigmoid", "silu", "sin", "softplus", "tanh", "z",
+    "Activation", "Piece", "arctan", "as_activation", "by_name", "erf", "erf_scaled",
+    "erf_unit_cubic", "from_expr", "gelu", "hard_tanh", "leaky_relu", "linear", "monomial", "names",
+    "polynomial", "relu", "shifted_relu", "sigmoid", "silu", "sin", "softplus", "tanh", "z",
 ]  # fmt: skip
 
 
@@ -172,7 +173,7 @@ class Activation:
         _check_order("outer", outer)
         variance = _variance("K", K)
         found = closed_forms.single(self, tuple(sorted(orders)), outer)
-        return None if found is None else found.subs(closed_forms.K, variance)
+        return None if found is None else found.subs(symbols.K, variance)
 
     def average_two(
         self,
@@ -371,6 +372,42 @@ def by_name(text: str) -> Activation:
             raise InputError("activation", text, f"one parameter, {family.strip()}({parameters})")
         return build(given)
     raise InputError("activation", text, "one of " + ", ".join(names()))
+
+
+_ELSEWHERE = {
+    "ReLU": "relu", "GELU": "gelu", "SiLU": "silu", "swish": "silu", "Sigmoid": "sigmoid",
+    "logistic": "sigmoid", "expit": "sigmoid", "Tanh": "tanh", "Softplus": "softplus",
+    "Hardtanh": "hard_tanh", "hardtanh": "hard_tanh", "Identity": "linear", "atan": "arctan",
+    "LeakyReLU": "leaky_relu(0.01)", "leaky_relu": "leaky_relu(0.01)", "Mish": "expr: mish(z)",
+    "mish": "expr: mish(z)",
+}  # fmt: skip
+"""What other libraries call them."""
+
+
+def as_activation(value: object, argument: str = "activation") -> Activation:
+    """An activation as it is, or by its name, as `by_name` reads it.
+
+    Raises InputError for anything else: for a function of another library with what to say here.
+
+    >>> as_activation("gelu")
+    gelu
+    """
+    if isinstance(value, Activation):
+        return value
+    if isinstance(value, str):
+        return by_name(value)
+    wanted = 'an activation of derive.activations, or its name, such as "tanh"'
+    if isinstance(value, sympy.Expr):
+        wanted = f"activations.from_expr({value})"
+    elif callable(value):
+        name = getattr(value, "__name__", type(value).__name__)
+        own = name if name in _FIXED else _ELSEWHERE.get(name)
+        wanted = (
+            f'"{own}", the formula of such a function'
+            if own
+            else 'a formula: a name such as "tanh", or "expr: z*tanh(z)"'
+        )
+    raise InputError(argument, value, wanted)
 
 
 def _whole(value: sympy.Expr) -> int:

@@ -17,10 +17,11 @@ from typing import Any
 import mpmath
 import sympy
 
-from .activations import Activation
-from .brackets import K, component_latex
+from . import symbols
+from .activations import Activation, as_activation
+from .brackets import component_latex
 from .citations import rests_on
-from .deep import Quantity, Solution, System, closed_set, ell, quotient
+from .deep import Quantity, Solution, System, closed_set, quotient
 from .errors import InputError
 from .expressions import as_expression
 from .fields import Field
@@ -28,6 +29,7 @@ from .logseries import EXACT, LogSeries
 from .network import PerLayer
 from .recursion import Recursion, recursion
 from .shown import Shown
+from .symbols import K, ell
 from .tensors import Name, named
 from .weights import Gaussian, WeightEnsemble
 
@@ -148,7 +150,7 @@ class Asymptotics(Shown):
         6.9–6.16).
         """
         made = self.system.recursions[-1]
-        if self.label != sympy.Symbol(made.name) or made.name in {"K", "Theta"}:
+        if self.label != symbols.tensor(made.name) or made.name in {"K", "Theta"}:
             raise InputError("normalised", str(self.label), "a tensor other than K and Theta")
         kernel, tangent = dimension(made.target)
         return self.over({"K": kernel, "Theta": tangent})
@@ -170,7 +172,7 @@ class Asymptotics(Shown):
                 total = quotient(total, solution.tensors[name], power)
             return total
 
-        divisor = sympy.prod([sympy.Symbol(name) ** power for name, power in powers.items()])
+        divisor = sympy.prod([symbols.tensor(name) ** power for name, power in powers.items()])
         return replace(self, label=self.label / divisor, _quantity=divided)
 
     def evaluate(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
@@ -327,7 +329,7 @@ def asymptotics(
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
-    return Asymptotics(sympy.Symbol(name), system, terms, lambda solved: solved.tensors[name])
+    return Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
 
 
 def counterterm(
@@ -346,7 +348,7 @@ def counterterm(
         below = quotient(-step[""], step["C_W1"], sympy.Integer(1))
         return below.shifted(below.order, by=-1)
 
-    return Asymptotics(sympy.Symbol("C_W1"), system, terms, tuned)
+    return Asymptotics(symbols.parameter("C_W1"), system, terms, tuned)
 
 
 @dataclass(frozen=True, repr=False)
@@ -420,8 +422,7 @@ def _system(
 ) -> System:
     if not isinstance(made, Recursion) or not made.square or made.first_layer:
         raise InputError("recursion", made, "a derived one between hidden layers of equal width")
-    if not isinstance(activation, Activation):
-        raise InputError("activation", activation, "an activation of derive.activations")
+    activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
     return System(closed_set(made), activation, *rates)
 

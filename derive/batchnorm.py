@@ -23,6 +23,9 @@ from .batchnorm_series import FIELD
 from .citations import rests_on
 from .errors import InputError, listed
 from .expressions import parse_number
+from .symbols import Symbol, theta
+from .symbols import batch as n
+from .symbols import width as d
 
 __all__ = [
     "contraction_rate",
@@ -37,13 +40,6 @@ __all__ = [
     "stationary_gap",
     "theta",
 ]
-
-n = batchnorm_series.n
-"""The batch."""
-d = sympy.Symbol("d", positive=True, integer=True)
-"""The width."""
-
-theta = sympy.Symbol("theta", positive=True)
 
 Number: TypeAlias = "float | Fraction | str | sympy.Expr"
 """An eigenvalue: decimals and text stay exact."""
@@ -109,7 +105,7 @@ def mean_series(order: int) -> sympy.Expr:
     """
     if order not in range(1, batchnorm_series.DEGREE + 1):
         raise InputError("order", order, f"an order from 1 to {batchnorm_series.DEGREE}")
-    delta = sympy.Symbol("delta")
+    delta = Symbol("delta")
     total = sympy.Integer(0)
     for (k,), value in batchnorm_series.by_forms(batchnorm_series.mean_form(order)).items():
         total += value.as_expr() * delta**k

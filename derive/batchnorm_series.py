@@ -21,11 +21,9 @@ from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
 from .pairings import ordered, set_partitions
+from .symbols import batch as n
 from .weingarten import class_size
 from .zonal import partitions
-
-n = sympy.Symbol("n", positive=True, integer=True)
-"""The batch."""
 
 DEGREE = 4
 """The largest power of D that any of this needs."""

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from .activations import Activation, z
+from .activations import Activation
+from .errors import InputError
 from .oracle import gaussian_average
+from .symbols import K, is_named, real, z
 
 
 class Bracket(NamedTuple):
@@ -134,8 +136,10 @@ class GaussianAverage(sympy.Expr):
 
     def _eval_subs(self, old: Any, new: Any) -> Any:
         integrand, variables, covariance = self.args
-        if old in variables.args:
-            return self
+        if not any(is_named(old, each.name) for each in variables.args):
+            if new.free_symbols & set(variables.args):
+                raise InputError("subs", new, f"an expression without {variables}, averaged over")
+            integrand = integrand._subs(old, new)
         return self.func(integrand, variables, covariance._subs(old, new))
 
     def _eval_evalf(self, prec: int) -> sympy.Expr | None:
@@ -164,6 +168,14 @@ class Component(sympy.Expr):
         symbol = sympy.Symbol(name) if isinstance(name, str) else name
         made: Component = super().__new__(cls, symbol, sympy.Tuple(*samples))
         return made
+
+    def _eval_subs(self, old: Any, new: Any) -> Any:
+        """A component answers to its text, "K[1,2]"; its tensor's name alone is none."""
+        if is_named(old, str(self)):
+            return new
+        if is_named(old, str(self.args[0])):
+            raise InputError("subs", str(old), f"a component, such as {self}")
+        return self
 
     def _sympystr(self, printer: Any) -> str:
         name, samples = self.args
@@ -218,9 +230,6 @@ TENSOR_LATEX = {
     "Theta2": (r"\Theta", r"\{2\}"),
 } | {name: (name, "") for name in "DFABPQRSTU"}
 
-K = sympy.Symbol("K", positive=True)
-"""The kernel of a single input."""
-
 
 def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
     """The bracket of a given activation: closed where a closed form is found.
@@ -241,7 +250,7 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
         return closed
     if not activation.is_smooth:
         return Average(bracket.factors, bracket.outer)
-    variables = {sample: sympy.Symbol(f"z_{sample}", real=True) for sample in samples}
+    variables = {sample: real(f"z_{sample}") for sample in samples}
     product = sympy.prod(
         [
             activation.derivative(order).subs(z, variables[sample])

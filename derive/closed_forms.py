@@ -21,17 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import sympy
 
 from .errors import InputError
-from .expressions import z
+from .symbols import K11, K12, K22, K, z
 
 if TYPE_CHECKING:
     from .activations import Activation
 
-K = sympy.Symbol("K", positive=True)
-K_PAIR = (
-    sympy.Symbol("K11", positive=True),
-    sympy.Symbol("K12", real=True),
-    sympy.Symbol("K22", positive=True),
-)
+K_PAIR = (K11, K12, K22)
 _FIRST, _SECOND = sympy.symbols("z_1 z_2", real=True)
 
 

@@ -24,18 +24,16 @@ import mpmath
 import sympy
 from sympy.core.evalf import PrecisionExhausted
 
-from .activations import Activation
+from .activations import Activation, as_activation
 from .brackets import Average
 from .citations import rests_on
-from .closed_forms import K
 from .errors import InputError
-from .expressions import as_expression, z
+from .expressions import as_expression
 from .oracle import bracket
 from .shapes import Shape
 from .shown import Shown, lines_latex
+from .symbols import C_W, C_b, K, layer, z
 
-C_b = sympy.Symbol("C_b", nonnegative=True)
-C_W = sympy.Symbol("C_W", positive=True)
 SCAN = (-3, 4)
 """Isolated fixed points are looked for at K between 10^−3 and 10^4."""
 _STEPS_PER_DECADE = 8
@@ -195,7 +193,6 @@ class Criticality(Shown):
         lines = [f"{self.activation}: universality class {self.universality_class}"]
         if self.reason:
             lines.append(f"  {self.reason}")
-        layer = sympy.Symbol("l", positive=True)
         for point in self.points:
             lines.append(f"  {point}")
             decay = point.decay(layer)
@@ -229,8 +226,7 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
     >>> criticality(activations.relu).critical
     (0, 2)
     """
-    if not isinstance(activation, Activation):
-        raise InputError("activation", activation, "an activation of derive.activations")
+    activation = as_activation(activation)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 1000:
         raise InputError("digits", digits, "a number of digits, 1 to 1000")
     return _criticality(activation, digits)

@@ -17,7 +17,7 @@ import sympy
 from sympy.polys.polyerrors import CoercionFailed
 
 from .activations import Activation
-from .brackets import Bracket, K
+from .brackets import Bracket
 from .coefficients import Ring, ring
 from .criticality import CriticalPoint, criticality
 from .errors import InputError
@@ -26,11 +26,9 @@ from .logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_li
 from .parameters import Parameter
 from .recursion import Recursion, recursion
 from .shown import Shown, lines_latex
+from .symbols import K, constant, ell
 from .tensors import NAMES, Name, Tensor, identify
 from .weights import WeightEnsemble
-
-ell = sympy.Symbol("ell", positive=True)
-"""The layer ℓ."""
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""
@@ -97,7 +95,7 @@ class System(Shown):
     def constants(self) -> dict[str, sympy.Symbol]:
         """The free constant of each tensor: c_T, the coefficient of ℓ^{−p}, or K if it is fixed."""
         names = [made.name for made in self.recursions]
-        found = {name: sympy.Symbol(f"c_{name}", real=True) for name in names}
+        found = {name: constant(name) for name in names}
         return found | ({"K": K} if self.neutral else {})
 
     def solve(self, extent: int) -> Solution:

@@ -30,6 +30,7 @@ from .network import Network
 from .pairings import Pairing, set_partitions
 from .parameters import R_BIG, R_IN, R_OUT, Parameter
 from .recursion import recursion
+from .symbols import K0, n
 from .tensors import Name, fields_by_name
 from .weights import WeightEnsemble
 from .weingarten import class_size
@@ -45,9 +46,6 @@ __all__ = [
     "series",
     "vertex",
 ]
-
-n = sympy.Symbol("n", positive=True, integer=True)
-"""The width of every layer, where it stays a symbol."""
 
 InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
 """K0_{αβ} = x_α·x_β/n_0 for each pair of samples."""
@@ -279,7 +277,7 @@ def _moments(
 
     def input_kernel(a: int, b: int) -> sympy.Expr:
         if kernel is None:
-            return sympy.Symbol("K0", positive=True) if single else Component("K0", (a, b))
+            return K0 if single else Component("K0", (a, b))
         given = kernel.get((a, b), kernel.get((b, a)))
         if given is None:
             raise InputError("kernel", kernel, f"a value for the samples {(a, b)}")

@@ -10,12 +10,7 @@ from numbers import Real
 import sympy
 
 from .errors import InputError
-
-z = sympy.Symbol("z", real=True)
-"""The preactivation, the one variable of every activation."""
-
-layer = sympy.Symbol("l", integer=True, positive=True)
-"""The layer ℓ = 1, 2, … that a learning rate depends on."""
+from .symbols import layer, z
 
 _NUMBER = "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2"
 
@@ -36,12 +31,18 @@ FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "erf": sympy.erf,
     "erfc": lambda u: 1 - sympy.erf(u),
     "exp": sympy.exp,
+    "gelu": lambda u: u * (1 + sympy.erf(u / sympy.sqrt(2))) / 2,
     "log": sympy.log,
     "max": sympy.Max,
     "min": sympy.Min,
+    "mish": lambda u: u * sympy.tanh(sympy.log(1 + sympy.exp(u))),
+    "relu": lambda u: sympy.Max(0, u),
+    "sigmoid": lambda u: (1 + sympy.tanh(u / 2)) / 2,
     "sign": sympy.sign,
+    "silu": lambda u: u * (1 + sympy.tanh(u / 2)) / 2,
     "sin": sympy.sin,
     "sinh": sympy.sinh,
+    "softplus": lambda u: sympy.log(1 + sympy.exp(u)),
     "sqrt": sympy.sqrt,
     "tanh": sympy.tanh,
 }

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 import sympy
 
+from . import symbols
 from .activations import z
 from .algebra import Expansion, add, constant, power
 from .algebra import multiply as truncated_product
@@ -146,7 +147,7 @@ class Moments:
         assert isinstance(parameter, Parameter)
         if parameter in self._values:
             return self._values[parameter]
-        return exact_value(sympy.Symbol(parameter.name, real=True))
+        return exact_value(symbols.parameter(parameter.name))
 
     def at(self, layer: int) -> Moments:
         """The moments of this layer or one below."""

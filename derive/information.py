@@ -16,18 +16,16 @@ from functools import cache
 import sympy
 
 from .activations import Activation
-from .asymptotics import asymptotics, ell
+from .asymptotics import asymptotics
 from .errors import InputError
 from .expressions import as_expression
 from .recursion import recursion
+from .symbols import Symbol, ell, v
 from .weights import Gaussian, WeightEnsemble
 
 __all__ = ["entropy_deficit", "mutual_information", "optimal_aspect_ratio", "v"]
 
-v = sympy.Symbol("v", real=True)
-"""V/(n K²), the vertex of the preactivations at width n in units of their variance."""
-
-_N = sympy.Symbol("N", positive=True)
+_N = Symbol("N", positive=True)
 
 
 @cache

@@ -14,9 +14,10 @@ from functools import cache
 
 import sympy
 
-from .activations import Activation, z
-from .brackets import Bracket, K
+from .activations import Activation
+from .brackets import Bracket
 from .errors import InputError
+from .symbols import K, z
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
 """{e: coefficient of δ^e}."""

@@ -26,7 +26,7 @@ from .errors import InputError, listed
 from .expressions import as_expression
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
-from .weights import Gaussian, Orthogonal, WeightEnsemble, larger
+from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
 from .weingarten import class_size, table
 from .zonal import partitions, spherical_functions
 
@@ -247,8 +247,8 @@ def chain(
         raise InputError("widths", widths, "at least one width")
     first = sizes[0] if inputs is None else _width("inputs", inputs)
     wanted = f"a weight ensemble, or {len(sizes)} of them"
-    if isinstance(weights, WeightEnsemble):
-        weights = [weights] * len(sizes)
+    if isinstance(weights, WeightEnsemble | str):
+        weights = [as_weights("weights", weights)] * len(sizes)
     kinds = tuple(listed("weights", weights, wanted))
     if len(kinds) != len(sizes) or not all(isinstance(kind, WeightEnsemble) for kind in kinds):
         raise InputError("weights", weights, wanted)

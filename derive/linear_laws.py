@@ -25,14 +25,8 @@ from .errors import InputError
 from .linear import Ensembles, chain
 from .linear_mellin import Mellin
 from .shown import Shown
+from .symbols import K0, rho, u
 from .weights import Gaussian, Orthogonal, larger
-
-u = sympy.Symbol("u", positive=True)
-"""The length of the characteristic function's argument."""
-rho = sympy.Symbol("rho", positive=True)
-"""The length of z."""
-K0 = sympy.Symbol("K0", positive=True)
-"""|x|²/n_0."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,10 +14,9 @@ import sympy
 
 from .errors import InputError
 from .linear import cumulants
+from .symbols import Symbol, m, n
 
-m = sympy.Symbol("m", positive=True, integer=True)
-n = sympy.Symbol("n", positive=True)
-r = sympy.Symbol("r", nonnegative=True)
+r = Symbol("r", nonnegative=True)
 
 
 def log_factor(terms: int) -> tuple[sympy.Expr, ...]:

@@ -26,6 +26,7 @@ from sympy.functions.combinatorial.numbers import stirling
 
 from .coefficients import Element, Ring
 from .errors import InputError
+from .symbols import ell
 
 Key: TypeAlias = tuple[Any, int]
 """(a, b) of ℓ^{−a} log^b ℓ; a is an exact sympy number."""
@@ -172,7 +173,6 @@ class LogSeries:
         return _made(self.ring, terms, EXACT if exact else least(order, self.order))
 
     def __str__(self) -> str:
-        ell = sympy.Symbol("ell", positive=True)
         parts = [
             str(self.ring.expr(c) * ell**-a * sympy.log(ell) ** b) for (a, b), c in self.ordered()
         ]

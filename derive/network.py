@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from .activations import Activation
+from .activations import Activation, as_activation
 from .errors import InputError
 from .expressions import as_expression
-from .expressions import layer as _ell
 from .shown import lines_latex
-from .weights import Gaussian, WeightEnsemble
+from .symbols import layer as _ell
+from .weights import Gaussian, WeightEnsemble, as_weights
 
 PerLayer: TypeAlias = "sympy.Expr | float | Callable[[int], sympy.Expr | float]"
 
@@ -67,14 +67,11 @@ class Network:
     C_b_corrections: tuple[PerLayer, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.activation, Activation):
-            raise InputError("activation", self.activation, "an activation of derive.activations")
-        for name in ("weights", "first_weights"):
-            value = getattr(self, name)
-            if not isinstance(value, WeightEnsemble) and not (
-                value is None and name == "first_weights"
-            ):
-                raise InputError(name, value, "a weight ensemble such as Orthogonal(C_W=1)")
+        object.__setattr__(self, "activation", as_activation(self.activation))
+        object.__setattr__(self, "weights", as_weights("weights", self.weights))
+        if self.first_weights is not None:
+            first = as_weights("first_weights", self.first_weights)
+            object.__setattr__(self, "first_weights", first)
         for name in _PER_LAYER:
             if not callable(getattr(self, name)):
                 self._value(name, 1)
@@ -136,6 +133,10 @@ class Network:
         if ratio.is_zero:
             raise InputError("width_ratio", ratio, "a positive ratio at every layer")
         return ratio
+
+    def has_equal_widths(self, depth: int) -> bool:
+        """Whether layers 1 … depth all have n neurons."""
+        return all(self.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""

@@ -23,9 +23,9 @@ from .activations import Activation
 from .arb import Ball, compile_arb
 from .closed_forms import hermite_weight
 from .errors import InputError
-from .expressions import z
 from .piecewise import split_pieces
 from .shapes import Shape
+from .symbols import z
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
 Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]

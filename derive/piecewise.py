@@ -10,7 +10,7 @@ from flint import acb, arb, ctx, fmpq
 
 from .arb import Ball, compile_arb
 from .errors import InputError
-from .expressions import z
+from .symbols import z
 
 Interval = tuple[sympy.Expr, sympy.Expr, sympy.Expr]
 MAX_GROWTH = 1.95

@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 import mpmath
 import sympy
 
-from .activations import Activation
+from .activations import Activation, as_activation
 from .citations import rests_on
 from .errors import InputError
 from .propagation_fixed import SCAN, zero
@@ -104,8 +104,7 @@ def edge_of_chaos(
         InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
             critical network because C_b would be negative.
     """
-    if not isinstance(activation, Activation):
-        raise InputError("activation", activation, "an activation of derive.activations")
+    activation = as_activation(activation)
     ratio = sympy.sympify(LowRankGaussian(gamma=gamma).gamma)
     if not ratio.is_number:
         raise InputError("gamma", gamma, "a number in (0, 1]")

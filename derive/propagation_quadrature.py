@@ -24,11 +24,10 @@ from flint import acb, arb, ctx
 from . import oracle
 from .activations import Activation
 from .arb import Ball, compile_arb
-from .closed_forms import K
 from .criticality import average_at, small_kernel_average
 from .errors import InputError
-from .expressions import z
 from .shapes import Shape
+from .symbols import K, z
 
 Values = tuple[arb, ...]
 Integrand = Callable[[arb], Values]

@@ -21,6 +21,7 @@ from .expressions import as_expression
 from .network import Network
 from .propagation_quadrature import Line, double, single
 from .recursion import recursion
+from .symbols import C_W, C_b, tensor
 from .weights import Gaussian, LowRankGaussian, WeightEnsemble
 
 DIGITS = 20
@@ -28,9 +29,6 @@ DIGITS = 20
 
 Kernel: TypeAlias = tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]
 """(q_11, q_12, q_22) of two inputs."""
-
-_C_W = sympy.Symbol("C_W", positive=True)
-_C_B = sympy.Symbol("C_b", nonnegative=True)
 
 
 class Equations(NamedTuple):
@@ -59,8 +57,8 @@ def equations(weights: WeightEnsemble | None = None) -> Equations:
     return Equations(
         kernel.single_input().expr,
         kernel.expr,
-        coefficient(tangent.single_input().expr, sympy.Symbol("Theta", real=True)),
-        coefficient(response.single_input().expr, sympy.Symbol("G1", real=True)),
+        coefficient(tangent.single_input().expr, tensor("Theta")),
+        coefficient(response.single_input().expr, tensor("G1")),
         coefficient(response.expr, Component("G1", (1, 2))),
     )
 
@@ -117,7 +115,7 @@ def _compiled(expr: sympy.Expr) -> tuple[tuple[Average, ...], Callable[..., mpma
     averages = tuple(sorted(expr.atoms(Average), key=str))
     names = [sympy.Dummy() for _ in averages]
     inside = expr.xreplace(dict(zip(averages, names, strict=True)))
-    return averages, sympy.lambdify((_C_W, _C_B, *names), inside, "mpmath")
+    return averages, sympy.lambdify((C_W, C_b, *names), inside, "mpmath")
 
 
 def _line(average: Average) -> Line:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import sympy
 
-from .activations import Activation
+from . import symbols
+from .activations import Activation, as_activation
 from .algebra import Expansion
-from .brackets import Average, Bracket, Component, K, component_latex, specialise
+from .brackets import Average, Bracket, Component, component_latex, specialise
 from .citations import rests_on
 from .cumulants import Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .fields import AnyField, Field
+from .network import Network
 from .pairings import Pairing
 from .parameters import Parameter
 from .progress import Progress
@@ -34,22 +36,15 @@ from .tensors import (
     target,
     tensor,
 )
-from .weights import Gaussian, WeightEnsemble
+from .weights import Gaussian, WeightEnsemble, as_weights
 
 if TYPE_CHECKING:
     from .asymptotics import Asymptotics
 
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 
-_PARAMETERS = {
-    "C_W": sympy.Symbol("C_W", positive=True),
-    "C_b": sympy.Symbol("C_b", nonnegative=True),
-    "lambda_W": sympy.Symbol("lambda_W", nonnegative=True),
-    "lambda_b": sympy.Symbol("lambda_b", nonnegative=True),
-    "r_in": sympy.Symbol("r_in", positive=True),
-    "r_out": sympy.Symbol("r_out", positive=True),
-    "r_big": sympy.Symbol("r_big", positive=True),
-}
+Wanted: TypeAlias = "str | Name | Recursion"
+"""A tensor, by its label, as it is, or as what a recursion has on its left."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +59,7 @@ class Recursion(Shown):
         first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
+        left_out: which of weights, square and corrections are defaults that nobody asked for.
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on
@@ -79,6 +75,7 @@ class Recursion(Shown):
     first_layer: bool = False
     square: bool = True
     corrections: int = 0
+    left_out: frozenset[str] = field(default=frozenset(), compare=False)
 
     @cached_property
     def terms(self) -> Expansion:
@@ -151,22 +148,23 @@ class Recursion(Shown):
         """What an atom of `terms` is in `expr`."""
         if isinstance(atom, Parameter):
             own = {str(symbol): symbol for symbol in self.weights.free_symbols}
-            known = _PARAMETERS | own
-            return known.get(atom.name, sympy.Symbol(atom.name, real=True))
+            if atom.name in symbols.PARAMETERS:
+                return symbols.PARAMETERS[atom.name]
+            return own.get(atom.name, symbols.parameter(atom.name))
         if isinstance(atom, Bracket):
             if self.activation is None:
                 return Average(atom.factors, atom.outer)
             special = specialise(atom, self.activation)
             if atom.is_single and not self.is_single_input:
                 sample = atom.factors[0][0]
-                special = special.xreplace({K: Component("K", (sample, sample))})
+                special = special.xreplace({symbols.K: Component("K", (sample, sample))})
             return special
         assert isinstance(atom, Tensor)
         name, samples = spell(atom)
         if self.first_layer:
             name += "0"
         if self.is_single_input:
-            return sympy.Symbol(name, real=True)
+            return symbols.tensor(name)
         return Component(name, samples)
 
     @property
@@ -187,11 +185,9 @@ class Recursion(Shown):
         """The same with one input: every sample index equal."""
         return replace(self, samples=(1,) * len(self.samples))
 
-    def specialise(self, activation: Activation) -> Recursion:
+    def specialise(self, activation: Activation | str) -> Recursion:
         """The same for a given activation, its brackets in closed form where there is one."""
-        if not isinstance(activation, Activation):
-            raise InputError("activation", activation, "an activation of derive.activations")
-        return replace(self, activation=activation)
+        return replace(self, activation=as_activation(activation))
 
     def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
         """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
@@ -203,18 +199,18 @@ class Recursion(Shown):
         return kernel_form(self, data)
 
     def asymptotics(
-        self, activation: Activation | None = None, terms: int = 2, **rates: Any
+        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
     ) -> Asymptotics:
         """The tensor at large depth and criticality, to so many terms (`derive.asymptotics`).
 
-        `lambda_b` and `lambda_W` are expressions in `derive.asymptotics.ell`; 1/ℓ and 1 by default.
+        `lambda_b` and `lambda_W` are expressions in `symbols.ell`; 1/ℓ and 1 by default.
         """
         from .asymptotics import asymptotics  # noqa: PLC0415
 
         sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
-        return asymptotics(self, sigma, terms, **rates)
+        return asymptotics(self, as_activation(sigma), terms, **rates)
 
     def latex(self, expr: sympy.Expr | None = None) -> str:
         """The equation in LaTeX: left, and right `expr`, or another form of it."""
@@ -239,14 +235,14 @@ class Recursion(Shown):
 @rests_on("day2025", "roberts2022")
 def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
-    weights: WeightEnsemble | None = None,
+    weights: WeightEnsemble | str | None = None,
     *,
     pairing: Pairing | str | None = None,
     order: int = 0,
-    activation: Activation | None = None,
+    activation: Activation | str | None = None,
     first_layer: bool = False,
-    square: bool = True,
-    corrections: int = 0,
+    square: bool | None = None,
+    corrections: int | None = None,
 ) -> Recursion:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
@@ -255,14 +251,16 @@ def recursion(
             ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
             is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.fields.Field`) or
             a forward equation of one's own (`derive.Equation`).
-        weights: the ensemble of layer ℓ+1, `Gaussian()` by default. C_W stays a symbol.
+        weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
+            symbol.
         pairing: for a list of fields, the pairing p of their neural indices, such as "01 23" or
             ((0, 1), (2, 3)); it may be left out where all pairings are alike.
         order: for a list of fields, the relative order g in 1/n.
         activation: specialise at once; otherwise σ is unspecified.
         first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
-        square: False keeps unequal widths: n_ℓ = r_in n.
-        corrections: give C_W and C_b so many 1/n parts: C_W + C_W1/n + … (source 000, eq. 5.28).
+        square: False keeps unequal widths: n_ℓ = r_in n; True by default.
+        corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
+            000, eq. 5.28).
 
     Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
 
@@ -274,12 +272,10 @@ def recursion(
     >>> recursion(["z", "z", "H"], pairing="02 13").name
     'F'
     """
-    if weights is None:
-        weights = Gaussian()
-    if not isinstance(weights, WeightEnsemble):
-        raise InputError("weights", weights, "a weight ensemble such as Orthogonal()")
-    if isinstance(corrections, bool) or not isinstance(corrections, int) or corrections < 0:
-        raise InputError("corrections", corrections, "how many 1/n parts C_W and C_b have")
+    given = {"weights": weights, "square": square, "corrections": corrections}
+    weights = Gaussian() if weights is None else as_weights("weights", weights)
+    square = True if square is None else square
+    corrections = 0 if corrections is None else whole("corrections", corrections, 0)
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
@@ -287,17 +283,18 @@ def recursion(
     else:
         chosen = target(_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
-    made = Recursion(chosen, weights, samples, None, first_layer, square, corrections)
+    left_out = frozenset(name for name, value in given.items() if value is None)
+    made = Recursion(chosen, weights, samples, None, first_layer, square, corrections, left_out)
     return made if activation is None else made.specialise(activation)
 
 
 def _fields(given: Sequence[str | AnyField]) -> list[AnyField]:
     found: list[AnyField] = []
     wanted = 'a tensor\'s name, or a list of fields such as ["z", "z", "H"]'
-    for field in listed("tensor_name", given, wanted):
-        if not isinstance(field, str | Field | Equation):
-            raise InputError("fields", field, "a field's name, a Field, or an Equation")
-        found.append(fields_by_name([field])[0] if isinstance(field, str) else field)
+    for each in listed("tensor_name", given, wanted):
+        if not isinstance(each, str | Field | Equation):
+            raise InputError("fields", each, "a field's name, a Field, or an Equation")
+        found.append(fields_by_name([each])[0] if isinstance(each, str) else each)
     return found
 
 
@@ -334,23 +331,71 @@ def _coefficient(
     return cumulant
 
 
-def wanted(tensors: str | Recursion | Iterable[str | Recursion]) -> tuple[Name, ...]:
+def wanted(
+    tensors: Wanted | Iterable[Wanted], net: Network | None = None, depth: int = 1
+) -> tuple[Name, ...]:
     """The tensors that were asked for, each once: names, recursions (what is on their left), "all".
 
-    "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`.
+    "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`. Raises InputError for what is no
+    tensor, and for a recursion of another network than `net`, to this depth.
     """
     known = f"one or more of {', '.join(NAMES)}"
-    items = [tensors] if isinstance(tensors, str | Recursion) else listed("tensors", tensors, known)
+    kinds = (str, Name, Recursion)
+    items = [tensors] if isinstance(tensors, kinds) else listed("tensors", tensors, known)
     found: dict[str, Name] = {}
     for item in items:
-        if not isinstance(item, str | Recursion):
+        if not isinstance(item, kinds):
             raise InputError("tensors", item, "names of tensors, or recursions")
-        for each in FIRST_ORDER if item == "all" else (item,):
-            name = named(each) if isinstance(each, str) else each.target
-            _keep(found, name)
+        if isinstance(item, Recursion) and net is not None:
+            _check_same(item, net, depth)
+        for each in FIRST_ORDER if isinstance(item, str) and item == "all" else (item,):
+            _keep(found, _name_of(each))
     if not found:
         raise InputError("tensors", items, known)
     return tuple(found.values())
+
+
+def _name_of(item: Wanted) -> Name:
+    if isinstance(item, Recursion):
+        return item.target
+    return named(item) if isinstance(item, str) else item
+
+
+def _check_same(made: Recursion, net: Network, depth: int) -> None:
+    """Refuse a recursion that was derived for another network: the network's own would be run.
+
+    What was left out when it was derived differs from nothing, and symbols among the ensemble's
+    parameters stand for any number. C_W is a symbol in every recursion.
+    """
+    weights = net.weights_at(2)
+    if "weights" not in made.left_out and not _covers(made.weights, weights):
+        what, wanted = f"weights {made.weights}", f"the network's {weights}"
+    elif made.activation is not None and not _equal(made.activation, net.activation):
+        what, wanted = f"activation {made.activation}", f"the network's {net.activation}"
+    elif "corrections" not in made.left_out and made.corrections != net.corrections:
+        what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
+    elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
+        what, wanted = "square=True", "square=False, for the network's unequal widths"
+    elif made.first_layer:
+        what, wanted = "first_layer=True", "a recursion of hidden layers"
+    else:
+        return
+    raise InputError("tensors", f"a recursion of {made.name} with {what}", f"{wanted}, or a name")
+
+
+def _equal(one: Activation, other: Activation) -> bool:
+    return one.expr == other.expr or sympy.simplify(one.expr - other.expr) == 0
+
+
+def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
+    """Whether one is the other, but for C_W and parameters that are symbols or left out."""
+
+    def matches(name: str) -> bool:
+        value, number = getattr(own, name), getattr(other, name)
+        return value in (number, ()) or bool(sympy.Tuple(value).free_symbols)
+
+    same = type(own) is type(other)
+    return same and all(matches(each.name) for each in fields(own) if each.name != "C_W")
 
 
 def _keep(found: dict[str, Name], name: Name) -> bool:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from .activations import Activation, z
-from .brackets import Average, Bracket, Component, GaussianAverage, K, specialise
+from . import symbols
+from .activations import Activation
+from .brackets import Average, Bracket, Component, GaussianAverage, specialise
 from .errors import InputError
 from .pairings import double_factorial_pairings
+from .symbols import K, z
 
 if TYPE_CHECKING:
     from .recursion import Recursion
@@ -281,7 +283,7 @@ def _integrals(average: Average, activation: Activation, data: Sequence[int] | N
     samples = sorted({sample for sample, _ in average.bracket.factors})
     single = len(samples) == 1 and data is None
     used = samples if data is None else sorted(set(data))
-    names = {a: z if single else sympy.Symbol(f"z_{a}", real=True) for a in used}
+    names = {a: z if single else symbols.real(f"z_{a}") for a in used}
     entry: Entry = (lambda a, b: K) if single else _kernel
     covariance = [entry(a, b) for i, a in enumerate(used) for b in used[i:]]
 

@@ -32,8 +32,9 @@ from .citations import note
 from .errors import InputError
 from .expressions import as_expression, parse_number
 from .pairings import Partition
-from .parameters import R_BIG, R_IN, R_OUT, Parameter
+from .parameters import R_BIG, R_IN, Parameter
 from .rational import as_sympy
+from .symbols import r_big, r_in, r_out, trace_moment
 from .weingarten import as_partition, series, weingarten
 from .zonal import Spherical, spherical_functions, type_class_size
 
@@ -223,7 +224,7 @@ class Truncated(Frames):
         self, n_in: sympy.Expr, n_out: sympy.Expr
     ) -> tuple[tuple[sympy.Expr, ...], tuple[sympy.Expr, ...]]:
         """c_λ = n_in^{-k} / Π(1 + c/N)."""
-        big = _R_BIG if {n_in, n_out} == {_R_IN, _R_OUT} else larger(n_in, n_out)
+        big = r_big if {n_in, n_out} == {r_in, r_out} else larger(n_in, n_out)
         return (), (_whole("ratio", self.ratio * big, n_in, n_out),)
 
 
@@ -341,7 +342,7 @@ class BiInvariant(Frames):
 @cache
 def _symbolic_moments(count: int) -> tuple[sympy.Expr, ...]:
     """p_j/p_1^j = 1, m_2, m_3, …"""
-    symbols = (sympy.Symbol(f"m_{j}", positive=True) for j in range(2, count + 1))
+    symbols = (trace_moment(j) for j in range(2, count + 1))
     return (sympy.Integer(1), *symbols)
 
 
@@ -361,14 +362,28 @@ def are_moments(moments: Sequence[sympy.Expr]) -> bool:
     return True
 
 
+def as_weights(argument: str, value: object) -> WeightEnsemble:
+    """An ensemble as it is, or by its name, "gaussian" or "orthogonal", with C_W = 1.
+
+    Raises:
+        InputError: for anything else, and for the name of an ensemble that has parameters.
+    """
+    named = {"gaussian": Gaussian, "orthogonal": Orthogonal}
+    if isinstance(value, str) and value in named:
+        return named[value]()
+    if not isinstance(value, WeightEnsemble):
+        wanted = 'a weight ensemble such as Orthogonal(C_W=1), or "gaussian" or "orthogonal"'
+        raise InputError(argument, value, wanted)
+    return value
+
+
 _ONE = sympy.Integer(1)
-_R_IN, _R_OUT, _R_BIG = (sympy.Symbol(each.name, positive=True) for each in (R_IN, R_OUT, R_BIG))
 
 
 @cache
 def _series(weights: Frames, coset: Partition, order: int, square: bool) -> Expansion:
     k = sum(coset)
-    fan_in, fan_out = (_ONE, _ONE) if square else (_R_IN, _R_OUT)
+    fan_in, fan_out = (_ONE, _ONE) if square else (r_in, r_out)
     above, below = weights.sizes(fan_in, fan_out)
     total: Expansion = {}
     for spherical in spherical_functions(k, 2):

@@ -329,8 +329,7 @@ def checked_chain(
     if checked_count("draws", draws, 1) >= 2**32:
         raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
     random.stream_key(seed)
-    if not isinstance(activation, Activation):
-        raise InputError("activation", activation, "a derive.Activation, such as activations.relu")
+    activation = activations.as_activation(activation)
     for name, flag in (("centered", centered), ("normalised", normalised)):
         if not isinstance(flag, bool | np.bool):
             raise InputError(name, flag, "True or False")

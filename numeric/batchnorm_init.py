@@ -62,7 +62,7 @@ def orthogonalize(
         raise InputError("widths", widths, "at least one width")
     if not (np.isfinite(gain) and gain > 0):
         raise InputError("gain", gain, "a positive number")
-    activate = kernels(activation).activate
+    activate = kernels(activations.as_activation(activation)).activate
     found, before, after = [], [], []
     for layer, width in enumerate(sizes, start=1):
         W = gain * orthogonalizing_weights(H, width, layer)

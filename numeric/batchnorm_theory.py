@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
-from derive.activations import Activation
+from derive.activations import Activation, as_activation
 from derive.errors import InputError
 
 from .batchnorm import kernels
@@ -67,6 +67,7 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     (u_1, u_2) has a uniform angle and (u_1² + u_2²)/n ~ Beta(1, (n−2)/2). Raises InputError for an
     activation that is not odd.
     """
+    activation = as_activation(activation)
     n = checked_count("batch", batch, 2)
     apply = _function(activation)
     probe = np.linspace(0.1, math.sqrt(n), 50)
@@ -146,6 +147,7 @@ def linearise(
     Derivatives by Γ are averages with the score ½(hᵀDh − tr Γ⁺D), h = Γ⁺g. Raises InputError where
     the map does not come to rest.
     """
+    activation = as_activation(activation)
     n = checked_count("batch", batch, 2)
     checked_count("samples", samples, n * n)
     apply = _function(activation)

@@ -49,7 +49,7 @@ _PRINTER = _Printer({"strict": True, "math_macros": {}})
 
 def write_c(
     made: Recursion | Sequence[Recursion],
-    activation: Activation | None = None,
+    activation: Activation | str | None = None,
     path: str | os.PathLike[str] = "kernel.c",
     first_weights: WeightEnsemble | None = None,
 ) -> tuple[Path, Path]:

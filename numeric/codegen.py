@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from derive.activations import Activation, z
+from derive.activations import Activation, as_activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
 from derive.recursion import Recursion, closure, recursion
@@ -27,7 +27,7 @@ from .emitted_single import SingleModule
 
 def write_module(
     made: Recursion | Sequence[Recursion],
-    activation: Activation | None = None,
+    activation: Activation | str | None = None,
     path: str | os.PathLike[str] = "kernel.py",
     first_weights: WeightEnsemble | None = None,
 ) -> Path:
@@ -36,7 +36,7 @@ def write_module(
     Arguments:
         made: from `derive.recursion`; single-input ones give scalar kernels, multi-input ones
             arrays T[a, b, …] over samples.
-        activation: σ, where the recursion is not specialised already.
+        activation: σ or its name, where the recursion is not specialised already.
         path: the file, written whole or not at all.
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
@@ -49,7 +49,7 @@ def write_module(
 
 def planned(
     made: Recursion | Sequence[Recursion],
-    activation: Activation | None,
+    activation: Activation | str | None,
     first_weights: WeightEnsemble | None,
 ) -> SingleModule | MultiModule:
     """What is to be printed; arguments and errors of `write_module`."""
@@ -59,8 +59,7 @@ def planned(
         raise InputError("made", made, "a Recursion, or several")
     head = recursions[0]
     sigma = head.activation if activation is None else activation
-    if not isinstance(sigma, Activation):
-        raise InputError("activation", activation, "an activation of derive.activations")
+    sigma = as_activation(sigma)
     for each in recursions:
         if (each.weights, each.square, each.is_single_input) != (
             head.weights,

@@ -15,8 +15,10 @@ import sympy
 
 from derive import activations
 from derive.activations import Activation
-from derive.expressions import layer, parse_layer_expression
+from derive.expressions import parse_layer_expression
 from derive.network import Network, PerLayer
+from derive.recursion import Wanted
+from derive.symbols import layer
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -27,7 +29,6 @@ from derive.weights import (
     WeightEnsemble,
 )
 
-from .observables import Wanted
 from .weights import Array
 
 T = TypeVar("T")

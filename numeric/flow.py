@@ -19,7 +19,7 @@ from derive.errors import InputError
 from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
-from derive.recursion import Recursion, closure, recursion, wanted
+from derive.recursion import Wanted, closure, recursion, wanted
 from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
@@ -35,7 +35,7 @@ def flow(
     net: Network,
     inputs: ArrayLike,
     depth: int,
-    tensors: str | Recursion | Iterable[str | Recursion] = ("K", "V"),
+    tensors: Wanted | Iterable[Wanted] = ("K", "V"),
     *,
     width: int | None = None,
     parameters: Given = None,
@@ -48,7 +48,9 @@ def flow(
             Zero, without biases and on a kink of σ, is the limit of small inputs.
         depth: layers of preactivations, counted from 1.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
-            literature's at order 1/n; or recursions, such as recursion(["z", "z", my_field]).
+            literature's at order 1/n; or `derive.tensors.Name`s or recursions, such as
+            recursion(["z", "z", my_field]), for the tensor on their left. A recursion that was
+            derived for other weights, activation, widths or corrections is refused.
         width: n, needed where layer 1 depends on n_0/n: with an orthogonal first layer that has
             more inputs than neurons, with low-rank, truncated or bi-invariant ones, and for fields
             that are the identity at the inputs. By default n = n_0 (r_1 n, with unequal widths).
@@ -71,15 +73,15 @@ def flow(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    names = wanted(tensors)
     checked_count("depth", depth, 1)
+    names = wanted(tensors, net, depth)
     X = checked_inputs(inputs)
     if width is not None:
         checked_count("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     values |= own_parameters(parameters, fields, values, depth)
-    square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
+    square = net.has_equal_widths(depth)
     single = X.shape[0] == 1
     weights = net.weights_at(2)
     corrections = net.corrections

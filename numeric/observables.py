@@ -23,15 +23,13 @@ from numpy.typing import NDArray
 from derive.cumulants import splittings
 from derive.errors import InputError
 from derive.fields import AnyField, Field, Term, Z, forward, slots_of
+from derive.network import Network
 from derive.pairings import Pairing, mobius
-from derive.recursion import Recursion, wanted
+from derive.recursion import Wanted, wanted
 from derive.tensors import Name, Tensor, spell, tensor
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `derive.tensors` orders them."""
-
-Wanted: TypeAlias = "str | Recursion"
-"""A tensor's name, or a recursion, whose left-hand side is meant."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,11 @@ class Target:
         return classes
 
 
-def targets(tensors: Wanted | Iterable[Wanted]) -> tuple[Target, ...]:
-    """What is to be measured, each once."""
-    return tuple(map(Target, wanted(tensors)))
+def targets(
+    tensors: Wanted | Iterable[Wanted], net: Network | None = None, depth: int = 1
+) -> tuple[Target, ...]:
+    """What is to be measured in a network of this depth, each once."""
+    return tuple(map(Target, wanted(tensors, net, depth)))
 
 
 @cache

@@ -22,7 +22,7 @@ from derive.citations import rests_on
 from derive.errors import InputError
 from derive.fields import AnyField, Field
 from derive.network import Network, Tabulated
-from derive.recursion import recursion
+from derive.recursion import Wanted
 
 from . import (
     conditional,
@@ -42,7 +42,7 @@ from .flow import flow
 from .forward import ForwardSampler
 from .hyperparameters import Given
 from .lazy import ProbeSampler
-from .observables import Plan, Target, Wanted
+from .observables import Plan, Target
 from .probes import needed, spare
 from .sampling import Sampler
 
@@ -75,8 +75,8 @@ def simulate(
         depth: layers of preactivations, counted from 1.
         draws: networks.
         tensors: names that `recursion` knows, "V", "A", "P", …, or recursions such as
-            `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left; its fields
-            may be a user's own (`derive.Equation`).
+            `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left, as in
+            `flow`; its fields may be a user's own (`derive.Equation`).
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions.
         device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
@@ -110,7 +110,7 @@ def simulate(
             for activations that overflow.
     """
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    plan = Plan(observables.targets(tensors), len(ensemble.inputs))
+    plan = Plan(observables.targets(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
     checked_count("draws", draws, plan.most_means + 1)
     if draws >= 2**32:
@@ -206,7 +206,7 @@ def _tensor(
             ensemble.net,
             ensemble.inputs,
             ensemble.depth,
-            [recursion(name) for name in target.lower],
+            target.lower,
             width=ensemble.width,
             parameters=_own(target.definition.fields, ensemble),
         )

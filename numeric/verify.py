@@ -18,14 +18,14 @@ import numpy as np
 
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursion import Recursion
+from derive.recursion import Recursion, Wanted
+from derive.tensors import Name
 
 from . import examples as drawing
 from .compare import FALSE_ALARMS, Comparison, compare
 from .ensemble import checked_count
 from .examples import Example
 from .flow import flow
-from .observables import Wanted
 from .simulate import simulate
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _chosen(
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:
-    return (tensors,) if isinstance(tensors, str | Recursion) else tuple(tensors)
+    return (tensors,) if isinstance(tensors, str | Name | Recursion) else tuple(tensors)
 
 
 def _networks(

@@ -15,8 +15,8 @@ from derive.activations import by_name, from_expr, z
 from derive.errors import InputError
 from derive.oracle import bracket
 from derive.shapes import Shape
+from derive.symbols import K
 
-K = sympy.Symbol("K", positive=True)
 R = sympy.Rational
 NAMED = [by_name(name) for name in a.names() if "(" not in name and ":" not in name]
 ELU = from_expr("Max(0,z) + Min(0,exp(z)-1)")

@@ -7,7 +7,7 @@ import sympy
 from sympy import log
 
 from derive import activations as a
-from derive import exact
+from derive import exact, symbols
 from derive.asymptotics import asymptotics, breakdown, counterterm, ell
 from derive.errors import InputError
 from derive.network import Network
@@ -19,7 +19,7 @@ from numeric import flow
 R = sympy.Rational
 INPUT = (0.3, -1.1, 0.8, 0.5)
 ENSEMBLES = [Orthogonal(), Gaussian()]
-c_K = sympy.Symbol("c_K", real=True)
+c_K = symbols.constant("K")
 
 
 def deep(name, weights, activation=a.tanh, terms=2, **rates):
@@ -82,7 +82,7 @@ def test_another_activation_and_other_rates():
     """Not odd, so that p = 12/13 of Θ is no whole number, and with λ_b = 3/ℓ, λ_W = 2."""
     activation = a.from_expr("sin(z)+z**2/4")
     solved = deep("Theta", Orthogonal(), activation, 1, lambda_b=lambda layer: 3 / layer)
-    assert solved.omitted.expr == sympy.Symbol("c_Theta", real=True) * ell ** -R(12, 13)
+    assert solved.omitted.expr == symbols.constant("Theta") * ell ** -R(12, 13)
     confront(["V", "B"], activation, Orthogonal(), layers=[20_000], tolerance=1e-7,
              lambda_b=lambda layer: 3 / layer, lambda_W=2)  # fmt: skip
 
@@ -130,7 +130,7 @@ def test_ensembles_by_their_moments():
 def test_scale_invariant_solutions_are_exact_at_every_layer(weights, activation):
     """V, V2 and U6, at layers 1, 2 and 5, against the expansion in 1/n of the exact moments."""
     solved = {name: deep(name, weights, activation).at_inputs() for name in ("V", "V2", "U6")}
-    kernel = sympy.Symbol("K", positive=True)
+    kernel = symbols.K
     critical = type(weights)(1 / activation.average((0, 0), 1))
     net = Network(activation, critical)
     x = sympy.Symbol("x")
@@ -149,7 +149,7 @@ def test_scale_invariant_solutions_are_exact_at_every_layer(weights, activation)
 
 
 def test_relu_5_19():
-    kernel = sympy.Symbol("K", positive=True)
+    kernel = symbols.K
     assert sympy.expand(deep("V", Orthogonal(), a.relu).at_inputs() / kernel**2) == 3 * ell - 5
     mixed = deep("V", Orthogonal(), a.relu).at_inputs(Gaussian())
     assert sympy.expand(mixed / kernel**2) == 3 * ell - 3

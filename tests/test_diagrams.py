@@ -11,7 +11,7 @@ import pytest
 import sympy
 
 from derivations.diagrams import Drawing, diagrams, draw
-from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion
+from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion, symbols
 from derive.algebra import add
 from derive.brackets import Average
 
@@ -48,7 +48,7 @@ def test_gaussian_columns_follow_the_rows(name):
 def test_the_vertex():
     """One neuron; two that V joins; two that nothing joins, −n of n(n−1); and, with orthogonal
     weights, the two ways to cross the columns."""
-    V, C_W = sympy.Symbol("V", real=True), sympy.Symbol("C_W", positive=True)
+    V, C_W = symbols.tensor("V"), symbols.C_W
     gaussian, orthogonal = (diagrams(recursion("V", w)) for w in (Gaussian(), Orthogonal()))
     shapes = {(each.columns, each.neurons, each.tensors) for each in gaussian}
     straight = ((0, 1), (2, 3))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_fields import DNTK, NTK
 
-from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion
+from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion, symbols
 from derive.errors import InputError
 from derive.pairings import pair_partitions
 from derive.recursion import wanted
@@ -73,9 +73,9 @@ def test_the_jacobian_of_a_linear_network_is_a_product_of_haar_matrices():
         made = recursion([JACOBIAN, JACOBIAN], Orthogonal(), pairing=pairing, first_layer=True)
         assert made.expr == 0
     gaussian = recursion([JACOBIAN, JACOBIAN], pairing=((0, 2), (1, 3)), first_layer=True)
-    assert gaussian.expr == sympy.Symbol("C_W", positive=True) ** 2 / sympy.Symbol(
-        "r_in", positive=True
-    ) ** (0 if gaussian.square else 1)
+    assert gaussian.expr == symbols.C_W**2 / sympy.Symbol("r_in", positive=True) ** (
+        0 if gaussian.square else 1
+    )
 
 
 def test_symmetries_are_found():
@@ -91,7 +91,7 @@ def test_one_index_and_preactivations_on_the_right():
     assert made.expr == recursion("K").single_input().expr
     pushed = Equation("v[i] = W[i,a] s'[a] z[a]")
     expected = recursion([pushed, "z"]).single_input().expr
-    C_W, K = sympy.Symbol("C_W", positive=True), sympy.Symbol("K", real=True)
+    C_W, K = symbols.C_W, sympy.Symbol("K", real=True)
     average = sympy.expand(expected / (C_W * K))
     assert "⟨(σ σ')'⟩" in str(average)  # ⟨z σ σ'⟩ = K ⟨(σσ')'⟩
 
@@ -100,7 +100,7 @@ def test_signs_and_numbers():
     doubled = Equation("y[i] = 2 b[i] - 1/2 W[i,a] s[a]")
     made = recursion([doubled, doubled]).single_input()
     plain = recursion("K").single_input()
-    C_b = sympy.Symbol("C_b", nonnegative=True)
+    C_b = symbols.C_b
     assert sympy.expand(made.expr - 4 * C_b - (plain.expr - C_b) / 4) == 0
 
 

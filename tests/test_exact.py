@@ -7,15 +7,15 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import activations, exact
+from derive import activations, exact, symbols
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursion import recursion
+from derive.symbols import K0
 from derive.weights import Gaussian, Orthogonal
 
 n = exact.n
-K0 = sympy.Symbol("K0", positive=True)
-COMPONENTS = {name: sympy.Symbol(name, real=True) for name in ("K0", "V", "G1")}
+COMPONENTS = {name: symbols.tensor(name) for name in ("K0", "V", "G1")}
 ENSEMBLES = [Gaussian(), Orthogonal()]
 
 
@@ -26,8 +26,8 @@ def leading(expr: sympy.Expr) -> sympy.Expr:
 def second_layer(network: Network, name: str) -> sympy.Expr:
     """What the recursions say of layer 2, at leading order."""
     weights, C_b = network.weights, network.C_b_at(1)
-    hyper = {sympy.Symbol("C_W", positive=True): weights.C_W}
-    hyper[sympy.Symbol("C_b", nonnegative=True)] = C_b
+    hyper = {symbols.C_W: weights.C_W}
+    hyper[symbols.C_b] = C_b
     below = {}
     for tensor in ("K", "V", "G1"):
         first = recursion(tensor, network.weights_at(1), first_layer=True).single_input()
@@ -37,7 +37,7 @@ def second_layer(network: Network, name: str) -> sympy.Expr:
         {
             COMPONENTS["V"]: below["V"],
             COMPONENTS["G1"]: below["G1"],
-            sympy.Symbol("K", positive=True): below["K"],
+            symbols.K: below["K"],
         }
     )
 
@@ -97,9 +97,9 @@ def test_relu_of_source_000(weights, slope, offset):
 def test_scale_invariant_recursion_is_the_limit(slope, layer):
     activation = activations.leaky_relu(slope)
     C_W = 2 / (1 + slope**2)
-    V, K_symbol = COMPONENTS["V"], sympy.Symbol("K", positive=True)
+    V, K_symbol = COMPONENTS["V"], symbols.K
     made = recursion("V", Orthogonal()).single_input().specialise(activation).expr
-    step = made.subs({sympy.Symbol("C_W", positive=True): C_W, K_symbol: 1})
+    step = made.subs({symbols.C_W: C_W, K_symbol: 1})
     value = sympy.Integer(-2)
     for _ in range(layer - 1):
         value = step.subs(V, value)

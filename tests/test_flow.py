@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion
+from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion, symbols
 from derive.errors import InputError
 from derive.oracle import gaussian_average
 from derive.tensors import FIRST_ORDER
@@ -19,7 +19,7 @@ X = np.random.default_rng(3).uniform(size=(3, 40))
 def precise_flow(activation, weights, K0, depth, C_b=0):
     """K, G1, V through mpmath: the recursions as sympy says them, brackets by mpmath.quad."""
     C_W = weights.C_W
-    symbols = [sympy.Symbol(name, real=True) for name in ("G1", "V")]
+    own = [symbols.tensor(name) for name in ("G1", "V")]
     makes = {name: recursion(name, weights).single_input() for name in ("K", "G1", "V")}
     z = activations.z
 
@@ -30,7 +30,7 @@ def precise_flow(activation, weights, K0, depth, C_b=0):
             lambda x: f(mpmath.sqrt(K) * x) * mpmath.npdf(x), mpmath.linspace(-12, 12, 13)
         )
 
-    hyper = {sympy.Symbol("C_W", positive=True): C_W, sympy.Symbol("C_b", nonnegative=True): C_b}
+    hyper = {symbols.C_W: C_W, symbols.C_b: C_b}
     K, G1, V = mpmath.mpf(K0) * mpmath.mpf(C_W) + C_b, mpmath.mpf(0), mpmath.mpf(0)
     if isinstance(weights, Orthogonal):
         V = -2 * (mpmath.mpf(K0) * C_W) ** 2
@@ -45,7 +45,7 @@ def precise_flow(activation, weights, K0, depth, C_b=0):
                 if type(a).__name__ == "Average"
             }
             values[name] = mpmath.mpf(
-                expr.xreplace(rule).subs(dict(zip(symbols, (G1, V), strict=True)))
+                expr.xreplace(rule).subs(dict(zip(own, (G1, V), strict=True)))
             )
         K, G1, V = values["K"], values["G1"], values["V"]
         rows.append((K, G1, V))

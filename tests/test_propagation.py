@@ -19,6 +19,7 @@ from derive import (
     Network,
     Orthogonal,
     propagation,
+    symbols,
 )
 from derive import activations as a
 from derive.activations import from_expr
@@ -45,7 +46,7 @@ def on_grid(activation: a.Activation, order: int, kernel: tuple[float, float, fl
 
 def test_maps_are_derived_and_alike_for_all_ensembles() -> None:
     sigma, slope = ((1, 0), (1, 0)), ((1, 1), (1, 1))
-    C_W, C_b = sympy.Symbol("C_W", positive=True), sympy.Symbol("C_b", nonnegative=True)
+    C_W, C_b = symbols.C_W, symbols.C_b
     maps = propagation.equations()
     assert maps.length == C_b + C_W * Average(sigma)
     assert maps.covariance == C_b + C_W * Average(((1, 0), (2, 0)))

@@ -7,7 +7,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import Gaussian, Orthogonal, activations, recursion
+from derive import Gaussian, Orthogonal, activations, recursion, symbols
 from derive.algebra import add, constant, distinct_neurons, monomial, multiply
 from derive.brackets import Average, Component
 from derive.cumulants import hidden_layer, layer_cumulant
@@ -15,11 +15,10 @@ from derive.errors import InputError
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.pairings import pair_partitions
 from derive.recursion import closure
+from derive.symbols import C_W, C_b
 from derive.tensors import NAMES, spell, tensor
 
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
-V, G1, K = (sympy.Symbol(name, real=True) for name in ("V", "G1", "K"))
+V, G1, K = map(symbols.tensor, ("V", "G1", "K"))
 ENSEMBLES = [Gaussian(), Orthogonal()]
 
 
@@ -81,7 +80,7 @@ def test_first_layer():
 
 def test_unequal_widths_come_with_gaussian_weights():
     """The loops of layer ℓ are counted by n_ℓ, the tensors by n: V's source is divided by r."""
-    r = sympy.Symbol("r_in", positive=True)
+    r = symbols.r_in
     expr = sympy.expand(recursion("V", Gaussian(), square=False).single_input().expr)
     source = sum(term for term in expr.args if not term.has(V))
     equal = C_W**2 * (average(1, 1, 1, 1) - average(1, 1) ** 2)
@@ -104,9 +103,9 @@ def test_the_ntk_and_its_descendants_follow_by_differentiation():
 def test_frozen_ntk():
     """PDLT's Θ: λ_b + λ_W⟨σσ⟩ + C_W⟨σ'σ'⟩Θ, from the engine that knows no tensor by name."""
     expr = recursion("Theta").single_input().expr
-    lambda_W, lambda_b = (sympy.Symbol(f"lambda_{x}", nonnegative=True) for x in "Wb")
+    lambda_W, lambda_b = symbols.lambda_W, symbols.lambda_b
     slope = Average([(1, 1), (1, 1)])
-    theta = sympy.Symbol("Theta", real=True)
+    theta = symbols.tensor("Theta")
     assert sympy.expand(expr - lambda_b - lambda_W * average(1, 1) - C_W * slope * theta) == 0
 
 
@@ -122,7 +121,7 @@ def test_linear_networks_need_no_activation(name, weights):
 def test_a_symbolic_slope_passes_through():
     a = sympy.Symbol("a", positive=True)
     made = recursion("K").single_input().specialise(activations.leaky_relu(a))
-    K_ = sympy.Symbol("K", positive=True)
+    K_ = symbols.K
     assert sympy.simplify(made.expr - C_b - C_W * K_ * (1 + a**2) / 2) == 0
 
 
@@ -182,13 +181,13 @@ def test_it_shows_itself():
     assert r"G^{\{1\}}" in recursion("G1").single_input().latex()
     assert recursion("V").depends_on == ("K", "V")
     closed = made.specialise(activations.relu)
-    expected = C_W**2 * (3 * sympy.Symbol("K", positive=True) ** 2 + V) / 4
+    expected = C_W**2 * (3 * symbols.K**2 + V) / 4
     assert sympy.expand(closed.expr - expected) == 0
 
 
 def test_an_average_without_a_closed_form_evaluates():
     made = recursion("K").single_input().specialise(activations.tanh)
-    value = made.expr.subs({C_W: 1, C_b: 0, sympy.Symbol("K", positive=True): 1}).evalf(20)
+    value = made.expr.subs({C_W: 1, C_b: 0, symbols.K: 1}).evalf(20)
     assert abs(value - sympy.Float("0.39429449039784101837", 20)) < 1e-15
 
 
@@ -244,7 +243,7 @@ def test_the_engine_agrees_with_itself_on_every_pairing():
 
 def test_variances_with_corrections():
     """(5.28): C_W + C_W1/n adds C_W1 ⟨σ²⟩ + C_b1 to G1, and nothing to V at this order."""
-    C_W1, C_b1 = sympy.symbols("C_W1 C_b1", real=True)
+    C_W1, C_b1 = map(symbols.parameter, ("C_W1", "C_b1"))
     plain, corrected = (recursion("G1", Orthogonal(), corrections=k).expr for k in (0, 1))
     assert sympy.expand(corrected - plain - C_W1 * average(1, 2) - C_b1) == 0
     for name in ("V", "A", "Q"):

@@ -11,7 +11,7 @@ import pytest
 import sympy
 from scipy import stats
 
-from derive import activations
+from derive import activations, symbols
 from derive.errors import InputError
 from derive.fields import Z
 from derive.network import Network
@@ -267,7 +267,7 @@ X1 = np.ones(4)
         ("tensors", {"tensors": []}),
         ("tensor", {"tensors": ["V", "W"]}),
         ("tensors", {"tensors": ["P"], "net": Network(RELU)}),
-        ("C_W", {"net": Network(TANH, Gaussian(sympy.Symbol("C_W", positive=True)))}),
+        ("C_W", {"net": Network(TANH, Gaussian(symbols.C_W))}),
         ("C_b", {"net": Network(TANH, C_b=sympy.Symbol("C_b", positive=True))}),
         ("weights", {"net": Network(TANH, _Unknown())}),
         ("net", {"net": Network(activations.monomial(3), Gaussian(1e9)), "depth": 9}),

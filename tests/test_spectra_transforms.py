@@ -26,8 +26,8 @@ from derive import (
 from derive.spectra import moments as formulas
 from derive.spectra import series
 from derive.spectra.laws import g, w, z
+from derive.symbols import C_W as C
 
-C = sympy.Symbol("C_W", positive=True)
 gamma = sympy.Symbol("gamma", positive=True)
 L = formulas.L
 ENSEMBLES = (

@@ -23,14 +23,13 @@ from derive import (
     Orthogonal,
     activations,
     recursion,
+    symbols,
 )
 from derive.brackets import Average, Component
 from derive.stein import HermiteAverage, derivative_form
+from derive.symbols import C_W, C_b, lambda_b, lambda_W
 from derive.tensors import NAMES, spell, tensor
 
-C_W = sympy.Symbol("C_W", positive=True)
-C_b, lambda_W, lambda_b = sympy.symbols("C_b lambda_W lambda_b", nonnegative=True)
-K = sympy.Symbol("K", positive=True)
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 LEADING_IS_FROZEN = {"K", "Theta"}
 
@@ -356,7 +355,7 @@ def test_deep_linear_orthogonal_networks():
     ddI ∝ (λ_W/n)³|x|² (δ_ab z_c z_d + …) is of order 1/n²,                  R = 0;
     ddII = (λ_W³/n) K0² Σ_k [(k−1)² δ_ab δ_cd + (ℓ−k)² δ_ac δ_bd] + O(1/n²), S = T, U = 0.
     """
-    K0 = sympy.Symbol("K0", real=True)
+    K0 = symbols.K0
     values = {C_W: 1, C_b: 0, lambda_b: 0}
     for layer, found in enumerate(
         flow_exactly(Orthogonal(), activations.linear, 6, values), start=1
@@ -380,7 +379,7 @@ def test_deep_linear_gaussian_networks():
 
     E[|z^{k}|⁴] = (1 + 2/n)^k |x|⁴ and E[(B Bᵀ)_11] = 1 give V = 2(ℓ−1)K0² and Θ1 = 0.
     """
-    K0 = sympy.Symbol("K0", real=True)
+    K0 = symbols.K0
     values = {C_W: 1, C_b: 0, lambda_b: 0}
     for layer, found in enumerate(flow_exactly(Gaussian(), activations.linear, 5, values), start=1):
         assert sympy.expand(found["V"] - 2 * (layer - 1) * K0**2) == 0
@@ -396,7 +395,7 @@ def test_the_mean_ntk_of_scale_invariant_networks_has_no_correction(weights, slo
     activation = activations.leaky_relu(slope)
     for name in ("G1", "Theta1"):
         step = recursion(name, weights).single_input().specialise(activation).expr
-        sources = {sympy.Symbol(source, real=True): 0 for source in ("G1", "Theta1")}
+        sources = {symbols.tensor(source): 0 for source in ("G1", "Theta1")}
         assert sympy.expand(step.subs(sources)) == 0
         assert step.free_symbols & sources.keys()
         assert recursion(name, weights, first_layer=True).expr == 0

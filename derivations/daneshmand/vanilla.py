@@ -17,10 +17,10 @@ import xarray
 from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.daneshmand.inequalities import positive_coefficients
 from derivations.section import show
+from derive import symbols
 from derive.linear_laws import law, lyapunov_exponents
 
-d = sympy.Symbol("d", positive=True, integer=True)
-n = sympy.Symbol("n", positive=True, integer=True)
+d, n = symbols.width, symbols.batch
 
 
 @claim("003", "19", "Lyapunov exponents of Gaussian products")

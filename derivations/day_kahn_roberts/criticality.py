@@ -16,17 +16,16 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
-from derive import activations
+from derive import activations, symbols
 from derive.activations import Activation
 from derive.brackets import Average, Component, K
 from derive.criticality import criticality, fixed_points, small_kernel_average
 from derive.oracle import gaussian_average
 from derive.recursion import recursion
+from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal
 
 z = activations.z
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
 CUBIC = activations.polynomial([sympy.Rational(1, 3), 1, -2, sympy.Rational(3, 7)])
 SMOOTH = (activations.tanh, activations.sin, activations.arctan, activations.erf)
 
@@ -117,7 +116,7 @@ def fixed_point() -> Verdict:
 def scale_invariant() -> Verdict:
     r"""$C_b = 0$ and $C_W = 1/A$ with $A = \langle\sigma\sigma\rangle_K/K$; then $K^*$ is the first
     layer's kernel $|x|^2/(n_0 A)$."""
-    K_0 = sympy.Symbol("K0", real=True)  # |x|²/n_0
+    K_0 = symbols.K0  # |x|²/n_0
     first = recursion("K", first_layer=True).single_input().expr
     activity = {
         activation: sympy.simplify(activation.average((0, 0), K) / K)

@@ -14,18 +14,17 @@ import sympy
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.expansions import small_kernel, through
 from derivations.section import show
-from derive import activations
+from derive import activations, symbols
 from derive.brackets import K
 from derive.criticality import criticality, small_kernel_average
 from derive.network import Network
 from derive.recursion import recursion
+from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 tanh = activations.tanh
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
-V = sympy.Symbol("V", real=True)
-layer = sympy.Symbol("l", positive=True)
+V = symbols.tensor("V")
+layer = symbols.layer
 
 INPUT = (0.3, -1.1, 0.8, 0.5)
 DEPTH = 20_000

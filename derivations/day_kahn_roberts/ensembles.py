@@ -22,6 +22,7 @@ from derivations.section import show
 from derive import Network, activations
 from derive.brackets import Component
 from derive.recursion import recursion
+from derive.symbols import C_W as _C_W
 
 Array = NDArray[np.float64]
 
@@ -73,9 +74,6 @@ def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
         "V": table.variable(V, 4, single=False),
     }
     return xarray.Dataset(tensors, table.layers(depth))
-
-
-_C_W = sympy.Symbol("C_W", positive=True)
 
 
 def _on_samples(expression: sympy.Expr, K: Array) -> Array:

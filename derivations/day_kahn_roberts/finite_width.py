@@ -25,7 +25,7 @@ import sympy
 from derivations.claims import Verdict, both, claim, equal
 from derivations.gaussian_moments import variables, wick
 from derivations.section import show
-from derive import activations, exact
+from derive import activations, exact, symbols
 from derive.activations import Activation
 from derive.algebra import UNIT, Expansion, add, multiply_all
 from derive.brackets import Component
@@ -33,12 +33,10 @@ from derive.fields import Placed, Z
 from derive.finite_width import Moments
 from derive.network import Network
 from derive.recursion import recursion
+from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 R = sympy.Rational
-K0 = sympy.Symbol("K0", positive=True)
-C_W = sympy.Symbol("C_W", positive=True)
-C_b, lambda_W, lambda_b = sympy.symbols("C_b lambda_W lambda_b", nonnegative=True)
 n = exact.n
 VALUES = {C_W: R(2, 3), C_b: R(1, 10), lambda_W: R(2), lambda_b: R(1, 3)}
 QUADRATIC = activations.polynomial([0, 1, R(1, 2)])
@@ -70,7 +68,7 @@ def followed(
     """Tensors of one input by their derived recursions from the first layer on, in its K0."""
     if layer == 1:
         made = {name: recursion(name, weights, first_layer=True).single_input() for name in names}
-        start = VALUES | {sympy.Symbol("K0", real=True): K0}
+        start = VALUES | {symbols.K0: K0}
         return {name: each.expr.subs(start) for name, each in made.items()}
     steps = {name: recursion(name, weights).single_input() for name in names}
     below = followed(activation, weights, layer - 1, names)

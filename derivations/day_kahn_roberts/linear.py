@@ -23,10 +23,9 @@ from derivations.section import show
 from derivations.weingarten import paired
 from derive import linear, linear_laws
 from derive.brackets import Component
+from derive.symbols import C_W, n
 from derive.weights import Gaussian, Orthogonal
 
-n = sympy.Symbol("n", positive=True, integer=True)
-C_W = sympy.Symbol("C_W", positive=True)
 K0, u, rho = linear_laws.K0, linear_laws.u, linear_laws.rho
 DEPTHS = (1, 2, 5)
 POINTS = 5

@@ -16,6 +16,7 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
+from derive import symbols
 from derive.brackets import Component
 from derive.recursion import recursion
 from derive.weights import Orthogonal
@@ -23,7 +24,6 @@ from derive.weights import Orthogonal
 Kernel = Callable[[int, int], sympy.Expr]
 Scale = Callable[[Kernel], sympy.Expr]
 Pattern = tuple[int, int, int, int]
-C_W = sympy.Symbol("C_W", positive=True)
 a, b, c, d = range(4)
 
 
@@ -70,9 +70,7 @@ def as_normalise(
 
 def linear(pattern: Pattern, printed: Scale) -> sympy.Expr:
     """Ṽ of a component for linear orthogonal networks, at every layer (5.17), C_W = 1."""
-    first = recursion("V", Orthogonal(), first_layer=True).expr.subs(
-        sympy.Symbol("C_W", positive=True), 1
-    )
+    first = recursion("V", Orthogonal(), first_layer=True).expr.subs(symbols.C_W, 1)
 
     def kernel(i: int, j: int) -> sympy.Expr:
         return sympy.Symbol("K_{}{}".format(*sorted(("αβγδ"[i], "αβγδ"[j]))), real=True)

@@ -15,14 +15,14 @@ from derivations.claims import Verdict, both, claim, close, equal
 from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 from derivations.expansions import small_kernel, through
 from derivations.section import show
-from derive import activations
+from derive import activations, symbols
 from derive.brackets import K
 from derive.recursion import recursion
+from derive.symbols import C_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
-G1 = sympy.Symbol("G1", real=True)
-C_W = sympy.Symbol("C_W", positive=True)
-layer = sympy.Symbol("l", positive=True)
+G1 = symbols.tensor("G1")
+layer = symbols.layer
 
 
 def metric_step(power: int) -> sympy.Expr:
@@ -101,7 +101,7 @@ def renormalised_hyperparameters() -> Verdict:
     r"""The derived recursion with corrections of $C_b$ and $C_W$ is the printed one. Keeping
     $G^{\{1\}} = 0$ takes $c_W^{\{1\}} = 2/3$ at Gaussian weights, and at orthogonal ones none that
     is left at $\ell \to \infty$; constants added to $G^{\{1\}} = 1/\ell$ must be zero."""
-    c_b, c_W = sympy.symbols("C_b1 C_W1", real=True)
+    c_b, c_W = map(symbols.parameter, ("C_b1", "C_W1"))
     step = small_kernel(recursion("G1", Orthogonal(), corrections=1), activations.tanh, 2)
     step = step.subs(C_W, 1)
     derived = (

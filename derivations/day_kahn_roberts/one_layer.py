@@ -31,11 +31,9 @@ from derive.brackets import Component
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
 from derive.recursion import recursion
+from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import series
-
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
 
 # %% [markdown]
 # ## Gaussian averages (3.10)

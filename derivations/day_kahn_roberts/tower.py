@@ -29,16 +29,15 @@ from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.diagrams import draw
 from derivations.expansions import small_kernel
 from derivations.section import show
-from derive import activations, recursion
+from derive import activations, recursion, symbols
 from derive.brackets import Average, Component, K
 from derive.fields import DDH_I, DDH_II, DH, Field, H
 from derive.pairings import loops
 from derive.recursion import Recursion
 from derive.stein import kernel_form
+from derive.symbols import C_W, C_b, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
-C_W = sympy.Symbol("C_W", positive=True)
-C_b, lambda_W, lambda_b = sympy.symbols("C_b lambda_W lambda_b", nonnegative=True)
 TOWER = ("K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U")
 HALF = sympy.Rational(1, 2)
 
@@ -156,7 +155,7 @@ def affine() -> Verdict:
     $C_W^2[\langle\sigma^4\rangle - (3 + 2s_1)\langle\sigma^2\rangle^2]$, and every recursion of the
     tower is the Gaussian one plus $1 + s_1$ times the orthogonal extra."""
     slopes = [s_one(weights) for weights in ENSEMBLES]
-    V = sympy.Symbol("V", real=True)
+    V = symbols.tensor("V")
     sources = [recursion("V", weights).single_input().expr.subs(V, 0) for weights in ENSEMBLES]
     fourth, second = Average(((1, 0),) * 4), Average(((1, 0),) * 2)
     whole = [
@@ -401,7 +400,7 @@ def linear_tower() -> Verdict:
         for at in choices
         for field in fields
     ]
-    K0 = sympy.Symbol("K0", real=True)
+    K0 = symbols.K0
     depth = 6
     expected = []
     for layer in range(1, depth + 1):

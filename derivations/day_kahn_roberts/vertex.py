@@ -20,16 +20,15 @@ from derivations.claims import Verdict, both, claim, close, equal
 from derivations.expansions import normalised_vertex
 from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
 from derivations.section import show
-from derive import activations, exact
+from derive import activations, exact, symbols
 from derive.activations import Activation
 from derive.brackets import Average, Component
 from derive.network import Network
 from derive.recursion import recursion
+from derive.symbols import C_W, K
 from derive.weights import Gaussian, Orthogonal
 
-C_W = sympy.Symbol("C_W", positive=True)
-V = sympy.Symbol("V", real=True)
-K = sympy.Symbol("K", positive=True)
+V = symbols.tensor("V")
 
 
 def bracket(*samples: int) -> Average:

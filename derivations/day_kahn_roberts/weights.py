@@ -20,6 +20,7 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, equal
 from derivations.section import show
+from derive import symbols
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
 from derive.weights import (
@@ -33,7 +34,7 @@ from derive.weights import (
 )
 from derive.weingarten import gram_matrix, series, weingarten
 
-n = sympy.Symbol("n", positive=True)
+n = symbols.n
 g, ratio = sympy.symbols("gamma rho", positive=True)
 p_1, p_2, p_3, p_4 = sympy.symbols("p_1:5", positive=True)
 ENSEMBLES: tuple[WeightEnsemble, ...] = (

@@ -28,6 +28,7 @@ from derive import (
     activations,
     propagation,
     spectra,
+    symbols,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
-L = sympy.Symbol("L", positive=True)
+L = symbols.L
 
 
 @claim("001", "Table 1", "s_1 of low-rank weights")

@@ -20,15 +20,21 @@ import sympy
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derivations.section import show
-from derive import LowRankGaussian, LowRankOrthogonal, activations, haar_moment, propagation
+from derive import (
+    LowRankGaussian,
+    LowRankOrthogonal,
+    activations,
+    haar_moment,
+    propagation,
+    symbols,
+)
 from derive.brackets import Average
 from derive.recursion import recursion
+from derive.symbols import C_W, C_b
 
-n = sympy.Symbol("n", integer=True, positive=True)
-gamma = sympy.Symbol("gamma", positive=True)
+n = symbols.n
+gamma = symbols.gamma
 alpha, bias = sympy.symbols("sigma_alpha^2 sigma_b^2", positive=True)
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
 IN_SOURCE = {C_W: gamma * alpha, C_b: gamma * bias}
 """The engine's variances in those of the source."""
 

@@ -20,10 +20,9 @@ from derivations.section import show
 from derive import linear, linear_laws
 from derive.brackets import Component
 from derive.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
+from derive.symbols import C_W, n
 from derive.weights import Gaussian
 
-n = sympy.Symbol("n", positive=True)
-C_W = sympy.Symbol("C_W", positive=True)
 WIDTHS = sympy.symbols("n_1:6", positive=True)
 L = len(WIDTHS)
 K = Component("K0", (1, 1))

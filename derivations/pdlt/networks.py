@@ -27,9 +27,8 @@ from derive import activations, exact, linear
 from derive.brackets import Component
 from derive.network import Network
 from derive.pairings import Pairing, double_factorial_pairings, pair_partitions
+from derive.symbols import C_W
 from derive.weights import Gaussian
-
-C_W = sympy.Symbol("C_W", positive=True)
 
 
 @dataclass(frozen=True)

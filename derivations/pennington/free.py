@@ -25,6 +25,7 @@ from derive import (
     WeightEnsemble,
     activations,
     spectra,
+    symbols,
 )
 from derive.brackets import Average
 from derive.recursion import Recursion, recursion
@@ -32,7 +33,7 @@ from derive.spectra import moments, series
 from derive.spectra.laws import w, z
 from derive.traces import large_n, trace_moment
 
-n = sympy.Symbol("n", integer=True, positive=True)
+n = symbols.n
 
 # %% [markdown]
 # ## The transforms of one law
@@ -186,8 +187,7 @@ def jacobian_product() -> Verdict:
         )
         steps = [_cumulant(order, weights) for order in (1, 2, 3)]
         values = {
-            sympy.Symbol(step.name, real=True): value
-            for step, value in zip(steps, below, strict=True)
+            symbols.tensor(step.name): value for step, value in zip(steps, below, strict=True)
         }
         derived += [_cumulant(k, weights, first_layer=True).expr.subs(C_W, 1) for k in (1, 2, 3)]
         derived += [sympy.expand(step.expr.subs(slopes).subs(values)) for step in steps]

@@ -15,12 +15,12 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
-from derive import Orthogonal, activations, spectra
+from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w, z
 from derive.spectra.limits import sigma0
 from derive.spectra.slopes import q
 
-L, p = sympy.symbols("L p", positive=True)
+L, p = symbols.L, sympy.Symbol("p", positive=True)
 v = sigma0**2
 
 

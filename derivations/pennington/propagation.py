@@ -29,14 +29,14 @@ from derive import (
     activations,
     criticality,
     propagation,
+    symbols,
 )
 from derive.brackets import Average
 from derive.oracle import gaussian_average
 from derive.recursion import recursion
+from derive.symbols import C_W, C_b
 
-C_W = sympy.Symbol("C_W", positive=True)
-C_b = sympy.Symbol("C_b", nonnegative=True)
-q = sympy.Symbol("q", positive=True)
+q = symbols.q
 
 GRAM = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
 """Σ_x ∂h_i/∂x ∂h_k/∂x: the Jacobian of the preactivations times its transpose."""
@@ -140,7 +140,7 @@ def length_map() -> Verdict:
     r"""$q^\ell = \sigma_w^2\int \mathcal{D}h\,\phi(\sqrt{q^{\ell-1}}h)^2 + \sigma_b^2$, the
     engine's recursion of the kernel, for Gaussian and for orthogonal weights; at the inputs $q^1 =
     \sigma_w^2 |x^0|^2/N + \sigma_b^2$."""
-    inputs = sympy.Symbol("K0", real=True)
+    inputs = symbols.K0
     hidden, first = C_W * Average(((1, 0), (1, 0))) + C_b, C_W * inputs + C_b
     derived = []
     for weights in (Gaussian(), Orthogonal()):

@@ -13,12 +13,12 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
-from derive import Orthogonal, activations, spectra
+from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w
 from derive.spectra.limits import sigma0
 from derive.spectra.slopes import q
 
-L = sympy.Symbol("L", positive=True)
+L = symbols.L
 v = sigma0**2
 f1, f2, f3, f4, f5 = sympy.symbols("phi_1:6", real=True)
 """φ_k = φ^{(k)}(0)."""

@@ -16,13 +16,21 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
-from derive import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal, activations, spectra
+from derive import (
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    activations,
+    spectra,
+    symbols,
+)
 from derive.oracle import gaussian_average
 from derive.spectra.laws import w, z
 from derive.spectra.slopes import q
 
 sigma_w, gamma = sympy.symbols("sigma_w gamma", positive=True)
-n = sympy.Symbol("n", integer=True, positive=True)
+n = symbols.n
 
 
 # %% [markdown]

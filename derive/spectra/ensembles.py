@@ -18,11 +18,12 @@ from ..weights import (
     Orthogonal,
     Truncated,
     WeightEnsemble,
+    as_weights,
 )
 from .laws import Atomic, Law, Moments, Rational, Scaled, w
 
 
-def weight_law(weights: WeightEnsemble | Law) -> Law:
+def weight_law(weights: WeightEnsemble | str | Law) -> Law:
     """The limiting law of the eigenvalues of WᵀW, W square and as wide as can be.
 
     Arguments:
@@ -33,8 +34,7 @@ def weight_law(weights: WeightEnsemble | Law) -> Law:
     """
     if isinstance(weights, Law):
         return weights
-    if not isinstance(weights, WeightEnsemble):
-        raise InputError("weights", weights, "an ensemble of derive.weights, or a Law")
+    weights = as_weights("weights", weights)
     C = sympy.sympify(weights.C_W)
     match weights:
         case Orthogonal():

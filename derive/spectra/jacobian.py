@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from ..activations import Activation
+from ..activations import Activation, as_activation
 from ..citations import rests_on
 from ..criticality import criticality
 from ..errors import InputError
@@ -86,8 +86,8 @@ class Jacobian(Law):
 
 @rests_on("pennington2018")
 def jacobian(
-    activation: Activation | Law,
-    weights: WeightEnsemble | Law,
+    activation: Activation | str | Law,
+    weights: WeightEnsemble | str | Law,
     depth: sympy.Expr | int,
     q_star: sympy.Expr | float | None = None,
     *,
@@ -96,7 +96,7 @@ def jacobian(
     """The law of JJᵀ for `depth` identical layers.
 
     Arguments:
-        activation: φ, or the law of D² itself.
+        activation: φ or its name, or the law of D² itself.
         weights: the ensemble of the weights, or the law of WᵀW.
         depth: L, a number or a symbol.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
@@ -111,7 +111,9 @@ def jacobian(
 
 @rests_on("pennington2018")
 def layered(
-    layers: Iterable[tuple[Activation | Law, WeightEnsemble | Law, sympy.Expr | float | None]],
+    layers: Iterable[
+        tuple[Activation | str | Law, WeightEnsemble | str | Law, sympy.Expr | float | None]
+    ],
 ) -> Jacobian:
     """The law of JJᵀ for layers that differ, each (activation, weights, variance q)."""
     counts: Counter[Law] = Counter()
@@ -146,7 +148,7 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
 
 @rests_on("naitsaada2023", "pennington2018")
 def zero_padded(
-    activation: Activation | Law,
+    activation: Activation | str | Law,
     gamma: sympy.Expr | float,
     depth: sympy.Expr | int,
     q_star: sympy.Expr | float | None = None,
@@ -183,12 +185,15 @@ def rescaled(law: Law, factor: sympy.Expr) -> Law:
 
 
 def _layer(
-    activation: Activation | Law, weights: WeightEnsemble | Law, variance: sympy.Expr | float | None
+    activation: Activation | str | Law,
+    weights: WeightEnsemble | str | Law,
+    variance: sympy.Expr | float | None,
 ) -> Sequence[Law]:
     if isinstance(activation, Law):
         return activation, weight_law(weights)
+    activation = as_activation(activation)
     if variance is None:
-        if not (isinstance(activation, Activation) and activation.is_scale_invariant):
+        if not activation.is_scale_invariant:
             raise InputError("q_star", variance, f"the preactivations' variance, for {activation}")
         variance = 1
     return slope_law(activation, variance), weight_law(weights)

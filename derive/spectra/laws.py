@@ -20,14 +20,15 @@ import sympy
 from ..errors import InputError
 from ..expressions import as_expression, parse_number
 from ..shown import Shown, factor_latex, factor_text
+from ..symbols import Symbol
 from ..weights import are_moments
 from . import series
 
-z = sympy.Symbol("z")
+z = Symbol("z")
 """The argument of G and M."""
-w = sympy.Symbol("w")
+w = Symbol("w")
 """The argument of M⁻¹ and S; a value of M."""
-g = sympy.Symbol("g")
+g = Symbol("g")
 """The argument of R; a value of G."""
 
 

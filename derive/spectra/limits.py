@@ -21,19 +21,18 @@ import sympy
 from sympy.polys.ring_series import rs_mul, rs_pow, rs_series_inversion, rs_trunc
 from sympy.polys.rings import PolyElement
 
-from ..activations import Activation
+from ..activations import Activation, as_activation
 from ..citations import rests_on
 from ..errors import InputError
 from ..expressions import parse_number
-from ..expressions import z as h
 from ..oracle import gaussian_average
 from ..shown import Shown
+from ..symbols import q
+from ..symbols import sigma_0 as sigma0
+from ..symbols import z as h
 from . import series
 from .laws import Atomic, Law, w, z
-from .slopes import Slopes, q, slope_law
-
-sigma0 = sympy.Symbol("sigma_0", positive=True)
-"""The standard deviation σ_0 of JJᵀ's eigenvalues, as printed (not squared)."""
+from .slopes import Slopes, slope_law
 
 
 class RLambert(sympy.Function):
@@ -230,7 +229,8 @@ def classify(activation: Activation) -> Universality:
     * φ' is constant up to a kink at distance d: its crossings are rare, e^{−d²/2q}, and jumps of
       D² by the factor a = (φ'(beyond)/φ'(0))² make the law with b = 1 − a; at a = 1 the smooth one.
     """
-    law = slope_law(activation)  # checks the argument
+    activation = as_activation(activation)
+    law = slope_law(activation)
     inner = [
         (p.lower, p.upper, p.expr.diff(h)) for p in activation.pieces if p.lower <= 0 <= p.upper
     ]
@@ -291,6 +291,7 @@ def double_scaling(
 
     Raises InputError where the activation has no limit law, or no q up to 10^4 gives so much.
     """
+    activation = as_activation(activation)
     found = classify(activation)
     if found.kind in {"none", "isometric"}:
         raise InputError("activation", str(activation), f"one with a limit law: {found.reason}")
@@ -350,6 +351,7 @@ def finite_depth(
     D² is nearly Gaussian and it falls like 1/L. (Bernoulli's class: exactly −L log(1 + u/L), with
     u = σ_0² w/(1 + w).)
     """
+    activation = as_activation(activation)
     found = classify(activation)
     if found.kind != "smooth" or activation.kinks:
         raise InputError("activation", str(activation), "an analytic one of the smooth class")

@@ -19,24 +19,12 @@ import sympy
 from ..citations import rests_on
 from ..errors import InputError, listed
 from ..expressions import as_expression
+from ..symbols import C_W, L
+from ..symbols import slope_moment as mu
+from ..symbols import weight_coefficient as s
 from . import series
 
-L = sympy.Symbol("L", positive=True)
-"""The number of layers."""
-C_W = sympy.Symbol("C_W", positive=True)
-"""The weight variance, σ_w² of source 002 and γσ_α² of source 001."""
-
 MAX_ORDER = 16
-
-
-def mu(k: int) -> sympy.Symbol:
-    """μ_k = ⟨φ'^{2k}⟩, the moments of D² (20)."""
-    return sympy.Symbol(f"mu_{k}", positive=True)
-
-
-def s(k: int) -> sympy.Symbol:
-    """s_k in S_{WᵀW} = (1 + Σ_k s_k w^k)/C_W (18)."""
-    return sympy.Symbol(f"s_{k}", real=True)
 
 
 @rests_on("pennington2018")

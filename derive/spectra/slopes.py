@@ -19,17 +19,15 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from ..activations import Activation
+from ..activations import Activation, as_activation
 from ..arb import Ball, compile_arb
 from ..brackets import GaussianAverage
 from ..errors import InputError
 from ..expressions import parse_number
-from ..expressions import z as h
 from ..piecewise import logistic_to_tanh
+from ..symbols import q
+from ..symbols import z as h
 from .laws import Atomic, Law, z
-
-q = sympy.Symbol("q", positive=True)
-"""The variance q* of the preactivations."""
 
 
 def slope_law(activation: Activation, variance: sympy.Expr | float = q) -> Law:
@@ -37,8 +35,7 @@ def slope_law(activation: Activation, variance: sympy.Expr | float = q) -> Law:
 
     Raises InputError for an activation whose slope is zero almost everywhere.
     """
-    if not isinstance(activation, Activation):
-        raise InputError("activation", activation, "an activation of derive.activations")
+    activation = as_activation(activation)
     at = parse_number("q", variance)
     if at.is_positive is False:
         raise InputError("q", variance, "a positive variance")

@@ -34,8 +34,8 @@ MAX_DEPTH = 10**6
 
 
 def jacobian(
-    activation: Activation | Law,
-    weights: WeightEnsemble | Law,
+    activation: Activation | str | Law,
+    weights: WeightEnsemble | str | Law,
     depth: int,
     q_star: float | sympy.Expr | None = None,
     *,
@@ -51,7 +51,9 @@ def jacobian(
 
 
 def layered(
-    layers: list[tuple[Activation | Law, WeightEnsemble | Law, float | sympy.Expr | None]],
+    layers: list[
+        tuple[Activation | str | Law, WeightEnsemble | str | Law, float | sympy.Expr | None]
+    ],
 ) -> Spectrum:
     """Layers that differ, each (activation, weights, variance q of its preactivations)."""
     return Spectrum(symbolic.layered(layers))
@@ -63,7 +65,7 @@ def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectru
 
 
 def zero_padded(
-    activation: Activation | Law,
+    activation: Activation | str | Law,
     gamma: float | sympy.Expr,
     depth: int,
     q_star: float | sympy.Expr | None = None,
