@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError
 
@@ -62,23 +62,24 @@ def network_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
     ensemble_arguments(command)
     command.add_argument("--first-weights", choices=WEIGHTS[:2], help="of layer 1, if another")
-    command.add_argument("--C_W", metavar="C_W", help="weight variance; critical if left out")
-    command.add_argument("--C_b", metavar="C_b", help="bias variance; critical, or 0 with --C_W")
+    command.add_argument("--C_W", metavar="C_W", help="weight variance, 1 by default; or critical")
+    command.add_argument(
+        "--C_b", metavar="C_b", help="bias variance, 0 by default, or with --C_W critical its own"
+    )
     command.add_argument("--lambda_W", default="1", help="weights' learning rate, such as 1 or 2/l")
     command.add_argument("--lambda_b", default="1", help="biases' learning rate, such as 1/l")
 
 
 def ensemble(arguments: argparse.Namespace, C_W: sympy.Expr | int = 1) -> WeightEnsemble:
     """The ensemble of --weights; its parameters are symbols where they are left out."""
-    import sympy  # noqa: PLC0415
-
     import derive  # noqa: PLC0415
     from derive.expressions import parse_number  # noqa: PLC0415
+    from derive.symbols import Symbol  # noqa: PLC0415
 
     def parameter(name: str) -> sympy.Expr:
         value: str | None = getattr(arguments, name)
         if value is None:
-            return sympy.Symbol(name, positive=True)
+            return Symbol(name, positive=True)
         return parse_number(f"--{name}", value)
 
     check_parameters(arguments)
@@ -137,23 +138,24 @@ def activation(name: str) -> Activation:
 
 
 def network(arguments: argparse.Namespace) -> Network:
-    """The network of --weights …; C_W is critical if left out, or 1 where nothing is."""
-    from derive import Network, criticality  # noqa: PLC0415
+    """The network of --weights …, with the defaults of `derive.Network`."""
+    from derive import Network  # noqa: PLC0415
 
-    sigma = activation(arguments.activation)
-    bias, weight = _number("--C_b", arguments.C_b), _number("--C_W", arguments.C_W)
-    if weight is None:
-        found = criticality(sigma)
-        critical = (0, 1) if found.universality_class == "none" else found.critical
-        weight = critical[1]
-        bias = critical[0] if bias is None else bias
-    return Network(
-        sigma,
-        ensemble(arguments, weight),
-        first_ensemble(arguments, weight),
-        C_b=0 if bias is None else bias,
-        lambda_b=_of_layer("--lambda_b", arguments.lambda_b),
-        lambda_W=_of_layer("--lambda_W", arguments.lambda_W),
+    critical = arguments.C_W == "critical"
+    weight = None if critical else _number("--C_W", arguments.C_W)
+    build = Network.critical if critical else Network
+    given = [] if weight is None else [weight]
+    others: dict[str, Any] = {
+        "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
+        "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
+    }
+    if arguments.C_b is not None:
+        others["C_b"] = _number("--C_b", arguments.C_b)
+    return build(
+        activation(arguments.activation),
+        ensemble(arguments, *given),
+        first_ensemble(arguments, *given),
+        **others,
     )
 
 
@@ -163,12 +165,10 @@ def _number(argument: str, text: str | None) -> sympy.Expr | None:
     return None if text is None else parse_number(argument, text)
 
 
-def _of_layer(argument: str, text: str) -> Callable[[int], sympy.Expr]:
+def _of_layer(argument: str, text: str) -> sympy.Expr:
     from derive.expressions import parse_layer_expression  # noqa: PLC0415
-    from derive.symbols import layer  # noqa: PLC0415
 
-    expression = parse_layer_expression(argument, text)
-    return lambda at: expression.subs(layer, at)
+    return parse_layer_expression(argument, text)
 
 
 def inputs(source: str) -> NDArray[np.float64]:

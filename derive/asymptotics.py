@@ -23,10 +23,9 @@ from .brackets import component_latex
 from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, quotient
 from .errors import InputError
-from .expressions import as_expression
 from .fields import Field
 from .logseries import EXACT, LogSeries
-from .network import PerLayer
+from .per_layer import PerLayer, normal, value_at
 from .recursion import Recursion, recursion
 from .shown import Shown
 from .symbols import K, ell
@@ -428,12 +427,9 @@ def _system(
 
 
 def _rate(name: str, given: PerLayer) -> sympy.Expr:
-    wanted = "0 or more at every layer: a number, a symbol or a function of the layer"
-    try:
-        got = given(ell) if callable(given) else given
-    except TypeError:
-        raise InputError(name, given, wanted) from None
-    value = sympy.expand(sympy.nsimplify(as_expression(name, got, wanted), rational=True))
+    wanted = "a number, a symbol or a function of the layer, 0 or more"
+    got = value_at(name, normal(name, given), ell, wanted)
+    value = sympy.expand(sympy.nsimplify(got, rational=True))
     if any(value.subs(ell, layer).is_negative for layer in (1, 2, 10**6)):
         raise InputError(name, got, wanted)
     return value

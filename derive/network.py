@@ -5,34 +5,22 @@ z_i^(1) = b_i + Σ_j W_ij x_j,    z_i^(ℓ+1) = b_i + Σ_j W_ij σ(z_j^(ℓ))   
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
 
 from .activations import Activation, as_activation
-from .errors import InputError
-from .expressions import as_expression
+from .criticality import criticality
+from .errors import InputError, listed, whole
+from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .shown import lines_latex
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
 
-PerLayer: TypeAlias = "sympy.Expr | float | Callable[[int], sympy.Expr | float]"
-
 _PER_LAYER = ("C_b", "lambda_b", "lambda_W", "width_ratio")
 _CORRECTIONS = ("C_W_corrections", "C_b_corrections")
-
-
-@dataclass(frozen=True)
-class Tabulated:
-    """A function of the layer by its values at layers 1, 2, …: one that can be sent elsewhere."""
-
-    values: tuple[sympy.Expr | float, ...]
-
-    def __call__(self, layer: int) -> sympy.Expr | float:
-        """The value at this layer."""
-        return self.values[layer - 1]
 
 
 @dataclass(frozen=True)
@@ -40,16 +28,21 @@ class Network:
     """A fully connected network and its initialization, without its inputs and its width.
 
     Arguments:
-        activation: σ, from `derive.activations`.
-        weights: the ensemble of every layer, with its C_W.
+        activation: σ, from `derive.activations`, or its name, such as "gelu".
+        weights: the ensemble of every layer, with its C_W, or its name, "gaussian", "orthogonal".
         first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
-        C_b: variance of the biases, a number or a function of the layer ℓ = 1, 2, … (eq. 3.3).
+        C_b: variance of the biases (eq. 3.3): a number, an expression in `symbols.ell`, the layer
+            ℓ = 1, 2, …, a list of values at layers 1, 2, …, or a function of the layer.
         lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise.
-        width_ratio: n_ℓ / n for unequal widths, a number or a function of the layer.
-        C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each a
-            number or a function of the layer.
+        width_ratio: n_ℓ / n for unequal widths, likewise.
+        C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each
+            likewise.
+        widths: n_0, n_1, …, n_L, all of them, in place of `width_ratio`: n is n_1, the width of the
+            first hidden layer, n_0 the size of the inputs, and L the depth.
 
     Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
+
+    A function of the layer that is more than arithmetic can be used, but not pickled.
 
     >>> from derive import Orthogonal, activations
     >>> print(Network(activations.tanh, Orthogonal(C_W=1), lambda_b=lambda layer: 1 / layer))
@@ -65,6 +58,7 @@ class Network:
     width_ratio: PerLayer = 1
     C_W_corrections: tuple[PerLayer, ...] = ()
     C_b_corrections: tuple[PerLayer, ...] = ()
+    widths: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", as_activation(self.activation))
@@ -73,14 +67,80 @@ class Network:
             first = as_weights("first_weights", self.first_weights)
             object.__setattr__(self, "first_weights", first)
         for name in _PER_LAYER:
-            if not callable(getattr(self, name)):
+            given = normal(name, getattr(self, name))
+            object.__setattr__(self, name, given)
+            if not callable(given):
                 self._value(name, 1)
+            elif isinstance(given, Tabulated):
+                for layer in range(1, len(given.values) + 1):
+                    self._value(name, layer)
         for name in _CORRECTIONS:
             given = getattr(self, name)
             if not isinstance(given, tuple | list):
                 raise InputError(name, given, "a sequence (c_1, c_2, …)")
-            object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, tuple(normal(name, each) for each in given))
             self._corrections(name, 1)
+        if self.widths is not None:
+            object.__setattr__(self, "widths", _checked_widths(self.widths))
+            if self.width_ratio != 1:
+                raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
+
+    def __getstate__(self) -> dict[str, Any]:
+        for name in _PER_LAYER:
+            check_sendable(name, getattr(self, name))
+        for name in _CORRECTIONS:
+            for each in getattr(self, name):
+                check_sendable(name, each)
+        return dict(self.__dict__)
+
+    @classmethod
+    def critical(
+        cls,
+        activation: Activation | str,
+        weights: WeightEnsemble | str = "gaussian",
+        first_weights: WeightEnsemble | str | None = None,
+        **others: Any,
+    ) -> Network:
+        """The network at the activation's critical (C_b, C_W) of `criticality`.
+
+        Arguments:
+            weights, first_weights: the ensembles; their C_W is replaced.
+            others: the other arguments of a network; a C_b among them is kept.
+
+        Raises:
+            InputError: for an activation that has no critical point.
+
+        >>> print(Network.critical("relu", "orthogonal"))
+        Network(relu, Orthogonal(C_W=2), C_b=0)
+        """
+        sigma = as_activation(activation)
+        C_b, C_W = criticality(sigma).critical
+
+        def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
+            return replace(as_weights(name, given), C_W=C_W)
+
+        first = None if first_weights is None else scaled("first_weights", first_weights)
+        return cls(sigma, scaled("weights", weights), first, **{"C_b": C_b, **others})
+
+    @property
+    def width(self) -> int | None:
+        """n, the width of the first hidden layer, where the widths are given."""
+        return None if self.widths is None else self.widths[1]
+
+    @property
+    def depth(self) -> int | None:
+        """L, where the widths are given."""
+        return None if self.widths is None else len(self.widths) - 1
+
+    def check_inputs(self, n_0: int) -> None:
+        """InputError for inputs of another size than n_0, where the widths are given."""
+        if self.widths is not None and n_0 != self.widths[0]:
+            wanted = f"{self.widths[0]}, the n_0 of the network's widths"
+            raise InputError("inputs", f"{n_0} numbers each", wanted)
+
+    def changes(self, name: str) -> bool:
+        """Whether "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
+        return changes(getattr(self, name))
 
     def weights_at(self, layer: int, width: int | None = None) -> WeightEnsemble:
         """The ensemble of the weights that lead into this layer, at n = width with corrections."""
@@ -111,9 +171,8 @@ class Network:
         return found[order - 1] if order <= len(found) else sympy.Integer(0)
 
     def _corrections(self, name: str, layer: int) -> list[sympy.Expr]:
-        got = [each(layer) if callable(each) else each for each in getattr(self, name)]
-        wanted = f"finite numbers or sympy expressions at layer {layer}"
-        return [as_expression(name, each, wanted) for each in got]
+        wanted = "finite numbers or sympy expressions"
+        return [value_at(name, each, layer, wanted) for each in getattr(self, name)]
 
     def _sum(self, name: str, layer: int, width: int) -> sympy.Expr:
         values = self._corrections(name, layer)
@@ -129,6 +188,10 @@ class Network:
 
     def width_ratio_at(self, layer: int) -> sympy.Expr:
         """n_ℓ/n of this layer; at layer 0, the inputs, this is not asked."""
+        if self.widths is not None:
+            if layer >= len(self.widths):
+                raise InputError("widths", self.widths, f"a width of layer {layer}")
+            return sympy.Rational(self.widths[layer], self.widths[1])
         ratio = self._value("width_ratio", layer)
         if ratio.is_zero:
             raise InputError("width_ratio", ratio, "a positive ratio at every layer")
@@ -141,22 +204,23 @@ class Network:
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""
 
-        def values(given: PerLayer) -> PerLayer:
+        def values(name: str, given: PerLayer) -> PerLayer:
+            wanted = "a finite number or a sympy expression"
             if not callable(given):
                 return given
-            return Tabulated(tuple(given(layer) for layer in range(1, depth + 1)))
+            layers = range(1, depth + 1)
+            return Tabulated(tuple(value_at(name, given, layer, wanted) for layer in layers))
 
-        changed: dict[str, Any] = {name: values(getattr(self, name)) for name in _PER_LAYER}
-        changed |= {name: tuple(map(values, getattr(self, name))) for name in _CORRECTIONS}
+        changed: dict[str, Any] = {name: values(name, getattr(self, name)) for name in _PER_LAYER}
+        for name in _CORRECTIONS:
+            changed[name] = tuple(values(name, each) for each in getattr(self, name))
         return replace(self, **changed)
 
     def _value(self, name: str, layer: int) -> sympy.Expr:
-        given = getattr(self, name)
-        got = given(layer) if callable(given) else given
-        wanted = f"a finite number, 0 or more, or a sympy expression, at layer {layer}"
-        value = as_expression(name, got, wanted)
+        wanted = "a finite number, 0 or more, or a sympy expression,"
+        value = value_at(name, getattr(self, name), layer, wanted)
         if value.is_negative:
-            raise InputError(name, got, wanted)
+            raise InputError(name, value, f"{wanted} at layer {layer}")
         return value
 
     def _shown(self, name: str) -> sympy.Expr | float | str:
@@ -167,6 +231,8 @@ class Network:
         given: Any = getattr(self, name)
         if not callable(given):
             return given
+        if isinstance(given, Tabulated):
+            return f"({', '.join(map(str, given.values))})"
         values: list[sympy.Expr] = []
         try:
             values.extend(self._value(name, layer) for layer in (1, 2, 3))
@@ -181,11 +247,15 @@ class Network:
     def _changed(self) -> list[str]:
         """The fields after the bias variance that are not at their defaults."""
         found = [f"{name}={self._shown(name)}" for name in _PER_LAYER[1:] if self._shown(name) != 1]
-        return found + [
-            f"{name}={tuple(map(str, self._corrections(name, 1)))}"
-            for name in _CORRECTIONS
-            if getattr(self, name)
-        ]
+        return (
+            found
+            + [
+                f"{name}={tuple(map(str, self._corrections(name, 1)))}"
+                for name in _CORRECTIONS
+                if getattr(self, name)
+            ]
+            + ([] if self.widths is None else [f"widths={self.widths}"])
+        )
 
     def __str__(self) -> str:
         first = f", first_weights={self.first_weights}" if self.first_weights else ""
@@ -193,7 +263,10 @@ class Network:
         return f"Network({self.activation}, {self.weights}{first}, C_b={self._shown('C_b')}{rest})"
 
     def __repr__(self) -> str:
-        widths = self._shown("width_ratio")
+        ratio = self._shown("width_ratio")
+        widths = "n at every layer" if ratio == 1 else f"n_ℓ/n = {ratio}"
+        if self.widths is not None:
+            widths = f"{', '.join(map(str, self.widths))}; n = {self.width}"
         lines = [
             str(self),
             f"  activation      σ(z) = {self.activation.expr}",
@@ -201,7 +274,7 @@ class Network:
             f"  first layer     {self.first_weights or 'the same'}",
             f"  biases          C_b = {self._shown('C_b')}",
             f"  learning rates  λ_b = {self._shown('lambda_b')}, λ_W = {self._shown('lambda_W')}",
-            f"  widths          {'n at every layer' if widths == 1 else f'n_ℓ/n = {widths}'}",
+            f"  widths          {widths}",
         ]
         for name in _CORRECTIONS:
             if getattr(self, name):
@@ -232,3 +305,13 @@ class Network:
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
+
+
+def _checked_widths(given: Sequence[int]) -> tuple[int, ...]:
+    wanted = "a list n_0, n_1, …, n_L of two or more widths, integers of 1 or more"
+    widths = tuple(
+        whole("widths", each, 1, wanted=wanted) for each in listed("widths", given, wanted)
+    )
+    if len(widths) < 2:
+        raise InputError("widths", given, wanted)
+    return widths

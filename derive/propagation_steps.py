@@ -134,7 +134,7 @@ def step_of(net: Network, layer: int | None = None) -> Step:
     """The maps into this layer; without one, those of a network that is the same at all of them."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    if layer is None and callable(net.C_b):
+    if layer is None and net.changes("C_b"):
         raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
     layer = 2 if layer is None else layer
     if isinstance(layer, bool) or not isinstance(layer, int) or layer < 2:

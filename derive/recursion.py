@@ -384,7 +384,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
 
 
 def _equal(one: Activation, other: Activation) -> bool:
-    return one.expr == other.expr or sympy.simplify(one.expr - other.expr) == 0
+    return one.expr == other.expr or bool(sympy.simplify(one.expr - other.expr) == 0)
 
 
 def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:

@@ -158,6 +158,7 @@ def checked_ensemble(
     checked_count("depth", depth, 1)
     random.stream_key(seed)
     X = checked_inputs(inputs)
+    net.check_inputs(X.shape[1])
     widths = [X.shape[1]]
     for layer in range(1, depth + 1):
         n = net.width_ratio_at(layer) * width

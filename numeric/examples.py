@@ -16,7 +16,8 @@ import sympy
 from derive import activations
 from derive.activations import Activation
 from derive.expressions import parse_layer_expression
-from derive.network import Network, PerLayer
+from derive.network import Network
+from derive.per_layer import PerLayer
 from derive.recursion import Wanted
 from derive.symbols import layer
 from derive.weights import (

@@ -34,7 +34,7 @@ _K, _THETA = named("K"), named("Theta")
 def flow(
     net: Network,
     inputs: ArrayLike,
-    depth: int,
+    depth: int | None = None,
     tensors: Wanted | Iterable[Wanted] = ("K", "V"),
     *,
     width: int | None = None,
@@ -46,14 +46,15 @@ def flow(
         net: the network; its ensembles and variances are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
             Zero, without biases and on a kink of σ, is the limit of small inputs.
-        depth: layers of preactivations, counted from 1.
+        depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
             literature's at order 1/n; or `derive.tensors.Name`s or recursions, such as
             recursion(["z", "z", my_field]), for the tensor on their left. A recursion that was
             derived for other weights, activation, widths or corrections is refused.
         width: n, needed where layer 1 depends on n_0/n: with an orthogonal first layer that has
             more inputs than neurons, with low-rank, truncated or bi-invariant ones, and for fields
-            that are the identity at the inputs. By default n = n_0 (r_1 n, with unequal widths).
+            that are the identity at the inputs. By default the network's own, or else n = n_0
+            (r_1 n, with unequal widths).
         parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
             layer.
 
@@ -73,11 +74,14 @@ def flow(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    checked_count("depth", depth, 1)
+    given_depth = net.depth if depth is None else depth
+    if given_depth is None:
+        raise InputError("depth", None, "a depth, or a network with widths")
+    depth = checked_count("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     X = checked_inputs(inputs)
-    if width is not None:
-        checked_count("width", width, 1)
+    net.check_inputs(X.shape[1])
+    width = net.width if width is None else checked_count("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     values |= own_parameters(parameters, fields, values, depth)

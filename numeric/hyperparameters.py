@@ -35,23 +35,21 @@ def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> di
         InputError: for what is still a symbol.
     """
     layers = range(1, depth + 1)
-    out = [net.width_ratio_at(layer) for layer in layers]
-    into = [out[0] if width is None else n_0 / width, *out[:-1]]
+    out = _numbers("width_ratio", [net.width_ratio_at(layer) for layer in layers])
+    into = np.array([out[0] if width is None else n_0 / width, *out[:-1]])
     columns = {
         "C_W": [net.weights_at(layer).C_W for layer in layers],
         "C_b": [net.C_b_at(layer) for layer in layers],
         "lambda_W": [net.lambda_W_at(layer) for layer in layers],
         "lambda_b": [net.lambda_b_at(layer) for layer in layers],
-        "r_in": into,
-        "r_out": out,
-        "r_big": [max(a, b) for a, b in zip(into, out, strict=True)],
     }
     columns |= {
         f"{variance}{order}": [net.correction_at(variance, order, layer) for layer in layers]
         for variance in ("C_W", "C_b")
         for order in range(1, net.corrections + 1)
     }
-    return {name: _numbers(name, column) for name, column in columns.items()}
+    ratios = {"r_in": into, "r_out": out, "r_big": np.maximum(into, out)}
+    return {name: _numbers(name, column) for name, column in columns.items()} | ratios
 
 
 def own_parameters(
@@ -108,7 +106,11 @@ def _values(name: str, value: object, depth: int) -> Array:
 
 
 def _numbers(name: str, column: list[object]) -> Array:
-    try:
-        return np.array([float(value) for value in column])  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(name, column[0], "a number at every layer, not a symbol") from None
+    numbers = np.empty(len(column))
+    for at, value in enumerate(column):
+        try:
+            numbers[at] = float(value)  # type: ignore[arg-type]
+        except TypeError:
+            wanted = f"a number at every layer, not a symbol as at layer {at + 1}"
+            raise InputError(name, value, wanted) from None
+    return numbers

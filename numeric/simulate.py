@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from derive.citations import rests_on
 from derive.errors import InputError
 from derive.fields import AnyField, Field
-from derive.network import Network, Tabulated
+from derive.network import Network
+from derive.per_layer import Tabulated
 from derive.recursion import Wanted
 
 from . import (
@@ -53,8 +54,8 @@ _VERSION = version("wickgarten")
 def simulate(
     net: Network,
     inputs: ArrayLike,
-    width: int = 100,
-    depth: int = 10,
+    width: int | None = None,
+    depth: int | None = None,
     draws: int = 1000,
     *,
     tensors: Wanted | Iterable[Wanted] = ("K", "G1", "V"),
@@ -71,8 +72,10 @@ def simulate(
     Arguments:
         net: the network; its ensembles, variances and learning rates are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m.
-        width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons.
-        depth: layers of preactivations, counted from 1.
+        width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
+            widths, or 100; another one scales its widths.
+        depth: layers of preactivations, counted from 1; by default those of the network's widths,
+            or 10.
         draws: networks.
         tensors: names that `recursion` knows, "V", "A", "P", …, or recursions such as
             `recursion(["z"] * 4 + ["H"], pairing=…)`, for the cumulant on their left, as in
@@ -109,6 +112,10 @@ def simulate(
         InputError: for an argument that can't be used, a directory of another run among them, and
             for activations that overflow.
     """
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    width = (net.width or 100) if width is None else width
+    depth = (net.depth or 10) if depth is None else depth
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(observables.targets(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)

@@ -8,6 +8,7 @@ import pytest
 
 from derivations import check_command, claims, cli, reading, report, running
 from derivations.claims import Claim, Verdict
+from derive import Gaussian, Network, Orthogonal
 
 ORTHOGONAL = ("--weights", "orthogonal")
 
@@ -36,13 +37,27 @@ def test_derive_specialises_and_prints_latex(capsys):
     assert out.startswith("V^{(1)}_{")
 
 
-def test_flow_is_critical_unless_told_otherwise(capsys):
-    _, out, _ = run(
-        capsys, "flow", "--activation", "linear", "--depth", "3", "--weights", "orthogonal"
-    )
-    assert "Orthogonal(C_W=1)" in out
-    _, out, _ = run(capsys, "flow", "--activation", "linear", "--depth", "3", "--C_W", "1/2")
-    assert "Gaussian(C_W=1/2), C_b=0" in out
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_command_line_has_the_defaults_of_python(capsys, activation):
+    """The same words mean the same network, critical or not."""
+    flow = ("flow", "--depth", "2", "--activation", activation)
+    for options, net in {
+        (): Network(activation),
+        ("--weights", "orthogonal"): Network(activation, Orthogonal()),
+        ("--C_W", "1/2"): Network(activation, Gaussian("1/2")),
+        ("--C_W", "critical"): Network.critical(activation),
+        ("--C_W", "critical", "--C_b", "1/3", "--weights", "orthogonal"): Network.critical(
+            activation, Orthogonal(), C_b="1/3"
+        ),
+    }.items():
+        _, out, _ = run(capsys, *flow, *options)
+        assert out.splitlines()[0] == str(net)
+    assert Network.critical("relu") == Network("relu", Gaussian(2))
+
+
+def test_what_has_no_critical_point_is_not_guessed(capsys):
+    status, _, err = run(capsys, "flow", "--activation", "sigmoid", "--C_W", "critical")
+    assert (status, "no solution" in err) == (2, True)
 
 
 def test_flow_writes_a_table(capsys, tmp_path):

@@ -65,7 +65,7 @@ def test_tanh_5_8_and_5_20_to_5_22():
     squared = sympy.expand(small_kernel_average(a.tanh, (0, 0), 3) ** 2)
     assert sympy.series(squared, K, 0, 4).removeO() == K**2 - 4 * K**3
     assert found.chi_parallel.series(2).subs(C_W, 1) == 1 - 4 * K + 17 * K**2
-    layer = symbols.layer
+    layer = symbols.ell
     assert found.points[0].decay(layer) == 1 / (2 * layer)
 
 
@@ -115,7 +115,7 @@ def test_exact_root_and_second_critical_point():
 def test_predicted_decay_is_the_flow_s(activation):
     """K(ℓ)·decay(ℓ)^{-1} → 1, and closer at the deeper layer."""
     step = criticality(activation).kernel_map
-    layer = symbols.layer
+    layer = symbols.ell
     decay = criticality(activation).points[0].decay(layer)
     with mpmath.workdps(15):
         series = sympy.lambdify(K, step.series(4).subs({C_b: 0, C_W: 1}), "mpmath")
@@ -168,6 +168,6 @@ def test_reports_and_refusals():
     with pytest.raises(InputError, match="no solution"):
         _ = criticality(a.sigmoid).critical
     with pytest.raises(InputError):
-        criticality("tanh")
+        criticality("tan")
     with pytest.raises(InputError):
         fixed_points(a.tanh, -1, 1)

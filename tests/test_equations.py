@@ -21,12 +21,12 @@ JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="iden
 
 def renamed(expr: sympy.Expr, names: dict[str, str]) -> sympy.Expr:
     """The expression with the user's tensors under the literature's names."""
-    symbols = {
-        symbol: sympy.Symbol(names[symbol.name], real=True)
+    own = {
+        symbol: symbols.tensor(names[symbol.name])
         for symbol in expr.free_symbols
         if symbol.name in names
     }
-    return sympy.expand(expr.subs(symbols))
+    return sympy.expand(expr.subs(own))
 
 
 @pytest.mark.parametrize("weights", ENSEMBLES, ids=str)

@@ -24,7 +24,7 @@ from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 tanh = activations.tanh
 V = symbols.tensor("V")
-layer = symbols.layer
+layer = symbols.ell
 
 INPUT = (0.3, -1.1, 0.8, 0.5)
 DEPTH = 20_000

@@ -22,7 +22,7 @@ from derive.symbols import C_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 G1 = symbols.tensor("G1")
-layer = symbols.layer
+layer = symbols.ell
 
 
 def metric_step(power: int) -> sympy.Expr:

@@ -1,0 +1,189 @@
+"""A network's fields: what may be given for each layer, its widths, and that it can be sent."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
+from derive.per_layer import Tabulated
+from numeric import flow, simulate
+
+X = np.linspace(-1, 1, 7)
+MLP = Network("tanh", Gaussian(), widths=[7, 12, 12, 3])
+
+
+def at_top(layer):
+    return 2 if layer == 2 else 1
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        lambda layer: 1 / layer,
+        1 / symbols.ell,
+        1 / symbols.layer,
+        1 / sympy.Symbol("ell"),
+        1 / sympy.Symbol("l", positive=True),
+        "1/l",
+        lambda layer: layer**-1,
+        lambda layer: (2 - 1) / (0 + layer),
+    ],
+)
+def test_a_rate_is_an_expression_in_the_layer(rate):
+    net = Network("tanh", lambda_b=rate, C_b_corrections=(rate,))
+    assert [net.lambda_b_at(layer) for layer in (1, 2, 3)] == [
+        1,
+        sympy.S.Half,
+        sympy.Rational(1, 3),
+    ]
+    assert net.correction_at("C_b", 1, 4) == sympy.Rational(1, 4)
+    assert net == Network("tanh", lambda_b="1/l", C_b_corrections=("1/l",))
+    assert pickle.loads(pickle.dumps(net)) == net
+    assert hash(pickle.loads(pickle.dumps(net))) == hash(net)
+    assert "lambda_b=1/l" in str(net)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda layer: 1 if layer == 10 else 1 / layer,
+        lambda layer: 1 / layer if layer < 10 else 1,
+        lambda layer: 1 / layer if layer != 10 else 1,
+        lambda layer: {10: 1}.get(layer, 1),
+        lambda layer: (1, 0.5, 0.25, 1, 1, 1, 1, 1, 1, 1)[layer - 1],
+        lambda layer: 1.0 / int(layer),
+    ],
+)
+def test_a_function_that_is_no_expression_is_kept_and_told_how_to_be_sent(function):
+    """Whatever it says at a symbol or at layers 1, 2, 3, layer 10 is its own."""
+    net = Network("tanh", lambda_b=function)
+    assert net.lambda_b_at(10) == function(10)
+    with pytest.raises(InputError, match=r"lambda_b: .*wanted .*symbols\.ell, a list"):
+        pickle.dumps(net)
+    sent = pickle.loads(pickle.dumps(net.tabulated(10)))
+    assert [sent.lambda_b_at(k) for k in (1, 2, 10)] == [function(k) for k in (1, 2, 10)]
+
+
+def test_functions_with_a_name_and_lists_can_be_sent():
+    for given in (at_top, [1, 2, 1]):
+        net = Network("tanh", lambda_W=given, C_W_corrections=(given,))
+        assert pickle.loads(pickle.dumps(net)) == net
+        assert [net.lambda_W_at(layer) for layer in (1, 2, 3)] == [1, 2, 1]
+    assert Network("tanh", C_b=np.array([0.5, 1])).C_b == Tabulated(
+        (sympy.Float(0.5), sympy.Float(1))
+    )
+
+
+def test_it_is_the_same_network_in_another_process(tmp_path):
+    path = tmp_path / "net.pickle"
+    net = Network("gelu", Orthogonal(), lambda_b=lambda layer: 1 / layer, widths=(7, 5, 2))
+    path.write_bytes(pickle.dumps(net))
+    code = f"import pickle; print(pickle.loads(open({str(path)!r}, 'rb').read()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == str(net)
+
+
+@pytest.mark.parametrize("name", ["C_b", "lambda_b", "lambda_W", "width_ratio"])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda layer: 1 / 0 if layer == 2 else 1, "ZeroDivisionError.*layer 2"),
+        (lambda: 1, "TypeError.*layer 1"),
+        (lambda layer: None, "layer 1"),
+        (lambda layer: 3 - 2 * layer, "layer 2"),
+        ([1], "layer 2"),
+        ([1, -1], "layer 2"),
+        ([1, "x"], "got"),
+        ([], "one for each layer"),
+        (1 / (symbols.ell - 2), "layer 1|layer 2"),
+        ([[1, 2]], "got"),
+    ],
+)
+def test_errors_name_the_argument_and_the_layer(name, given, told):
+    with pytest.raises(InputError, match=f"{name}: .*{told}"):
+        flow(Network("tanh", **{name: given}), X, 3, "Theta1")
+
+
+def test_symbols_that_no_number_stands_for_are_told():
+    net = Network("tanh", width_ratio=sympy.Symbol("q"))
+    with pytest.raises(InputError, match=r"width_ratio: got q; wanted a number.* layer 1"):
+        flow(net, X, 2)
+    with pytest.raises(InputError, match="lambda_b: got a; wanted a number"):
+        flow(Network("tanh", lambda_b=lambda layer: sympy.Symbol("a") * (layer - 1)), X, 2, "Theta")
+
+
+def test_ratios_may_be_a_list():
+    listed = Network("tanh", width_ratio=[1, 1, 10 / 256])
+    function = Network("tanh", width_ratio=lambda layer: 1 if layer < 3 else 10 / 256)
+    assert flow(listed, X, 3, ["V", "D"], width=256).equals(
+        flow(function, X, 3, ["V", "D"], width=256).assign_attrs(network=str(listed))
+    )
+
+
+def test_widths_are_those_of_the_layers():
+    ratio = Network("tanh", width_ratio=[1, 1, sympy.Rational(3, 12)])
+    assert [MLP.width_ratio_at(layer) for layer in (1, 2, 3)] == [1, 1, sympy.Rational(1, 4)]
+    assert (MLP.widths, MLP.width, MLP.depth) == ((7, 12, 12, 3), 12, 3)
+    tensors = ["K", "V", "Theta1", "F"]
+    wanted = flow(ratio, X, 3, tensors, width=12).assign_attrs(network=str(MLP))
+    assert flow(MLP, X, tensors=tensors).equals(wanted)
+    assert Network("tanh").widths is None
+    assert "7, 12, 12, 3; n = 12" in repr(MLP)
+    assert pickle.loads(pickle.dumps(MLP)) == MLP
+    assert replace(MLP, widths=(7, 4, 4)).depth == 2
+
+
+def test_simulate_takes_width_and_depth_from_the_widths():
+    table = simulate(MLP, X, draws=64, tensors=["K", "V"])
+    assert (table.attrs["width"], table.attrs["widths"]) == (12, [7, 12, 12, 3])
+    half = simulate(MLP, X, width=24, depth=2, draws=64, tensors=["K", "V"])
+    assert half.attrs["widths"] == [7, 24, 24]
+    with pytest.raises(InputError, match=r"width: got .*whole"):
+        simulate(MLP, X, width=10, draws=64, tensors="K")
+
+
+@pytest.mark.parametrize(
+    ("build", "argument"),
+    [
+        (lambda: Network("tanh", widths=[784]), "widths"),
+        (lambda: Network("tanh", widths=784), "widths"),
+        (lambda: Network("tanh", widths=[784, 0]), "widths"),
+        (lambda: Network("tanh", widths=[784, 2.5]), "widths"),
+        (lambda: Network("tanh", widths="784,10"), "widths"),
+        (lambda: Network("tanh", widths=[7, 5], width_ratio=2), "width_ratio"),
+        (lambda: flow(MLP, X[:5]), "inputs"),
+        (lambda: simulate(MLP, X[:5]), "inputs"),
+        (lambda: flow(MLP, X, 4), "widths"),
+        (lambda: flow(MLP, X, 0), "depth"),
+        (lambda: simulate(MLP, X, depth=4), "widths"),
+        (lambda: flow(Network("tanh"), X), "depth"),
+        (lambda: recursion("Theta").asymptotics("tanh", lambda_b=lambda: 1), "lambda_b"),
+        (lambda: recursion("Theta").asymptotics("tanh", lambda_b=lambda layer: 1 / 0), "lambda_b"),
+    ],
+)
+def test_misfits_are_told(build, argument):
+    with pytest.raises(InputError) as told:
+        build()
+    assert told.value.argument == argument
+
+
+def test_rates_of_asymptotics_are_those_of_networks():
+    made = recursion("Theta")
+    wanted = made.asymptotics("tanh", lambda_b=lambda layer: 2 / layer).expr
+    for same in (2 / symbols.ell, 2 / symbols.layer, "2/l"):
+        assert made.asymptotics("tanh", lambda_b=same).expr == wanted
+
+
+def test_critical_networks():
+    found = Network.critical("relu", Orthogonal(C_W=7), "gaussian", lambda_b="1/l")
+    assert (found.weights, found.first_weights) == (Orthogonal(2), Gaussian(2))
+    assert (found.C_b, found.lambda_b) == (0, 1 / symbols.layer)
+    with pytest.raises(InputError, match="no solution"):
+        Network.critical("sigmoid")
