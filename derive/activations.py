@@ -389,7 +389,7 @@ def as_activation(value: object, argument: str = "activation") -> Activation:
 
     Raises InputError for anything else: for a function of another library with what to say here.
 
-    >>> as_activation("gelu")
+    >>> print(as_activation("gelu"))
     gelu
     """
     if isinstance(value, Activation):
