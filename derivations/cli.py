@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import csv
 import gc
-import io
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from derive.errors import InputError
 
@@ -20,6 +18,7 @@ from . import (
     check_command,
     cite_command,
     kernel_command,
+    printed,
     reading,
     spectrum_command,
     verify_command,
@@ -121,7 +120,7 @@ def _flow(arguments: argparse.Namespace) -> int:
 
     net, inputs = reading.network(arguments), reading.inputs(arguments.input)
     table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
-    _show([(net, table, None)], arguments.csv)
+    _show([(net, table, None)], arguments)
     return OK
 
 
@@ -147,12 +146,12 @@ def _simulate(arguments: argparse.Namespace) -> int:
         )
         for width in arguments.width
     ]
-    _show([(net, each, each.attrs["width"]) for each in sampled], arguments.csv)
+    _show([(net, each, each.attrs["width"]) for each in sampled], arguments)
     if not arguments.compare:
         return OK
     flowed = flow(net, inputs, arguments.depth, arguments.tensors, width=max(arguments.width))
     comparison = compare(flowed, sampled)
-    print(comparison)
+    print(f"\n{comparison}" if arguments.csv is None else comparison)
     return OK if comparison.agrees else FAILED
 
 
@@ -182,62 +181,22 @@ def _check_extrapolation(
 # What is shown
 
 
-def _show(tables: Sequence[tuple[Network, xarray.Dataset, int | None]], path: str | None) -> None:
-    """The tables on stdout, a row per layer and component; or as CSV in a file."""
-    rows = [row for _, table, width in tables for row in _rows(table, width)]
-    header = ("width", "tensor", "layer", "samples", "value", "se")
-    if path is not None:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
-        write_text(text.getvalue(), path)
-        print(path)
+def _show(
+    tables: Sequence[tuple[Network, xarray.Dataset, int | None]], arguments: argparse.Namespace
+) -> None:
+    """The tables on stdout, a row per layer; or as CSV in a file, a row per number."""
+    from derive.recursion import wanted  # noqa: PLC0415
+
+    if arguments.csv is not None:
+        write_text(printed.long_csv((table, width) for _, table, width in tables), arguments.csv)
+        print(arguments.csv)
         return
+    names = wanted(arguments.tensors)
     print(tables[0][0])
-    _print_table(header, rows, sys.stdout)
-
-
-def _rows(table: xarray.Dataset, width: int | None) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for name in (str(name) for name in table.data_vars if not str(name).endswith("_se")):
-        values = table[name].to_numpy()
-        errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
-        for place in _components(values.shape):
-            found.append(
-                (
-                    "" if width is None else str(width),
-                    name,
-                    str(int(table["layer"].to_numpy()[place[0]])),
-                    "".join(str(sample + 1) for sample in place[1:])
-                    if max(values.shape[1:], default=0) < 10
-                    else " ".join(str(sample + 1) for sample in place[1:]),
-                    repr(float(values[place])),
-                    "" if errors is None else repr(float(errors[place])),
-                )
-            )
-    return found
-
-
-def _components(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    import numpy as np  # noqa: PLC0415
-
-    return list(np.ndindex(*shape))
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO) -> None:
-    """Aligned columns, those that are empty throughout left out, numbers to six digits."""
-    kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
-    shown = [[_short(row[column]) for column in kept] for row in [header, *rows]]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(kept))]
-    for row in shown:
-        out.write(
-            "  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)) + "\n"
-        )
-
-
-def _short(text: str) -> str:
-    return f"{float(text):.6g}" if "." in text or "e-" in text else text
+    for _, table, width in tables:
+        if len(tables) > 1:
+            print(f"\nn = {width}")
+        print(printed.text(table, names))
 
 
 # The arguments
@@ -382,7 +341,11 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     command.add_argument(
         "--input", metavar="SOURCE", default="random:0:100", help="random:SEED:N[:M], .csv or .npy"
     )
-    command.add_argument("--csv", metavar="FILE", help="write the table there")
+    command.add_argument(
+        "--csv",
+        metavar="FILE",
+        help="write the table there, with a row for each tensor, layer and component",
+    )
 
 
 if __name__ == "__main__":

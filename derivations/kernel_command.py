@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import textwrap
 from pathlib import Path
 
 from derive.errors import InputError
@@ -66,8 +67,14 @@ def _listing(files: list[str]) -> list[str]:
     from numeric.modules import cache_directory  # noqa: PLC0415
 
     lines = ["tensors, as cumulants with a pairing of their indices:"]
-    lines += [f"  {name.label:7} {name.cumulant}" for name in NAMES.values()]
-    lines.append("and kappa(…|…) of any fields among z, H, dH, ddI and ddII")
+    for name in NAMES.values():
+        times = "" if name.normalisation == "1" else f"{name.normalisation} times "
+        lines.append(f"  {name.label:7} {name.cumulant}")
+        words = textwrap.wrap(f"{times}the {name.meaning}", 88, break_on_hyphens=False)
+        lines += [f"{'':10}{line}" for line in words]
+    lines.append(
+        "and kappa(…|…) of any fields among z, H (the neural tangent kernel, NTK), dH, ddI, ddII"
+    )
     kept = sorted(cache_directory().glob("flow_*.py"))
     lines.append(f"modules of `flow` in {cache_directory()}: {len(kept) or 'none'}")
     lines += [f"  {path.name}  {_summary(path)}" for path in kept]

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from derive import Network
 from numeric import flow, normalise, simulate
+from numeric.table import tensors as tensors_of
 from numeric.weights import Array
 
 TOWER = tuple("ABDFPQRSTU")
@@ -37,7 +38,7 @@ class Measured:
 
     def tensors(self) -> list[str]:
         """What is drawn."""
-        return [str(name) for name in self.flowed.data_vars if name not in {"K", "Theta"}]
+        return [name for name in tensors_of(self.flowed) if name not in {"K", "Theta"}]
 
     def normalised(self, width: int | None = None) -> xarray.Dataset:
         """The dimensionless tensors, derived or sampled; both by the derived K and Θ."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from .errors import InputError
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
+from .meaning import meaning, normalisation
 from .pairings import Pairing, ordered, pair_partitions
 
 
@@ -103,6 +104,16 @@ class Name(NamedTuple):
         pairs = " ".join(f"{a}{joint}{b}" for a, b in self.pairing)
         order = f" at relative order {self.order}" if self.order else ""
         return f"kappa({','.join(map(str, self.fields))}|{pairs}){order}"
+
+    @property
+    def meaning(self) -> str:
+        """The tensor in words."""
+        return meaning(self.fields, self.order, self.pairing)
+
+    @property
+    def normalisation(self) -> str:
+        """n^{m−1+g}, by which the cumulant, or its part of relative order g, is multiplied."""
+        return normalisation(len(self.pairing), self.order)
 
     def latex(self) -> str:
         """The tensor's symbol in LaTeX."""

@@ -37,6 +37,12 @@ __all__ = [
     "smallest_eigenvalues",
 ]
 
+_MEANINGS = {
+    "gap": "mean of V, the orthogonality gap",
+    "gap_sq": "mean of V², V the orthogonality gap",
+    "gap_hat": "mean of 1/n less the smallest eigenvalue of the batch's Gram matrix over its trace",
+}
+
 _CHUNK = 1 << 22
 """Numbers of Gram matrices that `simulate` holds at a time, for the smallest eigenvalues."""
 
@@ -230,21 +236,22 @@ def simulate(
     mean, error = sums.result()
     arrays = {}
     for name, value, se in zip(names, mean, error, strict=True):
-        arrays[name] = table.variable(value, 0, single=True)
+        described = {"long_name": _MEANINGS[name]}
+        arrays[name] = table.variable(value, 0, single=True).assign_attrs(described)
         arrays[f"{name}_se"] = table.variable(se, 0, single=True)
-    attributes = {
+    about: dict[str, int | str] = {
         "width": chain.width,
         "batch": chain.batch,
         "draws": chain.draws,
         "blocks": chain.draws,
         "seed": chain.seed,
         "activation": chain.activation.name,
+        "activation_expr": str(chain.activation.expr),
         "centered": int(centered),
         "normalised": int(normalised),
         "sampler": sampler,
-        "inputs": chain.inputs.tolist(),
     }
-    return xarray.Dataset(arrays, table.layers(chain.depth), attributes)
+    return table.dataset(arrays, range(1, chain.depth + 1), about, inputs=chain.inputs)
 
 
 def grams(

@@ -20,6 +20,8 @@ from scipy import special
 
 from derive.errors import InputError, listed
 
+from .table import ACCURACY, tensors
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -34,9 +36,6 @@ SERIES = {
     "Theta": ("Theta", "Theta1"),
 }
 """What a measured tensor is at finite width: the coefficients of 1, 1/n, 1/n², …"""
-
-ACCURACY = 1e-11
-"""To how many parts of the terms that cancel in it theory and arithmetic are trusted."""
 
 NEXT_TERM = 10.0
 """How much larger than the last coefficient of a fit in 1/n the next one may be."""
@@ -153,15 +152,14 @@ def compare(
         degree: of the polynomial in 1/n fitted to several widths; one less than their number, at
             most 2, if not given. The error counts in the first term left out, by `NEXT_TERM`.
 
-    A standard error below `ACCURACY` times the terms that cancel in the number is raised to that:
-    an entry that does not fluctuate is compared to rounding.
+    A standard error below the tables' `<name>_floor`, or below `ACCURACY` times the number where
+    they have none, is raised to that: an entry that does not fluctuate is compared to rounding.
 
     Raises:
         InputError: if the tables have nothing in common, differ in shape or are not finite, or if
             there are fewer widths than the fit needs.
     """
-    if not isinstance(flowed, xarray.Dataset):
-        raise InputError("flowed", type(flowed).__name__, "a table from flow")
+    _check_table("flowed", flowed, "a table from flow")
     if isinstance(simulated, xarray.Dataset):
         simulated = [simulated]
     tables = listed("simulated", simulated, "a table from simulate, or several")
@@ -172,27 +170,38 @@ def compare(
     degree = min(distinct - 1, 2) if degree is None else degree
     if not 0 <= degree < distinct:
         raise InputError("degree", degree, f"0 to {distinct - 1} with widths {widths}")
-    tensors = [name for name in flowed.data_vars if all(name in table for table in tables)]
+    names = [name for name in tensors(flowed) if all(name in table for table in tables)]
     layers = sorted(set(flowed["layer"].values).intersection(*(t["layer"].values for t in tables)))
-    if not tensors or not layers:
-        have = [sorted(map(str, table.data_vars)) for table in (flowed, *tables)]
+    if not names or not layers:
+        have = [tensors(table) for table in (flowed, *tables)]
         raise InputError("simulated", have, "a tensor and a layer that every table has")
     flowed, tables = flowed.sel(layer=layers), [table.sel(layer=layers) for table in tables]
-    rows = tuple(
-        row for name in tensors for row in _rows(str(name), flowed, tables, widths, degree)
-    )
-    freedom = min(table.attrs.get("blocks", np.inf) for table in tables) - 1
+    rows = tuple(row for name in names for row in _rows(name, flowed, tables, widths, degree))
+    freedom = min(float(table.attrs.get("blocks", np.inf)) for table in tables) - 1
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
     return Comparison(rows, bound, false_alarms, widths, degree)
 
 
+def _check_table(argument: str, table: object, wanted: str) -> None:
+    """Whether it has tensors, by layer: an empty or a foreign Dataset has not."""
+    if not isinstance(table, xarray.Dataset):
+        raise InputError(argument, type(table).__name__, wanted)
+    if "layer" not in table.coords or not tensors(table):
+        names = ", ".join(map(str, table.data_vars)) or "nothing"
+        axes = ", ".join(map(str, table.dims)) or "no axis"
+        raise InputError(argument, f"a Dataset of {names} by {axes}", wanted)
+
+
 def _widths(tables: Sequence[xarray.Dataset]) -> tuple[int, ...]:
-    if not tables or not all(
-        isinstance(table, xarray.Dataset) and "width" in table.attrs for table in tables
-    ):
-        raise InputError("simulated", tables, "one or more tables from simulate")
+    wanted = "one or more tables from simulate"
+    if not tables:
+        raise InputError("simulated", tables, wanted)
+    for table in tables:
+        _check_table("simulated", table, wanted)
+        if "width" not in table.attrs:
+            raise InputError("simulated", "a table without the attribute `width`", wanted)
     networks = {str(table.attrs.get("network")) for table in tables}
     if len(networks) > 1:
         raise InputError("simulated", sorted(networks), "simulations of one network")
@@ -208,12 +217,12 @@ def _rows(
 ) -> Iterator[Row]:
     samples = np.array([_values(table, name, "simulated", flowed) for table in tables])
     errors = np.array([_values(table, f"{name}_se", "simulated", flowed, name) for table in tables])
-    floors = np.maximum([_floor(table[name]) for table in tables], _floor(flowed[name]))
+    floors = np.maximum([_floor(table, name) for table in tables], _floor(flowed, name))
     theory = _theory(name, flowed, widths[0] if degree == 0 and len(set(widths)) == 1 else None)
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     for place in np.ndindex(theory.shape):
         at = (slice(None), *place)
-        floor = np.maximum(floors[:, place[0]], ACCURACY * abs(theory[place]))
+        floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
         sample, se = _intercept(powers, samples[at], np.hypot(errors[at], floor))
         difference = sample - theory[place]
         z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
@@ -237,10 +246,15 @@ def _values(
     return values
 
 
-def _floor(array: xarray.DataArray) -> Array:
-    """The rounding error at each layer of `array`, whose attribute is for layers 1, 2, …"""
-    cancelling = np.asarray(array.attrs.get("cancelling", np.zeros(int(array["layer"].max()))))
-    return np.asarray(ACCURACY * cancelling[array["layer"].to_numpy() - 1])
+def _floor(table: xarray.Dataset, name: str) -> Array:
+    """What rounding may change in a tensor, in its shape; 0 where the table does not say."""
+    tensor, twin = table[name].variable, f"{name}_floor"
+    if twin not in table:
+        return np.zeros(tensor.shape)
+    floor = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))
+    if not np.isfinite(floor).all():
+        raise InputError("simulated", f"{twin} with NaN or infinity", "finite values")
+    return floor
 
 
 def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> Array:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from derive.errors import InputError, listed
 
+from .table import tensors as tensors_of
 from .weights import Array
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def of_table(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) 
     if not isinstance(table, xarray.Dataset) or "layer" not in table.dims:
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
     known = [str(name) for name in table.data_vars if "layer" in table[name].dims]
-    drawn = [name for name in known if name.removesuffix("_se") not in set(known) - {name}]
-    wanted = f"names among {', '.join(known)}"
+    drawn = [name for name in tensors_of(table) if name in known]
+    wanted = f"names among {', '.join(drawn)}"
     chosen = drawn if tensors is None else tensors
     names = [chosen] if isinstance(chosen, str) else listed("tensors", chosen, wanted)
     if not names or not all(isinstance(name, str) and name in known for name in names):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
 from types import ModuleType
 
 import numpy as np
@@ -61,8 +60,9 @@ def flow(
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
-        is n times the connected four-point function. Each variable's attribute `cancelling` is its
-        dimension in powers of K and Θ, the size per layer of the terms that may cancel in it.
+        is n times the connected four-point function. Beside V stands `V_floor`, by layer: what
+        rounding may change in it, from its dimension in powers of K and Θ, the size of the terms
+        that may cancel. `numeric.table` has the layout, the coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, and where a tensor is not finite.
@@ -84,7 +84,8 @@ def flow(
     width = net.width if width is None else checked_count("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
-    values |= own_parameters(parameters, fields, values, depth)
+    own = own_parameters(parameters, fields, values, depth)
+    values |= own
     square = net.has_equal_widths(depth)
     single = X.shape[0] == 1
     weights = net.weights_at(2)
@@ -106,21 +107,22 @@ def flow(
     computed = dict(zip(needed, out.T if single else out, strict=True))
     for name, found in computed.items():
         _check_finite(name.label, found, net)
-    arrays = {
-        name.label: table.variable(
-            np.ascontiguousarray(_axes(computed, name)),
-            rank=len(name.subscripts),
-            single=np.ndim(inputs) == 1,
-        ).assign_attrs(cancelling=_size(computed, name).tolist())
-        for name in names
-    }
-    attributes = {
-        "network": str(net),
-        **{name: column.tolist() for name, column in values.items()},
-        "inputs": X.tolist(),
-        "version": version("wickgarten"),
-    }
-    return xarray.Dataset(arrays, table.layers(depth), attributes)
+    vector = np.ndim(inputs) == 1
+    arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
+    for name in names:
+        ordered = np.ascontiguousarray(_axes(computed, name))
+        tensor_ = table.variable(ordered, rank=len(name.subscripts), single=vector)
+        arrays[name.label] = tensor_.assign_attrs(table.described(name))
+        arrays[f"{name.label}_floor"] = table.floor(_size(computed, name))
+    return table.dataset(
+        arrays,
+        range(1, depth + 1),
+        {} if width is None else {"width": int(width)},
+        net=net,
+        inputs=X[0] if vector else X,
+        symbols=values,
+        own=own,
+    )
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:

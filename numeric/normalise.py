@@ -10,6 +10,7 @@ import xarray
 
 from derive.errors import InputError
 
+from .table import TWINS
 from .weights import Array
 
 _STANDARDS: dict[str, tuple[str, ...]] = {
@@ -39,8 +40,8 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
     (6.16). Several: by the average over the distinct ways to give the samples to the two-point
     functions (A.1)–(A.5), which R, S, T and U do not have.
 
-    Returns the table of the `<name>_tilde`, with `_se` twins where the table has them; the
-    two-point function itself is taken as exact.
+    Returns the table of the `<name>_tilde`, with their twins `_se` and `_floor` where the table has
+    them; the two-point function itself is taken as exact.
 
     Raises:
         InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do;
@@ -48,7 +49,7 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
     """
     if not isinstance(table, xarray.Dataset):
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
-    found: dict[str, xarray.DataArray] = {}
+    found: dict[str, xarray.Variable] = {}
     for name in (name for name in table.data_vars if name in _STANDARDS):
         standards = (*_STANDARDS[name], *("K" for _ in range(name in _TIMES_KERNEL)))
         lacking = [standard for standard in standards if standard not in table]
@@ -57,11 +58,17 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
         scale = _scale(table, name)
         if not scale.all():
             raise InputError("table", f"one with a vanishing scale of {name}", "no zero kernels")
-        for suffix in ("", "_se"):
-            if name + suffix in table:
-                values = table[name + suffix]
-                divisor = np.abs(scale) if suffix else scale
-                found[f"{name}_tilde{suffix}"] = values.copy(data=values.to_numpy() / divisor)
+        over = f"{name} {'K ' * (name in _TIMES_KERNEL)}over {' '.join(_STANDARDS[name])}"
+        dims = table[name].dims
+        found[f"{name}_tilde"] = xarray.Variable(
+            dims, table[name].to_numpy() / scale, {"long_name": over}
+        )
+        size = xarray.Variable(dims, np.abs(scale))
+        for ending, meaning in TWINS.items():
+            if name + ending in table:
+                twin = (table[name + ending].variable / size).transpose(*dims)
+                twin.attrs = {"long_name": f"{meaning} {name}_tilde"}
+                found[f"{name}_tilde{ending}"] = twin
     if not found:
         raise InputError("table", list(table.data_vars), f"one of {', '.join(_STANDARDS)} in it")
     return xarray.Dataset(found, table.coords, table.attrs)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import xarray
 
+from .table import tensors as tensors_of
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -42,6 +44,11 @@ class Accessor:
 
     def __init__(self, table: xarray.Dataset) -> None:
         self._table = table
+
+    @property
+    def tensors(self) -> list[str]:
+        """The names of the tensors: of the variables without their twins `_se` and `_floor`."""
+        return tensors_of(self._table)
 
     def plot(self, tensors: str | Sequence[str] | None = None) -> Figure:
         """See `numeric.plot`."""

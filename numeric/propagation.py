@@ -27,6 +27,7 @@ from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
 from derive.shapes import Shape
+from derive.tensors import named
 from derive.weights import (
     Gaussian,
     LowRankGaussian,
@@ -38,6 +39,7 @@ from derive.weights import (
 from . import brackets, table, weights
 from .bracket_shapes import SingleShape
 from .ensemble import Ensemble, checked_count, checked_ensemble
+from .hyperparameters import hyperparameters
 from .weights import Array
 
 BIASES = ("neuron", "direction", "layer")
@@ -116,19 +118,26 @@ def simulate(
     K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed)
     single = np.ndim(inputs) == 1
     arrays = {
-        "K": table.variable(K.mean(axis=0), 2, single=single),
+        "K": table.variable(K.mean(axis=0), 2, single=single).assign_attrs(
+            table.described(named("K"))
+        ),
         "K_se": table.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
     }
-    attributes = {
-        "network": str(net),
-        "inputs": np.atleast_2d(np.asarray(inputs, float)).tolist(),
-        "width": width,
-        "draws": draws,
-        "blocks": draws,
+    about: dict[str, int | str] = {
+        "width": int(width),
+        "draws": int(draws),
+        "blocks": int(draws),
         "biases": biases,
-        "seed": seed,
+        "seed": int(seed),
     }
-    return xarray.Dataset(arrays, table.layers(depth), attributes)
+    return table.dataset(
+        arrays,
+        range(1, depth + 1),
+        about,
+        net=net,
+        inputs=np.asarray(inputs, float),
+        symbols=hyperparameters(net, depth, np.shape(inputs)[-1], width),
+    )
 
 
 def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:

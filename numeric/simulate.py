@@ -11,8 +11,6 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import xarray
@@ -46,8 +44,6 @@ from .lazy import ProbeSampler
 from .observables import Plan, Target
 from .probes import needed, spare
 from .sampling import Sampler
-
-_VERSION = version("wickgarten")
 
 
 @rests_on("salmon2011", "bolthausen2014")
@@ -102,11 +98,11 @@ def simulate(
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
-        `sample_1`, `sample_2`, …, its standard error as `<name>_se`, and what repeats it in the
-        attributes. K, Theta, V, … are measured at this width, without bias; a tensor of relative
+        `sample_1`, `sample_2`, …, its standard error as `<name>_se`, and what repeats it beside
+        them. K, Theta, V, … are measured at this width, without bias; a tensor of relative
         order 1/n is n times what remains without the leading one at infinite width: G1 is
-        n(metric − K). Each variable's attribute `cancelling` is the size, per layer, of the terms
-        that cancel in it.
+        n(metric − K). `V_floor`, by layer, is what rounding may change in V, from the size of the
+        terms that cancel in it. `numeric.table` has the layout, the coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, a directory of another run among them, and
@@ -136,11 +132,27 @@ def simulate(
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
     record = runs.record(chosen, draws, run=run, executor=executor, progress=progress)
+    vector = np.ndim(inputs) == 1
     arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
-        arrays |= _tensor(target, ensemble, record, single=np.ndim(inputs) == 1)
-    attributes = {"network": str(net), **_attributes(ensemble, draws, chosen.name, device)}
-    return xarray.Dataset(arrays, table.layers(depth), attributes)
+        arrays |= _tensor(target, ensemble, record, single=vector)
+    about: dict[str, int | str] = {
+        "width": ensemble.width,
+        "draws": int(draws),
+        "blocks": min(int(draws), moments.BLOCKS),
+        "seed": ensemble.seed,
+        "sampler": chosen.name,
+        "device": device,
+    }
+    return table.dataset(
+        arrays,
+        range(1, ensemble.depth + 1),
+        about,
+        net=net,
+        inputs=ensemble.inputs[0] if vector else ensemble.inputs,
+        symbols=ensemble.symbols,
+        own=[name for name, _ in ensemble.own],
+    )
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
@@ -223,11 +235,11 @@ def _tensor(
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
+    about = table.described(target.definition)
     return {
-        target.name: xarray.Variable(
-            dims, n**order * value.reshape(shape), {"cancelling": cancelling.tolist()}
-        ),
+        target.name: xarray.Variable(dims, n**order * value.reshape(shape), about),
         f"{target.name}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
+        f"{target.name}_floor": table.floor(cancelling),
     }
 
 
@@ -235,22 +247,3 @@ def _own(fields: Iterable[AnyField], ensemble: Ensemble) -> Given:
     """The numbers of these equations' symbols, as `flow` is given them."""
     wanted = hyperparameters.symbols_of(fields)
     return {name: Tabulated(values) for name, values in ensemble.own if name in wanted}
-
-
-def _attributes(ensemble: Ensemble, draws: int, sampler: str, device: str) -> dict[str, Any]:
-    return {
-        "C_W": ensemble.C_W.tolist(),
-        "C_b": ensemble.C_b.tolist(),
-        "lambda_W": ensemble.lambda_W.tolist(),
-        "lambda_b": ensemble.lambda_b.tolist(),
-        **{name: list(values) for name, values in ensemble.own},
-        "inputs": ensemble.inputs.tolist(),
-        "width": ensemble.width,
-        "widths": list(ensemble.widths),
-        "draws": draws,
-        "blocks": min(draws, moments.BLOCKS),
-        "seed": ensemble.seed,
-        "sampler": sampler,
-        "device": device,
-        "version": _VERSION,
-    }

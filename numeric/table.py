@@ -1,12 +1,119 @@
-"""The layout of the one table that `flow` and `simulate` return."""
+"""The layout of the one table, an `xarray.Dataset`, that `flow` and every `simulate` return.
+
+    dimensions    `layer`; `sample_1`, `sample_2`, … of the tensors, none for one vector;
+                  `sample` and `input` of the inputs
+    variables     a tensor V; beside it, in its units, its twins `V_se`, the standard error where it
+                  is sampled, and `V_floor` by layer, `ACCURACY` times the terms that cancel in it,
+                  below which no difference counts (`compare`)
+    coordinates   `layer`; `inputs`, of the shape in which they were given; C_W, C_b, lambda_W,
+                  lambda_b, r_in, r_out, … layer by layer; a user's symbol a as `parameter_a`
+    attributes    what else repeats it: network, activation, weights, width, draws, seed, version, …
+
+A variable's attributes say what it is: `long_name` in words, `cumulant`, and `normalisation`, by
+what the cumulant is multiplied. Attributes are numbers and texts alone, so that a table is saved as
+netCDF or zarr and opened again as it was; integers of 2³¹ or more, for which netCDF 3 has no type,
+are decimal texts.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.network import Network
+from derive.tensors import Name
+
 from .weights import Array
+
+TWINS = {
+    "_se": "standard error of",
+    "_error": "estimated error of",
+    "_floor": "what rounding may change in",
+}
+"""The endings of the variables that stand beside a tensor's, and what they are."""
+
+ACCURACY = 1e-11
+"""To how many parts of the terms that cancel in it theory and arithmetic are trusted."""
+
+
+def dataset(
+    arrays: Mapping[str, xarray.Variable | xarray.DataArray],
+    layers: Iterable[int],
+    about: Mapping[str, int | float | str],
+    *,
+    net: Network | None = None,
+    inputs: ArrayLike | None = None,
+    symbols: Mapping[str, Array] | None = None,
+    own: Iterable[str] = (),
+) -> xarray.Dataset:
+    """The table of these variables.
+
+    Arguments:
+        arrays: the tensors and their twins.
+        layers: which, counted from 1.
+        about: the attributes beside the network's and the version.
+        inputs: (n_0,) or (m, n_0).
+        symbols: values at each layer by their names.
+        own: those of them that are a user's.
+    """
+    numbers = np.array(list(layers))
+    coordinates: dict[str, object] = {"layer": numbers}
+    for name, values in (symbols or {}).items():
+        coordinates[f"parameter_{name}" if name in set(own) else name] = ("layer", values)
+    if inputs is not None:
+        X = np.array(inputs, float)
+        coordinates["inputs"] = (("sample", "input")[2 - X.ndim :], X)
+    texts = {} if net is None else _network(net)
+    attributes = {**texts, **about, "version": version("wickgarten")}
+    table = xarray.Dataset(arrays, coordinates, {k: _stored(v) for k, v in attributes.items()})
+    for name in tensors(table):
+        for ending, meaning in TWINS.items():
+            if name + ending in table:
+                table[name + ending].attrs.setdefault("long_name", f"{meaning} {name}")
+    return table
+
+
+def _network(net: Network) -> dict[str, str]:
+    first = {} if net.first_weights is None else {"first_weights": str(net.first_weights)}
+    return {
+        "network": str(net),
+        "activation": net.activation.name,
+        "activation_expr": str(net.activation.expr),
+        "weights": str(net.weights),
+        **first,
+    }
+
+
+def _stored(value: int | float | str) -> int | float | str:
+    return str(value) if isinstance(value, int) and abs(value) >= 2**31 else value
+
+
+def tensors(table: xarray.Dataset) -> list[str]:
+    """The names of a table's variables without their twins."""
+    names = [str(name) for name in table.data_vars]
+    return [name for name in names if not any(_is_twin(name, ending, names) for ending in TWINS)]
+
+
+def _is_twin(name: str, ending: str, names: list[str]) -> bool:
+    return name.endswith(ending) and name.removesuffix(ending) in names
+
+
+def described(name: Name) -> dict[str, str]:
+    """The attributes that say what a tensor is."""
+    return {
+        "long_name": name.meaning,
+        "cumulant": name.cumulant,
+        "normalisation": name.normalisation,
+    }
+
+
+def floor(terms: Array) -> xarray.Variable:
+    """The twin `_floor` of a tensor, from the size at each layer of the terms that cancel in it."""
+    return xarray.Variable("layer", ACCURACY * terms)
 
 
 def axes(rank: int, *, single: bool) -> list[str]:

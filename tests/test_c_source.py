@@ -76,7 +76,7 @@ def test_a_mixed_network_is_the_flow(tmp_path):
         made("V"), activations.tanh, tmp_path / "mixed.c", first_weights=Gaussian()
     )
     net = Network(activations.tanh, Orthogonal(), Gaussian())
-    expected = flow(net, [1.0], DEPTH, ["K", "V"]).to_array().to_numpy().T
+    expected = flow(net, [1.0], DEPTH, ["K", "V"])[["K", "V"]].to_array().to_numpy().T
     ones = np.ones(DEPTH)
     np.testing.assert_allclose(in_c(source, [ones, 0 * ones], 2, 1.0), expected, rtol=1e-12)
     text = header.read_text()

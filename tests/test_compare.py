@@ -107,7 +107,7 @@ def test_entries_without_variance_are_compared_to_rounding():
     assert not compare(flowed, sample(10, V=[1 + 100 * ACCURACY, 2, 0], se=0)).agrees
     assert not compare(flowed, sample(10, V=[1, 2, 1e-13], se=0)).agrees
     cancelling = sample(10, V=[1, 2, 1e-13], se=0)
-    cancelling["V"].attrs["cancelling"] = [1.0, 1.0, 1.0]
+    cancelling["V_floor"] = "layer", np.full(3, ACCURACY)
     assert compare(flowed, cancelling).agrees
     assert compare(flowed, [exact, sample(20, V=[1, 2, 0], se=0)]).agrees
 

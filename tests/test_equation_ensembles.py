@@ -135,7 +135,7 @@ def test_lazy_falls_back_on_matrices(inputs, weights):
     table = simulate(net, inputs, **options)
     assert table.attrs["sampler"] == "explicit"
     assert table.identical(simulate(net, inputs, sampler="explicit", **options))
-    assert list(table.attrs["rate"]) == [0.5, 0.5]
+    assert list(table["parameter_rate"]) == [0.5, 0.5]
 
 
 def test_preactivations_and_biases_on_the_right():

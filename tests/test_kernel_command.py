@@ -13,6 +13,7 @@ import pytest
 
 from derivations.cli import BAD_INPUT, OK, main
 from derive import Network, Orthogonal, activations, recursion
+from derive.tensors import NAMES
 from numeric import flow, write_module
 from numeric.modules import load
 
@@ -98,7 +99,15 @@ def test_list_shows_tensors_and_kept_modules(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path))
     assert main(["kernel", "--list"]) == OK
     out = capsys.readouterr().out
-    assert "  D       kappa(z,z,H|01 23)\n" in out
+    for name in NAMES.values():
+        assert f"  {name.label:7} {name.cumulant}\n" in out
+        assert f"the {name.meaning}" in " ".join(out.split())
+    assert (
+        "  A       kappa(H,H|01 23)\n"
+        "          n times the covariance of two entries of the NTK; "
+        "equal neurons: (H, H)(H', H')\n"
+    ) in out
+    assert max(len(line) for line in out.splitlines() if "modules of" not in line) < 100
     assert f"modules of `flow` in {tmp_path}: none\n" in out
     load('"""K of a network, layer by layer.\n"""\n', "flow")
     assert main(["kernel", "--list"]) == OK

@@ -190,11 +190,13 @@ def test_the_table_says_how_to_repeat_it():
     table = simulate(Network(TANH, Orthogonal(1)), x, 8, 2, 30, tensors=["V"], seed=4)
     attrs = json.loads(json.dumps(table.attrs))
     assert attrs["network"] == "Network(tanh, Orthogonal(C_W=1), C_b=0)"
+    assert attrs["activation_expr"] == "tanh(z)"
+    assert attrs["weights"] == "Orthogonal(C_W=1)"
     again = simulate(
         Network(TANH, Orthogonal(1)),
-        attrs["inputs"],
+        table["inputs"],
         attrs["width"],
-        len(attrs["widths"]) - 1,
+        table.sizes["layer"],
         attrs["draws"],
         tensors=["V"],
         seed=attrs["seed"],
@@ -213,8 +215,12 @@ def test_progress_is_shown_when_asked_for(capsys):
 
 def test_a_name_alone_and_repeated_names():
     x = inputs(1, 4)[0]
-    assert list(simulate(Network(TANH), x, 4, 2, 20, tensors="V")) == ["V", "V_se"]
-    assert list(simulate(Network(TANH), x, 4, 2, 20, tensors=["K", "K"])) == ["K", "K_se"]
+    assert list(simulate(Network(TANH), x, 4, 2, 20, tensors="V")) == ["V", "V_se", "V_floor"]
+    assert list(simulate(Network(TANH), x, 4, 2, 20, tensors=["K", "K"])) == [
+        "K",
+        "K_se",
+        "K_floor",
+    ]
 
 
 def test_next_to_leading_metric_is_measured_from_the_infinite_width_kernel():

@@ -27,6 +27,8 @@ from numeric import compare, conditional, explicit, flow, lazy, observables, pat
 from numeric.ensemble import checked_ensemble
 from numeric.probes import Probes, needed, spare
 from numeric.random import fill_signs, stream_key
+from numeric.table import ACCURACY
+from numeric.table import tensors as tensors_of
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
 TOWER = ["K", "V", "Theta", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
@@ -328,11 +330,10 @@ ON_PATHS = {
 def agreement(first, second):
     """The largest |z| of the difference of two tables, with rounding allowed for."""
     worst = 0.0
-    for name in (name for name in first.data_vars if not name.endswith("_se")):
+    for name in tensors_of(first):
         error = np.hypot(first[f"{name}_se"], second[f"{name}_se"])
-        rounding = 1e-11 * max(
-            1.0, *(np.max(table[name].attrs["cancelling"]) for table in (first, second))
-        )
+        floors = (float(table[f"{name}_floor"].max()) for table in (first, second))
+        rounding = max(ACCURACY, *floors)
         assert first[name].dims == second[name].dims
         worst = max(worst, float(np.abs((first[name] - second[name]) / (error + rounding)).max()))
     return worst

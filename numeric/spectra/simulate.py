@@ -28,6 +28,8 @@ from derive.weights import (
 )
 
 from .. import random
+from .. import table as tables
+from ..hyperparameters import hyperparameters
 
 Real = NDArray[np.float64]
 
@@ -93,10 +95,19 @@ def simulate(
         values[draw] = np.linalg.svd(J, compute_uv=False)
     if not np.isfinite(table).all():
         raise InputError("net", str(net), "Jacobians that do not overflow")
-    return _table(values, table, shown) .assign_attrs(
-        network=str(net), width=width, draws=draws, blocks=draws, seed=seed, q_first=float(q_first),
-        zero_padded=int(zero_padded),
-    )  # fmt: skip
+    about: dict[str, int | float] = {
+        "width": int(width),
+        "depth": int(depth),
+        "draws": int(draws),
+        "blocks": int(draws),
+        "seed": int(seed),
+        "q_first": float(q_first),
+        "zero_padded": int(zero_padded),
+    }
+    per_layer = hyperparameters(net, depth, width, width)
+    symbols = {name: column[np.array(shown) - 1] for name, column in per_layer.items()}
+    arrays = _arrays(values, table)
+    return tables.dataset(arrays, shown, about, net=net, symbols=symbols)
 
 
 def weight_matrix(
@@ -156,14 +167,14 @@ def _compiled(activation: Activation) -> tuple[Callable[[Real], Real], Callable[
     return value, lambda h: np.broadcast_to(np.asarray(slope(h), float), h.shape)
 
 
-def _table(values: Real, table: Real, shown: list[int]) -> xarray.Dataset:
+def _arrays(values: Real, moments: Real) -> dict[str, xarray.Variable]:
+    """From singular values (draws, width) and moments (draws, layers, k)."""
     draws = len(values)
-    arrays: dict[str, tuple[object, Real]] = {"singular_values": (("draw", "neuron"), values)}
-    for k in range(table.shape[2]):
-        each = table[:, :, k]
-        error = (
-            each.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.full(len(shown), np.nan)
-        )
-        arrays[f"m{k + 1}"] = ("layer", each.mean(axis=0))
-        arrays[f"m{k + 1}_se"] = ("layer", error)
-    return xarray.Dataset(arrays, coords={"layer": shown})
+    singular = {"long_name": "singular values of J at the last layer, descending"}
+    arrays = {"singular_values": xarray.Variable(("draw", "neuron"), values, singular)}
+    for k, each in enumerate(np.moveaxis(moments, 2, 0), 1):
+        error = each.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.nan * each[0]
+        about = {"long_name": f"mean of (1/n) tr (J Jᵀ)^{k}"}
+        arrays[f"m{k}"] = xarray.Variable("layer", each.mean(axis=0), about)
+        arrays[f"m{k}_se"] = xarray.Variable("layer", error)
+    return arrays

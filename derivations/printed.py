@@ -1,0 +1,140 @@
+"""Tables of `flow` and `simulate` as text, a row per layer, and as CSV, a row per number.
+
+layer        K          V_1111
+    1  0.33   ± 0.01   -0.21 ± 0.02
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray
+
+    from derive.tensors import Name
+
+HEADER = ("width", "tensor", "layer", "samples", "value", "se")
+"""The columns of a CSV."""
+
+PIPED = 100
+"""How wide the text is where it is not read at a terminal."""
+
+_GAP = "  "
+
+Place = tuple[int, ...]
+
+
+def text(table: xarray.Dataset, names: Iterable[Name], columns: int | None = None) -> str:
+    """A row per layer and a column per component, those that are equal by symmetry once.
+
+    What is sampled is printed with its standard error. What is wider than `columns`, the
+    terminal's by default, goes on in blocks below, the components of a tensor in one block if they
+    fit.
+
+    Arguments:
+        names: the tensors as they were asked for, whose subscripts are the table's axes.
+    """
+    named = {name.label: name for name in names}
+    size = shutil.get_terminal_size((PIPED, 24)).columns if columns is None else columns
+    layers = _aligned("layer", [(str(layer), "") for layer in table["layer"].to_numpy()])
+    groups = [_columns(table, name) for name in named.values()]
+    return "\n\n".join(
+        "\n".join(_GAP.join(row).rstrip() for row in zip(layers, *block, strict=True))
+        for block in _blocks(groups, size - len(layers[0]))
+    )
+
+
+Column = list[str]
+"""A heading and a cell for each layer, all of one width."""
+
+
+def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
+    """A tensor's columns."""
+    values = table[name.label].to_numpy()
+    errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
+    columns = []
+    for place in _distinct(name, values.shape[1:]):
+        at = (slice(None), *place)
+        ends = [""] * len(values) if errors is None else [f"± {error:.2g}" for error in errors[at]]
+        cells = [(f"{value:.6g}", end) for value, end in zip(values[at], ends, strict=True)]
+        heading = f"{name}_{_subscripts(place, values.shape, ',')}".rstrip("_")
+        columns.append(_aligned(heading, cells))
+    return columns
+
+
+def _distinct(name: Name, shape: Place) -> list[Place]:
+    """One component of each class of those that are equal by the tensor's symmetries."""
+    from numeric.observables import Target  # noqa: PLC0415
+
+    if not shape:
+        return [()]
+    return [members[0] for members in Target(name).components(shape[0]).values()]
+
+
+def _subscripts(place: Place, shape: Place, apart: str) -> str:
+    """The samples counted from 1, set apart where one has two digits."""
+    return ("" if max(shape[1:], default=0) < 10 else apart).join(str(each + 1) for each in place)
+
+
+def _aligned(heading: str, cells: Sequence[tuple[str, str]]) -> Column:
+    """The numbers at the right, their errors at the left of a column."""
+    most = max(len(value) for value, _ in cells)
+    ends = max(len(end) for _, end in cells)
+    rows = [
+        f"{value:>{most}} {end:<{ends}}" if ends else f"{value:>{most}}" for value, end in cells
+    ]
+    size = max(len(heading), len(rows[0]))
+    return [heading.rjust(size), *(row.rjust(size) for row in rows)]
+
+
+def _blocks(groups: Iterable[Sequence[Column]], room: int) -> Iterator[list[Column]]:
+    """The columns side by side as far as there is room, a group together if it fits alone."""
+    block: list[Column] = []
+    for group in groups:
+        if block and _size(block) + _size(group) > room >= _size(group):
+            yield block
+            block = []
+        for column in group:
+            if block and _size([*block, column]) > room:
+                yield block
+                block = []
+            block.append(column)
+    if block:
+        yield block
+
+
+def _size(block: Sequence[Column]) -> int:
+    return sum(len(_GAP) + len(column[0]) for column in block)
+
+
+def long_csv(tables: Iterable[tuple[xarray.Dataset, int | None]]) -> str:
+    """A row per width, tensor, layer and component."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(HEADER)
+    for table, width in tables:
+        writer.writerows(_rows(table, width))
+    return file.getvalue()
+
+
+def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]:
+    from numeric.table import tensors  # noqa: PLC0415
+
+    for name in tensors(table):
+        values = table[name].to_numpy()
+        errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
+        layers = table["layer"].to_numpy()
+        for place in product(*map(range, values.shape)):
+            yield (
+                "" if width is None else str(width),
+                name,
+                str(layers[place[0]]),
+                _subscripts(place[1:], values.shape, " "),
+                repr(float(values[place])),
+                "" if errors is None else repr(float(errors[place])),
+            )

@@ -1,0 +1,200 @@
+"""Tables: what they say of themselves, that they are saved and opened again, and how they scale."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import xarray
+from matplotlib.figure import Figure
+
+from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
+from derive.errors import InputError
+from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
+from numeric.table import ACCURACY, tensors
+
+TANH = activations.tanh
+ONE = np.array([1.0, 0.5, -0.2, 0.3])
+TWO = np.stack([ONE, ONE[::-1]])
+NET = Network(
+    TANH,
+    Orthogonal(),
+    first_weights=Gaussian("1/3"),
+    lambda_b=lambda layer: 0 if layer == 1 else 1 / layer,
+    C_W_corrections=(1,),
+)
+TENSORS = ["K", "V", "kappa(z,z|01;1)", "kappa(H,H,z,z|02 13 45)"]
+DAMPED = Equation("D[i,k] = damping W[i,a] W[k,b] s'[a] s'[b] D[a,b]", at_inputs="identity")
+OWN = {"tensors": [recursion([DAMPED], pairing="01")], "parameters": {"damping": 0.5}}
+
+TABLES = {
+    "flow": lambda: flow(NET, ONE, 3, TENSORS),
+    "flow of two": lambda: flow(NET, TWO, 2, ["K", "V"], width=4),
+    "simulate": lambda: simulate(NET, ONE, 8, 3, 60, tensors=["K", "G1", "V", "D"], seed=2**64 - 1),
+    "simulate of two": lambda: simulate(NET, TWO, 8, 2, 60, tensors=["K", "V"]),
+    "one layer": lambda: simulate(NET, TWO[:1], 8, 1, 60, tensors=["K"]),
+    "a field of one's own": lambda: simulate(NET, ONE, 8, 2, 60, **OWN),
+    "normalise": lambda: normalise(flow(NET, TWO, 2, ["K", "V"])),
+    "batchnorm": lambda: batchnorm.simulate(12, 3, 2, 10, smallest=True),
+    "Jacobians": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3, 2, layers=[1, 3]),
+    "one Jacobian": lambda: spectra.simulate(Network(TANH), 1.0, 6, 3),
+    "biases": lambda: propagation.simulate(Network(TANH), ONE, 4, 2, 5, biases="layer"),
+}
+FORMATS = ["scipy", "h5netcdf", "zarr"]
+"""scipy writes netCDF 3 and comes with every install; the others write netCDF 4 and zarr."""
+
+
+def stored(table, path, engine):
+    """The table, saved and opened again."""
+    if engine == "zarr":
+        table.to_zarr(path, consolidated=False)
+        return xarray.open_zarr(path, consolidated=False).load()
+    table.to_netcdf(path, engine=engine)
+    with xarray.open_dataset(path, engine=engine) as found:
+        return found.load()
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def table(request):
+    return TABLES[request.param]()
+
+
+@pytest.mark.parametrize("engine", FORMATS)
+def test_a_table_is_opened_as_it_was_saved(table, tmp_path, engine):
+    again = stored(table, tmp_path / "table", engine)
+    assert again.identical(table)
+    for name, variable in table.variables.items():
+        assert again[name].dims == variable.dims
+        if variable.dtype == float:
+            assert again[name].to_numpy().tobytes() == variable.to_numpy().tobytes()
+    if "layer" in table[tensors(table)[-1]].dims:
+        assert isinstance(plot(again), Figure)
+
+
+def test_attributes_are_numbers_and_texts(table):
+    for described in (table, *table.variables.values()):
+        for value in described.attrs.values():
+            assert type(value) in (int, float, str)
+    json.dumps(table.attrs)
+    assert all(table[name].attrs["long_name"] for name in table.data_vars)
+    assert table.attrs["version"]
+
+
+@pytest.mark.parametrize("engine", FORMATS)
+@pytest.mark.parametrize("X", [ONE, TWO], ids=["one input", "two inputs"])
+def test_what_was_saved_compares_and_scales_alike(tmp_path, engine, X):
+    net = Network(TANH)
+    pair = flow(net, X, 3, ["K", "G1", "V"]), simulate(net, X, 10, 3, 300, tensors=["K", "V"])
+    opened = [stored(each, tmp_path / str(k), engine) for k, each in enumerate(pair)]
+    before, after = compare(*pair), compare(*opened)
+    assert before.agrees
+    assert after.summary == before.summary
+    assert set(after.rows) == set(before.rows)
+    scaled = [each.wickgarten.normalise() for each in opened]
+    assert scaled[0].identical(normalise(pair[0]))
+    assert compare(*scaled).rows == compare(*map(normalise, pair)).rows
+
+
+def test_saving_leaves_no_empty_table(tmp_path):
+    """The default engine of a core install, by the name alone."""
+    flow(NET, ONE, 2).to_netcdf(tmp_path / "t.nc")
+    with xarray.open_dataset(tmp_path / "t.nc") as found:
+        assert tensors(found) == ["K", "V"]
+
+
+def test_both_roads_say_the_same_of_a_network():
+    flowed = flow(NET, TWO, 3, "K", width=8)
+    sampled = simulate(NET, TWO, 8, 3, 10, tensors="K")
+    assert set(flowed.coords) == set(sampled.coords) > {"C_W", "C_b", "lambda_b", "C_W1", "inputs"}
+    for name in flowed.coords:
+        assert flowed[name].identical(sampled[name])
+    np.testing.assert_array_equal(flowed["inputs"], TWO)
+    np.testing.assert_array_equal(flowed["lambda_b"], [0, 1 / 2, 1 / 3])
+    np.testing.assert_array_equal(flowed["C_W"], [1 / 3, 1, 1])
+    assert set(flowed.attrs) == {
+        "network", "activation", "activation_expr", "weights", "first_weights", "width", "version",
+    }  # fmt: skip
+    assert {name: sampled.attrs[name] for name in flowed.attrs} == flowed.attrs
+
+
+def test_a_symbol_may_have_the_name_of_a_tensor_or_an_attribute():
+    for name in ("V", "width", "layer", "inputs"):
+        field = Equation(f"D[i,k] = {name} W[i,a] W[k,b] s'[a] s'[b] D[a,b]", at_inputs="identity")
+        found = flow(
+            Network(TANH), ONE, 2, [recursion([field], pairing="01"), "V"], parameters={name: 0.5}
+        )
+        np.testing.assert_array_equal(found[f"parameter_{name}"], [0.5, 0.5])
+        assert tensors(found) == ["kappa(D|01)", "V"]
+
+
+def test_a_large_seed_repeats_the_table():
+    first = simulate(NET, ONE, 8, 2, 20, tensors="K", seed=2**64 - 1)
+    again = simulate(NET, first["inputs"], 8, 2, 20, tensors="K", seed=int(first.attrs["seed"]))
+    assert first.identical(again)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_the_floor_scales_with_the_values(scale):
+    """A linear Haar network's V does not fluctuate: the floor alone decides, at every scale of K.
+
+    V = −2K² is met by a table that is off by a part in 10^12, and missed by one off by 10^-9.
+    """
+    net = Network(activations.linear, Orthogonal())
+    flowed = flow(net, np.sqrt(scale) * ONE, 3, ["K", "V"])
+    K = flowed["K"].to_numpy()
+    np.testing.assert_allclose(flowed["V_floor"], ACCURACY * K**2, rtol=1e-13)
+    np.testing.assert_allclose(normalise(flowed)["V_tilde_floor"], ACCURACY, rtol=1e-13)
+    for part, agrees in ((1e-12, True), (1e-9, False)):
+        measured = flowed.assign(V=flowed["V"] + part * K**2)
+        errors = {f"{name}_se": 0.0 * flowed[name] for name in ("K", "V")}
+        sampled = measured.assign(errors).assign_attrs(width=8, blocks=256)
+        assert compare(flowed, sampled).agrees == agrees
+        assert compare(normalise(flowed), normalise(sampled)).agrees == agrees
+
+
+def test_the_floor_goes_with_arithmetic_and_may_be_missing():
+    flowed = flow(Network(activations.linear, Orthogonal()), 1e-3 * ONE, 2, ["V"])
+    sampled = flowed.assign(V_se=0.0 * flowed["V"]).assign_attrs(width=8)
+    halved = (-0.5 * sampled).assign_attrs(sampled.attrs)
+    assert compare(-0.5 * flowed, halved).agrees
+    off = flowed["V"] + 0.5 * flowed["V_floor"] + 20 * ACCURACY * abs(flowed["V"])
+    bare = sampled.assign(V=off).drop_vars("V_floor")
+    assert not compare(flowed.drop_vars("V_floor"), bare).agrees
+    with pytest.raises(InputError, match="V_floor with NaN"):
+        compare(flowed.assign(V_floor=np.nan * flowed["V_floor"]), sampled)
+
+
+def test_the_floor_of_several_inputs_is_divided_entry_by_entry():
+    flowed = flow(Network(TANH, Orthogonal()), TWO, 2, ["K", "V"])
+    scaled = normalise(flowed)
+    ratio = scaled["V_tilde"] / flowed["V"]
+    assert scaled["V_tilde_floor"].dims == flowed["V"].dims
+    np.testing.assert_allclose(scaled["V_tilde_floor"], abs(ratio) * flowed["V_floor"], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("flowed", "simulated", "got"),
+    [
+        (xarray.Dataset(), xarray.Dataset(), "flowed: got 'a Dataset of nothing by no axis'"),
+        (None, xarray.Dataset(), "simulated: got 'a Dataset of nothing by no axis'"),
+        (None, [None, xarray.Dataset({"x": ("y", [1.0])})], "got 'a Dataset of x by y'"),
+        (None, None, "got 'a table without the attribute `width`'"),
+        (None, [], r"simulated: got \[\]"),
+    ],
+)
+def test_compare_says_in_a_line_what_is_no_table(flowed, simulated, got):
+    table = flow(NET, ONE, 2)
+    sampled = table.assign_attrs(width=8)
+    if isinstance(simulated, list):
+        simulated = [sampled if each is None else each for each in simulated]
+    chosen = table if simulated is None else simulated
+    with pytest.raises(InputError, match=got) as error:
+        compare(table if flowed is None else flowed, chosen)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_table_is_short_as_text():
+    text = str(flow(NET, ONE, 1000, ["K"]))
+    assert max(map(len, text.splitlines())) < 100
+    assert len(text.splitlines()) < 30
