@@ -21,7 +21,7 @@ from .activations import Activation
 from .brackets import K, component_latex
 from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, ell, quotient
-from .errors import InputError
+from .errors import InputError, whole
 from .expressions import as_expression
 from .fields import Field
 from .logseries import EXACT, LogSeries
@@ -321,8 +321,7 @@ def asymptotics(
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
-    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
-        raise InputError("terms", terms, "a number of terms, 1 or more")
+    terms = whole("terms", terms, 1, wanted="a number of terms, 1 or more")
     system = _system(made, activation, lambda_b, lambda_W)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")

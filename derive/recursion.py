@@ -15,7 +15,7 @@ from .brackets import Average, Bracket, Component, K, component_latex, specialis
 from .citations import rests_on
 from .cumulants import Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .fields import AnyField, Field
 from .pairings import Pairing
 from .parameters import Parameter
@@ -278,8 +278,7 @@ def recursion(
         weights = Gaussian()
     if not isinstance(weights, WeightEnsemble):
         raise InputError("weights", weights, "a weight ensemble such as Orthogonal()")
-    if isinstance(corrections, bool) or not isinstance(corrections, int) or corrections < 0:
-        raise InputError("corrections", corrections, "how many 1/n parts C_W and C_b have")
+    corrections = whole("corrections", corrections, 0, wanted="how many 1/n parts C_W and C_b have")
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")

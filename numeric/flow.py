@@ -15,7 +15,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations import Activation
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
@@ -24,7 +24,7 @@ from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
-from .ensemble import checked_count, checked_inputs
+from .ensemble import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
 
@@ -72,10 +72,10 @@ def flow(
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     names = wanted(tensors)
-    checked_count("depth", depth, 1)
+    depth = whole("depth", depth, 1)
     X = checked_inputs(inputs)
     if width is not None:
-        checked_count("width", width, 1)
+        width = whole("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     values |= own_parameters(parameters, fields, values, depth)
