@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError
 
-from .files import write_text
+from .files import check_file, write_text
 
 if TYPE_CHECKING:
     import xarray
@@ -39,8 +39,10 @@ def run(options: argparse.Namespace) -> int:
     from numeric import batchnorm  # noqa: PLC0415
 
     activation = activations.by_name(options.activation)
-    if options.plot:
+    if options.plot is not None:
         _check_figure_name(options.plot)
+    check_file("--plot", options.plot)
+    check_file("--csv", options.csv)
     found = batchnorm.simulate(
         options.width,
         options.batch,
@@ -51,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
         options.centered,
         normalised=not options.vanilla,
     )
-    if options.csv:
-        write_text(_csv(found), options.csv)
+    if options.csv is not None:
+        write_text(_csv(found), options.csv, "--csv")
         print(options.csv)
     else:
         _print(found, sys.stdout)
@@ -63,8 +65,9 @@ def run(options: argparse.Namespace) -> int:
     )
     if law is not None:
         print(f"stationary: E V² = {law[0]:.6g}, {law[1]}")
-    if options.plot:
-        write_text(_svg(figure(found, None if law is None else law[0])), options.plot)
+    if options.plot is not None:
+        drawn = _svg(figure(found, None if law is None else law[0]))
+        write_text(drawn, options.plot, "--plot")
         print(options.plot)
     return 0
 

@@ -31,13 +31,12 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """0 if every claim holds and every ledger can be read, else 1."""
     from derivations import claims, report, running  # noqa: PLC0415
-    from derivations.files import check_writable  # noqa: PLC0415
+    from derivations.files import check_file  # noqa: PLC0415
     from derivations.kept import Kept  # noqa: PLC0415
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
-    if options.json:
-        check_writable("--json", options.json)
+    check_file("--json", options.json)
     kept = Kept(f"{Path(options.report).resolve()}.partial")
     kept.check()
     if options.fresh:
@@ -69,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         shown.clear()
     book = report.Book(outcomes, ledger, options.seed)
     print("\n".join([report.summary(book), *report.ledger_lines(book), *faults]))
-    if options.json:
+    if options.json is not None:
         report.write_json(book, options.json)
     written = report.write_directory(book, options.report)
     kept.clear()

@@ -20,7 +20,7 @@ import mpmath
 import sympy
 
 from derivations.latex import Sides, sides
-from derive.errors import InputError
+from derive.errors import InputError, whole
 
 if TYPE_CHECKING:
     from derivations.kept import Kept
@@ -228,11 +228,10 @@ def check(
         watch: is told of the progress.
     """
     from derivations.running import Progress, alone, together  # noqa: PLC0415
+    from numeric import checks  # noqa: PLC0415
 
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise InputError("jobs", jobs, "a number of processes, 1 or more")
+    seed = checks.seed(seed)
+    jobs = whole("jobs", jobs, 1, wanted="a number of processes, 1 or more")
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sum(each.sampled for each in chosen)))
     found: list[Outcome | None] = [kept.read(each, sampling) if kept else None for each in chosen]
     left = [place for place, outcome in enumerate(found) if outcome is None]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from derive.errors import InputError
 
@@ -23,13 +24,15 @@ from . import (
     spectrum_command,
     verify_command,
 )
-from .files import write_text
+from .files import check_file, make_directory, write_text
 
 if TYPE_CHECKING:
+    import sympy
     import xarray
 
     from derive import Network
 
+SAMPLERS = ("lazy", "paths", "probes", "explicit")
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -40,25 +43,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     on stderr; 130 after Ctrl-C.
     """
     atexit.register(gc.freeze)  # or leaving takes half a second: sympy is searched for cycles
-    parser = _parser()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # paths and letters it cannot encode
     try:
-        arguments = parser.parse_args(argv)
-    except SystemExit as exit_:  # argparse's own --help and errors
-        return int(exit_.code or 0)
-    run: Callable[[argparse.Namespace], int] = arguments.command
-    try:
+        arguments = _parser().parse_args(_without_empty(sys.argv[1:] if argv is None else argv))
+        run: Callable[[argparse.Namespace], int] = arguments.command
         status = run(arguments)
         sys.stdout.flush()
         return status
+    except SystemExit as exit_:  # argparse's --help
+        return int(exit_.code or 0)
     except InputError as error:
-        print(f"wickgarten: {error}", file=sys.stderr)
+        print(f"wickgarten: {_line(error)}", file=sys.stderr)
         return BAD_INPUT
-    except BrokenPipeError:
+    except OSError as error:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for exit's flush)
-        return OK
+        if isinstance(error, BrokenPipeError):
+            return OK
+        print(f"wickgarten: {_line(error)}", file=sys.stderr)
+        return BAD_INPUT
     except KeyboardInterrupt:
         print("wickgarten: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _line(message: object) -> str:
+    """A message on one line, whatever a name in it has."""
+    return str(message).replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _without_empty(argv: Sequence[str]) -> list[str]:
+    """The words, or an InputError for an option whose value is `--`: argparse takes it for none."""
+    words = list(argv)
+    for word in words:
+        if found := re.fullmatch(r"(--[^=]+)=--|(-\w)--", word):
+            raise InputError(found[1] or found[2], "--", "a value")
+        if word == "--":
+            break
+    return words
 
 
 # What each command does
@@ -88,9 +110,7 @@ def _haar(arguments: argparse.Namespace) -> int:
     from derive.haar import parse_moment  # noqa: PLC0415
 
     moment = parse_moment(arguments.moment)
-    if not (arguments.n.isdecimal() or arguments.n.isidentifier()):
-        raise InputError("--n", arguments.n, "a whole number or the name of a symbol")
-    n = int(arguments.n) if arguments.n.isdecimal() else sympy.Symbol(arguments.n)
+    n = _dimension(arguments.n)
     average = moment.average(n, arguments.group)
     if arguments.latex:
         left = moment.latex(arguments.group[0])
@@ -115,9 +135,23 @@ def _haar(arguments: argparse.Namespace) -> int:
     return OK if abs(checked.z) <= 5 else FAILED
 
 
+def _dimension(text: str) -> sympy.Expr:
+    """A whole number, or a symbol of this name."""
+    import sympy  # noqa: PLC0415
+
+    from derive.expressions import is_name, parse_number  # noqa: PLC0415
+
+    if is_name(text):
+        return sympy.Symbol(text)
+    if text.isdecimal():
+        return parse_number("--n", text)
+    raise InputError("--n", text, "a whole number or the name of a symbol")
+
+
 def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow  # noqa: PLC0415
 
+    check_file("--csv", arguments.csv)
     net, inputs = reading.network(arguments), reading.inputs(arguments.input)
     table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
     _show([(net, table, None)], arguments)
@@ -127,9 +161,12 @@ def _flow(arguments: argparse.Namespace) -> int:
 def _simulate(arguments: argparse.Namespace) -> int:
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
+    check_file("--csv", arguments.csv)
     net, inputs = reading.network(arguments), reading.inputs(arguments.input)
     if arguments.compare:
         _check_extrapolation(net, inputs.shape[-1], arguments.width, arguments.tensors)
+    if arguments.run is not None:
+        make_directory("--run", arguments.run)
     sampled = [
         simulate(
             net,
@@ -141,7 +178,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             sampler=arguments.sampler,
             device=arguments.device,
-            run=arguments.run and os.path.join(arguments.run, f"width-{width}"),
+            run=arguments.run if arguments.run is None else f"{arguments.run}/width-{width}",
             progress=arguments.progress,
         )
         for width in arguments.width
@@ -188,7 +225,8 @@ def _show(
     from derive.recursion import wanted  # noqa: PLC0415
 
     if arguments.csv is not None:
-        write_text(printed.long_csv((table, width) for _, table, width in tables), arguments.csv)
+        text = printed.long_csv((table, width) for _, table, width in tables)
+        write_text(text, arguments.csv, "--csv")
         print(arguments.csv)
         return
     names = wanted(arguments.tensors)
@@ -213,6 +251,14 @@ a first session:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one line, as every command does."""
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.replace(" ", ": ", 1)
+        self.exit(BAD_INPUT, f"{name}: {_line(message)} (see `{self.prog} --help`)\n")
+
+
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
@@ -235,7 +281,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="wickgarten",
         description="Derive, compile and prove how the statistics of random deep networks change "
         "from layer to layer.",
@@ -322,7 +368,7 @@ def _simulate_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--width", type=int, nargs="+", default=[100], help="one n or several")
     command.add_argument("--draws", type=int, default=1000, help="networks")
     command.add_argument("--seed", type=int, default=0, help="of the ensemble")
-    command.add_argument("--sampler", choices=("lazy", "explicit"), default="lazy", help="how")
+    command.add_argument("--sampler", choices=SAMPLERS, default="lazy", help="how")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where")
     command.add_argument("--run", metavar="DIR", help="keep the sums there, resume and extend them")
     command.add_argument("--progress", action="store_true", help="show a bar")

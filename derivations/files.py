@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-
-from derive.errors import InputError
 
 
-def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Put the text at `path`; InputError where that cannot be written."""
-    from numeric.modules import write  # noqa: PLC0415
+def write_text(text: str, path: str | os.PathLike[str], argument: str = "path") -> None:
+    """Put the text at `path`; InputError, naming the option, where that cannot be written."""
+    from numeric import outputs  # noqa: PLC0415
 
-    try:
-        write(text, path)
-    except OSError as error:
-        raise InputError(
-            "path", str(path), f"a file that can be written ({error.strerror})"
-        ) from None
+    outputs.write(text, path, argument)
 
 
-def check_writable(argument: str, path: str | os.PathLike[str]) -> None:
-    """InputError, naming the argument, where nothing could be created at `path`."""
-    parent = Path(path).resolve().parent
-    while not parent.exists():
-        parent = parent.parent
-    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
-        raise InputError(argument, str(path), f"a place that can be written, unlike {parent}")
+def make_directory(argument: str, path: str | os.PathLike[str]) -> None:
+    """Make this directory, but none above it, if it is not there; or InputError."""
+    from numeric import outputs  # noqa: PLC0415
+
+    outputs.make_directory(path, argument)
+
+
+def check_parent(argument: str, path: str | os.PathLike[str]) -> None:
+    """InputError, naming the option, where nothing could be put at `path`."""
+    from numeric import outputs  # noqa: PLC0415
+
+    outputs.check_parent(path, argument)
+
+
+def check_file(argument: str, path: str | os.PathLike[str] | None) -> None:
+    """InputError, naming the option, where no file could be at `path`; None is no option."""
+    from numeric import outputs  # noqa: PLC0415
+
+    if path is not None:
+        outputs.check_file(path, argument)

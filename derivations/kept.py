@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from derivations.claims import Claim, Kind, Outcome, Sampling, Verdict
-from derivations.files import write_text
+from derivations.files import make_directory, write_text
 from derivations.pictures import Drawn, drawn
 from derive.errors import InputError
 
@@ -61,7 +61,8 @@ class Kept:
         }
         verdict["figures"] = {stem: asdict(made) for stem, made in figures.items()}
         text = json.dumps({"seconds": outcome.seconds, "verdict": verdict}, ensure_ascii=False)
-        write_text(text, self._path(outcome.claim, sampling))
+        make_directory("report", self.directory)
+        write_text(text, self._path(outcome.claim, sampling), "report")
 
     @property
     def count(self) -> int:

@@ -11,6 +11,8 @@ from derive.errors import InputError
 
 from . import reading
 
+_ENDINGS = {"numba": "py", "c": "c"}
+
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -41,21 +43,19 @@ def run(given: argparse.Namespace) -> int:
     if not given.tensors:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
     from derive import recursion  # noqa: PLC0415
-    from numeric import write_c, write_module  # noqa: PLC0415
+    from numeric import outputs, write_c, write_module  # noqa: PLC0415
 
+    output = f"kernel.{_ENDINGS[given.target]}" if given.output is None else given.output
+    (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
     weights = reading.ensemble(given)
     names = [name for text in given.tensors for name in reading.tensor_names(text)]
     made = [recursion(name, weights) for name in names]
     made = made if given.multi else [each.single_input() for each in made]
     sigma, first = reading.activation(given.activation), reading.first_ensemble(given)
-    output = given.output or ("kernel.c" if given.target == "c" else "kernel.py")
-    try:
-        if given.target == "c":
-            paths = write_c(made, sigma, output, first)
-        else:
-            paths = (write_module(made, sigma, output, first),)
-    except OSError as error:
-        raise InputError("-o", output, f"a writable file ({error.strerror})") from None
+    if given.target == "c":
+        paths = write_c(made, sigma, output, first)
+    else:
+        paths = (write_module(made, sigma, output, first),)
     print(*paths, sep="\n")
     return 0
 

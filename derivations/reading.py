@@ -25,7 +25,7 @@ WEIGHTS = (
     "bi-invariant",
 )
 
-_OWNERS = {
+OWNERS = {
     "gamma": ("low-rank-gaussian", "low-rank-orthogonal"),
     "ratio": ("truncated",),
     "moments": ("bi-invariant",),
@@ -70,8 +70,14 @@ def network_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--lambda_b", default="1", help="biases' learning rate, such as 1/l")
 
 
-def ensemble(arguments: argparse.Namespace, C_W: sympy.Expr | int = 1) -> WeightEnsemble:
-    """The ensemble of --weights; its parameters are symbols where they are left out."""
+def ensemble(
+    arguments: argparse.Namespace, C_W: sympy.Expr | int = 1, names: Iterable[str] = ()
+) -> WeightEnsemble:
+    """The ensemble of --weights; its parameters are symbols where they are left out.
+
+    Arguments:
+        names: the parameters that the command has; all if not given.
+    """
     import derive  # noqa: PLC0415
     from derive.expressions import parse_number  # noqa: PLC0415
     from derive.symbols import Symbol  # noqa: PLC0415
@@ -82,7 +88,7 @@ def ensemble(arguments: argparse.Namespace, C_W: sympy.Expr | int = 1) -> Weight
             return Symbol(name, positive=True)
         return parse_number(f"--{name}", value)
 
-    check_parameters(arguments)
+    check_parameters(arguments, names)
     match arguments.weights:
         case "low-rank-gaussian":
             return derive.LowRankGaussian(C_W, gamma=parameter("gamma"))
@@ -110,8 +116,8 @@ def tensor_names(text: str) -> list[Name]:
 
 def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -> None:
     """Raise InputError for a parameter that the ensemble of --weights does not have."""
-    for name in names or _OWNERS:
-        given, owners = getattr(arguments, name), _OWNERS[name]
+    for name in names or OWNERS:
+        given, owners = getattr(arguments, name), OWNERS[name]
         if given is not None and arguments.weights not in owners:
             wanted = f"with --weights {' or '.join(owners)} alone, not {arguments.weights}"
             raise InputError(f"--{name}", given, wanted)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
 
-from .reading import check_parameters
+from . import reading
+from .files import check_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from derive import WeightEnsemble
     from numeric.spectra import Spectrum
 
 WEIGHTS = ("orthogonal", "gaussian", "low-rank-orthogonal", "low-rank-gaussian", "truncated")
 LIMITS = ("bernoulli", "smooth", "leaky")
+_PARAMETERS = ("gamma", "ratio")
 FORMATS = (".svg", ".pdf", ".png")
 
 
@@ -48,6 +49,7 @@ def run(given: argparse.Namespace) -> int:
     """Print edges, atoms, moments and the self-check; 0."""
     if given.plot is not None and Path(given.plot).suffix not in FORMATS:
         raise InputError("--plot", given.plot, f"a file that ends in {', '.join(FORMATS)}")
+    check_file("--plot", given.plot)
     if given.moments < 1 or given.moments > 16:
         raise InputError("--moments", given.moments, "1 to 16")
     if given.points < 0 or given.points > 10**6:
@@ -89,7 +91,11 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
         ratio = None if given.limit != "leaky" else _required("--ratio", given.ratio)
         return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
     activation = activations.by_name(given.activation)
-    weights = _ensemble(given)
+    C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
+    for name, owners in reading.OWNERS.items():
+        if name in _PARAMETERS and given.weights in owners:
+            _required(f"--{name}", getattr(given, name))
+    weights = reading.ensemble(given, C_W, _PARAMETERS)
     if sigma0 is not None:
         q = symbolic.double_scaling(activation, sigma0, given.depth)
         q_star = parse_number("--q-star", str(q))
@@ -102,30 +108,6 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
     return title, spectrum
 
 
-def _ensemble(given: argparse.Namespace) -> WeightEnsemble:
-    from derive import (  # noqa: PLC0415
-        Gaussian,
-        LowRankGaussian,
-        LowRankOrthogonal,
-        Orthogonal,
-        Truncated,
-    )
-    from derive.expressions import parse_number  # noqa: PLC0415
-
-    check_parameters(given, ("gamma", "ratio"))
-    C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
-    match given.weights:
-        case "orthogonal":
-            return Orthogonal(C_W)
-        case "gaussian":
-            return Gaussian(C_W)
-        case "low-rank-orthogonal":
-            return LowRankOrthogonal(C_W, gamma=_required("--gamma", given.gamma))
-        case "low-rank-gaussian":
-            return LowRankGaussian(C_W, gamma=_required("--gamma", given.gamma))
-    return Truncated(C_W, ratio=_required("--ratio", given.ratio))
-
-
 def _required(name: str, value: str | None) -> str:
     if value is None:
         raise InputError(name, None, "a number, for this choice")
@@ -133,14 +115,8 @@ def _required(name: str, value: str | None) -> str:
 
 
 def _save(figure: Figure, path: str) -> None:
-    """The figure, written aside and renamed."""
-    target = Path(path)
-    aside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(aside, metadata={"Date": None} if target.suffix == ".svg" else None)
-        os.replace(aside, target)
-    except OSError as error:
-        raise InputError("--plot", path, f"a file that can be written ({error.strerror})") from None
-    finally:
-        aside.unlink(missing_ok=True)
+    from numeric import outputs  # noqa: PLC0415
+
+    image, kind = io.BytesIO(), Path(path).suffix[1:]
+    figure.savefig(image, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    outputs.write(image.getvalue(), path, "--plot")

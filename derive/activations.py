@@ -17,7 +17,7 @@ from typing import NamedTuple
 import sympy
 
 from . import closed_forms, symbols
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .expressions import REFUSED, as_expression, parse_expression, parse_number
 from .piecewise import analytic_strip, check_usable, logistic_to_tanh, split_pieces
 from .symbols import z
@@ -120,7 +120,7 @@ class Activation:
 
     def derivative(self, order: int = 1) -> sympy.Expr:
         """σ^{(order)}(z) away from the kinks; what sits on them is told by `jumps`."""
-        _check_order("order", order)
+        order = _order("order", order)
         if order == 0:
             return self.expr
         return _derivative(self, order)
@@ -130,7 +130,7 @@ class Activation:
 
         So, as a distribution, σ^{(m)} is `derivative(m)` plus Σ_kinks Σ_{j<m} jump_j δ^{(m−1−j)}.
         """
-        _check_order("order", order)
+        order = _order("order", order)
         found = {}
         for left, right in pairwise(self.pieces):
             at = right.lower
@@ -148,7 +148,7 @@ class Activation:
 
         Raises InputError where σ has a kink at 0.
         """
-        _check_order("order", order)
+        order = _order("order", order)
         if any(kink == 0 for kink in self.kinks):
             raise InputError("activation", self.name, "one without a kink at 0, to expand there")
         (here,) = (p.expr for p in self.pieces if p.lower < 0 < p.upper)
@@ -168,11 +168,10 @@ class Activation:
 
         Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ'').
         """
-        for order in listed("orders", orders, "a list of orders of derivatives, such as (0, 0)"):
-            _check_order("orders", order)
-        _check_order("outer", outer)
+        wanted = "a list of orders of derivatives, such as (0, 0)"
+        factors = sorted(_order("orders", order) for order in listed("orders", orders, wanted))
         variance = _variance("K", K)
-        found = closed_forms.single(self, tuple(sorted(orders)), outer)
+        found = closed_forms.single(self, tuple(factors), _order("outer", outer))
         return None if found is None else found.subs(symbols.K, variance)
 
     def average_two(
@@ -187,9 +186,7 @@ class Activation:
 
         K11, K22 > 0 and K12² ≤ K11 K22.
         """
-        _check_order("order1", order1)
-        _check_order("order2", order2)
-        found = closed_forms.double(self, order1, order2)
+        found = closed_forms.double(self, _order("order1", order1), _order("order2", order2))
         if found is None:
             return None
         covariance = as_expression("K12", K12, "a covariance")
@@ -226,9 +223,8 @@ def _taylor(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
     )
 
 
-def _check_order(argument: str, order: object) -> None:
-    if not isinstance(order, int) or isinstance(order, bool) or order < 0:
-        raise InputError(argument, order, "whole numbers, 0 or more")
+def _order(argument: str, order: object) -> int:
+    return whole(argument, order, 0, wanted="whole numbers, 0 or more")
 
 
 def _variance(argument: str, value: sympy.Expr | float) -> sympy.Expr:
@@ -270,7 +266,7 @@ softplus = Activation("softplus", sympy.log(1 + sympy.exp(z)))
 
 def monomial(power: int) -> Activation:
     """σ(z) = z^power, power ≥ 0."""
-    _check_order("power", power)
+    power = _order("power", power)
     return Activation(f"monomial({power})", z**power)
 
 
@@ -339,7 +335,7 @@ _FIXED = {
     )
 }  # fmt: skip
 _FAMILIES: dict[str, tuple[str, Callable[[list[sympy.Expr]], Activation]]] = {
-    "monomial": ("power", lambda given: monomial(_whole(*given))),
+    "monomial": ("power", lambda given: monomial(*given)),
     "polynomial": ("c0,c1,…", polynomial),
     "leaky_relu": ("slope", lambda given: leaky_relu(*given)),
     "erf_scaled": ("scale", lambda given: erf_scaled(*given)),
@@ -408,12 +404,6 @@ def as_activation(value: object, argument: str = "activation") -> Activation:
             else 'a formula: a name such as "tanh", or "expr: z*tanh(z)"'
         )
     raise InputError(argument, value, wanted)
-
-
-def _whole(value: sympy.Expr) -> int:
-    if not value.is_integer:
-        raise InputError("power", value, "a whole number, 0 or more")
-    return int(value)
 
 
 def __dir__() -> list[str]:

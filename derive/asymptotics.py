@@ -22,7 +22,7 @@ from .activations import Activation, as_activation
 from .brackets import component_latex
 from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, quotient
-from .errors import InputError
+from .errors import InputError, whole
 from .fields import Field
 from .logseries import EXACT, LogSeries
 from .per_layer import PerLayer, normal, value_at
@@ -322,8 +322,7 @@ def asymptotics(
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
-    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
-        raise InputError("terms", terms, "a number of terms, 1 or more")
+    terms = whole("terms", terms, 1, wanted="a number of terms, 1 or more")
     system = _system(made, activation, lambda_b, lambda_W)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")

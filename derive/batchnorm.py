@@ -21,7 +21,7 @@ import sympy
 from . import batchnorm_gap, batchnorm_series
 from .batchnorm_series import FIELD
 from .citations import rests_on
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .expressions import parse_number
 from .symbols import Symbol, theta
 from .symbols import batch as n
@@ -84,10 +84,8 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     >>> stationary_gap(terms=1)
     (n - 1)*(n + 2)**2/(4*d*n*(n + 1))
     """
-    if terms not in {1, 2}:
-        raise InputError("terms", terms, "1 or 2 orders in 1/d")
-    if isinstance(moment, bool) or not isinstance(moment, int) or moment < 1:
-        raise InputError("moment", moment, "a power of V, 1 or more")
+    terms = whole("terms", terms, 1, 2, "1 or 2 orders in 1/d")
+    moment = whole("moment", moment, 1, wanted="a power of V, 1 or more")
     leading, correction = batchnorm_gap.norm_moment(moment)
     scale = sympy.factor(FIELD.to_sympy(batchnorm_gap.variance()) / n**2)
     value = leading * (scale / d) ** sympy.Rational(moment, 2)
@@ -103,8 +101,7 @@ def mean_series(order: int) -> sympy.Expr:
     >>> mean_series(1)
     delta*n/(n + 2) + 1
     """
-    if order not in range(1, batchnorm_series.DEGREE + 1):
-        raise InputError("order", order, f"an order from 1 to {batchnorm_series.DEGREE}")
+    order = whole("order", order, 1, batchnorm_series.DEGREE)
     delta = Symbol("delta")
     total = sympy.Integer(0)
     for (k,), value in batchnorm_series.by_forms(batchnorm_series.mean_form(order)).items():
@@ -118,8 +115,7 @@ def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral
     1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
     """
     values = [sympy.sympify(value) for value in eigenvalues]
-    if not 0 <= i < len(values):
-        raise InputError("i", i, f"a position from 0 to {len(values) - 1}")
+    i = whole("i", i, 0, len(values) - 1)
     factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
     integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
     return sympy.Integral(integrand, (theta, 0, sympy.oo))
@@ -134,8 +130,8 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     >>> mean_eigenvalue_two(a, a, 2, 5)
     1/5
     """
-    if not 0 < count <= batch:
-        raise InputError("count", count, f"a multiplicity from 1 to {batch}")
+    batch = whole("batch", batch, 1)
+    count = whole("count", count, 1, batch)
     size = sympy.Integer(batch)
     argument = 1 - sympy.sympify(other) / sympy.sympify(value)
     if argument == 0:

@@ -27,7 +27,10 @@ def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:
     """The members of a list, tuple, array, …; InputError for text and for what has none."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InputError(argument, value, wanted)
-    return list(value)
+    try:
+        return list(value)
+    except TypeError:  # an array without axes says that it is iterable
+        raise InputError(argument, value, wanted) from None
 
 
 def whole(

@@ -23,7 +23,7 @@ from .algebra import Expansion, Monomial, add, constant
 from .algebra import multiply as truncated_product
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError
+from .errors import InputError, whole
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
@@ -70,8 +70,7 @@ def moment_factor(
     """
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")
-    if not isinstance(m, int) or m < 1:
-        raise InputError("m", m, "half the number of points, 1 or more")
+    m = whole("m", m, 1, wanted="half the number of points, 1 or more")
     total = sum(
         sympy.ff(width, len(partition))
         * sympy.prod([activation.average((0,) * (2 * len(block)), 1) for block in partition])
@@ -90,8 +89,7 @@ def scale_invariant_moment(
 
     Raises InputError for biases, or an activation that is not scale-invariant.
     """
-    if not isinstance(layer, int) or layer < 1:
-        raise InputError("layer", layer, "a layer, 1 or more")
+    layer = _layer(layer)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
     n_0 = width if inputs is None else sympy.sympify(inputs)
@@ -201,8 +199,7 @@ def series(
         order: the last order in 1/n.
         inputs_ratio: n_0/n. This and the network's width ratios are rational numbers.
     """
-    if not isinstance(order, int) or order < 0:
-        raise InputError("order", order, "a relative order in 1/n, 0 or more")
+    order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)
     ratio = sympy.nsimplify(inputs_ratio)
     for argument, value in (
@@ -242,9 +239,7 @@ def _target(
 
 
 def _layer(layer: int) -> int:
-    if not isinstance(layer, int) or layer < 1:
-        raise InputError("layer", layer, "a layer, 1 or more")
-    return layer
+    return whole("layer", layer, 1, wanted="a layer, 1 or more")
 
 
 def _neurons(pairing: Pairing) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable
 from numbers import Real
 
@@ -12,6 +13,7 @@ import sympy
 from .errors import InputError
 from .symbols import layer, z
 
+_CONSTANTS = {"true", "false", "none", "nan", "inf", "infinity", "oo", "zoo", "pi"}
 _NUMBER = "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2"
 
 MAX_LENGTH = 500
@@ -69,6 +71,11 @@ def parse_expression(text: str) -> sympy.Expr:
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_LENGTH:
         raise InputError("expr", text, WANTED)
     return _Reader(text.strip(), {"z": z, "pi": sympy.pi}).read()
+
+
+def is_name(text: str) -> bool:
+    """Whether a symbol can be called so: an identifier that no constant has for a name."""
+    return text.isidentifier() and text.lower() not in _CONSTANTS and text not in {"E", "I"}
 
 
 def parse_number(argument: str, value: object) -> sympy.Expr:
@@ -135,7 +142,9 @@ class _Reader:
 
     def read(self) -> sympy.Expr:
         try:
-            tree = ast.parse(self.text, mode="eval")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", SyntaxWarning)  # "9z", "2or z"
+                tree = ast.parse(self.text, mode="eval")
             value = self.visit(tree.body)
         except InputError:
             raise

@@ -21,7 +21,7 @@ from flint import fmpq
 
 from .columns import Entry, Row, column_average
 from .errors import InputError, listed
-from .expressions import as_expression
+from .expressions import as_expression, is_name
 from .pairings import Pairing, Partition, coset_type, double_factorial_pairings
 from .rational import RationalFunction, Term, as_sympy
 from .weingarten import dimension, table, value_at
@@ -106,7 +106,7 @@ def _factors(
 def _line(given: Index, n: sympy.Expr, group: str, argument: str) -> Row:
     """The row or column of an index; for Sp(n) those in the second half are barred."""
     error = InputError(argument, given, f"integers from 1 to {n}, or symbols")
-    if isinstance(given, str) and not given.isidentifier():
+    if isinstance(given, str) and not is_name(given):
         raise error
     index = (
         sympy.Symbol(given)
@@ -318,6 +318,7 @@ class Moment(NamedTuple):
         )
 
 
+_MOST_DIGITS = 100
 _ENTRY = r"(?P<{0}name>[OUS])\[(?P<{0}row>\w+),(?P<{0}col>\w+)\]"
 _FACTOR = re.compile(
     rf"(?:{_ENTRY.format('')}|conj\({_ENTRY.format('conj_')}\)|\|{_ENTRY.format('abs_')}\|)"
@@ -361,8 +362,8 @@ def parse_moment(text: str) -> Moment:
 
 
 def _label(text: str, moment: str) -> int | str:
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
-    if text.isidentifier():
+    if is_name(text):
         return text
-    raise InputError("moment", moment, f"an index that is a positive integer or a name, not {text}")
+    raise InputError("moment", moment, "indices that are positive integers or names")

@@ -22,7 +22,7 @@ import sympy
 from . import exact
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .expressions import as_expression
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
@@ -77,7 +77,7 @@ def correlator(
     >>> correlator(2, [n, n, n], Orthogonal())
     n/(n + 2)
     """
-    _check_pairs(m)
+    m = _pairs(m)
     layers = chain(widths, weights, inputs)
     steps = [n_in**m * row_sum(kind, m, n_in, n_out) for kind, n_in, n_out in layers]
     loops = [contraction_factor(m, n_in) for _, n_in, _ in layers[1:]]
@@ -99,7 +99,7 @@ def connected(
     >>> connected(2, [n, n, n])
     4*(n + 1)/n**2
     """
-    _check_pairs(m)
+    m = _pairs(m)
     moments = [correlator(k, widths, weights, inputs) for k in range(1, m + 1)]
     return sympy.factor(cumulants(moments)[-1])
 
@@ -119,7 +119,7 @@ def loop_census(m: int) -> dict[int, int]:
     >>> loop_census(3)
     {3: 1, 2: 6, 1: 8}
     """
-    _check_pairs(m)
+    m = _pairs(m)
     census: Counter[int] = Counter()
     for mu in partitions(m):
         census[len(mu)] += class_size(mu)
@@ -132,7 +132,7 @@ def contraction_factor(m: int, n: sympy.Expr | int) -> sympy.Expr:
     >>> contraction_factor(3, sympy.Symbol("n"))
     (n + 2)*(n + 4)/n**2
     """
-    _check_pairs(m)
+    m = _pairs(m)
     size = sympy.sympify(n)
     return _census_polynomial(m).expr(size) / size**m
 
@@ -224,7 +224,7 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
     M = n_0^m C^{(L)} Gram(n_{L−1}) C^{(L−1)} … Gram(n_1) C^{(1)}, multiplied in the basis of the
     zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content).
     """
-    _check_pairs(m)
+    m = _pairs(m)
     total = dict.fromkeys(partitions(m), sympy.Integer(0))
     for spherical in spherical_functions(m, 2):
         value = layers[0][1] ** m
@@ -299,9 +299,8 @@ def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
     return size
 
 
-def _check_pairs(m: int) -> None:
-    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise InputError("m", m, "half the number of points, 1 or more")
+def _pairs(m: int) -> int:
+    return whole("m", m, 1, wanted="half the number of points, 1 or more")
 
 
 def __dir__() -> list[str]:

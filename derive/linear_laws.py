@@ -21,7 +21,7 @@ import sympy
 from flint import fmpq
 
 from .citations import rests_on
-from .errors import InputError
+from .errors import InputError, whole
 from .linear import Ensembles, chain
 from .linear_mellin import Mellin
 from .shown import Shown
@@ -81,8 +81,7 @@ class Law(Shown):
         >>> law([n, n]).log_cumulant(2)
         2*polygamma(1, n/2)
         """
-        if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-            raise InputError("order", order, "the order of a cumulant, 1 or more")
+        order = whole("order", order, 1, wanted="the order of a cumulant, 1 or more")
         terms = [sympy.polygamma(order - 1, a) for a in self.gammas]
         terms += [-sympy.polygamma(order - 1, b) for b in self.betas]
         return sympy.Add(*terms) + (sympy.log(self.scale) if order == 1 else 0)
@@ -200,8 +199,7 @@ def lyapunov_exponents(
     003, eq. (19), after Newman (1986).
     """
     width = sympy.sympify(n)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError("count", count, "a number of exponents, 1 or more")
+    count = whole("count", count, 1, wanted="a number of exponents, 1 or more")
     if width.is_number and count > width:
         raise InputError("count", count, f"at most the width {width}")
     return [(sympy.log(2 * C_W / width) + sympy.digamma((width - i) / 2)) / 2 for i in range(count)]

@@ -12,7 +12,7 @@ from functools import cache
 
 import sympy
 
-from .errors import InputError
+from .errors import InputError, whole
 from .linear import cumulants
 from .symbols import Symbol, m, n
 
@@ -25,7 +25,7 @@ def log_factor(terms: int) -> tuple[sympy.Expr, ...]:
     >>> log_factor(2)
     (m*(m - 1), -m*(m - 1)*(2*m - 1)/3)
     """
-    _check_terms(terms)
+    terms = _terms(terms)
     return tuple(
         sympy.factor((-1) ** (k + 1) * sympy.Rational(2**k, k) * _power_sum(k))
         for k in range(1, terms + 1)
@@ -46,7 +46,7 @@ def interpolation(terms: int = 1) -> sympy.Expr:
     >>> interpolation(1)
     exp(m*r*(m - 1))
     """
-    _check_terms(terms)
+    terms = _terms(terms)
     x = sympy.Symbol("x")
     orders = log_factor(terms)
     exponent = sum((r / x - 1) * value * x**k for k, value in enumerate(orders, start=1))
@@ -66,8 +66,7 @@ def connected_interpolation(pairs: int) -> sympy.Expr:
     >>> connected_interpolation(3)
     exp(6*r) - 3*exp(2*r) + 2
     """
-    if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
-        raise InputError("pairs", pairs, "half the number of points, 1 or more")
+    pairs = whole("pairs", pairs, 1, wanted="half the number of points, 1 or more")
     moments = [sympy.exp(k * (k - 1) * r) for k in range(1, pairs + 1)]
     return sympy.expand(cumulants(moments)[-1])
 
@@ -80,9 +79,7 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
     holds for fixed m, and not for all m at once. Raises InputError for what is not a width, a
     depth or a positive tolerance.
     """
-    for name, value in (("width", width), ("depth", depth)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(name, value, "an integer, 1 or more")
+    width, depth = whole("width", width, 1), whole("depth", depth, 1)
     if not tolerance > 0:
         raise InputError("tolerance", tolerance, "a positive number")
     allowed = float(sympy.log(1 + tolerance))
@@ -94,6 +91,5 @@ def breakdown(width: int, depth: int, tolerance: float = 0.1) -> int:
     return pairs
 
 
-def _check_terms(terms: int) -> None:
-    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
-        raise InputError("terms", terms, "a number of terms, 1 or more")
+def _terms(terms: int) -> int:
+    return whole("terms", terms, 1, wanted="a number of terms, 1 or more")

@@ -22,7 +22,7 @@ from flint import acb, arb, ctx
 from .activations import Activation
 from .arb import Ball, compile_arb
 from .closed_forms import hermite_weight
-from .errors import InputError
+from .errors import InputError, whole
 from .piecewise import split_pieces
 from .shapes import Shape
 from .symbols import z
@@ -121,9 +121,7 @@ def _mpf(argument: str, value: object) -> mpmath.mpf:
 
 
 def _digits(digits: object) -> int:
-    if not isinstance(digits, int) or not 1 <= digits <= MAX_DIGITS:
-        raise InputError("digits", digits, f"a whole number from 1 to {MAX_DIGITS}")
-    return digits
+    return whole("digits", digits, 1, MAX_DIGITS)
 
 
 def _rows(K: object) -> list[list[mpmath.mpf]] | None:

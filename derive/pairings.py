@@ -11,24 +11,29 @@ from itertools import product
 from math import factorial, prod
 from typing import TypeVar
 
-from .errors import InputError
+from .errors import InputError, whole
 
 Pairing = tuple[tuple[int, int], ...]
 Partition = tuple[int, ...]
 T = TypeVar("T", bound=Hashable)
 
+MAX_POINTS = 16
 _PAIRS = "pairs of distinct points, each point once"
 
 
 def pair_partitions(points: int) -> tuple[Pairing, ...]:
     """All (2k−1)!! ways to put 2k points 0 … 2k−1 into pairs, in lexicographic order.
 
+    Raises InputError for an odd number of points, and for more than 16: two million ways.
+
     >>> pair_partitions(4)
     (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     """
-    if not isinstance(points, int) or points < 0 or points % 2:
-        raise InputError("points", points, "an even number of points, 0 or more")
-    return _pair_partitions(points)
+    wanted = f"an even number of points, 0 to {MAX_POINTS}"
+    count = whole("points", points, 0, MAX_POINTS, wanted)
+    if count % 2:
+        raise InputError("points", points, wanted)
+    return _pair_partitions(count)
 
 
 @cache

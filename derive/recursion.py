@@ -275,7 +275,8 @@ def recursion(
     given = {"weights": weights, "square": square, "corrections": corrections}
     weights = Gaussian() if weights is None else as_weights("weights", weights)
     square = True if square is None else square
-    corrections = 0 if corrections is None else whole("corrections", corrections, 0)
+    orders = "how many 1/n parts C_W and C_b have"
+    corrections = 0 if corrections is None else whole("corrections", corrections, 0, wanted=orders)
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby, permutations, product
 from typing import NamedTuple
 
-from .errors import InputError
+from .errors import InputError, whole
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
 from .meaning import meaning, normalisation
 from .pairings import Pairing, ordered, pair_partitions
@@ -221,8 +221,7 @@ def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int
     The pairing, ((0, 1), (2, 3)) or "01 23", may be left out where all pairings are alike. Raises
     InputError.
     """
-    if isinstance(order, bool) or not isinstance(order, int) or order < 0:
-        raise InputError("order", order, "a relative order in 1/n, 0 or more")
+    order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     total = sum(field.nodes for field in fields)
     if not fields or total % 2:
         raise InputError("fields", [str(field) for field in fields], "an even number of indices")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import sympy
 
-from .errors import InputError
+from .errors import InputError, whole
 from .pairings import (
     Pairing,
     Partition,
@@ -97,8 +97,7 @@ def large_n(expression: sympy.Expr, n: sympy.Symbol, order: int) -> sympy.Expr:
     """
     if not isinstance(n, sympy.Symbol):
         raise InputError("n", n, "the symbol of the dimension")
-    if not isinstance(order, int):
-        raise InputError("order", order, "an integer")
+    order = whole("order", order)
     normalised = {
         trace: n * sympy.Symbol(f"τ({trace.arg})") for trace in expression.atoms(sympy.Trace)
     }

@@ -33,7 +33,7 @@ import sympy
 from flint import fmpq, fmpz_poly
 
 from .citations import note
-from .errors import InputError
+from .errors import InputError, listed, whole
 from .pairings import Pairing, Partition, coset_type, pair_partitions
 from .rational import RationalFunction, as_sympy, linear_product
 from .zonal import insert, partitions, remove, spherical_functions, type_class_size
@@ -116,7 +116,7 @@ def table(k: int, group: str = "O") -> Table:
     the lcm is the product over all boxes with i·j ≤ k. Series are multiplied by it and truncated;
     the coefficients past the cut must vanish, or an ArithmeticError says that the method broke.
     """
-    _check_k(k)
+    k = _pairs(k)
     alpha = alpha_of(group)
     poles = Counter(
         alpha * (j - 1) - (i - 1) for i in range(1, k + 1) for j in range(1, k // i + 1)
@@ -152,8 +152,7 @@ def laurent(partition: Sequence[int], terms: int, group: str = "O") -> tuple[int
     (-3, (-1, 1, -3, 5))
     """
     mu = as_partition(partition)
-    if not isinstance(terms, int) or terms < 0:
-        raise InputError("terms", terms, "a number of terms, 0 or more")
+    terms = whole("terms", terms, 0, wanted="a number of terms, 0 or more")
     alpha_of(group)
     return len(mu) - 2 * sum(mu), _coefficients(mu, terms, group)
 
@@ -175,8 +174,7 @@ def series(partition: Sequence[int], order: int, group: str = "O") -> tuple[int,
     >>> series((1, 1), 6)
     (0, 0, 1, 0, 2, -2, 6)
     """
-    if not isinstance(order, int) or order < 0:
-        raise InputError("order", order, "an order in 1/n, 0 or more")
+    order = whole("order", order, 0, wanted="an order in 1/n, 0 or more")
     mu = as_partition(partition)
     first = 2 * sum(mu) - len(mu)
     coefficients = laurent(mu, max(order + 1 - first, 0), group)[1]
@@ -219,7 +217,7 @@ def gram_matrix(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Matrix:
 def elements_of(k: int, group: str = "O") -> tuple[Pairing, ...]:
     """The pairings that index the Gram matrix: all of 2k points, for U those that pair the
     U's 0 … k−1 with the Ū's k … 2k−1."""
-    _check_k(k)
+    k = _pairs(k)
     if alpha_of(group) == 1:
         return tuple(
             tuple((a, k + b) for a, b in enumerate(sigma)) for sigma in permutations(range(k))
@@ -235,7 +233,7 @@ def gram_determinant(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Exp
     >>> gram_determinant(2, sympy.Symbol("n"))
     n**3*(n - 1)**2*(n + 2)
     """
-    _check_k(k)
+    k = _pairs(k)
     size = dimension(n, group)
     sign = -1 if group == "Sp" else 1
     exponents: Counter[int] = Counter()
@@ -312,14 +310,11 @@ def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
 
 def as_partition(partition: Sequence[int]) -> Partition:
     """A partition as a descending tuple of positive integers, or an InputError."""
-    try:
-        given = () if isinstance(partition, str | bytes) else partition
-        whole = (0 if isinstance(part, bool) or int(part) != part else int(part) for part in given)
-        parts = list(whole)
-    except (TypeError, ValueError, OverflowError):
-        parts = [0]
-    if any(part < 1 for part in parts) or isinstance(partition, str | bytes):
-        raise InputError("partition", partition, "a sequence of positive integers")
+    wanted = "a sequence of positive integers"
+    parts = [
+        whole("partition", part, 1, wanted=wanted)
+        for part in listed("partition", partition, wanted)
+    ]
     return tuple(sorted(parts, reverse=True))
 
 
@@ -347,6 +342,5 @@ def alpha_of(group: str) -> int:
     return ALPHA[group]
 
 
-def _check_k(k: int) -> None:
-    if not isinstance(k, int) or k < 0:
-        raise InputError("k", k, "a number of pairs, 0 or more")
+def _pairs(k: int) -> int:
+    return whole("k", k, 0, wanted="a number of pairs, 0 or more")

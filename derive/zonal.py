@@ -27,7 +27,7 @@ from flint import fmpq
 from sympy.utilities.iterables import partitions as multiplicities
 
 from .citations import note
-from .errors import InputError
+from .errors import whole
 from .pairings import Partition
 
 Marked = tuple[int, Partition]
@@ -119,8 +119,7 @@ def partitions(k: int) -> tuple[Partition, ...]:
     >>> partitions(3)
     ((1, 1, 1), (2, 1), (3,))
     """
-    if not isinstance(k, int) or k < 0:
-        raise InputError("k", k, "an integer, 0 or more")
+    k = whole("k", k, 0)
     found = (
         tuple(part for part in sorted(m, reverse=True) for _ in range(m[part]))
         for m in multiplicities(k)

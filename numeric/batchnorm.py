@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
-from derive.errors import InputError
+from derive.errors import InputError, whole
 
-from . import batchnorm_chain, fastmath, printer, random, table, weights
-from .ensemble import checked_count, checked_inputs, load_template
+from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
+from .ensemble import checked_inputs, load_template
 from .weights import Array
 
 __all__ = [
@@ -216,7 +216,7 @@ def simulate(
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
     )
-    checked_count("draws", draws, 2)
+    draws = whole("draws", draws, 2)
     if sampler not in {"gram", "explicit"}:
         raise InputError("sampler", sampler, '"gram" or "explicit"')
     names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
@@ -330,16 +330,12 @@ def checked_chain(
     inputs: ArrayLike | None,
 ) -> Chain:
     """What `simulate` samples, or an InputError."""
-    checked_count("width", width, 1)
-    checked_count("batch", batch, 2)
-    checked_count("depth", depth, 1)
-    if checked_count("draws", draws, 1) >= 2**32:
-        raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
-    random.stream_key(seed)
+    width, depth = whole("width", width, 1), whole("depth", depth, 1)
+    batch = whole("batch", batch, 2)
+    draws, seed = checks.draws(draws, 1), checks.seed(seed)
     activation = activations.as_activation(activation)
-    for name, flag in (("centered", centered), ("normalised", normalised)):
-        if not isinstance(flag, bool | np.bool):
-            raise InputError(name, flag, "True or False")
+    centered = checks.flag("centered", centered)
+    normalised = checks.flag("normalised", normalised)
     if centered and not normalised:
         raise InputError("centered", centered, "False where rows are not normalised")
     if inputs is None:
@@ -348,10 +344,7 @@ def checked_chain(
         X = checked_inputs(inputs)
         if len(X) != batch:
             raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
-    return Chain(
-        int(width), int(batch), int(depth), int(draws), int(seed), activation,
-        bool(centered), bool(normalised), X,
-    )  # fmt: skip
+    return Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
 
 
 def kernels(activation: Activation) -> ModuleType:

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
-from derive.errors import InputError
+from derive.errors import InputError, whole
 
 from .batchnorm import kernels
-from .ensemble import checked_count, checked_inputs
+from .ensemble import checked_inputs
 from .weights import Array
 
 SMALLEST = 1e-12
@@ -57,7 +57,7 @@ def orthogonalize(
     other arguments that can't be used.
     """
     H = checked_inputs(inputs).T
-    sizes = [checked_count("widths", width, 1) for width in widths]
+    sizes = [whole("widths", width, 1) for width in widths]
     if not sizes:
         raise InputError("widths", widths, "at least one width")
     if not (np.isfinite(gain) and gain > 0):

@@ -21,10 +21,9 @@ from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
 from derive.activations import Activation, as_activation
-from derive.errors import InputError
+from derive.errors import InputError, whole
 
 from .batchnorm import kernels
-from .ensemble import checked_count
 from .random import stream_key
 from .weights import Array
 
@@ -68,7 +67,7 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
     activation that is not odd.
     """
     activation = as_activation(activation)
-    n = checked_count("batch", batch, 2)
+    n = whole("batch", batch, 2)
     apply = _function(activation)
     probe = np.linspace(0.1, math.sqrt(n), 50)
     if not np.allclose(apply(-probe), -apply(probe), rtol=1e-12, atol=1e-14):
@@ -148,8 +147,8 @@ def linearise(
     the map does not come to rest.
     """
     activation = as_activation(activation)
-    n = checked_count("batch", batch, 2)
-    checked_count("samples", samples, n * n)
+    n = whole("batch", batch, 2)
+    samples = whole("samples", samples, n * n)
     apply = _function(activation)
     key = stream_key(seed, n)
     rng = np.random.Generator(np.random.Philox(key=int(key[0]) + (int(key[1]) << 32)))

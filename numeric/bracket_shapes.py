@@ -14,7 +14,7 @@ from typing import NamedTuple
 import sympy
 
 from derive.brackets import Average
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.shapes import Shape
 
 MAX_POSITIONS = 4
@@ -38,8 +38,8 @@ def describe(shape: SingleShape | Shape) -> str:
 def check(shape: SingleShape | Shape) -> None:
     """Raise InputError for counts that are not whole, or a `Shape` of more than 4 positions."""
     outer = (shape.outer,) if isinstance(shape, SingleShape) else shape.outer
-    if not all(isinstance(k, int) and k >= 0 for k in (*shape.orders, *outer)):
-        raise InputError("shape", shape, "orders and outer derivatives that are whole, 0 or more")
+    for k in (*shape.orders, *outer):
+        whole("shape", k, 0, wanted="orders and outer derivatives that are whole, 0 or more")
     if isinstance(shape, SingleShape):
         return
     if not 1 <= len(shape.orders) <= MAX_POSITIONS or len(outer) != len(shape.orders):

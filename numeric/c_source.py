@@ -21,7 +21,7 @@ from derive.errors import InputError
 from derive.recursion import Recursion
 from derive.weights import WeightEnsemble
 
-from . import bracket_single, c_templates, codegen, modules, printer, quadrature
+from . import bracket_single, c_templates, codegen, outputs, printer, quadrature
 from .bracket_shapes import is_even, leibniz
 from .emitted import right_side
 from .emitted_single import SingleModule
@@ -60,6 +60,7 @@ def write_c(
 
     Raises InputError as `write_module` does, for several inputs, and for a name C cannot use.
     """
+    outputs.check_file(path)
     target = Path(path)
     if target.suffix != ".c" or not (target.stem.isidentifier() and target.stem.isascii()):
         raise InputError("path", str(path), "a name for C functions, such as vkernel.c")
@@ -68,7 +69,7 @@ def write_c(
         raise InputError("made", made, "recursions of one input, for C")
     rules = _smooth(planned) if planned.activation.is_smooth else _kinked(planned)
     header, source = _header(planned, target.stem), _source(planned, target.stem, rules)
-    return modules.write(source, target), modules.write(header, target.with_suffix(".h"))
+    return outputs.write(source, target), outputs.write(header, target.with_suffix(".h"))
 
 
 def _signatures(planned: SingleModule, stem: str) -> tuple[str, str, str]:

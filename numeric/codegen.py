@@ -19,7 +19,7 @@ from derive.recursion import Recursion, closure, recursion
 from derive.tensors import Name
 from derive.weights import WeightEnsemble
 
-from . import brackets, modules
+from . import brackets, outputs
 from .emitted import Recursions, shape_of
 from .emitted_multi import MultiModule
 from .emitted_single import SingleModule
@@ -41,10 +41,12 @@ def write_module(
         first_weights: the ensemble of layer 1, where it is another than the recursion's.
 
     The module has `first_layer`, `next_layer`, `layers`, `flow` and `PARAMETERS`, and says in its
-    docstring how to call them. Raises InputError for recursions that do not go together, and for an
-    activation with no kernel.
+    docstring how to call them. Raises InputError for recursions that do not go together, for an
+    activation with no kernel, and for a path whose directory is not there, or whose name no module
+    can have.
     """
-    return modules.write(planned(made, activation, first_weights).text(), path)
+    outputs.check_module(path)
+    return outputs.write(planned(made, activation, first_weights).text(), path)
 
 
 def planned(

@@ -16,11 +16,11 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
 
-from . import fastmath, jit, modules, printer, random, weights
+from . import checks, fastmath, jit, modules, printer, random, weights
 from .hyperparameters import hyperparameters
 from .weights import Array
 
@@ -154,9 +154,8 @@ def checked_ensemble(
     """What `simulate` samples, or an InputError."""
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    checked_count("width", width, 1)
-    checked_count("depth", depth, 1)
-    random.stream_key(seed)
+    width, depth = whole("width", width, 1), whole("depth", depth, 1)
+    seed = checks.seed(seed)
     X = checked_inputs(inputs)
     net.check_inputs(X.shape[1])
     widths = [X.shape[1]]
@@ -165,12 +164,17 @@ def checked_ensemble(
         if not n.is_number or not math.isclose(float(n), round(float(n)), rel_tol=1e-12):
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
-    return Ensemble(net.tabulated(depth), X, int(width), tuple(widths), int(seed))
+    ensemble = Ensemble(net.tabulated(depth), X, width, tuple(widths), seed)
+    for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
+        getattr(ensemble, checked)  # computed once, and an InputError where it cannot be
+    return ensemble
 
 
 def checked_inputs(inputs: ArrayLike) -> Array:
     """The inputs as (m, n_0), finite and real, or an InputError."""
     wanted = "real numbers of shape (n_0,) or (m, n_0)"
+    if np.ma.isMaskedArray(inputs):
+        raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
     try:
         X = np.asarray(inputs)
     except ValueError:
@@ -186,9 +190,7 @@ def checked_inputs(inputs: ArrayLike) -> Array:
 
 def checked_count(name: str, value: int, least: int) -> int:
     """The value, or an InputError unless it is an integer, `least` or more."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(name, value, f"an integer, {least} or more")
-    return int(value)
+    return whole(name, value, least)
 
 
 @cache

@@ -14,7 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations import Activation
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
@@ -23,7 +23,7 @@ from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
-from .ensemble import checked_count, checked_inputs
+from .ensemble import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
 
@@ -77,11 +77,11 @@ def flow(
     given_depth = net.depth if depth is None else depth
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
-    depth = checked_count("depth", given_depth, 1)
+    depth = whole("depth", given_depth, 1)
     names = wanted(tensors, net, depth)
     X = checked_inputs(inputs)
     net.check_inputs(X.shape[1])
-    width = net.width if width is None else checked_count("width", width, 1)
+    width = net.width if width is None else whole("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     own = own_parameters(parameters, fields, values, depth)

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from derive.errors import InputError
+from derive.errors import InputError, listed, whole
 from derive.haar import haar_moment
+
+from . import checks
 
 Matrices = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 BATCH = 2**22
@@ -25,9 +27,9 @@ def orthogonal(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
 def stiefel(n: int, columns: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
     """Uniform frames of orthonormal columns in R^n, shape (draws, n, columns): G = Q R with G
     Gaussian and R's diagonal positive."""
-    if not _count(columns) or not _count(n) or columns > n:
-        raise InputError("columns", (n, columns), "1 to n orthonormal columns in n dimensions")
-    gaussian = _generator(draws, seed).standard_normal((draws, n, columns))
+    n, draws = whole("n", n, 1), whole("draws", draws, 1)
+    columns = whole("columns", columns, 1, n, "1 to n orthonormal columns in n dimensions")
+    gaussian = _generator(seed).standard_normal((draws, n, columns))
     q, r = np.linalg.qr(gaussian)
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     frames: npt.NDArray[np.float64] = q * signs[:, None, :]
@@ -36,9 +38,8 @@ def stiefel(n: int, columns: int, draws: int, seed: int) -> npt.NDArray[np.float
 
 def unitary(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:
     """Haar-random U(n), shape (draws, n, n), by QR with R's diagonal positive."""
-    if not _count(n):
-        raise InputError("n", n, "a positive integer")
-    parts = _generator(draws, seed).standard_normal((2, draws, n, n))
+    n, draws = whole("n", n, 1), whole("draws", draws, 1)
+    parts = _generator(seed).standard_normal((2, draws, n, n))
     q, r = np.linalg.qr(parts[0] + 1j * parts[1])
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
     matrices: npt.NDArray[np.complex128] = q * (diagonal / np.abs(diagonal))[:, None, :]
@@ -51,10 +52,11 @@ def symplectic(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:
     The unitary polar factor of a Gaussian matrix [[A, B], [−B̄, Ā]], whose law both sides of the
     group leave alone.
     """
-    if not _count(n) or n % 2:
+    half, odd = divmod(whole("n", n, 1), 2)
+    if odd:
         raise InputError("n", n, "a positive even integer")
-    half = n // 2
-    parts = _generator(draws, seed).standard_normal((4, draws, half, half))
+    draws = whole("draws", draws, 1)
+    parts = _generator(seed).standard_normal((4, draws, half, half))
     a, b = parts[0] + 1j * parts[1], parts[2] + 1j * parts[3]
     left, _, right = np.linalg.svd(np.block([[a, b], [-b.conj(), a.conj()]]))
     matrices: npt.NDArray[np.complex128] = left @ right
@@ -102,11 +104,15 @@ def check(
     Equal seeds give equal numbers. Raises InputError as `haar_moment` does, and for fewer than two
     draws.
     """
-    if not _count(n) or not all(isinstance(i, int) for i in (*rows, *cols, *conj_rows, *conj_cols)):
-        raise InputError("rows, cols", (rows, cols), "integer indices at an integer dimension n")
+    n = whole("n", n, 1, wanted="an integer dimension n, to sample it")
+    lists = {"rows": rows, "cols": cols, "conj_rows": conj_rows, "conj_cols": conj_cols}
+    wanted = "a list of integer indices, to sample them"
+    rows, cols, conj_rows, conj_cols = (
+        [whole(name, index, 1, wanted=wanted) for index in listed(name, given, wanted)]
+        for name, given in lists.items()
+    )
+    draws, seed = whole("draws", draws, 2), checks.seed(seed)
     exact = haar_moment(rows, cols, n, group, conj_rows=conj_rows, conj_cols=conj_cols)
-    if not _count(draws) or draws < 2:
-        raise InputError("draws", draws, "2 draws or more")
     plain = (np.array(rows, int) - 1, np.array(cols, int) - 1)
     bars = (np.array(conj_rows, int) - 1, np.array(conj_cols, int) - 1)
     batch = max(1, min(draws, BATCH // n**2))
@@ -132,13 +138,5 @@ def _products(
     return real
 
 
-def _generator(draws: int, seed: int) -> np.random.Generator:
-    if not _count(draws):
-        raise InputError("draws", draws, "a positive integer")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
-    return np.random.default_rng(seed)
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(checks.seed(seed))

@@ -47,10 +47,7 @@ _loaded: dict[str, ModuleType] = {}
 
 def write(content: str | bytes, path: str | os.PathLike[str]) -> Path:
     """Put `content` at `path`: written aside, then renamed, so that no reader sees half of it."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise InputError("path", path, "the path of a file")
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -115,6 +112,7 @@ def _ensure(path: Path, source: str) -> Path:
             return path
     except (OSError, UnicodeDecodeError):
         pass
+    path.parent.mkdir(parents=True, exist_ok=True)
     return write(source, path)
 
 

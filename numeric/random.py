@@ -16,8 +16,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.errors import InputError
+from derive.errors import whole
 
+from . import checks
 from .jit import driver, scalar
 
 Counter = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -152,11 +153,9 @@ def stream_key(seed: int, *labels: int) -> NDArray[np.uint64]:
     Raises:
         InputError: unless the seed is an integer in 0 … 2^64 − 1.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise InputError("seed", seed, "an integer from 0 to 2^64 − 1")
-    key = int(seed)
+    key = checks.seed(seed)
     if labels:
-        text = " ".join(str(int(number)) for number in (seed, *labels))
+        text = " ".join(str(int(number)) for number in (key, *labels))
         key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
     return np.array([key & 0xFFFFFFFF, key >> 32], np.uint64)
 
@@ -173,9 +172,8 @@ def normals(seed: int, network: int, layer: int, use: int, count: int) -> NDArra
     Raises:
         InputError: unless all are integers, 0 or more, and the stream's below 2^32.
     """
-    for name, value in (("network", network), ("layer", layer), ("use", use), ("count", count)):
-        if not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
-            raise InputError(name, value, "an integer from 0 to 2^32 − 1")
+    given = {"network": network, "layer": layer, "use": use, "count": count}
+    network, layer, use, count = (whole(name, value, 0, 2**32 - 1) for name, value in given.items())
     out = np.empty(padded(count))
     fill_normals(out, stream_key(seed), network, layer, use)
     return out[:count]

@@ -5,7 +5,8 @@
     chunk-<i>.npz     finished chunks that wait for one before them
     lock              held by the process that writes
 
-Every file is written aside, then renamed. Nothing is unpickled.
+Every file is written aside, then renamed. Nothing is unpickled. What is finished can be read where
+nothing can be written, without the lock.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import json
 import re
 import sys
 from dataclasses import dataclass, field
-from errno import EACCES, EAGAIN
+from errno import EACCES, EAGAIN, EPERM, EROFS
 from importlib.metadata import version
 from pathlib import Path
+from stat import S_ISREG
 from types import TracebackType
 from typing import IO, Any
 
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from derive.equations import Equation
 from derive.errors import InputError
 
-from . import moments
+from . import checks, moments, outputs
 from .modules import write
 from .sampling import Sampler
 from .weights import Array
@@ -83,34 +85,36 @@ class Directory:
     """A run's directory, opened for one ensemble.
 
     Arguments:
-        path: the directory, made if it is not there.
+        path: the directory, made if it is not there; its parent is not.
         content: its manifest; a directory of anything else is refused.
+
+    Raises:
+        InputError: for a directory of another run, in use or damaged; from every method that
+            writes, where that cannot be, on a full disk for one.
     """
 
     path: Path
     content: dict[str, Any]
     waiting: set[int] = field(default_factory=set, init=False)
     _reference: Array = field(init=False)
-    _lock: IO[bytes] = field(init=False)
+    _lock: IO[bytes] | None = field(default=None, init=False)
+    _read_only: OSError | None = field(default=None, init=False)
+    _saved: int = field(default=-1, init=False)
 
     def __str__(self) -> str:
         return str(self.path)
 
     def __enter__(self) -> Directory:
-        wanted = "a new directory, or that of a run of the same ensemble"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if foreign := [each.name for each in self.path.iterdir() if not _is_own(each.name)]:
-                raise InputError("run", f"{self.path}, which holds {foreign[0]}", wanted)
-            self._lock = _locked(self.path / _LOCK)
+            outputs.make_directory(self.path, "run")
+            self._check_files()
+            self._take_lock()
+            self._open()
         except OSError as error:
-            raise InputError("run", f"{self.path} ({error})", wanted) from None
-        try:
-            self._open(wanted)
-        except BaseException as error:
-            self._lock.close()
-            if isinstance(error, OSError):
-                raise InputError("run", f"{self.path} ({error})", wanted) from None
+            self._close()
+            raise self._refused(error.strerror or str(error)) from None
+        except BaseException:
+            self._close()
             raise
         return self
 
@@ -120,36 +124,73 @@ class Directory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._lock.close()
+        self._close()
 
-    def _open(self, wanted: str) -> None:
-        for each in self.path.iterdir():
-            if _ASIDE.fullmatch(each.name):
-                each.unlink(missing_ok=True)
+    def _close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _refused(self, reason: str) -> InputError:
+        wanted = f"a new directory, or that of a run of the same ensemble: {reason}"
+        return InputError("run", str(self.path), wanted)
+
+    def _check_files(self) -> None:
+        """Refuse what is not a run's, and what could not be read to an end."""
+        for each in sorted(self.path.iterdir()):
+            if not _is_own(each.name):
+                raise self._refused(f"it holds {each.name}")
+            if not _ASIDE.fullmatch(each.name) and not S_ISREG(each.lstat().st_mode):
+                raise self._refused(f"its {each.name} is no file")
+
+    def _take_lock(self) -> None:
+        try:
+            self._lock = _locked(self.path / _LOCK)
+        except OSError as error:
+            if error.errno not in {EACCES, EPERM, EROFS} or not (self.path / _SUMS).exists():
+                raise
+            self._read_only = error
+
+    def check_writable(self) -> None:
+        """InputError where what is kept can be read alone."""
+        if self._read_only is not None:
+            raise self._unwritten(self._read_only)
+
+    def _unwritten(self, error: OSError) -> InputError:
+        wanted = (
+            f"a directory that can be written ({error.strerror}); what it keeps is whole, and "
+            "the same call goes on from there"
+        )
+        return InputError("run", str(self.path), wanted)
+
+    def _open(self) -> None:
+        if self._read_only is None:
+            for each in self.path.iterdir():
+                if _ASIDE.fullmatch(each.name):
+                    each.unlink(missing_ok=True)
         found = self.path / _MANIFEST
         names = [path.name for path in self.path.glob("*.npz")]
         if found.exists():
-            self._compare(found, wanted)
+            self._compare(found)
         elif names:
-            raise InputError("run", f"{self.path}, with {names[0]} but no {_MANIFEST}", wanted)
+            raise self._refused(f"it has {names[0]} but no {_MANIFEST}")
         else:
             text = json.dumps(self.content | {"hash": _hash(self.content)}, indent=1)
-            write(text + "\n", found)
+            self._write(text + "\n", found)
         self.waiting = {int(path.stem[6:]) for path in self.path.glob("chunk-*.npz")}
 
-    def _compare(self, path: Path, wanted: str) -> None:
+    def _compare(self, path: Path) -> None:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             intact = found["hash"] == _hash(found)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             intact = False
         if not intact:
-            raise InputError("run", f"{path}, which is damaged or no manifest of a run", wanted)
+            raise self._refused(f"its {path.name} is damaged or no manifest of a run")
         own = json.loads(json.dumps(self.content))
         for key in sorted((own.keys() | found.keys()) - set(_NOTED)):
             if own.get(key) != found.get(key):
-                got = f"{self.path}, whose {key} is {found.get(key)!r} and not {own.get(key)!r}"
-                raise InputError("run", got, wanted)
+                here, there = _short(own.get(key)), _short(found.get(key))
+                raise self._refused(f"its {key} is {there} and not {here}")
 
     def begin(self, reference: Array, sums: Array) -> None:
         """Keep X⁰, and no draws yet."""
@@ -161,12 +202,16 @@ class Directory:
         if not (self.path / _SUMS).exists():
             return None
         stored = self._load(self.path / _SUMS, shape)
-        self._reference = stored["reference"]
-        return stored["sums"], int(stored["chunks"]), self._reference
+        self._reference, self._saved = stored["reference"], int(stored["chunks"])
+        return stored["sums"], self._saved, self._reference
 
     def save(self, sums: Array, chunks: int) -> None:
         """Keep the sum of the first chunks; what waited for them is of no more use."""
-        self._store(self.path / _SUMS, sums, chunks)
+        if self._read_only is not None:
+            return
+        if chunks != self._saved:
+            self._store(self.path / _SUMS, sums, chunks)
+            self._saved = chunks
         for number in sorted(self.waiting):
             if number < chunks:
                 self._chunk(number).unlink(missing_ok=True)
@@ -185,6 +230,12 @@ class Directory:
             raise InputError("run", str(self._chunk(number)), wanted)
         return stored["sums"]
 
+    def _write(self, content: str | bytes, path: Path) -> None:
+        try:
+            write(content, path)
+        except OSError as error:
+            raise self._unwritten(error) from None
+
     def _chunk(self, number: int) -> Path:
         return self.path / f"chunk-{number}.npz"
 
@@ -192,19 +243,32 @@ class Directory:
         arrays = {"sums": sums, "chunks": np.array(chunks), "reference": self._reference}
         stream = io.BytesIO()
         np.savez(stream, digest=_digest_of(arrays), **arrays)  # type: ignore[arg-type]
-        write(stream.getvalue(), path)
+        self._write(stream.getvalue(), path)
 
     def _load(self, path: Path, shape: tuple[int, ...]) -> dict[str, Array]:
-        wanted = "a file as this run wrote it; remove it to sample its draws again"
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in ("sums", "chunks", "reference")}
                 intact = str(stored["digest"]) == str(_digest_of(arrays))
-        except Exception as error:  # zip, zlib and NumPy each raise their own
-            raise InputError("run", f"{path}, which is damaged ({error})", wanted) from None
+        except OSError as error:
+            wanted = f"a file that can be read ({error.strerror})"
+            raise InputError("run", str(path), wanted) from None
+        except Exception:  # zip, zlib and NumPy each raise their own
+            intact = False
         if not intact or arrays["sums"].shape != shape:
-            raise InputError("run", f"{path}, which is damaged", wanted)
+            wanted = "an undamaged file of this run; remove it to sample its draws again"
+            raise InputError("run", str(path), wanted)
         return arrays
+
+
+def check_path(path: object) -> Path:
+    """The path of a run's directory, or an InputError."""
+    return Path(checks.path("run", path))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:60]} … {text[-30:]}"
 
 
 def _is_own(name: str) -> bool:
@@ -239,7 +303,7 @@ def _locked(path: Path) -> IO[bytes]:
     except OSError as error:
         if error.errno in {EACCES, EAGAIN}:
             file.close()
-            wanted = "a directory that no other process is writing to"
-            raise InputError("run", f"{path.parent}, which is in use", wanted) from None
+            wanted = "a directory that is not in use by another process"
+            raise InputError("run", str(path.parent), wanted) from None
         # a file system without locks: nothing to hold
     return file

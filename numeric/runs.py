@@ -103,8 +103,10 @@ def _record(
 ) -> moments.Record:
     sums, done = _begun(sampler, directory)
     if done > chunks.whole:
-        got = f"{chunks.draws}, where {directory} has {done * chunks.size}"
-        raise InputError("draws", got, "as many draws as the run has, or more")
+        wanted = f"{done * chunks.size} draws, which {directory} has, or more"
+        raise InputError("draws", chunks.draws, wanted)
+    if directory and done < chunks.whole:
+        directory.check_writable()
     at = done * chunks.size
     with tqdm(total=chunks.draws, initial=at, disable=not progress, unit="net") as bar:
         sums = _total(sampler, chunks, (sums, done), directory, executor, bar.update)

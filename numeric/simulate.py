@@ -24,6 +24,7 @@ from derive.per_layer import Tabulated
 from derive.recursion import Wanted
 
 from . import (
+    checks,
     conditional,
     estimate,
     explicit,
@@ -31,11 +32,12 @@ from . import (
     hyperparameters,
     moments,
     observables,
+    rundir,
     runs,
     table,
 )
 from .conditional import PathSampler
-from .ensemble import Ensemble, checked_count, checked_ensemble
+from .ensemble import Ensemble, checked_ensemble
 from .explicit import ExplicitSampler
 from .flow import flow
 from .forward import ForwardSampler
@@ -90,8 +92,10 @@ def simulate(
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.
-        run: a directory that keeps what is finished. The same call goes on from there, however it
-            ended, and a call with more draws extends it.
+        run: a directory that keeps what is finished, made if its parent is there. The same call
+            goes on from there, however it ended, and a call with more draws extends it. Whole
+            chunks are kept, of 1024 draws or fewer: the rest of the draws is sampled anew in each
+            call, with the same bits. A call with fewer draws than are kept is refused.
         progress: show a bar with the rate and the time left.
         parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
             layer.
@@ -115,15 +119,13 @@ def simulate(
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(observables.targets(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
-    checked_count("draws", draws, plan.most_means + 1)
-    if draws >= 2**32:
-        raise InputError("draws", draws, "fewer than 2^32, the networks that a seed has")
-    if run is not None and not isinstance(run, str | os.PathLike):
-        raise InputError("run", run, "the path of a directory")
+    draws, progress = checks.draws(draws, plan.most_means + 1), checks.flag("progress", progress)
     if executor is not None and not isinstance(executor, Executor):
         raise InputError("executor", executor, "a concurrent.futures.Executor")
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
+    if run is not None:
+        rundir.check_path(run)
     chosen = make_sampler(ensemble, plan, sampler)
     if device == "cuda":
         from . import cuda  # noqa: PLC0415
@@ -165,7 +167,6 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     """
     for n in ensemble.widths[1:]:
         estimate.check_width(n, plan.most_pairs)
-    _ = ensemble.steps, ensemble.C_b, ensemble.lambda_b, ensemble.lambda_W
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from derive.activations import Activation
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
 
 from . import examples as drawing
-from .ensemble import checked_count
 from .examples import Choose, Example
 from .weights import Array
 
@@ -69,9 +68,9 @@ def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[A
     from hypothesis.extra.numpy import arrays  # noqa: PLC0415
 
     if samples is not None:
-        checked_count("samples", samples, 1)
+        samples = whole("samples", samples, 1)
     if size is not None:
-        checked_count("size", size, 1)
+        size = whole("size", size, 1)
     counts = st.sampled_from((1, 2)) if samples is None else st.just(samples)
     sizes = st.sampled_from(drawing.SIZES) if size is None else st.just(size)
     shapes = st.tuples(counts, sizes).map(lambda shape: shape[1:] if shape[0] == 1 else shape)

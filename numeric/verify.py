@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
-import numpy as np
-
-from derive.errors import InputError
+from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursion import Recursion, Wanted
 from derive.tensors import Name
 
 from . import examples as drawing
+from .checks import seed as checked_seed
 from .compare import FALSE_ALARMS, Comparison, compare
-from .ensemble import checked_count
 from .examples import Example
 from .flow import flow
 from .simulate import simulate
@@ -142,7 +140,8 @@ def verify(
         InputError: for an argument that can't be used, or an example whose network can't be.
     """
     chosen = _chosen(examples, seed, of, tensors)
-    widths = tuple(widths)
+    widths = tuple(whole("widths", n, 1) for n in listed("widths", widths, "several widths"))
+    draws = whole("draws", draws, 1)
     if len(set(widths)) < 2:
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     if not 0.0 < false_alarms < 1.0:
@@ -203,23 +202,25 @@ def _chosen(
     of: Network | SearchStrategy[Network] | None,
     tensors: Wanted | Iterable[Wanted] | None,
 ) -> list[Example]:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise InputError("seed", seed, "a whole number from 0 to 2^64 - 1")
-    if isinstance(examples, int | np.integer):
-        count = checked_count("examples", int(examples), 1)
+    seed = checked_seed(seed)
+    if isinstance(examples, SupportsIndex):
+        count = whole("examples", examples, 1)
         names = None if tensors is None else _names(tensors)
         nets = _networks(of, count, seed)
         return [drawing.drawn(k, seed, net, names) for k, net in enumerate(nets, 1)]
-    given = [examples] if isinstance(examples, Example) else list(examples)
+    wanted = "a number of examples, or one or more `Example`s"
+    given = [examples] if isinstance(examples, Example) else listed("examples", examples, wanted)
     if not given or not all(isinstance(each, Example) for each in given):
-        raise InputError("examples", examples, "a number of examples, or one or more `Example`s")
+        raise InputError("examples", examples, wanted)
     if of is not None or tensors is not None:
         raise InputError("examples", given, "a number, if networks or tensors are given apart")
     return given
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:
-    return (tensors,) if isinstance(tensors, str | Name | Recursion) else tuple(tensors)
+    if isinstance(tensors, str | Name | Recursion):
+        return (tensors,)
+    return tuple(listed("tensors", tensors, "names of tensors, or recursions"))
 
 
 def _networks(

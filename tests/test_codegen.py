@@ -70,7 +70,7 @@ def test_header_says_what_it_is(tmp_path):
 
 def test_an_unwritable_path_leaves_nothing(tmp_path):
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(InputError, match="taken"):
         write_module(recursion("K").single_input(), activations.tanh, tmp_path / "taken")
     assert not [file for file in tmp_path.iterdir() if file.is_file()]
 

@@ -91,7 +91,7 @@ def test_an_error_in_the_source_is_raised_and_leaves_no_module(cache):
 
 
 def test_write_replaces_at_once_and_leaves_nothing_behind(tmp_path):
-    path = modules.write("a = 1\n", tmp_path / "sub" / "module.py")
+    path = modules.write("a = 1\n", tmp_path / "module.py")
     assert path.read_text() == "a = 1\n"
     with pytest.raises(UnicodeEncodeError):
         modules.write("\ud800", path)

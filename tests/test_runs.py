@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -99,7 +102,7 @@ def test_more_draws_extend_a_finished_run(tmp_path, expected):
     assert found.draws == DRAWS
     again = record(stopping(new_sampler(), 0, 4), run=tmp_path)
     assert np.array_equal(again.sums, expected)
-    with pytest.raises(InputError, match=r"^draws: got '4096, where .* has 5120"):
+    with pytest.raises(InputError, match=r"^draws: got 4096; wanted 5120 draws, which .* has"):
         record(draws=4096, run=tmp_path)
 
 
@@ -216,7 +219,7 @@ def test_the_bar_tells_rate_and_time_left(tmp_path, capsys):
 )
 def test_a_run_of_another_ensemble_is_refused(tmp_path, change, key):
     record(draws=10, run=tmp_path)
-    with pytest.raises(InputError, match=f"^run: got .*whose {key}"):
+    with pytest.raises(InputError, match=f"^run: got .*: its {key}"):
         record(new_sampler(**change), 10, run=tmp_path)
 
 
@@ -237,7 +240,7 @@ def test_a_damaged_run_is_refused(tmp_path, expected, name, how):
         directory.sums(expected.shape)
         directory.keep(3, new_sampler().sums(3072, 4096))
     damage(tmp_path / name, how)
-    with pytest.raises(InputError, match=rf"^run: got .*{name}.* damaged"):
+    with pytest.raises(InputError, match=rf"^run: got .*{name}.* (un)?damaged"):
         record(run=tmp_path)
     (tmp_path / name).unlink()
     if name != "manifest.json":
@@ -246,7 +249,7 @@ def test_a_damaged_run_is_refused(tmp_path, expected, name, how):
 
 def test_a_directory_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match=r"which holds thesis\.tex"):
+    with pytest.raises(InputError, match=r"it holds thesis\.tex"):
         record(run=tmp_path)
     assert names(tmp_path) == ["thesis.tex"]
     with pytest.raises(InputError, match=r"^run: got .*thesis\.tex"):
@@ -259,7 +262,7 @@ def test_a_manifest_of_something_else_is_refused(tmp_path):
         record(run=tmp_path)
     (tmp_path / "manifest.json").unlink()
     np.savez(tmp_path / "sums.npz", sums=0)
-    with pytest.raises(InputError, match=r"with sums.npz but no manifest.json"):
+    with pytest.raises(InputError, match=r"it has sums.npz but no manifest.json"):
         record(run=tmp_path)
 
 
@@ -268,6 +271,119 @@ def test_a_directory_in_use_is_refused(tmp_path):
         error = other.submit(record, None, 10, run=tmp_path).exception()
     assert isinstance(error, InputError)
     assert "in use" in str(error)
+
+
+@pytest.mark.parametrize("name", ["sums.npz", "manifest.json", "lock", "chunk-3.npz"])
+@pytest.mark.parametrize("kind", ["a pipe", "a directory", "a link"])
+def test_what_cannot_be_read_to_an_end_is_refused_at_once(tmp_path, name, kind):
+    record(draws=10, run=tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.unlink(missing_ok=True)
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a directory":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=rf"^run: got .*: its {re.escape(name)} is no file"):
+        record(draws=10, run=tmp_path / "run")
+
+
+def test_a_manifest_that_is_nested_without_end_is_damaged(tmp_path):
+    record(draws=10, run=tmp_path)
+    (tmp_path / "manifest.json").write_text("[" * 10**5)
+    with pytest.raises(InputError, match=r"manifest\.json is damaged"):
+        record(draws=10, run=tmp_path)
+
+
+def test_a_damaged_file_brings_no_advice_to_trust_it(tmp_path):
+    record(draws=10, run=tmp_path)
+    (tmp_path / "sums.npz").write_bytes(b"\x80\x04N.")
+    with pytest.raises(InputError, match="undamaged") as caught:
+        record(draws=10, run=tmp_path)
+    assert "pickle" not in str(caught.value)
+
+
+FAULTS = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+
+
+def unwritable(monkeypatch, fault, allowed=0):
+    """Every file but the first few cannot be written."""
+    count, mkstemp = itertools.count(), tempfile.mkstemp
+
+    def failing(*arguments, **options):
+        if next(count) >= allowed:
+            raise OSError(fault, os.strerror(fault))
+        return mkstemp(*arguments, **options)
+
+    monkeypatch.setattr("numeric.modules.tempfile.mkstemp", failing)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=os.strerror)
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, expected, fault, allowed):
+    """At the manifest, the empty sums, and the sums of some chunks; what is there is kept."""
+    with monkeypatch.context() as patch:
+        unwritable(patch, fault, allowed)
+        with pytest.raises(InputError, match=os.strerror(fault)) as caught:
+            record(run=tmp_path)
+    assert caught.value.argument == "run"
+    assert caught.value.got == str(tmp_path)
+    assert np.array_equal(record(run=tmp_path).sums, expected)
+
+
+def test_a_limit_of_file_sizes_is_told_in_one_line(tmp_path, expected):
+    """EFBIG from the system itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(InputError, match=r"^run: got .*File too large"):
+            record(run=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert np.array_equal(record(run=tmp_path).sums, expected)
+
+
+def test_a_finished_run_is_read_where_nothing_can_be_written(tmp_path, monkeypatch, expected):
+    record(run=tmp_path)
+
+    def locked(path):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(rundir, "_locked", locked)
+    unwritable(monkeypatch, errno.EROFS)
+    before = names(tmp_path)
+    assert np.array_equal(record(stopping(new_sampler(), 0, 4), run=tmp_path).sums, expected)
+    with pytest.raises(InputError, match=r"^run: got .*can be written \(Read-only file system\)"):
+        record(draws=6 * 1024, run=tmp_path)
+    assert names(tmp_path) == before
+    with pytest.raises(InputError, match="Read-only file system"):
+        record(run=tmp_path / "new")
+
+
+def test_only_the_last_directory_is_made(tmp_path):
+    with pytest.raises(InputError, match=r"^run: got .*directory that exists"):
+        record(draws=10, run=tmp_path / "typing error" / "run")
+    assert names(tmp_path) == []
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="a link to nothing"):
+        record(draws=10, run=tmp_path / "link")
+
+
+@pytest.mark.parametrize("run", ["", "a\0b", b"run", 1.5, ["run"], "\ud800"])
+def test_a_run_is_the_path_of_a_directory(run):
+    with pytest.raises(InputError, match=r"^run: got .*path"):
+        simulate(Network(activations.tanh), [1.0], 4, 2, 50, run=run)
+
+
+def test_the_same_draws_are_asked_for_again(tmp_path):
+    """Whole chunks are kept; the rest is sampled again, with the same bits."""
+    draws, net = 3 * 1024 + 500, Network(activations.tanh, Orthogonal(1))
+    first, again = (simulate(net, [1.0, 2.0], 6, 2, draws, run=tmp_path) for _ in range(2))
+    xarray.testing.assert_identical(first, again)
+    assert chunks_kept(tmp_path) == 3
+    with pytest.raises(InputError, match=r"^draws: got 3071; wanted 3072 draws"):
+        simulate(net, [1.0, 2.0], 6, 2, 3071, run=tmp_path)
 
 
 class Reversed(Executor):
@@ -312,9 +428,9 @@ def test_simulate_runs_anywhere_and_goes_on(tmp_path):
         xarray.testing.assert_identical(table(2500, executor=executor), expected)
         table(1100, executor=executor, run=tmp_path)
     xarray.testing.assert_identical(table(2500, run=tmp_path), expected)
-    with pytest.raises(InputError, match=r"^run: got .*whose seed is 0 and not 1"):
+    with pytest.raises(InputError, match=r"^run: got .*: its seed is 0 and not 1"):
         table(2500, run=tmp_path, seed=1)
-    with pytest.raises(InputError, match=r"^run: got .*whose sampler is 'PathSampler' and not"):
+    with pytest.raises(InputError, match=r"^run: got .*: its sampler is 'PathSampler' and not"):
         table(2500, run=tmp_path, sampler="explicit")
 
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from derivations.files import check_writable, write_text
+from derivations.files import check_parent, write_text
 from derive.errors import InputError
 
 from .book import Book
@@ -30,7 +30,7 @@ def check_directory(directory: str | os.PathLike[str]) -> None:
                 raise InputError("report", str(directory), wanted)
     except OSError as error:
         raise InputError("report", str(directory), f"{wanted} ({error.strerror})") from None
-    check_writable("report", target)
+    check_parent("report", directory)
 
 
 def write_directory(book: Book, directory: str | os.PathLike[str]) -> Path:
@@ -42,15 +42,19 @@ def write_directory(book: Book, directory: str | os.PathLike[str]) -> Path:
     check_directory(directory)
     target = Path(directory).resolve()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        return _replace(book, target)
     except OSError as error:
         wanted = f"a directory that can be written ({error.strerror})"
         raise InputError("report", str(directory), wanted) from None
+
+
+def _replace(book: Book, target: Path) -> Path:
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     former = aside.with_name(aside.name + ".old")
     try:
         for name, text in pages(book).items():
-            write_text(text, aside / name)
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            write_text(text, aside / name, "report")
         write_json(book, aside / NAME)
         aside.chmod(0o755)
         if target.exists():

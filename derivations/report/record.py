@@ -64,7 +64,7 @@ def _record(outcome: Outcome) -> Mapping[str, object]:
 
 def write_json(book: Book, path: str | os.PathLike[str]) -> None:
     """The JSON file, whole or not at all."""
-    write_text(as_json(book), path)
+    write_text(as_json(book), path, "--json")
 
 
 def seconds_before(directory: str | os.PathLike[str]) -> dict[str, float]:

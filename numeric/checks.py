@@ -1,0 +1,41 @@
+"""What more than one function of this room asks of its arguments."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from derive.errors import InputError, whole
+
+
+def seed(value: object) -> int:
+    """A seed, an integer from 0 to 2^64 − 1; InputError for anything else."""
+    return whole("seed", value, 0, 2**64 - 1, "an integer from 0 to 2^64 − 1")
+
+
+def draws(value: object, least: int) -> int:
+    """A number of draws, `least` or more and below 2^32, the streams of a seed; or InputError."""
+    count = whole("draws", value, least)
+    if count >= 2**32:
+        raise InputError("draws", value, "fewer than 2^32, the networks that a seed has")
+    return count
+
+
+def flag(argument: str, value: object) -> bool:
+    """True or False, NumPy's included; InputError for anything else."""
+    if not isinstance(value, bool | np.bool):
+        raise InputError(argument, value, "True or False")
+    return bool(value)
+
+
+def path(argument: str, value: object) -> str:
+    """The path of a file or directory, as text that the system takes; InputError otherwise."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    try:
+        usable = isinstance(text, str) and text != "" and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        usable = False
+    if not isinstance(text, str) or not usable:
+        raise InputError(argument, value, "the path of a file or directory")
+    return text

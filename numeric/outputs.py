@@ -1,0 +1,88 @@
+"""Files that a user named: refused before the work where they cannot be, then written whole."""
+
+from __future__ import annotations
+
+import keyword
+import os
+from pathlib import Path
+
+from derive.errors import InputError
+
+from . import checks, modules
+
+_IMPORTED = ("math", "numba", "numpy")
+"""What an emitted module imports, and may not be called."""
+
+
+def check_parent(path: object, argument: str = "path") -> Path:
+    """The path with links followed, in a directory that is there and can be written.
+
+    Raises:
+        InputError: for anything else. Missing directories are not made: a typing error would
+            become a tree.
+    """
+    target = Path(os.path.realpath(checks.path(argument, path)))
+    parent = target.parent
+    if not os.path.isdir(parent):
+        wanted = f"a place in a directory that exists, unlike {parent}"
+        raise InputError(argument, str(path), wanted)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(argument, str(path), f"a place that can be written, unlike {parent}")
+    return target
+
+
+def check_file(path: object, argument: str = "path") -> Path:
+    """`check_parent`, for a new file or a regular one that is replaced."""
+    target = check_parent(path, argument)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise InputError(argument, str(path), "a new file, or one that is no directory or device")
+    return target
+
+
+def check_module(path: object, argument: str = "path") -> Path:
+    """`check_file`, for a Python module that can be imported by its name."""
+    target = check_file(path, argument)
+    stem = Path(os.fspath(path)).stem  # type: ignore[call-overload]
+    if (
+        not os.fspath(path).endswith(".py")  # type: ignore[call-overload]
+        or not stem.isidentifier()
+        or keyword.iskeyword(stem)
+        or stem in _IMPORTED
+    ):
+        wanted = f"a module's file such as kernel.py, none of {', '.join(_IMPORTED)}"
+        raise InputError(argument, str(path), wanted)
+    return target
+
+
+def make_directory(path: object, argument: str = "path") -> Path:
+    """A directory, made if it is not there; what is above it is not made.
+
+    Raises:
+        InputError: where it cannot be made, for a link to nothing, and for what is no directory.
+    """
+    text = checks.path(argument, path)
+    if os.path.islink(text) and not os.path.exists(text):
+        raise InputError(argument, str(path), "a directory: this is a link to nothing")
+    if not os.path.isdir(text):
+        check_parent(text, argument)
+        try:
+            os.mkdir(text)
+        except OSError as error:
+            wanted = f"a directory, or the name of a new one ({error.strerror})"
+            raise InputError(argument, str(path), wanted) from None
+    return Path(text)
+
+
+def write(content: str | bytes, path: str | os.PathLike[str], argument: str = "path") -> Path:
+    """Put `content` at `path`, whole or not at all; returns the path as it was given.
+
+    Raises:
+        InputError: where that cannot be, on a full disk for one.
+    """
+    target = check_file(path, argument)
+    try:
+        modules.write(content, target)
+    except OSError as error:
+        wanted = f"a file that can be written ({error.strerror})"
+        raise InputError(argument, str(path), wanted) from None
+    return Path(path)
