@@ -76,7 +76,7 @@ def indented(text):
 def consoles(text):
     for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
+            command, _, output = part.replace("\\\n", " ").partition("\n")
             yield Example(command, output)
 
 
