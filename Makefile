@@ -8,11 +8,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: run test test-all lint docs bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt
+	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
 	test -x $(PY) || python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
 run: $(INSTALLED)
+	@echo "Proving the book, a line for each claim; the pages come to report/."
 	$(VENV)/bin/wickgarten check
 
 test: $(INSTALLED)
@@ -27,11 +29,12 @@ lint: $(INSTALLED)
 	$(VENV)/bin/mypy
 
 docs: $(INSTALLED)
-	$(PY) -m sphinx -W --keep-going -q docs docs/_build
+	@echo "Building the manual, a line for each page; it comes to docs/_build/."
+	$(PY) -m sphinx -W --keep-going docs docs/_build
 	@echo docs/_build/index.html
 
 bench: $(INSTALLED)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	$(PY) -m pytest tests/benchmarks --benchmark-only
 
 clean:

@@ -385,7 +385,10 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
     reading.network_arguments(command)
     command.add_argument("--depth", type=int, default=10, help="layers")
     command.add_argument(
-        "--input", metavar="SOURCE", default="random:0:100", help="random:SEED:N[:M], .csv or .npy"
+        "--input",
+        metavar="SOURCE",
+        default="random:0:10",  # few numbers: orthogonal layers of any greater width extrapolate
+        help="random:SEED:N[:M], the numbers such as 1,0.5,0.2, .csv or .npy",
     )
     command.add_argument(
         "--csv",

@@ -178,15 +178,22 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
 
 
 def inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; or a .csv or .npy file."""
+    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; numbers; or a .csv or .npy file."""
     import numpy as np  # noqa: PLC0415
+
+    from derive.expressions import parse_number  # noqa: PLC0415
 
     head, *rest = source.split(":")
     if head == "random" and len(rest) in {2, 3} and all(part.isdecimal() for part in rest):
         seed, *shape = map(int, rest)
         if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
             return np.random.default_rng(seed).random(tuple(reversed(shape)))
-    wanted = "random:SEED:N, random:SEED:N:M for M inputs, or a .csv or .npy file of numbers"
+    if source and not set(source) - set("0123456789.,+-eE/ "):
+        return np.array([float(parse_number("--input", text)) for text in source.split(",")])
+    wanted = (
+        "random:SEED:N, random:SEED:N:M for M inputs, numbers such as 1,0.5,0.2, "
+        "or a .csv or .npy file of numbers"
+    )
     if head == "random" or not source.endswith((".csv", ".npy")):
         raise InputError("--input", source, wanted)
     try:

@@ -38,6 +38,11 @@ _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddI
 
 WANTED = "an equation such as \"J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]\""
 
+NO_SKIP = (
+    "fields of layer ℓ at neurons that are summed over, as in W[i,a] z[a]: one that is carried "
+    "past the weights, as a skip connection carries z[i], is not covered"
+)
+
 
 class Own(NamedTuple):
     """Where the equation's own field stands on the right."""
@@ -217,12 +222,24 @@ def _parse(text: str, known: Mapping[str, AnyField]) -> tuple[str, int, tuple[Li
     if not equals or match is None:
         raise InputError("text", text, WANTED)
     name, indices = match[1], [index.strip() for index in match[2].split(",")]
+    _refuse_skips(right, indices)
     if name in {*known, "W", "b", "s", "delta", "n"} or len(set(indices)) < len(indices):
         wanted = f"a new name on the left, other than {', '.join(known)}, and distinct indices"
         raise InputError("text", left.strip(), wanted)
     places = {index: place for place, index in enumerate(indices)}
     lines = tuple(_Product(part, sign, name, places, known).line() for sign, part in _split(right))
     return name, len(indices), lines
+
+
+def _refuse_skips(right: str, indices: list[str]) -> None:
+    """Raise InputError for a field whose neuron is one of layer ℓ+1."""
+    for match in _FACTOR.finditer(right):
+        name, _, inside = match.groups()
+        if inside is None or name in {"W", "b", "delta"}:
+            continue
+        neurons = {index.partition(":")[0].strip() for index in inside.split(",")}
+        if neurons & set(indices):
+            raise InputError("text", match[0], NO_SKIP)
 
 
 def _split(right: str) -> Iterator[tuple[int, list[re.Match[str]]]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import sympy
 
-from . import symbols
+from . import lines, symbols
 from .activations import Activation, as_activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
@@ -212,8 +212,12 @@ class Recursion(Shown):
             raise InputError("activation", None, "an activation of derive.activations")
         return asymptotics(self, as_activation(sigma), terms, **rates)
 
-    def latex(self, expr: sympy.Expr | None = None) -> str:
-        """The equation in LaTeX: left, and right `expr`, or another form of it."""
+    def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
+        r"""The equation in LaTeX: left, and right `expr`, or another form of it.
+
+        What is wider than `width` printed symbols is broken into lines by amsmath's `aligned`,
+        which stands inside `equation` or $…$; None keeps it on one line.
+        """
         name, samples = spell(self._left)
         names = {
             self.symbol(atom): component_latex(spell(atom)[0], (), "0" * self.first_layer)
@@ -223,13 +227,14 @@ class Recursion(Shown):
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
-        return f"{left} = {sympy.latex(self.expr if expr is None else expr, symbol_names=names)}"
+        right = self.expr if expr is None else expr
+        return lines.equation(left, right, width, lambda e: sympy.latex(e, symbol_names=names))
 
     def __str__(self) -> str:
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
         layer = "1" if self.first_layer else "ℓ+1"
-        return f"{name}{subscripts}({layer}) = {self.expr}"
+        return lines.text(f"{name}{subscripts}({layer}) = {self.expr}")
 
 
 @rests_on("day2025", "roberts2022")

@@ -80,6 +80,7 @@ def test_csv_input_has_a_row_per_sample(tmp_path):
     np.testing.assert_array_equal(reading.inputs(str(tmp_path / "x.csv")), [[1, 2, 3], [4, 5, 6]])
     assert reading.inputs("random:7:5").shape == (5,)
     assert reading.inputs("random:7:5:2").shape == (2, 5)
+    np.testing.assert_array_equal(reading.inputs("1,0.5, -1/4,2e-1"), [1, 0.5, -0.25, 0.2])
 
 
 def test_simulate_compares_with_the_flow(capsys):
@@ -129,6 +130,7 @@ def test_kernel_writes_a_module(capsys, tmp_path):
         (("flow", "--input", "random:0"), "--input"),
         (("flow", "--input", "random:0:0"), "--input"),
         (("flow", "--input", "/nowhere/x.npy"), "--input"),
+        (("flow", "--input", "1,,2"), "--input"),
         (("flow", "--input", "x.pickle"), "--input"),
         (("simulate", "--width", "1"), "width"),
         (("simulate", "--seed", "-1"), "seed"),

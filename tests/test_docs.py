@@ -1,8 +1,8 @@
 """The documentation is true: its examples run, and its pages build without a network.
 
-Pages are run top down, in an empty directory. In a `pycon` block what follows is the output; in a
-`console` block a line `$ wickgarten …` runs. `python` blocks are parsed, no more: they need a
-cluster or a GPU.
+Pages are run top down, in an empty directory. In a `pycon` block what follows is the output;
+`console` blocks are run by `tests/test_shell_examples.py`. `python` blocks are parsed, no more:
+they need a cluster or a GPU.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ import importlib
 import inspect
 import pkgutil
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from derivations.cli import OK, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
@@ -55,21 +52,6 @@ def test_examples_run(page):
     runner.run(test, out=report.append, clear_globs=False)
     assert not runner.failures, "".join(report)
     assert len(test.examples) > 1
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-@pytest.mark.usefixtures("elsewhere")
-def test_shell_examples_run(page, capsys):
-    for block in blocks(page, "console"):
-        for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE):
-            command, _, expected = part.partition("\n")
-            words = shlex.split(command.removeprefix("$ "))
-            if words[:1] != ["wickgarten"]:
-                continue
-            assert main(words[1:]) == OK
-            shown = capsys.readouterr().out
-            if expected.strip():
-                assert doctest.OutputChecker().check_output(expected, shown, FLAGS), shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -179,13 +161,3 @@ def test_the_readme_runs(capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)\nagrees: ")
     assert Path("vkernel.py").is_file()
-
-
-def test_the_readme_shell_commands_are_commands(capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    commands = re.findall(r"^ {4}wickgarten (.*)$", text, re.MULTILINE)
-    assert len(commands) > 10
-    for command in commands:
-        name = shlex.split(command.partition("&&")[0])[0]
-        assert main([name, "--help"]) == OK
-    capsys.readouterr()

@@ -128,6 +128,20 @@ def test_what_is_no_equation_is_refused(text):
         Equation(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "carried"),
+    [
+        ("z[i] = W[i,a] s[a] + z[i]", r"z\[i\]"),
+        ("y[i] = W[i,a] s[a] + 1/2 y[i:i]", r"y\[i:i\]"),
+        ("y[i] = W[i,a] s[a] + b[i] + s'[i]", r"s'\[i\]"),
+        ("J[i,k] = W[i,a] W[k,b] J[a,b] + delta[i,k] + J[i,k]", r"J\[i,k\]"),
+    ],
+)
+def test_a_skip_is_named(text, carried):
+    with pytest.raises(InputError, match=rf"got \"?'?{carried}.*a skip .* not covered"):
+        Equation(text)
+
+
 @given(st.text(alphabet="JWszbn[],:+-*/' 0123456789=ika", max_size=60))
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_an_equation_or_an_error(text):

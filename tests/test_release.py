@@ -26,7 +26,8 @@ LEFT_BEHIND = shutil.ignore_patterns(
 
 SMOKE = """
 import pathlib, sys
-import derive, numeric
+import derive, numeric, wickgarten
+assert wickgarten.flow is numeric.flow
 assert "site-packages" in derive.__file__, derive.__file__
 from derive import Network, Orthogonal, activations, cite, recursion
 assert str(recursion("V", Orthogonal()).single_input()).startswith("V(ℓ+1) = C_W**2*(V*")
@@ -105,8 +106,8 @@ def test_they_hold_what_they_should(built):
     sdist, wheel = built
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
-    for name in ("derive/py.typed", "numeric/py.typed", "derivations/py.typed"):
-        assert name in inside
+    for room in ("derive", "numeric", "derivations", "wickgarten"):
+        assert {f"{room}/py.typed", f"{room}/__init__.py"} <= inside
     assert "derive/sources.bib" in inside
     for path in (ROOT / "derivations").rglob("*"):
         if path.suffix in {".toml", ".css", ".html", ".jinja"} and "__pycache__" not in path.parts:

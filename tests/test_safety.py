@@ -369,7 +369,7 @@ def findings(path):
             yield node.module, node.lineno
 
 
-@pytest.mark.parametrize("room", ["derive", "numeric", "derivations"])
+@pytest.mark.parametrize("room", ["derive", "numeric", "derivations", "wickgarten"])
 def test_nothing_is_evaluated_or_unpickled(room):
     found = {
         (path.relative_to(ROOT).as_posix(), what)

@@ -212,7 +212,7 @@ def drawn(verdict: Verdict, *names: str) -> Verdict:
         "the diagrams add up to the recursion",
     )
     whole = both(verdict, adds_up)
-    typeset = "\n\n".join(f"$${each.latex()}$$" for each in made.values())
+    typeset = "\n\n".join(f"$${each.latex(width=None)}$$" for each in made.values())
     text = [
         "\n".join(
             [

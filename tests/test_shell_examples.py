@@ -1,0 +1,225 @@
+"""What the README, the manual and `--help` print as shell commands is run in a shell, as printed.
+
+Sources are the README's indented blocks, the manual's `console` blocks (what follows a command
+there is its output), commands in the prose of both (`wickgarten …`, `make …`), and the examples
+under every `--help`. The commands of a page run in order in one empty directory, where `wickgarten`
+and `python` are those of this checkout.
+
+Two tables say what is not run as printed: `LONG`, which only `make test-all` runs, and `CUT`, sizes
+that are cut down. Of `make X` it is checked that there is such a target.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from derivations import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
+]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+LONG = (
+    "wickgarten check",
+    "wickgarten verify",
+    "wickgarten spectrum",
+    "wickgarten batchnorm",
+    "wickgarten flow --tensors all",
+    "wickgarten flow --tensors K,G1,V --activation gelu",
+    'wickgarten derive "z z z z H"',
+    "python -m derivations.pdlt.limits",
+)
+"""How commands begin that take more than some seconds."""
+
+CUT = {
+    r"--draws \d+": "--draws 300",
+    r"wickgarten check(?! \d)": "wickgarten check 004",
+    r"wickgarten check 002": "wickgarten check 004",
+    r"--examples 25": "--examples 1",
+}
+"""Sizes that are cut: the ensembles, the book to its shortest chapter, `verify` to one network.
+
+A chapter's check is hundreds of claims, which `tests/test_book.py` runs."""
+
+
+class Example(NamedTuple):
+    """A command, and the output that is printed below it."""
+
+    command: str
+    output: str = ""
+
+    @property
+    def long(self):
+        return self.command.startswith(LONG)
+
+
+def indented(text):
+    """The commands of Markdown's indented blocks, a continued line as one."""
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = outside.replace("\\\n", " ").splitlines()
+    return [Example(" ".join(line.split())) for line in lines if re.match(r" {4}\S", line)]
+
+
+def consoles(text):
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.replace("\\\n", " ").partition("\n")
+            yield Example(command, output)
+
+
+def in_prose(text):
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", outside):
+        command = " ".join(span.split())
+        if re.match(r"(wickgarten|make|python -m derivations)[ .]", command) and "…" not in command:
+            yield Example(command)
+
+
+def examples(page):
+    text = page.read_text(encoding="utf-8")
+    shown = [*(indented(text) if page.name == "README.md" else ()), *consoles(text)]
+    return list(dict.fromkeys([*shown, *in_prose(text)]))
+
+
+def commands():
+    """`wickgarten` and its commands."""
+    parser = cli._parser()
+    (actions,) = [each for each in parser._actions if hasattr(each, "choices") and each.choices]
+    return {"wickgarten": parser} | {f"wickgarten {k}": v for k, v in actions.choices.items()}
+
+
+def helped(parser):
+    lines = re.findall(r"^ {2,}(wickgarten .*)$", parser.epilog or "", re.MULTILINE)
+    return [Example(line) for line in lines]
+
+
+SOURCES = {page.relative_to(ROOT).as_posix(): examples(page) for page in PAGES} | {
+    f"{name} --help": helped(parser) for name, parser in commands().items()
+}
+
+
+FIRST = {each.command: name for name, shown in reversed(SOURCES.items()) for each in shown}
+"""Where a command is printed first: there it runs, and nowhere else unless it writes a file."""
+
+
+def installs(example):
+    return "venv" in example.command or "pip install" in example.command
+
+
+def cut(command):
+    for size, less in CUT.items():
+        command = re.sub(size, less, command)
+    return command
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs a command in an empty directory; returns what it wrote."""
+    tools, home = tmp_path / "bin", tmp_path / "here"
+    tools.mkdir()
+    home.mkdir()
+    for name, words in (("python", ""), ("wickgarten", "-m derivations ")):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
+        tool.chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+
+    def run(command, timeout=280):
+        done = subprocess.run(
+            ["sh", "-ec", command],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("source", [name for name, shown in SOURCES.items() if shown])
+def test_they_run_as_printed(source, shell):
+    for example in SOURCES[source]:
+        if example.long or installs(example):
+            continue
+        if FIRST[example.command] != source and " -o " not in example.command:
+            continue
+        if example.command.startswith("make "):  # it says what it would do: there is such a target
+            target = example.command.partition("#")[0].split()[1]
+            assert shell(f"make --dry-run --directory={shlex.quote(str(ROOT))} {target}")
+            continue
+        shown = shell(cut(example.command))
+        if example.output.strip():
+            assert doctest.OutputChecker().check_output(example.output, shown, FLAGS), shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    dict.fromkeys(each.command for shown in SOURCES.values() for each in shown if each.long),
+)
+def test_the_long_ones_run(command, shell):
+    shell(cut(command), timeout=560)
+
+
+@pytest.mark.slow
+def test_the_ensembles_run_at_their_size(shell):
+    printed = dict.fromkeys(each.command for shown in SOURCES.values() for each in shown)
+    ensembles = [each for each in printed if re.search(r" --draws \d", each)]
+    assert ensembles
+    for command in ensembles:
+        shell(command)
+
+
+@pytest.mark.slow
+def test_the_installation_runs(tmp_path, shell):
+    """In a copy of what a checkout holds."""
+    names = ["derive", "numeric", "derivations", "wickgarten"]
+    kept = [*names, "pyproject.toml", "README.md", "LICENSE", "constraints.txt"]
+    checkout = tmp_path / "here"
+    for name in kept:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, checkout / name)
+    shown = [*SOURCES["README.md"], *SOURCES["docs/install.md"]]
+    block = [each.command for each in shown if installs(each) and "dist/" not in each.command]
+    block = list(dict.fromkeys(block))
+    assert sum("pip install" in command for command in block) == 1
+    block.append(
+        "unset PYTHONPATH; cd /; wickgarten derive K --single; python -c 'import wickgarten'"
+    )
+    try:
+        shown = shell("\n".join(block), timeout=900)
+    except AssertionError as error:
+        if "No matching distribution" in str(error):
+            pytest.skip("no package index can be reached, for what the package needs")
+        raise
+    assert shown.rstrip().endswith("K(ℓ+1) = C_W*⟨σ²⟩ + C_b")
+
+
+def test_nothing_printed_is_missed():
+    """The sources do hold commands: the README's, the manual's, the first session."""
+    counted = {name: len(shown) for name, shown in SOURCES.items()}
+    assert counted["README.md"] > 15
+    assert counted["wickgarten --help"] >= 4
+    assert sum(number > 0 for number in counted.values()) > 6
+    assert all(
+        any(each.command.startswith(long) for shown in SOURCES.values() for each in shown)
+        for long in LONG
+    )

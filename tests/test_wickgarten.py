@@ -1,0 +1,52 @@
+"""`import wickgarten`: the public names of both rooms, each loaded when it is asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import derive
+import numeric
+import wickgarten
+
+ROOT = Path(__file__).parents[1]
+
+
+def in_a_new_process(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_every_name_is_that_of_its_room():
+    names = set(dir(wickgarten))
+    assert names >= {"Network", "recursion", "flow", "simulate", "compare"}
+    for room in (derive, numeric):
+        for name in set(room.__all__) & names:
+            assert getattr(wickgarten, name) is getattr(room, name)
+    assert (wickgarten.derive, wickgarten.numeric) == (derive, numeric)
+
+
+def test_what_both_rooms_have_is_not_guessed():
+    both = set(derive.__all__) & set(numeric.__all__)
+    assert both == set(wickgarten.IN_BOTH)
+    for name in both:
+        with pytest.raises(AttributeError, match=rf"derive\.{name} or wickgarten\.numeric"):
+            getattr(wickgarten, name)
+    with pytest.raises(AttributeError, match="no attribute 'flows'"):
+        _ = wickgarten.flows
+
+
+def test_a_star_brings_what_dir_shows():
+    names = in_a_new_process("from wickgarten import *; print(*globals())")
+    assert set(names) >= set(dir(wickgarten))
+
+
+def test_symbols_come_without_the_compiler():
+    code = "import sys, wickgarten\nprint({})\nwickgarten.recursion\nprint({})".format(
+        *["'sympy' in sys.modules, 'numba' in sys.modules"] * 2
+    )
+    assert in_a_new_process(code) == ["False", "False", "True", "False"]
