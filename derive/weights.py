@@ -319,16 +319,27 @@ class BiInvariant(Frames):
         """c_λ = n_in^{-k} s_λ / Π (1 + c/n_out)(1 + c/n_in)."""
         return (), (n_out, n_in)
 
+    def ratios(self, count: int) -> tuple[sympy.Expr, ...]:
+        """p_j/p_1^j for j = 1 … count, all of an average that depends on S: 1, m_2, m_3, … where no
+        moments are given.
+
+        InputError where fewer are given.
+        """
+        if not self.moments:
+            return _symbolic_moments(count)
+        if count > len(self.moments):
+            raise InputError("moments", self.moments, f"at least {count} trace moments")
+        first = self.moments[0]
+        return tuple(p / first**j for j, p in enumerate(self.moments[:count], start=1))
+
     def trace_factor(self, spherical: Spherical) -> dict[int, sympy.Expr]:
         """s_λ = Σ_μ |μ| ω^λ(μ) Π_i (p_{μ_i}/p_1^{μ_i}) n_in^{ℓ(μ)−k}, S's zonal polynomial."""
         k = sum(spherical.shape)
-        p = self.moments or _symbolic_moments(k)
-        if k > len(p):
-            raise InputError("moments", self.moments, f"at least {k} trace moments")
+        ratios = self.ratios(k)
         powers: dict[int, sympy.Expr] = {}
         for mu, value in spherical.values.items():
-            traces = prod((p[part - 1] for part in mu), start=sympy.Integer(1))
-            weight = as_sympy(type_class_size(mu, 2) * value) / p[0] ** k
+            traces = prod((ratios[part - 1] for part in mu), start=sympy.Integer(1))
+            weight = as_sympy(type_class_size(mu, 2) * value)
             powers[k - len(mu)] = powers.get(k - len(mu), 0) + weight * traces
         return powers
 
@@ -347,18 +358,24 @@ def _symbolic_moments(count: int) -> tuple[sympy.Expr, ...]:
 
 
 def are_moments(moments: Sequence[sympy.Expr]) -> bool:
-    """Whether a law on [0, ∞) can have these m_1, m_2, …: Hankel's determinants are 0 or more.
+    """Whether a law on [0, ∞) can have these m_1, m_2, …, so far as they begin with numbers.
 
-    So far as they begin with numbers; symbols may be anything.
+    They are those of Stieltjes' fraction Σ_k m_k x^k = 1/(1 − α_1 x/(1 − α_2 x/(1 − …))), m_0 = 1.
+    A law has α_k ≥ 0; where one is 0 the fraction ends, and with it what m_k is free to be. What
+    is 0 to a relative 1e-9 counts as 0, as the moments may be rounded decimals.
     """
-    numbers = list(takewhile(lambda value: value.is_number, moments))
-    sequence = [sympy.Integer(1), *numbers]
-    for shift in (0, 1):
-        size = (len(sequence) - shift + 1) // 2
-        rows = [[sequence[i + j + shift] for j in range(size)] for i in range(size)]
-        hankel = sympy.Matrix(size, size, [value for row in rows for value in row])
-        if any(sympy.N(hankel[:k, :k].det()) < -1e-12 for k in range(1, size + 1)):
-            return False
+    rest = [Fraction(1), *map(_fraction, takewhile(lambda value: value.is_number, moments))]
+    largest = Fraction(0)
+    while len(rest) > 1:
+        inverse = [Fraction(1)]
+        for k in range(1, len(rest)):
+            inverse.append(-sum(rest[j] * inverse[k - j] for j in range(1, k + 1)))
+        below = [-value for value in inverse[1:]]
+        largest = max(largest, below[0])
+        if below[0] <= largest / 10**9:
+            bounds = (largest * (4 * largest) ** k / 10**9 for k in range(len(below)))
+            return all(abs(value) <= bound for value, bound in zip(below, bounds, strict=True))
+        rest = [value / below[0] for value in below]
     return True
 
 
@@ -375,6 +392,11 @@ def as_weights(argument: str, value: object) -> WeightEnsemble:
         wanted = 'a weight ensemble such as Orthogonal(C_W=1), or "gaussian" or "orthogonal"'
         raise InputError(argument, value, wanted)
     return value
+
+
+def _fraction(number: sympy.Expr) -> Fraction:
+    exact = number if number.is_Rational else sympy.Rational(sympy.N(number, 60))
+    return Fraction(int(exact.p), int(exact.q))
 
 
 _ONE = sympy.Integer(1)

@@ -102,9 +102,8 @@ def _(ensemble: LowRankOrthogonal, n_in: int, n_out: int) -> list[Step]:
 
 @steps.register
 def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
-    fewer, first = min(n_in, n_out), float(ensemble.moments[0])
-    scale = math.sqrt(_number(ensemble, "C_W") * n_out / (n_in * first))
-    values = singular_values(ensemble, n_in, fewer)
+    values = singular_values(ensemble, n_in, min(n_in, n_out))
+    scale = math.sqrt(_number(ensemble, "C_W") * n_out / (n_in * float(ensemble.moments[0])))
     return [
         Step(HAAR, n_in, n_in, 1.0),
         Step(DIAGONAL, n_out, n_out, scale, values),
@@ -118,12 +117,14 @@ def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float
     They are the roots of the polynomial whose power sums are the moments (Newton's identities).
 
     Raises:
-        InputError: if they are not real, or `count` is not a multiple of their number.
+        InputError: for symbols, if they are not real, or `count` is not a multiple of their number.
     """
     moments, size = ensemble.moments, len(ensemble.moments)
+    if not moments or not all(p.is_number for p in moments):
+        raise InputError("moments", moments, "numbers (p_1, p_2, …), to be sampled")
     if count % size:
         raise InputError("moments", moments, f"a number of moments that divides the width {count}")
-    sums = [sympy.Rational(size * n_in, count) * sympy.nsimplify(p) for p in moments]
+    sums = [sympy.Rational(size * n_in, count) * sympy.nsimplify(p) for p in ensemble.ratios(size)]
     elementary = [sympy.Integer(1)]
     for k in range(1, size + 1):
         signed = ((-1) ** (j - 1) * elementary[k - j] * sums[j - 1] for j in range(1, k + 1))
@@ -133,7 +134,7 @@ def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float
     roots = sympy.Poly(coefficients, x).nroots(n=30, maxsteps=200)
     if any(abs(sympy.im(root)) > 1e-12 or sympy.re(root) < -1e-12 for root in roots):
         raise InputError("moments", moments, f"moments of {size} equally frequent squares")
-    return tuple(max(float(sympy.re(root)), 0.0) for root in roots)
+    return tuple(max(float(sympy.re(root) * moments[0]), 0.0) for root in roots)
 
 
 def _block(ensemble: WeightEnsemble, big: int, n_in: int, n_out: int) -> Step:

@@ -21,6 +21,7 @@ from ..weights import (
     as_weights,
 )
 from .laws import Atomic, Law, Moments, Rational, Scaled, w
+from .moments import MAX_ORDER
 
 
 def weight_law(weights: WeightEnsemble | str | Law) -> Law:
@@ -30,7 +31,8 @@ def weight_law(weights: WeightEnsemble | str | Law) -> Law:
         weights: an ensemble of `derive.weights`, or the law itself (then W is bi-invariant with
             these squared singular values, C_W being the law's mean).
 
-    A law given by its moments alone (`BiInvariant`) has series, but no density.
+    A law given by its moments alone (`BiInvariant`) has series, but no density; its m_k is
+    C_W^k p_k/p_1^k, since C_W sets the mean whatever p_1 is.
     """
     if isinstance(weights, Law):
         return weights
@@ -50,8 +52,7 @@ def weight_law(weights: WeightEnsemble | str | Law) -> Law:
             trace = 1 / weights.ratio
             return corner(projected(Rational(C / trace), trace), trace)
         case BiInvariant():
-            first = weights.moments[0]
-            return Scaled(Moments([m / first for m in weights.moments]), C)
+            return Scaled(Moments(weights.ratios(len(weights.moments) or MAX_ORDER)), C)
     raise InputError("weights", str(weights), "an ensemble of derive.weights, or a Law")
 
 

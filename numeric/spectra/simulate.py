@@ -19,6 +19,7 @@ from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import (
+    BiInvariant,
     Gaussian,
     LowRankGaussian,
     LowRankOrthogonal,
@@ -30,6 +31,7 @@ from derive.weights import (
 from .. import random
 from .. import table as tables
 from ..hyperparameters import hyperparameters
+from ..weights import singular_values
 
 Real = NDArray[np.float64]
 
@@ -50,7 +52,8 @@ def simulate(
     """Sample J = Π_l D^l W^l of square networks.
 
     Arguments:
-        net: the network; square layers, weights of any ensemble but `BiInvariant`.
+        net: the network; square layers. `BiInvariant` weights are those of as many equally frequent
+            singular values as there are moments, which must divide the width.
         q_first: the variance of the first preactivations, C_b of layer 1 or more.
         layers: the depths at which JJᵀ is looked at; the last alone, if not given.
         moments: m_1 … of them.
@@ -133,6 +136,10 @@ def weight_matrix(
         case Truncated():
             size = _rank(weights.ratio, n)
             return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
+        case BiInvariant():
+            squares = np.resize(singular_values(weights, n, n), n)
+            S = np.sqrt(squares * (C / float(weights.moments[0])))
+            return np.asarray((_frame(n, n, rng) * S) @ _frame(n, n, rng).T)
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
 
 
