@@ -1,7 +1,15 @@
 """Brackets with every position at one z ~ N(0, K), as source: `brackets(K)`, one loop for all.
 
-Analytic σ: Leibniz's rule puts the derivatives inside and the trapezoid rule sums. Piecewise
-analytic σ: the integrand is a distribution, a piecewise function plus terms c δ^{(m)}(z − κ),
+Analytic σ: Leibniz's rule puts the derivatives inside and the trapezoid rule sums. At large K the
+nodes' terms, each of the size of F^{(k)}, then cancel to an average that shrinks as K^{−k/2}, so a
+second form of every outer derivative is summed beside the first,
+
+    ⟨F^{(k)}⟩_K = K^{−m/2} ⟨F^{(k−m)} He_m(z/√K)⟩_K ,      m = k − `quadrature.settled`,
+
+by parts, and the one of which the sum of absolute values is the smaller is returned: its rounding
+error, machine epsilon times that sum, is the smaller too.
+
+Piecewise analytic σ: the integrand is a distribution, a piecewise function plus terms c δ^{(m)}(z − κ),
 
     ⟨δ^{(m)}(z − κ)⟩_K = He_m(κ/√K) K^{−m/2} e^{−κ²/2K} / √(2πK),
 
@@ -30,11 +38,9 @@ _NEXT = "\n        "
 def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
     kept = [not activation.is_odd or is_even(*shape) for shape in shapes]
-    terms = [leibniz(*shape) for shape, keep in zip(shapes, kept, strict=True) if keep]
-    t, d, f, g = (_names(letter, len(terms)) for letter in "tdfg")
-    totals = iter(t)
-    values = [next(totals) if keep else "0.0" for keep in kept]
-    scaled = ["0.0" if value == "0.0" else f"c * {value}" for value in values]
+    sums = smooth_sums(
+        activation, [shape for shape, keep in zip(shapes, kept, strict=True) if keep]
+    )
     head = f'''@quadrature
 def brackets(K):
     """{_doc(activation, shapes)}
@@ -42,40 +48,157 @@ def brackets(K):
     if not 0.0 <= K < math.inf:
         return {printer.listing(["math.nan"] * len(shapes))}
 '''
-    if not terms:
-        return head + f"    return {printer.listing(values)}\n"
-    if activation.is_odd:
-        step = [f"{a} = 2.0 * w * {b}" for a, b in zip(d, f, strict=True)]
-    else:
-        step = [f"{printer.listing(g)} = integrands(-scale * x)"]
-        step += [f"{a} = w * ({b} + {c})" for a, b, c in zip(d, f, g, strict=True)]
-    step += [f"{a} += {b}" for a, b in zip(t, d, strict=True)]
-    small = " and ".join(f"abs({a}) <= 1e-17 * abs({b})" for a, b in zip(d, t, strict=True))
+    if not sums.near:
+        return head + f"    return {printer.listing(['0.0'] * len(shapes))}\n"
+    f, g = (_names(letter, len(sums.integrands)) for letter in "fg")
+    parts = [*sums.near_parts(), *sums.far_parts()]
+    t, r, d = (_names(letter, len(parts)) for letter in "trd")
+    at = {part: place for place, part in enumerate(parts)}
+    step = [] if activation.is_odd else [f"{printer.listing(g)} = integrands(-z)"]
+    step += sums.hermite_lines()
+    values, sizes = [], set()
+    for place, far in enumerate(sums.far):
+        near = at[place, 0]
+        values.append(f"c * t{near}")
+        if far is not None:
+            k, inverse = at[far], f"powers({far[1]}, 1.0 / scale)"
+            sizes |= {k, near}
+            values[-1] = f"c * (t{k} * {inverse} if r{k} * {inverse} < r{near} else t{near})"
+    for k, fold in enumerate(_folds(parts, odd=activation.is_odd)):
+        step += [f"{d[k]} = w * {fold}", f"{t[k]} += {d[k]}"]
+        step += [f"{r[k]} += abs({d[k]})"] if k in sizes else []
+    whole = [r[k] if k in sizes else f"abs({t[k]})" for k in range(len(parts))]
+    small = " and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, whole, strict=True))
+    zeros = " = ".join([*t, *(r[k] for k in sorted(sizes))])
+    found = iter(values)
+    returned = printer.listing(next(found) if keep else "0.0" for keep in kept)
     accuracy = quadrature.ACCURACY[0]
-    return f"""{printer.constant("GROWTH", quadrature.growth(activation, terms))}
-
-{_integrands(activation, terms)}
-
-{head}    scale = math.sqrt(K)
-    {printer.listing(t)} = integrands(0.0)
-    if K == 0.0:
-        return {printer.listing(values)}
-    h = step(scale, STRIPS, GROWTH, {accuracy!r}, 0.5)
-    if math.isnan(h):
-        return {printer.listing(["math.nan"] * len(values))}
-    for k in range(1, int(38.0 / h)):
+    return "\n\n".join(
+        [
+            printer.constant("GROWTH", sums.growth),
+            f"STRETCH, STRETCHED_STEP = {sums.stretch!r}, {sums.stretched_step!r}\n",
+            _integrands(activation, sums.integrands),
+            *([_POWERS] if any(sums.far) else []),
+            f"""{head}    scale = math.sqrt(K)
+    h, count, stretched, c = 1.0, 1, False, 1.0
+    if K > 0.0:
+        h = step(scale, STRIPS, GROWTH, {accuracy!r}, 0.5, {sums.degree})
+        if STRETCHED_STEP > 0.0 and scale >= {quadrature.STRETCHED!r}:
+            reach = math.asinh({quadrature.NEAR_REACH!r} * scale / STRETCH) / STRETCHED_STEP
+            stretched = not reach >= {quadrature.NEAR_REACH!r} / h
+        if stretched:
+            h = STRETCHED_STEP
+            count = int(math.asinh(38.0 * scale / STRETCH) / h)
+        elif math.isnan(h):
+            return {printer.listing(["math.nan"] * len(shapes))}
+        else:
+            count = int(38.0 / h)
+        c = h / math.sqrt(2.0 * math.pi)
+    {zeros} = 0.0
+    for k in range(count):
         x = h * k
-        w = math.exp(-0.5 * x * x)
-        {printer.listing(f)} = integrands(scale * x)
+        w = 1.0 if k > 0 else 0.5
+        if stretched:
+            w *= math.cosh(x) * STRETCH / scale
+            x = math.sinh(x) * STRETCH / scale
+        w *= math.exp(-0.5 * x * x)
+        z = scale * x
+        {printer.listing(f)} = integrands(z)
         {_NEXT.join(step)}
         if x > {math.sqrt(2.0 * accuracy)!r} and {small}:
             break
-    c = h / math.sqrt(2.0 * math.pi)
-    return {printer.listing(scaled)}
-"""
+    return {returned}
+""",
+        ]
+    )
 
 
-Terms = Counter[tuple[int, ...]]
+_POWERS = '''\
+@scalar
+def powers(degree, base):
+    """base^degree; beyond doubles it is infinite, and what it multiplies is not chosen."""
+    result = 1.0
+    for _ in range(degree):
+        result *= base
+    return result
+'''
+
+Part = tuple[int, int]
+"""(index of an integrand, degree of Hermite's polynomial of x beside it)."""
+
+
+def _times(value: str, degree: int) -> str:
+    return f"h{degree} * {value}" if degree else value
+
+
+def _folds(parts: Sequence[Part], *, odd: bool) -> list[str]:
+    """The integrands at z and at −z, added."""
+    if odd:
+        return [f"2.0 * {_times(f'f{index}', degree)}" for index, degree in parts]
+    signs = ["-" if degree % 2 else "+" for _, degree in parts]
+    return [
+        _times(f"(f{index} {sign} g{index})", degree)
+        for (index, degree), sign in zip(parts, signs, strict=True)
+    ]
+
+
+class SmoothSums(NamedTuple):
+    """What `brackets` of an analytic activation sums: `integrands` of z, of which the first `near`
+    are the brackets' own; for bracket k, far[k] = (index, m) says that it is also the average of
+    that integrand times He_m(z/√K) K^{−m/2}."""
+
+    integrands: list[Terms]
+    near: int
+    far: list[Part | None]
+    growth: tuple[float, ...]
+    stretch: float
+    stretched_step: float
+
+    @property
+    def degree(self) -> int:
+        """The highest degree of a Hermite polynomial."""
+        return max((part[1] for part in self.far if part), default=0)
+
+    def near_parts(self) -> list[Part]:
+        """The brackets as they are."""
+        return [(place, 0) for place in range(self.near)]
+
+    def far_parts(self) -> list[Part]:
+        """Their other forms, each once."""
+        return list(dict.fromkeys(part for part in self.far if part))
+
+    def hermite_lines(self) -> list[str]:
+        """h1 = He_1(x), h2 = He_2(x), …"""
+        lines = ["h1 = x"] if self.degree else []
+        for m in range(1, self.degree):
+            lines.append(f"h{m + 1} = x * h{m} - {float(m)!r}" + (f" * h{m - 1}" if m > 1 else ""))
+        return lines
+
+
+def smooth_sums(activation: Activation, shapes: Sequence[SingleShape]) -> SmoothSums:
+    """The sums for these shapes, and the steps that all of them allow."""
+    near = [leibniz(*shape) for shape in shapes]
+    integrands, places, far = list(near), {}, []
+    for shape in shapes:
+        inside = quadrature.settled(activation, shape.orders, shape.outer)
+        if inside == shape.outer:
+            far.append(None)
+            continue
+        key = tuple(sorted(shape.orders)), inside
+        if key not in places:
+            places[key] = len(integrands)
+            integrands.append(leibniz(shape.orders, inside))
+        far.append((places[key], shape.outer - inside))
+    summed = [(terms, 0) for terms in near]
+    summed += [(integrands[part[0]], part[1]) for part in dict.fromkeys(far) if part]
+    return SmoothSums(
+        integrands,
+        len(near),
+        far,
+        quadrature.growth(activation, integrands),
+        quadrature.stretch(activation),
+        quadrature.stretched_step(activation, summed),
+    )
 
 
 def leibniz_integrands(

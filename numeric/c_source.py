@@ -22,7 +22,7 @@ from derive.recursion import Recursion
 from derive.weights import WeightEnsemble
 
 from . import bracket_single, c_templates, codegen, outputs, printer, quadrature
-from .bracket_shapes import is_even, leibniz
+from .bracket_shapes import is_even
 from .emitted import right_side
 from .emitted_single import SingleModule
 
@@ -165,25 +165,38 @@ def _function(signature: str, results: Sequence[sympy.Expr], before: Sequence[st
     return "\n".join([f"{signature} {{", *printer.indented([*before, *lines]), "}"]) + "\n"
 
 
-def _array(name: str, values: Iterable[float]) -> str:
-    return f"static const double {name}[] = {{{', '.join(repr(float(v)) for v in values)}}};\n"
+def _array(name: str, values: Iterable[float], kind: str = "double") -> str:
+    printed = ", ".join(repr(v if kind == "int" else float(v)) for v in values)
+    return f"static const {kind} {name}[] = {{{printed}}};\n"
 
 
 def _smooth(planned: SingleModule) -> str:
     """`brackets` for an analytic activation: the trapezoid rule of `bracket_single`."""
-    terms = [leibniz(*shape) for shape in planned.shapes]
-    results, derivatives = bracket_single.leibniz_integrands(planned.activation, terms)
+    odd = planned.activation.is_odd  # what is odd in z sums to zero, and sets no step
+    sums = bracket_single.smooth_sums(planned.activation, planned.shapes)
+    kept = [shape for shape in planned.shapes if not odd or is_even(*shape)]
+    steps = bracket_single.smooth_sums(planned.activation, kept)
+    results, derivatives = bracket_single.leibniz_integrands(planned.activation, sums.integrands)
     integrands = [result.xreplace(dict(derivatives)) for result in results]
-    if planned.activation.is_odd:  # what is odd in z sums to zero, and sets no step
-        terms = [leibniz(*shape) for shape in planned.shapes if is_even(*shape)]
     strips = quadrature.strips(planned.activation)
+    far = [part or (place, 0) for place, part in enumerate(sums.far)]
     return "\n".join(
         [
             _array("STRIPS", strips),
-            _array("GROWTH", quadrature.growth(planned.activation, terms)),
+            _array("GROWTH", steps.growth),
+            _array("FAR", [index for index, _ in far], kind="int"),
+            _array("DEGREE", [degree for _, degree in far], kind="int"),
             _function("static void integrands(double z, double *out)", integrands, ["(void)z;"]),
             c_templates.TRAPEZOID.format(
-                count=len(integrands), strips=len(strips), accuracy=quadrature.ACCURACY[0]
+                count=sums.near,
+                integrands=len(integrands),
+                strips=len(strips),
+                degree=sums.degree,
+                accuracy=quadrature.ACCURACY[0],
+                stretched=quadrature.STRETCHED,
+                reach=quadrature.NEAR_REACH,
+                stretch=steps.stretch,
+                stretched_step=steps.stretched_step,
             ),
         ]
     )

@@ -6,36 +6,59 @@ TRAPEZOID = """\
 static double step_of(double scale) {{
     double largest = 0.0;
     for (long j = 0; j < {strips}; j++) {{
-        const double needed = {accuracy} + GROWTH[j];
-        const double a = fmin(STRIPS[j] / scale, sqrt(2.0 * needed));
+        const double bound = {accuracy} + GROWTH[j];
+        const double a = fmin(STRIPS[j] / scale, sqrt(2.0 * bound));
+        const double needed = bound + 0.5 * {degree} * log(1.0 + a * a);
         largest = fmax(largest, 2.0 * 3.141592653589793 * a / (needed + 0.5 * a * a));
     }}
     return largest > 1e-5 ? fmin(largest, 0.5) : NAN;
 }}
 
 static void brackets(double K, double *total) {{
-    double f[{count}], g[{count}];
+    double f[{integrands}], g[{integrands}], other[{count}], size[{count}], sizes[{count}];
     for (long j = 0; j < {count}; j++) total[j] = NAN;
     if (!(0.0 <= K && K < INFINITY)) return;
     const double scale = sqrt(K);
-    const double h = K > 0.0 ? step_of(scale) : 1.0;
-    if (isnan(h)) return;
-    integrands(0.0, total);
-    if (K == 0.0) return;
-    const long count = (long)(38.0 / h);
-    for (long k = 1; k < count; k++) {{
-        const double x = h * k, w = exp(-0.5 * x * x);
+    double h = K > 0.0 ? step_of(scale) : 1.0, c = 1.0;
+    long count = 1;
+    int stretched = 0;
+    if (K > 0.0) {{
+        if ({stretched_step} > 0.0 && scale >= {stretched}) {{
+            const double reach = asinh({reach} * scale / {stretch}) / {stretched_step};
+            stretched = !(reach >= {reach} / h);
+        }}
+        if (!stretched && isnan(h)) return;
+        h = stretched ? {stretched_step} : h;
+        count = (long)((stretched ? asinh(38.0 * scale / {stretch}) : 38.0) / h);
+        c = h / sqrt(2.0 * 3.141592653589793);
+    }}
+    for (long j = 0; j < {count}; j++) total[j] = other[j] = size[j] = sizes[j] = 0.0;
+    for (long k = 0; k < count; k++) {{
+        const double u = h * k, x = stretched ? sinh(u) * {stretch} / scale : u;
+        const double v = stretched ? cosh(u) * {stretch} / scale : 1.0;
+        const double w = (k > 0 ? v : 0.5 * v) * exp(-0.5 * x * x);
         int small = x > sqrt(2.0 * {accuracy});
+        double he[{degree} + 2] = {{1.0, x}};
+        for (int m = 1; m < {degree}; m++) he[m + 1] = x * he[m] - m * he[m - 1];
         integrands(scale * x, f);
         integrands(-scale * x, g);
         for (long j = 0; j < {count}; j++) {{
+            const int at = FAR[j], m = DEGREE[j];
             const double term = w * (f[j] + g[j]);
+            const double far = w * he[m] * (m % 2 ? f[at] - g[at] : f[at] + g[at]);
             total[j] += term;
-            small = small && fabs(term) <= 1e-17 * fabs(total[j]);
+            other[j] += far;
+            size[j] += fabs(term);
+            sizes[j] += fabs(far);
+            small = small && fabs(term) <= 1e-17 * size[j] && fabs(far) <= 1e-17 * sizes[j];
         }}
         if (small) break;
     }}
-    for (long j = 0; j < {count}; j++) total[j] *= h / sqrt(2.0 * 3.141592653589793);
+    for (long j = 0; j < {count}; j++) {{
+        const double inverse = pow(1.0 / scale, DEGREE[j]);
+        if (DEGREE[j] > 0 && sizes[j] * inverse < size[j]) total[j] = other[j] * inverse;
+        total[j] *= c;
+    }}
 }}
 """
 

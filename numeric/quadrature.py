@@ -7,7 +7,16 @@
 with M the integral of |F φ| along Im x = ±a (Trefethen and Weideman, SIAM Rev. 56 (2014), thm 5.1),
 so M ≤ e^{a²/2} G(b) for φ the normal density and G(b) the growth of F from the line to Im z = b,
 both in units of F's size on the line. `growth` samples G at a few b; a module takes the largest h
-for which one of them bounds the error by 2 e^{−accuracy}.
+for which one of them bounds the error by 2 e^{−accuracy}. With a factor He_m(x) beside F the growth
+gains L_m(−a²)^{1/2} ≤ (1 + a²)^{m/2}: the norm of He_m(x + ia) in units of that of He_m(x).
+
+At large s a step that resolves F is far finer than φ needs. Where F is analytic in sectors beside
+the real line, z = c sinh u puts the nodes evenly on F's scale near 0 and in log z far out, some
+log(s) of them. By the same theorem
+
+    |error| ≤ 2 M / (e^{2π θ/h} − 1),      M = ∫ |F(z) He_m(z/s) φ(z/s) dz/s| along u = v ± iθ ;
+
+`stretched_step` samples M, and sees by Cauchy's theorem whether a singularity lies between.
 
 *Piecewise analytic integrands*: Gauss and Legendre's rule with n nodes on panels that end at the
 kinks. On a panel of half-width c, for F φ bounded by M in the Bernstein ellipse whose half-axes add
@@ -21,7 +30,7 @@ entire pieces have M = e^{c²(ρ − 1/ρ)²/8}, so that 20 nodes on c = 2.25 le
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -29,16 +38,26 @@ import numpy as np
 import sympy
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+from scipy import special
 
 from derive.activations import Activation, z
 from derive.errors import InputError
 
 from . import printer
+from .bracket_shapes import leibniz
 
 ACCURACY = (36.0, 34.0, 32.0, 30.0)
 """log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""
 
 _WINDOW, _SPACING, _FARTHEST = 1.0, 0.05, 40.0
+
+STRETCHED = 4.0
+"""The scale from which nodes may be stretched."""
+
+NEAR_REACH = 9.0
+"""How far in x a sum goes, more or less, to choose the nodes that are fewer."""
+
+_SCALES, _ANGLES = (4.0, 32.0, 1e3, 1e5, 1e6), tuple(k / 10 for k in range(1, 8))
 
 UNBOUNDED = 1e300
 """A logarithm that stands for growth beyond doubles."""
@@ -92,15 +111,125 @@ def growth(activation: Activation, integrands: Sequence[Terms]) -> tuple[float, 
     return tuple(table)
 
 
-def _combine(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
-    total = np.zeros(1, complex)
+def settled(activation: Activation, orders: Sequence[int], outer: int) -> int:
+    """How many of the derivatives outside Π σ^{(order)} to put inside where z ~ N(0, K) is broad.
+
+    The fewest that leave a function which dies out, so that it averages to O(K^{-1/2}) and not to
+    O(1); none where no number of them does, as for σ that oscillates.
+    """
+    for inside in range(outer + 1):
+        terms = leibniz(orders, inside)
+        values = {m: _on_line(activation, m, 0.0) for factors in terms for m in factors}
+        size, x = np.abs(_combine(terms, values)), np.abs(_line())
+        with np.errstate(invalid="ignore"):
+            if size[x > 0.75 * _FARTHEST].max() <= 0.2 * size[x < 0.25 * _FARTHEST].max():
+                return inside
+    return 0
+
+
+def stretch(activation: Activation) -> float:
+    """c of z = c sinh u: no farther than σ's nearest singularity."""
+    return float(min(activation.strip, 2))
+
+
+def stretched_step(activation: Activation, integrands: Sequence[tuple[Terms, int]]) -> float:
+    """The largest step in u, z = c sinh u, that keeps the trapezoid rule for F(z) He_m(z/s) within
+    2 e^{−accuracy} of its size, for every (F, m) of these and every scale s from `STRETCHED` on; 0
+    where there is none, as for σ that oscillates.
+
+    M is sampled at a few s; it must have settled between the last two.
+    """
+    c, best, worst = stretch(activation), 0.0, 0.0
+    orders = {order for terms, _ in integrands for factors in terms for order in factors}
+    reach = math.asinh(12.0 * _SCALES[-1] / c)
+    v = np.arange(-reach, reach, _SPACING)
+    real = _contour(activation, orders, c, v, 0.0)
+    lines = [_norms(integrands, real, scale) for scale in _SCALES]
+    for angle in _ANGLES:
+        path = _contour(activation, orders, c, v, angle)
+        grown = []
+        for scale, (size, total) in zip(_SCALES, lines, strict=True):
+            sizes, totals = _norms(integrands, path, scale)
+            seen = size > 0
+            if not (np.abs(totals - total)[seen] <= 1e-6 * (sizes + size)[seen]).all():
+                return best
+            grown.append(float(np.log(sizes[seen] / size[seen]).max(initial=0.0)))
+        if not grown[-1] <= grown[-2] + 0.1:
+            return best
+        worst = max(worst, *grown)
+        best = max(best, 2.0 * math.pi * angle / (ACCURACY[0] + worst))
+    return best
+
+
+class _Contour(NamedTuple):
+    """z = c sinh(v + iθ) along a line, dz, and the derivatives of σ there."""
+
+    z: NDArray[Any]
+    dz: NDArray[Any]
+    values: dict[int, NDArray[Any]]
+
+
+def _contour(
+    activation: Activation, orders: set[int], c: float, v: NDArray[Any], angle: float
+) -> _Contour:
+    at = c * np.sinh(v + 1j * angle)
+    values = {order: _far_out(activation, order)(at) for order in orders}
+    return _Contour(at, c * np.cosh(v + 1j * angle) * _SPACING, values)
+
+
+def _norms(
+    integrands: Sequence[tuple[Terms, int]], path: _Contour, scale: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """∫ |F He_m φ dz| of each integrand, and ∫ F He_m φ dz/(1 + e^{−z}), which no symmetry hides."""
     with np.errstate(all="ignore"):
-        for factors, coefficient in terms.items():
-            product = np.full(1, float(coefficient), complex)
-            for order in factors:
-                product = product * values[order]
-            total = total + product
-    return np.broadcast_to(total, _line().shape)
+        x = path.z / scale
+        weight = np.where(np.abs(x) < 38.0, np.exp(-0.5 * x * x) * path.dz / scale, 0.0)
+        sizes, totals = [], []
+        for terms, degree in integrands:
+            he = np.polynomial.hermite_e.hermeval(x, [0.0] * degree + [1.0])
+            part = np.where(weight == 0.0, 0.0, _sum(terms, path.values) * he * weight)
+            sizes.append(np.abs(part).sum())
+            totals.append((part * _sigmoid(path.z)).sum())
+    return np.array(sizes), np.array(totals)
+
+
+@cache
+def _far_out(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """σ^{(order)} in a form that neither overflows nor meets a cut of log right or left of 0."""
+    own = {"Sigmoid": _sigmoid, "Softplus": _softplus, "ErrorTail": special.erfc}
+    compiled = sympy.lambdify(
+        z, printer.stable(activation.derivative(order)), [own, "scipy", "numpy"]
+    )
+
+    def values(at: NDArray[Any]) -> NDArray[Any]:
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(np.asarray(compiled(at), complex), at.shape)
+
+    return values
+
+
+def _sigmoid(u: NDArray[Any]) -> NDArray[Any]:
+    small = np.exp(np.where(u.real > 0, -u, u))
+    return np.where(u.real > 0, 1.0, small) / (1.0 + small)
+
+
+def _softplus(u: NDArray[Any]) -> NDArray[Any]:
+    return np.where(u.real > 0, u, 0.0) + np.log1p(np.exp(np.where(u.real > 0, -u, u)))
+
+
+def _combine(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(_sum(terms, values), _line().shape)
+
+
+def _sum(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
+    total = np.zeros(1, complex)
+    for factors, coefficient in terms.items():
+        product = np.full(1, float(coefficient), complex)
+        for order in factors:
+            product = product * values[order]
+        total = total + product
+    return total
 
 
 def _windowed(size: NDArray[Any]) -> NDArray[Any]:
@@ -170,17 +299,18 @@ FINEST = 1e-5  # the smallest step in x that is tried
 
 
 @driver
-def step(scale, strips, growth, accuracy, widest):
+def step(scale, strips, growth, accuracy, widest, degree=0):
     """The largest step h in x that keeps the trapezoid rule for F(scale x) within 2 exp(-accuracy).
 
-    2 pi a/h = accuracy + a^2/2 + growth[j] bounds the error for every a <= strips[j]/scale. The
-    widest step is for small scales, where growth overrates what F contributes. A scale that would
+    2 pi a/h = accuracy + a^2/2 + growth[j] bounds the error for every a <= strips[j]/scale, with
+    degree/2 log(1 + a^2) added for a Hermite polynomial of that degree in x beside F. The widest step is for small scales, where growth overrates what F contributes. A scale that would
     need a step below FINEST gives nan, and so does its bracket.
     """
     largest = 0.0
     for j in range(len(strips)):
         needed = accuracy + growth[j]
         a = min(strips[j] / scale, math.sqrt(2.0 * needed))
+        needed += 0.5 * degree * math.log(1.0 + a * a)
         largest = max(largest, 2.0 * math.pi * a / (needed + 0.5 * a * a))
     return min(largest, widest) if largest > FINEST else math.nan
 
