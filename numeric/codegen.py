@@ -20,6 +20,7 @@ from derive.tensors import Name
 from derive.weights import WeightEnsemble
 
 from . import brackets, modules
+from .bracket_shapes import MAX_POSITIONS
 from .emitted import Recursions, shape_of
 from .emitted_multi import MultiModule
 from .emitted_single import SingleModule
@@ -115,7 +116,8 @@ def _planned(
     if activation.expr.free_symbols - {z}:
         raise InputError("activation", activation.name, "numbers for all of its parameters")
     first = first_weights or weights
-    tensors = closure(["K", *targets], weights, corrections, single=single)
+    most = None if single else MAX_POSITIONS
+    tensors = closure(["K", *targets], weights, corrections, single=single, most_factors=most)
     emit = SingleModule if single else MultiModule
 
     def made(ensemble: WeightEnsemble, *, first_layer: bool, square: bool) -> Recursions:

@@ -24,6 +24,7 @@ from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
+from .bracket_shapes import MAX_POSITIONS
 from .ensemble import checked_count, checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
@@ -83,7 +84,8 @@ def flow(
     single = X.shape[0] == 1
     weights = net.weights_at(2)
     corrections = net.corrections
-    needed = closure(["K", *names], weights, corrections, single=single)
+    most = None if single else MAX_POSITIONS
+    needed = closure(["K", *names], weights, corrections, single=single, most_factors=most)
     module = _module(
         needed, net.activation, weights, single=single, square=square, corrections=corrections
     )
