@@ -66,7 +66,8 @@ def number(count: int) -> str:
     """A whole number in words: "1 000 000", "10^30"."""
     if count < 10**9:
         return f"{count:,}".replace(",", " ")
-    return f"10^{int((count.bit_length() - 1) * 0.30103)}"
+    digits = int((count.bit_length() - 1) * 0.30103)
+    return f"10^{digits + (count >= 10 ** (digits + 1))}"
 
 
 def size(count: int) -> str:

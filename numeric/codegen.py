@@ -15,6 +15,7 @@ from pathlib import Path
 from derive.activations import Activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
+from derive.progress import telling
 from derive.recursion import Recursion, closure, recursion
 from derive.tensors import Name
 from derive.weights import WeightEnsemble
@@ -45,7 +46,8 @@ def write_module(
     docstring how to call them. Raises InputError for recursions that do not go together, and for an
     activation with no kernel.
     """
-    return modules.write(planned(made, activation, first_weights).text(), path)
+    with telling("writing a module"):
+        return modules.write(planned(made, activation, first_weights).text(), path)
 
 
 def planned(
