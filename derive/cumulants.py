@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import combinations_with_replacement, product
-from math import comb, factorial, prod
+from math import comb, factorial, inf, prod
 from typing import NamedTuple
 
 from .algebra import (
@@ -35,11 +35,14 @@ from .brackets import Bracket
 from .errors import InputError
 from .fields import AnyField, Placed, Term, Z, forward, slots_of
 from .pairings import (
+    MOST_POINTS,
     Pairing,
     coset_type,
+    double_factorial_pairings,
     mobius,
     ordered,
     pair_partitions,
+    pairings,
     refining_pairings,
     set_partitions,
 )
@@ -107,27 +110,61 @@ class Work(NamedTuple):
     terms: int
 
 
-def work(
-    fields: tuple[AnyField, ...], samples: tuple[int, ...], pairing: Pairing, order: int
-) -> Work:
-    """What `layer_cumulant` has to do for this pairing.
+RATE = 200_000
+"""Terms that are added up in a second, where few of them are alike."""
 
-    An average with T factors to differentiate adds up some C(T+3, 4)^b/b! terms at order b in 1/n:
-    the ways to put the four legs of b vertices.
+
+def work(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Pairing,
+    order: int,
+    most: float = inf,
+) -> Work:
+    """What `layer_cumulant` has to do for this pairing; the count ends beyond `most` terms.
+
+    An average adds up about as many terms as there are ways to put the legs of the cumulants of z
+    on its factors (`_insertions`).
     """
     slots = slots_of(fields)
-    blocks = {block for blocks in splittings(slots, pairing) for block in blocks}
+    whole = tuple(range(len(fields))), pairing
+    blocks = {whole: None}
+    if len(fields) <= MOST_POINTS:
+        blocks |= {block: None for split in splittings(slots, pairing) for block in split}
     averages = terms = 0
     for block in blocks:
         for term, rows in _products(fields, samples, *block):
             half = len(rows)
-            for q in pair_partitions(2 * half):
+            for q in pairings(2 * half):
                 joined = _identify(term, q)
-                legs = len({(j, sample) for j, sample, _ in joined.factors})
+                places = Counter(j for j, _ in {(j, sample) for j, sample, _ in joined.factors})
                 power = max(0, order - half - term.fan_in + joined.neurons)
                 averages += 1
-                terms += comb(legs + 3, 4) ** power // factorial(power)
+                terms += _insertions(tuple(sorted(places.values())), power)
+                if terms > most:
+                    return Work(averages, terms)
     return Work(averages, terms)
+
+
+@cache
+def _insertions(places: tuple[int, ...], order: int) -> int:
+    """The terms of exp(Σ κ_{2m}^g(z) ∂^{2m}) at this order in 1/n, all neurons distinct.
+
+    `places` has the number of samples that σ is taken at, neuron by neuron. Of the 2m legs an even
+    number, 2k, goes to a neuron with t of them, in C(t+2k−1, 2k) (2k−1)!! ways; κ_{2m}^g is of
+    order m − 1 + g.
+    """
+    legs = [1] + [0] * (order + 1)
+    for t in places:
+        own = [
+            comb(t + 2 * k - 1, 2 * k) * double_factorial_pairings(2 * k) for k in range(len(legs))
+        ]
+        legs = [sum(legs[i] * own[m - i] for i in range(m + 1)) for m in range(len(legs))]
+    exponential = [Fraction(1)]
+    for c in range(1, order + 1):
+        parts = (k * sum(legs[1 : k + 2]) * exponential[c - k] for k in range(1, c + 1))
+        exponential.append(sum(parts, start=Fraction(0)) / c)
+    return round(exponential[order])
 
 
 def splittings(

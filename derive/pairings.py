@@ -12,12 +12,17 @@ from math import factorial, prod
 from typing import TypeVar
 
 from .errors import InputError, whole
+from .progress import telling
+from .resources import check_memory
 
 Pairing = tuple[tuple[int, int], ...]
 Partition = tuple[int, ...]
 T = TypeVar("T", bound=Hashable)
 
-MAX_POINTS = 16
+MOST_POINTS = 10
+"""Of a cumulant: the orders of 2k alike indices are gone through, (2k)! of them."""
+_SECONDS = 3e-6
+"""To make a pairing."""
 _PAIRS = "pairs of distinct points, each point once"
 
 
@@ -29,16 +34,28 @@ def pair_partitions(points: int) -> tuple[Pairing, ...]:
     >>> pair_partitions(4)
     (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
     """
-    wanted = f"an even number of points, 0 to {MAX_POINTS}"
-    count = whole("points", points, 0, MAX_POINTS, wanted)
+    wanted = "an even number of points, 0 or more"
+    count = whole("points", points, least=0, wanted=wanted)
     if count % 2:
         raise InputError("points", points, wanted)
-    return _pair_partitions(count)
+    number, held = 1, 64 * (count // 2 + 1)  # bytes, of a tuple of pairs
+    for factor in range(count - 1, 0, -2):
+        number *= factor
+        if number.bit_length() > 1000:
+            break
+    check_memory("points", points, number * held, f"the pairings of {count} points")
+    with telling(f"pairing {count} points", number * _SECONDS):
+        return _pair_partitions(count)
 
 
 @cache
 def _pair_partitions(points: int) -> tuple[Pairing, ...]:
-    return tuple(_pairings(tuple(range(points))))
+    return tuple(pairings(points))
+
+
+def pairings(points: int) -> Iterator[Pairing]:
+    """Those of `pair_partitions`, one after the other."""
+    return _pairings(tuple(range(points)))
 
 
 def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:

@@ -14,17 +14,19 @@ from .activations import Activation, as_activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
 from .citations import rests_on
-from .cumulants import Work, hidden_layer, input_layer, layer_cumulant, work
+from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
 from .network import Network
 from .pairings import Pairing
 from .parameters import Parameter
-from .progress import Progress
+from .progress import telling
+from .resources import DAY, check_time
 from .shown import Shown
 from .tensors import (
     FIRST_ORDER,
+    MOST_ORDER,
     NAMES,
     Name,
     Tensor,
@@ -94,9 +96,10 @@ class Recursion(Shown):
 
     @property
     def work(self) -> Work:
-        """How much there is to do for `terms`: about 10⁵ terms are added up in a second.
+        """How much there is to do for `terms`: 2·10⁵ terms or more are added up in a second.
 
-        What takes more than some seconds says so on stderr, and can be interrupted.
+        What takes more than 2 s says so on stderr, and can be interrupted; what would take more
+        than a day is refused.
         """
         return work(self.target.fields, self._labels, self.target.pairing, self._power)
 
@@ -280,8 +283,10 @@ def recursion(
     given = {"weights": weights, "square": square, "corrections": corrections}
     weights = Gaussian() if weights is None else as_weights("weights", weights)
     square = True if square is None else square
-    orders = "how many 1/n parts C_W and C_b have"
-    corrections = 0 if corrections is None else whole("corrections", corrections, 0, wanted=orders)
+    parts = f"how many 1/n parts C_W and C_b have, 0 to {MOST_ORDER}"
+    corrections = (
+        0 if corrections is None else whole("corrections", corrections, 0, MOST_ORDER, parts)
+    )
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
@@ -317,7 +322,10 @@ def _coefficient(
 ) -> Expansion:
     below = input_layer if first_layer else hidden_layer
     what = f"kappa({', '.join(map(str, fields))})"
-    with Progress(what, *work(fields, samples, pairing, power)) as progress:
+    averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
+    count = f"{averages} averages over the weights"
+    check_time("fields", what, terms // RATE, f"{count} or more, some {terms:.0e} terms,")
+    with telling(f"deriving {what}: {count}", terms / RATE, averages) as progress:
         cumulant = layer_cumulant(
             fields,
             samples,
@@ -420,21 +428,45 @@ def closure(
     corrections: int = 0,
     *,
     single: bool = False,
+    most_factors: int | None = None,
 ) -> tuple[Name, ...]:
     """These tensors and all that their recursions need, the literature's names first.
 
     With `single` their recursions for one input, which take far less to derive.
+
+    Raises:
+        InputError: where a bracket would have more factors σ than `most_factors`, if given.
     """
     found: dict[str, Name] = {}
     pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
-    while pending:
-        name = pending.pop()
-        if _keep(found, name):
-            made = recursion(name, weights, corrections=corrections)
-            pending.extend((made.single_input() if single else made).needs)
+    asker = {name: name for name in pending}
+    with telling("deriving the tensors that are needed"):
+        while pending:
+            name = pending.pop()
+            if _keep(found, name):
+                made = recursion(name, weights, corrections=corrections)
+                made = made.single_input() if single else made
+                if most_factors is not None:
+                    _check_factors(made, most_factors, asker[name])
+                pending.extend(made.needs)
+                for need in made.needs:
+                    asker.setdefault(need, asker[name])
     known = [name for label, name in NAMES.items() if label in found]
     others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
     return (*known, *(found[label] for label in others))
+
+
+def _check_factors(made: Recursion, most: int, asker: Name) -> None:
+    """Of trees there is a bracket with a factor for each node, all at one neuron: known before."""
+    name = made.target
+    if all(isinstance(each, Field) for each in name.fields):
+        factors = sum(each.nodes for each in name.fields)
+    else:
+        factors = max((len(each.factors) for each in made.atoms(Bracket)), default=0)
+    if factors > most:
+        got = asker.label if name == asker else f"{asker.label}, which needs {name.label}"
+        wanted = f"one input, or tensors whose brackets have at most {most} factors, not {factors}"
+        raise InputError("tensors", got, wanted)
 
 
 __all__ = ["Recursion", "closure", "recursion", "wanted"]

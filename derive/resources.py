@@ -34,6 +34,42 @@ def check_memory(argument: str, got: object, needed: int, what: str) -> None:
         raise InputError(argument, got, wanted)
 
 
+DAY = 86_400
+"""Seconds: what would take longer is refused."""
+
+
+def check_time(argument: str, got: object, seconds: float, what: str) -> None:
+    """Refuse what would take longer than a day.
+
+    Arguments:
+        argument, got: whose value asks for it, as in `InputError`.
+        seconds: by a count made beforehand; an integer may be of any size.
+        what: what the time would go into, "10^9 layers".
+
+    Raises:
+        InputError: naming the argument and the time it would take.
+    """
+    if seconds > DAY:
+        raise InputError(argument, got, f"less: {what} would take {duration(seconds)}")
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "40 s", "12 min", "3 h", "5 days"."""
+    for unit, name in ((365.25 * DAY, "years"), (DAY, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            count = int(seconds) // int(unit)
+            return f"{number(count)} {name}"
+    return f"{seconds:.0f} s"
+
+
+def number(count: int) -> str:
+    """A whole number in words: "1 000 000", "10^30"."""
+    if count < 10**9:
+        return f"{count:,}".replace(",", " ")
+    digits = int((count.bit_length() - 1) * 0.30103)
+    return f"10^{digits + (count >= 10 ** (digits + 1))}"
+
+
 def size(count: int) -> str:
     """A number of bytes in words: "1.5 GiB"."""
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

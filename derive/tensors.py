@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .errors import InputError, whole
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
 from .meaning import meaning, normalisation
-from .pairings import Pairing, ordered, pair_partitions
+from .pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 
 
 class Tensor(NamedTuple):
@@ -166,16 +166,20 @@ NAMES: dict[str, Name] = {
     )
 }
 
+MOST_ORDER = 12
+"""Of a tensor in 1/n: a bound on what is counted, far above what can be derived."""
+
 FIRST_ORDER = ("K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU")
 """The tensors of order 1/n, and what they are corrections to."""
 
 
 def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
     """The tensor's name and its samples in the order of the name's subscripts."""
-    for slots in slot_orders(atom.fields, range(len(atom.fields))):
+    alike = [each for each in NAMES.values() if each[1:3] == (atom.fields, atom.order)]
+    for slots in slot_orders(atom.fields, range(len(atom.fields))) if alike else ():
         pairing = _moved(atom.pairing, slots)
-        for name in NAMES.values():
-            if (name.fields, name.order, name.pairing) == (atom.fields, atom.order, pairing):
+        for name in alike:
+            if name.pairing == pairing:
                 return name, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
     fields = ",".join(map(str, atom.fields))
     joint = "" if len(atom.samples) <= 10 else "-"
@@ -221,10 +225,10 @@ def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int
     The pairing, ((0, 1), (2, 3)) or "01 23", may be left out where all pairings are alike. Raises
     InputError.
     """
-    order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
+    wanted = f"a relative order in 1/n, 0 to {MOST_ORDER}"
+    order = whole("order", order, 0, MOST_ORDER, wanted)
     total = sum(field.nodes for field in fields)
-    if not fields or total % 2:
-        raise InputError("fields", [str(field) for field in fields], "an even number of indices")
+    _check_points(fields, total)
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
     own = slots_of(fields)
     slots = [slot for f in ranked for slot in own[f]]
@@ -265,12 +269,17 @@ def canonical(name: Name) -> Name:
 def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has."""
     total = sum(field.nodes for field in fields)
-    if not fields or total % 2:
-        raise InputError("fields", [str(field) for field in fields], "an even number of indices")
+    _check_points(fields, total)
     found: dict[Tensor, Pairing] = {}
     for pairing in pair_partitions(total):
         found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
     return tuple(found.values())
+
+
+def _check_points(fields: Sequence[AnyField], total: int) -> None:
+    if not fields or total % 2 or total > MOST_POINTS:
+        wanted = f"an even number of indices, {MOST_POINTS} at most"
+        raise InputError("fields", [str(field) for field in fields], wanted)
 
 
 def _unlabelled(fields: tuple[AnyField, ...], pairing: Pairing) -> Tensor:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from threading import Event
 from types import ModuleType
 
 import numba
@@ -23,6 +25,8 @@ from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, whole
+from derive.progress import telling
+from derive.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
 from .ensemble import checked_inputs, load_template
@@ -45,6 +49,11 @@ _MEANINGS = {
 
 _CHUNK = 1 << 22
 """Numbers of Gram matrices that `simulate` holds at a time, for the smallest eigenvalues."""
+
+_RATE = 1e9
+"""Multiplications in a second."""
+_BREATH = 0.2
+"""Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
 _CHAIN = '''\
 """The batch-norm chain with the activation {sigma}.
@@ -72,48 +81,65 @@ def activate(Q):
 
 
 @entry
-def advance(R0, draws, sizes, options, key, gaps, grams):
+def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget):
     """For each draw, V² of layers 1 … depth, and the Gram matrices if there is room for them.
 
-    sizes: (depth, width); options: (linear, normalised, centered, row scale).
+    sizes: (depth, width); options: (linear, normalised, centered, row scale). Leaves after
+    `budget` batches of rows, to be called again: position is (place among the draws, layer, batch
+    of rows, rank of R), all 0 at first and layer 0 between two draws; state has R, C and Q.
     """
     depth, width = sizes
     linear, normalised, centered, scale = options
     n = R0.shape[1]
     rows = min(batchnorm_chain.ROWS, width)
     Z, room, norms = np.empty(n * rows + 4), np.empty(n * rows), np.empty(rows)
-    R, C, Q = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
-    for s in range(draws.size):
-        rank = R0.shape[0]
-        R[:rank] = R0
-        for layer in range(1, depth + 1):
+    R, C, Q = state[0], state[1], state[2]
+    uses = (width + rows - 1) // rows
+    s, layer, first, rank = position[0], position[1], position[2], position[3]
+    while s < draws.size and budget > 0:
+        if layer == 0:
+            rank = R0.shape[0]
+            R[:rank] = R0
+            layer = 1
+        if first == 0:
             C.fill(0.0)
             Q.fill(0.0)
-            for use in range((width + rows - 1) // rows):
-                count = min(rows, width - use * rows)
-                U = room[: n * count].reshape(n, count)  # contiguous: its loops vectorise
-                batchnorm_chain.draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
-                if normalised:
-                    batchnorm_chain.normalise(U, norms[:count], centered)
-                else:
-                    for a in range(n):
-                        for j in range(count):
-                            U[a, j] *= scale
-                batchnorm_chain.add_gram(U, Q)
-                if not linear:
-                    for a in range(n):
-                        for j in range(count):
-                            U[a, j] = sigma(U[a, j])
-                    batchnorm_chain.add_gram(U, C)
-            batchnorm_chain.mirror(Q)
-            gaps[s, layer - 1] = batchnorm_chain.gap_squared(Q)
-            if grams.shape[0]:
-                grams[s, layer - 1] = Q
-            if linear:
-                C[:] = Q
+        last = min(uses, first + budget)
+        for use in range(first, last):
+            count = min(rows, width - use * rows)
+            U = room[: n * count].reshape(n, count)  # contiguous: its loops vectorise
+            batchnorm_chain.draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
+            if normalised:
+                batchnorm_chain.normalise(U, norms[:count], centered)
             else:
-                batchnorm_chain.mirror(C)
-            rank = batchnorm_chain.factor(C, R)
+                for a in range(n):
+                    for j in range(count):
+                        U[a, j] *= scale
+            batchnorm_chain.add_gram(U, Q)
+            if not linear:
+                for a in range(n):
+                    for j in range(count):
+                        U[a, j] = sigma(U[a, j])
+                batchnorm_chain.add_gram(U, C)
+        budget -= last - first
+        first = last
+        if last < uses:
+            break
+        batchnorm_chain.mirror(Q)
+        gaps[s, layer - 1] = batchnorm_chain.gap_squared(Q)
+        if grams.shape[0]:
+            grams[s, layer - 1] = Q
+        if linear:
+            C[:] = Q
+        else:
+            batchnorm_chain.mirror(C)
+        rank = batchnorm_chain.factor(C, R)
+        first = 0
+        layer += 1
+        if layer > depth:
+            layer = 0
+            s += 1
+    position[0], position[1], position[2], position[3] = s, layer, first, rank
 '''
 
 
@@ -130,6 +156,10 @@ class Chain:
     centered: bool
     normalised: bool
     inputs: Array
+
+    def __str__(self) -> str:
+        sizes = f"{number(self.width)} neurons, {number(self.batch)} samples"
+        return f"{number(self.draws)} networks of {number(self.depth)} layers, {sizes}"
 
     @cached_property
     def module(self) -> ModuleType:
@@ -151,20 +181,43 @@ class Chain:
         scale = float(1.0 / np.sqrt(self.width))
         options = (linear, self.normalised, self.centered, scale)
 
+        budget = max(1, int(_BREATH / self._use_seconds))
+        given_up = Event()
+
         def part(rows: NDArray[np.int64]) -> None:
             found = gaps[rows], grams[rows] if keep else grams
-            sizes = (self.depth, self.width)
-            self.module.advance(R0, rows + start, sizes, options, self.key, *found)
+            sizes, state = (self.depth, self.width), np.empty((3, self.batch, self.batch))
+            position = np.zeros(4, np.int64)
+            fixed = (R0, rows + start, sizes, options, self.key, *found, state, position)
+            while position[0] < rows.size and not given_up.is_set():
+                self.module.advance(*fixed, budget)
             gaps[rows] = found[0]
             if keep:
                 grams[rows] = found[1]
 
         threads = max(1, min(numba.get_num_threads(), stop - start))
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, np.array_split(np.arange(stop - start), threads)))
+            try:
+                list(pool.map(part, np.array_split(np.arange(stop - start), threads)))
+            except BaseException:
+                given_up.set()  # Ctrl-C, which else would wait for all of them
+                raise
         if not np.isfinite(gaps).all():
             raise InputError("activation", self.activation.name, "rows that do not vanish or grow")
         return gaps, grams
+
+    @property
+    def _use_seconds(self) -> float:
+        """About how long a batch of rows takes, with its share of a layer's factorization."""
+        rows = min(batchnorm_chain.ROWS, self.width)
+        share = self.batch**3 * rows // self.width
+        return (rows * self.batch * (self.batch + 20) + share + 1000) / _RATE
+
+    @property
+    def seconds(self) -> int:
+        """How long all draws will take, on one thread."""
+        uses = -(-self.width // batchnorm_chain.ROWS) * self.depth * self.draws
+        return int(uses * Fraction(self._use_seconds))
 
     def _first_factor(self) -> Array:
         """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
@@ -222,17 +275,22 @@ def simulate(
     names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
     sums = _Sums(len(names), chain.depth)
     step = max(1, _CHUNK // (chain.depth * chain.batch**2)) if smallest else 1024
-    for start in range(0, chain.draws, step):
-        stop = min(start + step, chain.draws)
-        if sampler == "gram":
-            gaps, kept = chain.run(start, stop, smallest)
-        else:
-            kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
-            gaps = np.array([[_gap_squared(C) for C in layers] for layers in kept])
-        observed = [np.sqrt(gaps), gaps]
-        if smallest:
-            observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
-        sums.add(np.array(observed))
+    each = chain.batch**2 if smallest else 1
+    _check_memory(chain, 4 * chain.depth * min(step, chain.draws) * each)
+    seconds = chain.seconds / numba.get_num_threads()
+    with telling(f"sampling {chain}", seconds, chain.draws) as progress:
+        for start in range(0, chain.draws, step):
+            stop = min(start + step, chain.draws)
+            if sampler == "gram":
+                gaps, kept = chain.run(start, stop, smallest)
+            else:
+                kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
+                gaps = np.array([[_gap_squared(C) for C in layers] for layers in kept])
+            observed = [np.sqrt(gaps), gaps]
+            if smallest:
+                observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
+            sums.add(np.array(observed))
+            progress.advance(stop - start)
     mean, error = sums.result()
     arrays = {}
     for name, value, se in zip(names, mean, error, strict=True):
@@ -273,6 +331,7 @@ def grams(
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
     )
+    _check_memory(chain, 3 * chain.draws * chain.depth * chain.batch**2)
     return chain.run(0, chain.draws, True)[1] / chain.width
 
 
@@ -292,6 +351,7 @@ def gaps(
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
     )
+    _check_memory(chain, 2 * chain.draws * chain.depth)
     return chain.run(0, chain.draws, False)[0]
 
 
@@ -332,6 +392,7 @@ def checked_chain(
     """What `simulate` samples, or an InputError."""
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     batch = whole("batch", batch, 2)
+    check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")
     draws, seed = checks.draws(draws, 1), checks.seed(seed)
     activation = activations.as_activation(activation)
     centered = checks.flag("centered", centered)
@@ -344,7 +405,16 @@ def checked_chain(
         X = checked_inputs(inputs)
         if len(X) != batch:
             raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
-    return Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
+    chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
+    got = f"{width}, {batch}, {depth}, {draws}"
+    seconds = chain.seconds // numba.get_num_threads()
+    check_time("width, batch, depth, draws", got, seconds, str(chain))
+    return chain
+
+
+def _check_memory(chain: Chain, numbers: int) -> None:
+    got = f"{chain.depth}, {chain.draws}"
+    check_memory("depth, draws", got, 8 * numbers, str(chain))
 
 
 def kernels(activation: Activation) -> ModuleType:

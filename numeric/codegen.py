@@ -15,11 +15,13 @@ from pathlib import Path
 from derive.activations import Activation, as_activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
+from derive.progress import telling
 from derive.recursion import Recursion, closure, recursion
 from derive.tensors import Name
 from derive.weights import WeightEnsemble
 
 from . import brackets, outputs
+from .bracket_shapes import MAX_POSITIONS
 from .emitted import Recursions, shape_of
 from .emitted_multi import MultiModule
 from .emitted_single import SingleModule
@@ -46,7 +48,8 @@ def write_module(
     can have.
     """
     outputs.check_module(path)
-    return outputs.write(planned(made, activation, first_weights).text(), path)
+    with telling("writing a module"):
+        return outputs.write(planned(made, activation, first_weights).text(), path)
 
 
 def planned(
@@ -116,7 +119,8 @@ def _planned(
     if activation.expr.free_symbols - {z}:
         raise InputError("activation", activation.name, "numbers for all of its parameters")
     first = first_weights or weights
-    tensors = closure(["K", *targets], weights, corrections, single=single)
+    most = None if single else MAX_POSITIONS
+    tensors = closure(["K", *targets], weights, corrections, single=single, most_factors=most)
     emit = SingleModule if single else MultiModule
 
     def made(ensemble: WeightEnsemble, *, first_layer: bool, square: bool) -> Recursions:

@@ -201,7 +201,9 @@ def tabulate(values, K, blocks, *arguments):
         places = [place for place in range(rank) if blocks[place] == block]
         ordered[:, places] = np.sort(grids[:, places], axis=1)
     tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
-    found = values(np.ascontiguousarray(K), tuples, *arguments)
+    K, step = np.ascontiguousarray(K), 256  # a stop now and then, for Ctrl-C
+    parts = [values(K, part, *arguments) for part in np.split(tuples, range(step, len(tuples), step))]
+    found = np.concatenate(parts)
     return found[inverse.reshape(-1)].reshape((m,) * rank)
 '''
 

@@ -5,8 +5,9 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from time import monotonic
 from types import ModuleType
 
 import numpy as np
@@ -18,14 +19,20 @@ from derive.errors import InputError, whole
 from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
+from derive.progress import telling
 from derive.recursion import Wanted, closure, recursion, wanted
+from derive.resources import check_memory, check_time, number
 from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import codegen, modules, table
+from .bracket_shapes import MAX_POSITIONS
 from .ensemble import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
+
+_BREATH = 0.3
+"""Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
 _K, _THETA = named("K"), named("Theta")
 
@@ -78,9 +85,10 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    names = wanted(tensors, net, depth)
     X = checked_inputs(inputs)
     net.check_inputs(X.shape[1])
+    names = wanted(tensors, net, depth)
+    _check_size(X.shape[0], depth, names)
     width = net.width if width is None else whole("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
@@ -90,21 +98,23 @@ def flow(
     single = X.shape[0] == 1
     weights = net.weights_at(2)
     corrections = net.corrections
-    needed = closure(["K", *names], weights, corrections, single=single)
+    most = None if single else MAX_POSITIONS
+    needed = closure(["K", *names], weights, corrections, single=single, most_factors=most)
     module = _module(
         needed, net.activation, weights, single=single, square=square, corrections=corrections
     )
     unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
-    with np.errstate(over="ignore", invalid="ignore"):
+    what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
+    with np.errstate(over="ignore", invalid="ignore"), telling(what, total=depth) as progress:
         kernel = (X @ X.T) / X.shape[1]
         first = [
             _first_layer(name, net.weights_at(1), kernel, values, corrections) for name in needed
         ]
-        given = (values[name] for name in module.PARAMETERS)
-        out = module.layers(*(each.item() if single else each for each in first), *given)
-    computed = dict(zip(needed, out.T if single else out, strict=True))
+        given = [values[name] for name in module.PARAMETERS]
+        out = _layers(module, first, given, single=single, progress=progress)
+    computed = dict(zip(needed, out, strict=True))
     for name, found in computed.items():
         _check_finite(name.label, found, net)
     vector = np.ndim(inputs) == 1
@@ -123,6 +133,37 @@ def flow(
         symbols=values,
         own=own,
     )
+
+
+def _layers(
+    module: ModuleType, first: list[Array], given: list[Array], *, single: bool, progress: telling
+) -> list[Array]:
+    """Each tensor at every layer, from those of layer 1: a breath at a time, so that Ctrl-C comes
+    in between."""
+    rows = [each.reshape(1) if single else each[None] for each in first]
+    parts, done, step, depth = [rows], 1, 1, given[0].size
+    while done < depth:
+        began = monotonic()
+        end = min(done + step, depth)
+        start = (each[-1].item() if single else each[-1] for each in rows)
+        out = module.layers(*start, *(column[done - 1 : end] for column in given))
+        rows = [each[1:] for each in (out.T if single else out)]
+        parts.append(rows)
+        progress.advance(end - done)
+        done, step = end, 2 * step if monotonic() - began < _BREATH / 2 else max(1, step // 2)
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+
+def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
+    """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer."""
+    what = f"{number(depth)} layers of {number(samples)} inputs"
+    ranks = [len(name.subscripts) for name in names]
+    held = depth * (2000 + sum(16 * samples**rank for rank in ranks if samples > 1))
+    check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
+    check_time("depth", depth, depth // 5000, what)
+    if samples > 1:
+        table = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
+        check_memory("inputs", f"{samples} inputs", table, f"brackets of {number(samples)} inputs")
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:
@@ -172,10 +213,11 @@ def _module(
     square: bool,
     corrections: int,
 ) -> ModuleType:
-    source = codegen.module_source(
-        names, activation, weights, single=single, square=square, corrections=corrections
-    )
-    return modules.load(source, "flow")
+    with telling(f"compiling {len(names)} tensors and the brackets of {activation}"):
+        source = codegen.module_source(
+            names, activation, weights, single=single, square=square, corrections=corrections
+        )
+        return modules.load(source, "flow")
 
 
 def _first_layer(

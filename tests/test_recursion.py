@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import Gaussian, Orthogonal, activations, recursion, symbols
+from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbols
 from derive.algebra import add, constant, distinct_neurons, monomial, multiply
 from derive.brackets import Average, Component
 from derive.cumulants import hidden_layer, layer_cumulant
@@ -254,16 +256,52 @@ def test_variances_with_corrections():
 
 
 def test_large_requests_say_how_large_they_are(capsys, monkeypatch):
-    monkeypatch.setattr("derive.progress.LARGE", 10)
-    made = recursion([Z, Z, DH, DH], pairing=((0, 1), (2, 5), (3, 6), (4, 7)))
-    averages, terms = made.work
+    monkeypatch.delenv("WICKGARTEN_QUIET")
+    monkeypatch.setattr("derive.progress.SLOW", 0.01)
+    made = recursion([Z, Z, Z, Z, H], pairing="01 23 45")
     made.terms  # noqa: B018
     err = capsys.readouterr().err
-    assert f"about {terms:.0e} terms in {averages} averages" in err
-    assert f"{averages}/{averages}" in err
+    assert f"deriving kappa(z, z, z, z, H): {made.work.averages} averages over the weights" in err
     eight, six = recursion(["z"] * 8).work, recursion("U6").work
-    assert eight.terms > 1000 * six.terms
+    assert eight.terms > 300 * six.terms
     assert six.terms < 300_000 > recursion(["z"] * 8).single_input().work.terms // 10
+
+
+def test_the_work_counts_the_orders_in_n():
+    """A term more in 1/n is some ten times the work: 12 of them are out of reach."""
+    counts = [recursion(["z", "z"], order=order).work.terms for order in range(2, 7)]
+    assert all(5 < after / before < 20 for before, after in pairwise(counts))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: recursion(["z"] * 30), "10 at most"),
+        (lambda: recursion(["z"] * 10, pairing="01 23 45 67 89").terms, "would take .* h"),
+        (lambda: recursion(["z", "z"], order=10).terms, "would take .* days"),
+        (lambda: recursion(["z", "z"], order=10**400), "0 to 12"),
+        (lambda: recursion("K", corrections=10**30), "0 to 12"),
+        (lambda: pair_partitions(10**400), "bytes"),
+        (lambda: pair_partitions(40), "TiB|bytes"),
+    ],
+)
+def test_what_takes_too_long_is_refused_at_once(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_brackets_of_too_many_factors_are_refused_before_they_are_derived():
+    own = Equation("S[i,k] = 1/n delta[i,k] s[a:i] s'[a:i] s[a:k] s'[a:k]")
+    for targets, message in (
+        (["U6"], "U6'; wanted .* at most 4 factors, not 6"),
+        (["G2"], "G2, which needs U6"),
+        (["V2"], "V2, which needs U6"),
+        ([recursion([own, own], pairing="01 23").target], "not 8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            closure(targets, Gaussian(), most_factors=4)
+        assert closure(targets, Gaussian(), single=True)
+    assert closure(["A", "U"], Gaussian(), most_factors=4)
 
 
 def test_closure_knows_no_names():
