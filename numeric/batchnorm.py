@@ -260,8 +260,8 @@ def simulate(
 
     Returns:
         `gap` and `gap_sq`, the ensemble's E V and E V² at layers 1 … depth, with `gap_se` and
-        `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`; what repeats it in the
-        attributes.
+        `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`; what repeats it beside
+        them (`numeric.table`).
 
     Raises:
         InputError: for an argument that can't be used, and rows that vanish.
