@@ -262,16 +262,22 @@ def check(
             found[place] = arrived
 
 
-def equal(derived: Any, printed: Any, detail: str = "") -> Verdict:
-    """Exact if the two expressions, or all pairs of two sequences, are one; else it fails."""
+def equal(derived: Any, printed: Any, detail: str = "", labels: Sequence[str] = ()) -> Verdict:
+    """Exact if the two expressions, or all pairs of two sequences, are one; else it fails.
+
+    `labels` says in LaTeX what each pair is the value of.
+    """
     pairs = list(_pairs(derived, printed))
-    wrong = [(left, right) for left, right in pairs if not _vanishes(left - right)]
+    wrong = [pair for pair in pairs if not _vanishes(pair[0] - pair[1])]
     left, right = (wrong or [pair for pair in pairs if pair[1] != 0] or pairs)[0]
     count = f"{len(pairs)} identities" if len(pairs) > 1 else ""
     notes = "; ".join(note for note in (count, detail) if note)
-    shown = [*wrong, *(pair for pair in pairs if pair[1] != 0), *pairs]
+    rows = zip(pairs, labels or [""] * len(pairs), strict=True)
+    # those that differ first, then those that are not 0 = 0
+    shown = sorted(rows, key=lambda row: (row[0] not in wrong, row[0][1] == 0))
+    spelled = sides([pair for pair, _ in shown], labels=[label for _, label in shown])
     kind: Kind = "fails" if wrong else "exact"
-    return Verdict(kind, str(left), str(right), notes, sides=sides(shown))
+    return Verdict(kind, str(left), str(right), notes, sides=spelled)
 
 
 def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import chain, repeat
 from typing import Any
 
 import mpmath
@@ -24,20 +25,25 @@ Sides = tuple[str, str]
 """What is derived, and what is printed."""
 
 
-def sides(pairs: Iterable[tuple[Any, Any]], digits: int | None = None) -> tuple[Sides, ...]:
+def sides(
+    pairs: Iterable[tuple[Any, Any]], digits: int | None = None, labels: Iterable[str] = ()
+) -> tuple[Sides, ...]:
     """The first few different pairs (derived, printed) of expressions and numbers, in LaTeX.
 
-    With `digits`, an expression is followed by its value to so many. Pairs with a side that is
-    neither an expression nor a number, or too long, are left out.
+    With `digits`, an expression is followed by its value to so many. What a pair is the value of,
+    its label in LaTeX, stands before the derived side. Pairs with a side that is neither an
+    expression nor a number, or too long, are left out.
     """
-    found: dict[Sides, None] = {}
-    for left, right in pairs:
+    found: dict[Sides, str] = {}
+    for (left, right), label in zip(pairs, chain(labels, repeat("")), strict=False):
         both = latex(left, digits), latex(right, digits)
         if all(both):
-            found[both] = None
+            found.setdefault(both, label)
         if len(found) == SHOWN or sum(len(side) for pair in found for side in pair) > LONGEST:
             break
-    return tuple(found)
+    return tuple(
+        (f"{label} = {left}" if label else left, right) for (left, right), label in found.items()
+    )
 
 
 def latex(value: Any, digits: int | None = None) -> str:

@@ -67,6 +67,8 @@ def _shown(got: object) -> str:
         text = repr(got)
     except Exception as error:  # a user's own __repr__, or an int too long for a decimal
         text = f"a {type(got).__name__} that cannot be shown ({error})"
+    if "\n" in text:  # an object that shows itself over several lines
+        text = " ".join(text.split())
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 4 :]}"

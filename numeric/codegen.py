@@ -72,7 +72,7 @@ def planned(
             head.is_single_input,
         ) or each.first_layer:
             wanted = "recursions of hidden layers with the same weights, inputs and widths"
-            raise InputError("made", str(each), wanted)
+            raise InputError("made", each, wanted)
     return _planned(
         [each.target for each in recursions],
         sigma,

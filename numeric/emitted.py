@@ -121,7 +121,7 @@ class Module:
             line
             for each in recursions.values()
             for line in textwrap.wrap(
-                str(each), 96, initial_indent="    ", subsequent_indent=" " * 8
+                " ".join(str(each).split()), 96, initial_indent="    ", subsequent_indent=" " * 8
             )
         ]
 

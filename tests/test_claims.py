@@ -79,6 +79,15 @@ def test_sides_are_written_as_the_sources_do():
     )
 
 
+def test_a_row_says_what_it_is_the_value_of():
+    first = claims.equal([0, x, x], [0, x, x], labels=["a", "b", "c"])
+    assert first.sides == (("b = x", "x"), ("a = 0", "0"))
+    wrong = claims.equal([x, x], [x, 2], labels=["a", "b"])
+    assert wrong.sides[0] == ("b = x", "2")
+    with pytest.raises(ValueError, match="shorter"):
+        claims.equal([x, x], [x, x], labels=["a"])
+
+
 def test_of_many_sides_a_few_and_no_monsters_are_written():
     many = [x**k for k in range(50)]
     assert len(claims.equal(many, many).sides) == 4

@@ -30,6 +30,10 @@ def blocks(page, language):
     return [match[2] for match in BLOCK.finditer(text) if match[1] == language]
 
 
+def all_blocks(page):
+    return [match[2] for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
 def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
@@ -58,6 +62,12 @@ def test_examples_run(page):
 def test_other_examples_are_python(page):
     for block in blocks(page, "python"):
         ast.parse(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_fits_beside_the_contents(page):
+    shown = [line for code in all_blocks(page) for line in code.splitlines()]
+    assert max(map(len, shown), default=0) <= 80
 
 
 def test_every_page_is_reached():

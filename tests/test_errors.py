@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sympy
 
+from derive import Network, activations, recursion
 from derive.errors import InputError, whole
 from derive.resources import check_memory, memory, size
 
@@ -24,6 +25,13 @@ def test_what_is_no_integer_is_refused_by_name(value: object) -> None:
 def test_the_range_is_said(value: int, wanted: str) -> None:
     with pytest.raises(InputError, match=wanted):
         whole("count", value, 1, 5)
+
+
+def test_an_error_is_one_line_whatever_it_got() -> None:
+    for got in (recursion("V"), Network(activations.tanh)):
+        assert "\n" in repr(got)
+        assert "\n" not in str(InputError("made", got, "something else"))
+    assert "got 'a\\n  b'" in str(InputError("text", "a\n  b", "one line"))
 
 
 def test_what_a_machine_does_not_hold_is_refused() -> None:

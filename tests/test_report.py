@@ -321,6 +321,11 @@ def test_a_path_that_is_a_file_is_refused(book, tmp_path, below):
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
+def test_a_number_stays_with_its_power_of_ten(book):
+    assert book.compared
+    assert " in 5.7\u00a0×\u00a010<sup>-7</sup> of runs" in pages(book)["index.html"]
+
+
 def test_an_empty_verdict_has_a_page():
     def prove():
         return Verdict("exact", "")

@@ -20,6 +20,7 @@ from derivations import claims, report
 from derivations.claims import CHAPTERS, Outcome, Verdict
 from derivations.ledger import Entry
 from derivations.report import Book
+from derivations.report.mathematics import CELL
 from derivations.svg import compact
 
 CHROMIUM = next(
@@ -240,7 +241,7 @@ def test_the_keyboard_reaches_everything(opened):
     phone = chapter(opened, "nasty", PHONE)
     wanted = phone(
         "[...document.querySelectorAll('a[href], summary, [tabindex=\"0\"]')]"
-        ".map((e, k) => (e.dataset.k = k) + '')"
+        ".filter(e => e.checkVisibility()).map((e, k) => (e.dataset.k = k) + '')"
     )
     phone("document.activeElement.blur(); document.querySelector('.skip').focus()")
     reached = ["0"]
@@ -249,6 +250,41 @@ def test_the_keyboard_reaches_everything(opened):
         reached.append(phone("document.activeElement.dataset.k"))
         assert phone("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert reached == wanted
+
+
+def test_the_contents_are_folded_on_a_phone_and_open_on_a_desk(browser, files):
+    file = next(each for each in files if each.name == "000.html" and "book" in each.parts)
+    for width, folded in ((PHONE, True), (DESK, False)):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        page = context.new_page()
+        page.goto(file.as_uri())
+        links = page.evaluate(
+            "[...document.querySelectorAll('nav.side li a')]"
+            ".filter(e => e.checkVisibility()).length"
+        )
+        shown = len(claims.CHAPTERS["000"])
+        assert links == (0 if folded else shown + 1)
+        if folded:
+            assert page.evaluate("document.querySelector('h1').getBoundingClientRect().top") < 300
+            page.evaluate("document.querySelector('nav.side details').open = true")
+            assert page.evaluate("document.querySelector('.narrow li a').checkVisibility()")
+        context.close()
+
+
+def test_no_room_is_left_before_a_full_stop(browser, tmp_path):
+    """What MathML leaves behind a formula that ends in an index is taken back."""
+    style = (Path(report.__file__).parent / "templates" / "style.css").read_text()
+    text = "".join(f"<p>{CELL.renderInline(each)}" for each in ("$n$.", "$nC_W$.", "$x^{(p,q)}$."))
+    file = tmp_path / "formulas.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8><style>{style}</style>{text}")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    margins = page.evaluate(
+        "[...document.querySelectorAll('math')].map(e => getComputedStyle(e).marginRight)"
+    )
+    assert [float(each.removesuffix("px")) < 0 for each in margins] == [False, True, True]
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.close()
 
 
 def test_the_first_link_skips_to_the_text(browser, files):

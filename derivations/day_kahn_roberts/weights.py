@@ -62,12 +62,19 @@ def derived_moment(
 ) -> sympy.Expr:
     """E[W_{i1 j1} … W_{i4 j4}]/C_W² from the ensemble's pairing matrix."""
     pairings = pair_partitions(4)
-    return sum(
+    total = sum(
         weights.coefficient(coset_type(p, q), n, n)
         for p, row in zip(pairings, pairs_up(rows), strict=True)
         for q, col in zip(pairings, pairs_up(cols), strict=True)
         if row and col
     )
+    return sympy.factor(total)
+
+
+def moment_latex(rows: tuple[int, ...], cols: tuple[int, ...], C_W: str = "/C_W^2") -> str:
+    """E[W_{i1 j1} …] in LaTeX, over what stands before the sum."""
+    entries = " ".join(f"W_{{{i}{j}}}" for i, j in zip(rows, cols, strict=True))
+    return f"E[{entries}]{C_W}"
 
 
 # %% [markdown]
@@ -84,10 +91,11 @@ def second_moment() -> Verdict:
     haar = haar_moment([i, k], [j, m], n)
     patterns = [dict(zip(names, each, strict=True)) for each in product((1, 2), repeat=4)]
     printed = [int(each[i] == each[k] and each[j] == each[m]) / n for each in patterns]
+    written = [moment_latex((p[i], p[k]), (p[j], p[m]), "/C_W") for p in patterns]
     return both(
-        equal(found, [1 / n] * len(ENSEMBLES), "six ensembles"),
-        equal([haar.subs(each) for each in patterns], printed, "every pattern of indices"),
-        equal(n**2 * haar_moment([1, 1], [1, 1], n), n, "tr OᵀO"),
+        equal([haar.subs(each) for each in patterns], printed, "every pattern of indices", written),
+        equal(found, [1 / n] * len(ENSEMBLES), "six ensembles", ["E[W_{ij}^2]/C_W"] * 6),
+        equal([n**2 * haar_moment([1, 1], [1, 1], n)], [n], "tr OᵀO", [r"E[\mathrm{tr}\, O^TO]"]),
     )
 
 
@@ -104,7 +112,8 @@ def gaussian_fourth_moment() -> Verdict:
         sum(a * b for a, b in zip(pairs_up(i), pairs_up(j), strict=True)) / n**2
         for i, j in patterns
     ]
-    return equal([derived_moment(Gaussian(), i, j) for i, j in patterns], printed)
+    written = [moment_latex(i, j) for i, j in patterns]
+    return equal([derived_moment(Gaussian(), i, j) for i, j in patterns], printed, labels=written)
 
 
 # %% [markdown]
@@ -122,9 +131,10 @@ def orthogonal_fourth_moment() -> Verdict:
     printed = [
         (sympy.Matrix([pairs_up(i)]) * matrix * sympy.Matrix(pairs_up(j)))[0] for i, j in patterns
     ]
+    written = [moment_latex(i, j) for i, j in patterns]
     return both(
-        equal([derived_moment(Orthogonal(), i, j) for i, j in patterns], printed),
-        equal([haar_moment(i, j, n) for i, j in patterns], printed),
+        equal([derived_moment(Orthogonal(), i, j) for i, j in patterns], printed, labels=written),
+        equal([haar_moment(i, j, n) for i, j in patterns], printed, labels=written),
         detail="by the ensemble's pairing matrix and by haar_moment",
     )
 
@@ -145,10 +155,12 @@ def weingarten_function() -> Verdict:
     inverse = gram_matrix(2, n).inv()
     printed = printed_weingarten()
     at_two = [value.subs(n, 2) for value in printed]
+    written = [r"\mathcal W[1,1]", r"\mathcal W[2]"]
+    limits = [f"{each}_{{n=2}}" for each in written]
     return both(
-        equal([weingarten((1, 1), n), weingarten((2,), n)], printed),
-        equal([inverse[0, 0], inverse[0, 1]], printed),
-        equal([weingarten((1, 1), 2), weingarten((2,), 2)], at_two),
+        equal([weingarten((1, 1), n), weingarten((2,), n)], printed, labels=written),
+        equal([inverse[0, 0].factor(), inverse[0, 1].factor()], printed, labels=written),
+        equal([weingarten((1, 1), 2), weingarten((2,), 2)], at_two, labels=limits),
         detail="also the inverse of the Gram matrix; holds at n = 2 too (printed: n > 2)",
     )
 

@@ -39,7 +39,9 @@ def pages(book: Book) -> dict[str, str]:
         "meanings": MEANINGS,
         "counted_as": COUNTED,
         "claimed": count(outcome.verdict.kind for outcome in book.outcomes),
-        "false_alarms": Markup("{} × 10<sup>{}</sup>").format(mantissa, int(exponent)),
+        "false_alarms": Markup("{}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10<sup>{}</sup>").format(
+            mantissa, int(exponent)
+        ),
     }
     found = {
         "index.html": templates.get_template("index.html").render(**shared),
