@@ -426,7 +426,7 @@ def _system(
 
 
 def _rate(name: str, given: PerLayer) -> sympy.Expr:
-    wanted = "a number, a symbol or a function of the layer, 0 or more"
+    wanted = "0 or more at every layer: a number, a symbol or a function of the layer"
     got = value_at(name, normal(name, given), ell, wanted)
     value = sympy.expand(sympy.nsimplify(got, rational=True))
     if any(value.subs(ell, layer).is_negative for layer in (1, 2, 10**6)):

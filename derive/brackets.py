@@ -59,6 +59,12 @@ class Average(sympy.Expr):
             tuple(int(sample) for sample in outer.args),
         )
 
+    def _eval_subs(self, old: Any, new: Any) -> Any:
+        """It depends on K, but says how only for a given activation."""
+        if old == K or is_named(old, K.name):
+            raise InputError("subs", "K", "an activation first, by `specialise`")
+        return self
+
     def _sympystr(self, printer: Any) -> str:
         single = self.bracket.is_single
         parts = [

@@ -171,7 +171,7 @@ class Network:
         return found[order - 1] if order <= len(found) else sympy.Integer(0)
 
     def _corrections(self, name: str, layer: int) -> list[sympy.Expr]:
-        wanted = "finite numbers or sympy expressions"
+        wanted = f"finite numbers or sympy expressions at layer {layer}"
         return [value_at(name, each, layer, wanted) for each in getattr(self, name)]
 
     def _sum(self, name: str, layer: int, width: int) -> sympy.Expr:
@@ -205,11 +205,11 @@ class Network:
         """The same network to this depth, its functions of the layer replaced by their values."""
 
         def values(name: str, given: PerLayer) -> PerLayer:
-            wanted = "a finite number or a sympy expression"
             if not callable(given):
                 return given
+            wanted = "a finite number or a sympy expression at layer"
             layers = range(1, depth + 1)
-            return Tabulated(tuple(value_at(name, given, layer, wanted) for layer in layers))
+            return Tabulated(tuple(value_at(name, given, at, f"{wanted} {at}") for at in layers))
 
         changed: dict[str, Any] = {name: values(name, getattr(self, name)) for name in _PER_LAYER}
         for name in _CORRECTIONS:
@@ -217,10 +217,10 @@ class Network:
         return replace(self, **changed)
 
     def _value(self, name: str, layer: int) -> sympy.Expr:
-        wanted = "a finite number, 0 or more, or a sympy expression,"
+        wanted = f"a finite number, 0 or more, or a sympy expression, at layer {layer}"
         value = value_at(name, getattr(self, name), layer, wanted)
         if value.is_negative:
-            raise InputError(name, value, f"{wanted} at layer {layer}")
+            raise InputError(name, value, wanted)
         return value
 
     def _shown(self, name: str) -> sympy.Expr | float | str:

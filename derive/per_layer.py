@@ -6,7 +6,7 @@ C_b=0.1, lambda_b=1 / symbols.ell, width_ratio=[1, 1, 2], lambda_W=lambda l: 1 /
 from __future__ import annotations
 
 import operator
-import pickle
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -47,7 +47,7 @@ def normal(argument: str, given: PerLayer) -> Any:
     """
     if isinstance(given, str):
         return parse_layer_expression(argument, given)
-    if isinstance(given, Sequence | np.ndarray):
+    if isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1):
         wanted = "finite numbers or sympy expressions, one for each layer 1, 2, …"
         if not len(given):
             raise InputError(argument, given, wanted)
@@ -68,7 +68,6 @@ def changes(given: PerLayer) -> bool:
 
 def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: str) -> sympy.Expr:
     """Its value at a layer, of what `normal` returns; InputError unless finite and real."""
-    wanted = f"{wanted} at layer {layer}"
     try:
         got: Any = given(layer) if callable(given) else given
     except InputError:
@@ -82,15 +81,18 @@ def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: 
 
 
 def check_sendable(argument: str, given: PerLayer) -> None:
-    """InputError for a function that cannot be pickled, with what can."""
-    try:
-        pickle.dumps(given)
-    except Exception as error:  # pickle's own, and a callable object's
+    """InputError for a function that has no name by which another process finds it."""
+    if not isinstance(given, FunctionType):
+        return
+    named: Any = sys.modules.get(given.__module__)
+    for part in given.__qualname__.split("."):
+        named = getattr(named, part, None)
+    if named is not given:
         wanted = (
             "for pickling an expression in the layer such as 1/symbols.ell, a list of values, or a "
             "function defined at the top of a module"
         )
-        raise InputError(argument, given, wanted) from error
+        raise InputError(argument, given, wanted)
 
 
 class _Traced:

@@ -180,7 +180,7 @@ def test_breakdown():
         ((recursion("V", square=False), a.tanh), "equal width"),
         ((recursion("V", first_layer=True), a.tanh), "between hidden layers"),
         ((recursion("V"), a.tanh, 0), "terms"),
-        ((recursion("V"), "tanh"), "activation"),
+        ((recursion("V"), "tan"), "activation"),
         (("V", a.tanh), "recursion"),
     ],
 )

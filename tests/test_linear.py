@@ -150,7 +150,7 @@ def test_variance_of_the_norm() -> None:
         ((2, [0]), "widths"),
         ((2, [2.5]), "widths"),
         ((2, [4, 4], [Gaussian()]), "weights"),
-        ((2, [4], "gaussian"), "weights"),
+        ((2, [4], "gauss"), "weights"),
         ((2, [4], Gaussian(), -1), "inputs"),
         ((2, WIDTHS[:2], Orthogonal()), "n_in, n_out"),
     ],

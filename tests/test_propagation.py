@@ -299,7 +299,7 @@ def test_gamma_outside_its_range_is_refused(gamma: object) -> None:
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
-        (lambda: propagation.edge_of_chaos("tanh"), "activation"),
+        (lambda: propagation.edge_of_chaos("tan"), "activation"),
         (lambda: propagation.edge_of_chaos(a.tanh, points=1), "points"),
         (lambda: propagation.edge_of_chaos(a.tanh, lengths=[]), "lengths"),
         (lambda: propagation.edge_of_chaos(a.tanh, lengths=[-1]), "lengths"),

@@ -220,7 +220,9 @@ CALLS = {
     "recursion.fields": lambda value: recursion([value, value]),
     "recursion.pairing": lambda value: recursion(["z"] * 4, pairing=0 if value is None else value),
     "recursion.order": lambda value: recursion(["z"] * 2, order=value),
-    "recursion.corrections": lambda value: recursion("K", corrections=value),
+    "recursion.corrections": lambda value: recursion(
+        "K", corrections=-1 if value is None else value
+    ),
     "specialise": recursion("K").specialise,
     "asymptotics.activation": lambda value: recursion("K").asymptotics(value),
     "asymptotics.terms": lambda value: recursion("K").asymptotics(TANH, terms=value),
@@ -250,7 +252,7 @@ CALLS = {
     "flow.depth": lambda value: flow(NET, X, value, "K"),
     "flow.tensors": lambda value: flow(NET, X, 3, value),
     "simulate.net": lambda value: simulate(value, X, 4, 2, 50),
-    "simulate.width": lambda value: simulate(NET, X, value, 2, 50),
+    "simulate.width": lambda value: simulate(NET, X, 0 if value is None else value, 2, 50),
     "simulate.draws": lambda value: simulate(NET, X, 4, 2, value),
     "simulate.tensors": lambda value: simulate(NET, X, 4, 2, 50, tensors=value),
     "simulate.seed": lambda value: simulate(NET, X, 4, 2, 50, seed=value),
@@ -293,7 +295,7 @@ def test_wrong_types_are_input_errors(call):
             lambda: recursion("Theta").asymptotics(TANH, lambda_b=lambda layer: 1 / layer - 1),
             "lambda_b",
         ),
-        (lambda: Network(TANH, lambda_W=lambda layer: -layer).lambda_W_at(2), "at layer 2"),
+        (lambda: Network(TANH, lambda_W=lambda layer: 1 - layer).lambda_W_at(2), "at layer 2"),
     ],
 )
 def test_errors_say_what_to_do(make, message):

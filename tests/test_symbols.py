@@ -92,10 +92,14 @@ def test_width_and_batch_do_not_merge():
 
 
 def test_components_answer_to_their_text_alone():
-    expr = recursion("K").expr + Component("K", (1, 2))
-    assert expr.subs({"K[1,2]": 5}) == recursion("K").expr + 5
-    with pytest.raises(InputError, match=r"subs: got 'K'; wanted a component, such as K\[1,2\]"):
-        expr.subs({"K": 5})
+    expr = recursion("K").expr + Component("V", (1, 2, 1, 2))
+    assert expr.subs({"V[1,2,1,2]": 5}) == recursion("K").expr + 5
+    with pytest.raises(
+        InputError, match=r"subs: got 'V'; wanted a component, such as V\[1,2,1,2\]"
+    ):
+        expr.subs({"V": 5})
+    with pytest.raises(InputError, match="subs: got 'K'; wanted an activation first"):
+        recursion("V").single_input().expr.subs({"K": 1})
 
 
 def test_averages_replace_parameters_and_no_bound_variable():

@@ -23,9 +23,9 @@ from flint import acb, fmpq
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
 from derive import batchnorm, batchnorm_bounds
-from derive.batchnorm import n
+from derive.batchnorm import n, theta
 
-delta, theta = sympy.symbols("delta theta", positive=True)
+delta = sympy.Symbol("delta", positive=True)
 excess = sympy.Symbol("k", nonnegative=True)
 """n = 2 + k."""
 

@@ -64,7 +64,8 @@ def balanced_rates() -> Verdict:
     a critical tanh network is solved by $\Theta \to \frac32$. Layer $\ell$ brings in
     $\frac3{2\ell}$, of which the slopes $1 - 1/k$ of the later layers leave
     $\frac3{2\ell}\frac\ell L$: of every layer the same."""
-    small, limit, below = sympy.symbols("x Theta_limit Theta", real=True)
+    small, limit = sympy.symbols("x Theta_limit", real=True)
+    below = symbols.tensor("Theta")
     step = small_kernel(recursion("Theta"), activations.tanh, 1)
     values = {C_W: 1, lambda_W: 1, lambda_b: small / (1 + small), K: small / 2}
     slope, source = (
