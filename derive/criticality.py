@@ -97,17 +97,29 @@ def average_at(
     activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> mpmath.mpf:
     """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
-    quadrature, in mpmath's working precision."""
-    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    quadrature, in mpmath's working precision, and 0 where that is below its error."""
+    closed = closed_average(activation, orders, outer, at, digits)
     if closed is not None:
-        try:
-            exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-            value = closed.evalf(digits, subs=exact, strict=True)
-            return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
-        except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
-            pass
+        return closed
     shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
-    return bracket(activation, shape, at, digits).value
+    value, radius = bracket(activation, shape, at, digits)
+    return value if abs(value) > radius else mpmath.mpf(0)
+
+
+def closed_average(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> mpmath.mpf | None:
+    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
+    it cancels more digits than sympy carries."""
+    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    if closed is None:
+        return None
+    try:
+        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+        value = closed.evalf(digits, subs=exact, strict=True)
+        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
+    except PrecisionExhausted:
+        return None
 
 
 @dataclass(frozen=True, repr=False)
