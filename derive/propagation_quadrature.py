@@ -297,7 +297,7 @@ def _normal_average(
         if settled:
             norm = arb(step) / (2 * arb.pi()).sqrt()
             errors = [
-                value.rad() + apart**2 / arb(most) if most else arb(0)
+                value.rad() + apart * apart / arb(most) if most else arb(0)
                 for value, apart, most in zip(total, differences, size, strict=True)
             ]
             return tuple(
