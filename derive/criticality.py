@@ -28,11 +28,12 @@ from .activations import Activation
 from .brackets import Average
 from .citations import rests_on
 from .closed_forms import K
-from .errors import InputError
+from .errors import InputError, whole
 from .expressions import as_expression, z
 from .oracle import bracket
 from .shapes import Shape
 from .shown import Shown, lines_latex
+from .weights import WeightEnsemble
 
 C_b = sympy.Symbol("C_b", nonnegative=True)
 C_W = sympy.Symbol("C_W", positive=True)
@@ -222,11 +223,20 @@ class Criticality(Shown):
 
 
 @rests_on("day2025", "roberts2022")
-def criticality(activation: Activation, digits: int = 20) -> Criticality:
+def criticality(
+    activation: Activation, digits: int = 20, *, weights: WeightEnsemble | None = None
+) -> Criticality:
     """The universality class and the critical initialization of an activation, by solving.
+
+    What to initialize a deep network with: `.critical` is (C_b, C_W), as in
+    Network(activation, Gaussian(C_W), C_b=C_b). Learning rates are not among it: lambda_b and
+    lambda_W are inputs of `Network`, and no rate is derived here.
 
     Arguments:
         digits: of K*, C_b and C_W where they are not exact.
+        weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
+            leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
+            order 1/n on.
 
     The equation ⟨σσ''⟩_K = 0 is solved on 10^−3 ≤ K ≤ 10^4 where it changes sign; a K* beyond, or
     one that only touches zero, is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
@@ -243,9 +253,9 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
     """
     if not isinstance(activation, Activation):
         raise InputError("activation", activation, "an activation of derive.activations")
-    if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 1000:
-        raise InputError("digits", digits, "a number of digits, 1 to 1000")
-    return _criticality(activation, digits)
+    if weights is not None and not isinstance(weights, WeightEnsemble):
+        raise InputError("weights", weights, "an ensemble of derive.weights, or None")
+    return _criticality(activation, whole("digits", digits, 1, 1000))
 
 
 @cache

@@ -44,7 +44,8 @@ class Network:
         weights: the ensemble of every layer, with its C_W.
         first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
         C_b: variance of the biases, a number or a function of the layer ℓ = 1, 2, … (eq. 3.3).
-        lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise.
+        lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise: inputs, that
+            nothing here chooses (`criticality` gives C_W and C_b).
         width_ratio: n_ℓ / n for unequal widths, a number or a function of the layer.
         C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each a
             number or a function of the layer.
