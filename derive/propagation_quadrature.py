@@ -358,7 +358,9 @@ def _smooth_plane(
             def at(y: arb) -> Values:
                 return (second(acb(mean + spread * y), False).real,)
 
-            return _normal_average(at, inner_step, digits, False, work)[0] if rest else at(arb(0))[0]
+            return (
+                _normal_average(at, inner_step, digits, False, work)[0] if rest else at(arb(0))[0]
+            )
 
         def integrand(x: arb) -> Values:
             at = root * x

@@ -24,7 +24,7 @@ from ..shown import factor_text
 from ..weights import WeightEnsemble
 from . import series
 from .ensembles import projected, weight_law
-from .laws import Law, Rational, Scaled, product_atoms, w
+from .laws import Law, Rational, Scaled, product_atoms, simplified, w
 from .slopes import check_variance, slope_law
 
 MAX_LAYERS = 1000
@@ -183,7 +183,7 @@ def rescaled(law: Law, factor: sympy.Expr) -> Law:
     if factor == 1:
         return law
     if isinstance(law, Rational):
-        return replace(law, mean_value=sympy.simplify(law.mean_value * factor))
+        return replace(law, mean_value=simplified(law.mean_value * factor))
     return Scaled(law, factor)
 
 

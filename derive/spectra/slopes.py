@@ -44,9 +44,7 @@ def check_variance(name: str, value: sympy.Expr | float) -> sympy.Expr:
     return at
 
 
-def slope_law(
-    activation: Activation, variance: sympy.Expr | float = q, argument: str = "q"
-) -> Law:
+def slope_law(activation: Activation, variance: sympy.Expr | float = q, argument: str = "q") -> Law:
     """The law of D² = φ'(h)², h ~ N(0, variance).
 
     Raises InputError for an activation whose slope is zero almost everywhere, and for a variance
