@@ -55,12 +55,13 @@ def run(given: argparse.Namespace) -> int:
     if given.points < 0 or given.points > 10**6:
         raise InputError("--points", given.points, "0 to 1000000")
     title, spectrum = _spectrum(given)
-    print(title)
-    for low, high in spectrum.edges:
-        print(f"density of JJ' on {low:.12g} ... {high:.12g}")
-    for at, mass in spectrum.atoms.items():
-        print(f"atom at {at:.12g}, mass {mass:.12g}")
+    edges, atoms = spectrum.edges, spectrum.atoms
     exact = spectrum.moments(given.moments)
+    print(title)
+    for low, high in edges:
+        print(f"density of JJ' on {low:.12g} ... {high:.12g}")
+    for at, mass in atoms.items():
+        print(f"atom at {at:.12g}, mass {mass:.12g}")
     integrated = spectrum.integrated_moments(given.moments)
     for k, value in enumerate(exact, start=1):
         print(f"m_{k} = {value:.12g}")

@@ -27,12 +27,13 @@ from sympy.core.evalf import PrecisionExhausted
 from .activations import Activation, as_activation
 from .brackets import Average
 from .citations import rests_on
-from .errors import InputError
+from .errors import InputError, whole
 from .expressions import as_expression
 from .oracle import bracket
 from .shapes import Shape
 from .shown import Shown, lines_latex
 from .symbols import C_W, C_b, K, layer, z
+from .weights import WeightEnsemble, as_weights
 
 SCAN = (-3, 4)
 """Isolated fixed points are looked for at K between 10^−3 and 10^4."""
@@ -95,17 +96,29 @@ def average_at(
     activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> mpmath.mpf:
     """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
-    quadrature, in mpmath's working precision."""
-    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    quadrature, in mpmath's working precision, and 0 where that is below its error."""
+    closed = closed_average(activation, orders, outer, at, digits)
     if closed is not None:
-        try:
-            exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-            value = closed.evalf(digits, subs=exact, strict=True)
-            return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
-        except PrecisionExhausted:  # the closed form cancels more digits than sympy carries
-            pass
+        return closed
     shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
-    return bracket(activation, shape, at, digits).value
+    value, radius = bracket(activation, shape, at, digits)
+    return value if abs(value) > radius else mpmath.mpf(0)
+
+
+def closed_average(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> mpmath.mpf | None:
+    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
+    it cancels more digits than sympy carries."""
+    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    if closed is None:
+        return None
+    try:
+        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+        value = closed.evalf(digits, subs=exact, strict=True)
+        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
+    except PrecisionExhausted:
+        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,11 +220,20 @@ class Criticality(Shown):
 
 
 @rests_on("day2025", "roberts2022")
-def criticality(activation: Activation, digits: int = 20) -> Criticality:
+def criticality(
+    activation: Activation, digits: int = 20, *, weights: WeightEnsemble | None = None
+) -> Criticality:
     """The universality class and the critical initialization of an activation, by solving.
+
+    What to initialize a deep network with: `.critical` is (C_b, C_W), as in
+    Network(activation, Gaussian(C_W), C_b=C_b). Learning rates are not among it: lambda_b and
+    lambda_W are inputs of `Network`, and no rate is derived here.
 
     Arguments:
         digits: of K*, C_b and C_W where they are not exact.
+        weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
+            leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
+            order 1/n on.
 
     The equation ⟨σσ''⟩_K = 0 is solved on 10^−3 ≤ K ≤ 10^4 where it changes sign; a K* beyond, or
     one that only touches zero, is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
@@ -227,9 +249,9 @@ def criticality(activation: Activation, digits: int = 20) -> Criticality:
     (0, 2)
     """
     activation = as_activation(activation)
-    if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 1000:
-        raise InputError("digits", digits, "a number of digits, 1 to 1000")
-    return _criticality(activation, digits)
+    if weights is not None:
+        as_weights("weights", weights)
+    return _criticality(activation, whole("digits", digits, 1, 1000))
 
 
 @cache

@@ -33,7 +33,8 @@ class Network:
         first_weights: the ensemble of layer 1 where it differs (the *mixed* initialization).
         C_b: variance of the biases (eq. 3.3): a number, an expression in `symbols.ell`, the layer
             ℓ = 1, 2, …, a list of values at layers 1, 2, …, or a function of the layer.
-        lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise.
+        lambda_b, lambda_W: learning rates of biases and weights (eq. 6.3), likewise: inputs, that
+            nothing here chooses (`criticality` gives C_W and C_b).
         width_ratio: n_ℓ / n for unequal widths, likewise.
         C_W_corrections, C_b_corrections: (c_1, c_2, …) in C + c_1/n + c_2/n² + … (eq. 5.28), each
             likewise.

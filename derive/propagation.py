@@ -36,6 +36,7 @@ from .propagation_steps import (
     kernel_of,
     number,
     positive,
+    rounded,
     step_of,
     steps_of,
     variance,
@@ -84,7 +85,7 @@ def length_map(net: Network, q: float, layer: int = 2) -> float:
     """The length q' = K of this layer, from that of the layer before (001, eq. 3)."""
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return float(step.on_line(variance("q", q), step.equations.length)[0])
+        return rounded("q", q, step.on_line(variance("q", q), step.equations.length)[0])
 
 
 @rests_on("naitsaada2023")
@@ -93,8 +94,9 @@ def covariance_map(
 ) -> tuple[float, float, float]:
     """(q_11, q_12, q_22) of this layer, from those of the layer before (001, eqs. 3 and 5)."""
     with mpmath.workdps(2 * DIGITS):
-        q11, q12, q22 = step_of(net, layer).covariance(kernel_of(kernel))
-        return float(q11), float(q12), float(q22)
+        moved = step_of(net, layer).covariance(kernel_of(kernel))
+        q11, q12, q22 = (rounded("kernel", kernel, each) for each in moved)
+        return q11, q12, q22
 
 
 @rests_on("naitsaada2023")
@@ -107,14 +109,17 @@ def correlation_map(net: Network, c: float, q: float) -> float:
     with mpmath.workdps(2 * DIGITS):
         step, at, length = step_of(net), _correlation(c), positive("q", q)
         _, covariance, _ = step.covariance((length, at * length, length))
-        return float(covariance / step.on_line(length, step.equations.length)[0])
+        (moved,) = step.on_line(length, step.equations.length)
+        if moved == 0:
+            raise InputError("net", str(net), "weights or biases, for a correlation to exist")
+        return rounded("q", q, covariance / moved)
 
 
 @rests_on("naitsaada2023")
 def correlation_slope(net: Network, c: float, q: float) -> float:
     """∂q_12'/∂q_12 = C_W ⟨σ'_1 σ'_2⟩ at equal lengths q and correlation c; χ at c = 1 (9)."""
     with mpmath.workdps(2 * DIGITS):
-        return float(step_of(net).slope(_correlation(c), positive("q", q), DIGITS))
+        return rounded("q", q, step_of(net).slope(_correlation(c), positive("q", q), DIGITS))
 
 
 @rests_on("naitsaada2023")
@@ -122,7 +127,7 @@ def chi(net: Network, q: float, layer: int = 2) -> float:
     """χ_γ = C_W ⟨σ'σ'⟩_q (001, eq. 8)."""
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return float(step.on_line(variance("q", q), step.equations.chi)[0])
+        return rounded("q", q, step.on_line(variance("q", q), step.equations.chi)[0])
 
 
 @rests_on("naitsaada2023")
@@ -130,7 +135,7 @@ def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
     """χ_∥ = C_W ⟨(σσ)''⟩_q/2, the derivative of the length map; e^{−1/ξ_q} in 001, A.6."""
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return float(step.on_line(variance("q", q), step.equations.chi_parallel)[0])
+        return rounded("q", q, step.on_line(variance("q", q), step.equations.chi_parallel)[0])
 
 
 @rests_on("naitsaada2023")
@@ -149,7 +154,7 @@ def lengths(
         for step in steps_of(net, depth, gamma):
             (current,) = step.on_line(current, step.equations.length)
             found.append(current)
-        return [float(each) for each in found]
+        return [rounded("q", q, each) for each in found]
 
 
 @rests_on("naitsaada2023")
@@ -166,7 +171,8 @@ def kernels(
         for step in steps_of(net, depth, gamma):
             current = step.covariance(current)
             found.append(current)
-        return [(float(a), float(b), float(c)) for a, b, c in found]
+        rows = [[rounded("kernel", kernel, each) for each in row] for row in found]
+        return [(q11, q12, q22) for q11, q12, q22 in rows]
 
 
 def _correlation(value: object) -> mpmath.mpf:

@@ -28,10 +28,10 @@ import mpmath
 import sympy
 
 from .citations import rests_on
-from .errors import InputError
+from .errors import InputError, listed
 from .network import Network
 from .propagation_quadrature import Line, single
-from .propagation_steps import DIGITS, number, ranks_of, steps_of, variance
+from .propagation_steps import DIGITS, number, ranks_of, rounded, steps_of, variance
 from .weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 
 
@@ -63,7 +63,7 @@ def gradients(
     cosine = number("overlap", overlap)
     if abs(cosine) > 1:
         raise InputError("overlap", overlap, "a cosine in [−1, 1]")
-    if biases not in {"neuron", "direction"}:
+    if not isinstance(biases, str) or biases not in {"neuron", "direction"}:
         raise InputError("biases", biases, "neuron or direction")
     if cosine and not isinstance(
         net.weights, Gaussian | Orthogonal | LowRankGaussian | LowRankOrthogonal
@@ -71,9 +71,10 @@ def gradients(
         raise InputError("weights", str(net.weights), "Gaussian or orthogonal, with an overlap")
     isometric = isinstance(net.weights, Orthogonal | LowRankOrthogonal)
     with mpmath.workdps(2 * DIGITS):
-        K = [variance("lengths", each) for each in lengths]
+        wanted = "positive variances, one for each layer"
+        K = [variance("lengths", each) for each in listed("lengths", lengths, wanted)]
         if not K or 0 in K:
-            raise InputError("lengths", lengths, "positive variances, one for each layer")
+            raise InputError("lengths", lengths, wanted)
         steps, ranks = steps_of(net, len(K), gamma), ranks_of(net, len(K), gamma)
         d, square = mpmath.mpf(1), cosine**2 * K[-1]
         found = [d]
@@ -96,4 +97,4 @@ def gradients(
                 d += ratio**2 * along * fourth
                 square = ratio**2 * along * (q * response / step.C_W) ** 2
             found.append(d)
-        return [float(each) for each in reversed(found)]
+        return [rounded("lengths", lengths, each) for each in reversed(found)]

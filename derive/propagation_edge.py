@@ -13,10 +13,13 @@ import sympy
 
 from .activations import Activation, as_activation
 from .citations import rests_on
-from .errors import InputError
+from .errors import InputError, listed, whole
 from .propagation_fixed import SCAN, zero
 from .propagation_steps import DIGITS, Step, check_chi, equations, variance
 from .weights import LowRankGaussian
+
+MAX_POINTS = 10**4
+"""Of the curve, milliseconds each."""
 
 _DIGITS = 17  # of the curve, which is rounded to floats
 
@@ -114,7 +117,7 @@ def edge_of_chaos(
         if lengths is None:
             at = _default_lengths(unit, points)
         else:
-            at = [variance("lengths", q) for q in lengths]
+            at = [variance("lengths", q) for q in listed("lengths", lengths, "a list of variances")]
         if not at:
             raise InputError("lengths", lengths, "one length or more")
         found = [_critical(unit, q) for q in at]
@@ -151,8 +154,7 @@ def _critical(unit: Step, q: mpmath.mpf, digits: int = _DIGITS) -> tuple[mpmath.
 
 def _default_lengths(unit: Step, points: int) -> list[mpmath.mpf]:
     """Equally spaced √q*, from the smallest length with C_b ≥ 0 on."""
-    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-        raise InputError("points", points, "how many points, 2 or more")
+    points = whole("points", points, 2, MAX_POINTS)
     start = mpmath.mpf(0)
     if unit.on_line(start, unit.equations.length)[0] > 0:
         start = _first_critical(unit)

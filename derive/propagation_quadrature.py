@@ -4,7 +4,9 @@
 
 Analytic σ: the trapezoid rule in ball arithmetic, on the line and, for two preactivations, on the
 line of z_1 and that of z_2 given z_1. Its error squares when the step is halved, so the difference
-between the sums over even and over odd nodes, squared, is that of their mean. Piecewise σ: closed
+between the sums over even and over odd nodes, squared, is that of their mean. Its step is as fine
+as σ varies; where √q is far more than that, closed forms and Arb's adaptive integration take its
+place on the line, which needs some steps for every power of 2 in between. Piecewise σ: closed
 forms on the line; on the plane the average over z_2 given z_1 in closed form, and Arb's adaptive
 integration between the kinks. What neither does goes to `oracle`, at leisure.
 """
@@ -15,7 +17,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 import mpmath
 import sympy
@@ -24,17 +27,23 @@ from flint import acb, arb, ctx
 from . import oracle
 from .activations import Activation
 from .arb import Ball, compile_arb
-from .criticality import average_at, small_kernel_average
+from .criticality import average_at, closed_average, small_kernel_average
 from .errors import InputError
+from .piecewise import logistic_to_tanh
 from .shapes import Shape
 from .symbols import K, z
 
 Values = tuple[arb, ...]
 Integrand = Callable[[arb], Values]
+_Number = TypeVar("_Number", arb, acb)
 
 _WIDEST = 0.5
-_FINEST = 1e-6
 _SAFETY = 4  # digits
+_NODES = 2**15  # of a trapezoid rule on the line, about a second
+_EVALUATIONS = 2**14  # of one adaptive integral
+_PLANE_NODES = 2**20  # of nested trapezoid rules, some 20 seconds
+_DOUBLINGS = 4  # of the precision, where the integrand loses digits
+_WIDE = 8.0  # where √q is so many strips, the trapezoid rule gives way
 
 
 class Line(NamedTuple):
@@ -47,25 +56,108 @@ class Line(NamedTuple):
 def single(
     activation: Activation, wanted: Sequence[Line], q: mpmath.mpf, digits: int
 ) -> list[mpmath.mpf]:
-    """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size."""
+    """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size.
+
+    What is less than that is 0. InputError at variances where the work would be without bounds.
+    """
     if not activation.is_smooth:
         return [_piecewise_line(activation, each, q, digits) for each in wanted]
     expanded = [_leibniz(each) for each in wanted]
     orders = sorted({order for terms in expanded for factors in terms for order in factors})
-    with ctx.workprec(_bits(digits)):
-        sigma = [(order, _derivative(activation, order)) for order in orders]
-        scale = arb(q).sqrt()
+    if q > 0 and _deviations(activation, q) > _WIDE:
+        closed = [closed_average(activation, *each, q, digits) for each in wanted]
+        if None not in closed:
+            return [value for value in closed if value is not None]
+        found = [_adaptive(activation, terms, q, digits) for terms in expanded]
+        if None not in found:
+            return [_to_mpf(value) for value in found if value is not None]
+    even = activation.is_odd and all(_is_even(each) for each in wanted)
+    sigma = [(order, _derivative(activation, order)) for order in orders]
+    for doublings in range(_DOUBLINGS):
+        with ctx.workprec(_bits(digits) << doublings):
+            scale = arb(q).sqrt()
 
-        def integrand(x: arb) -> Values:
-            at = acb(scale * x)
-            value = {order: function(at, False).real for order, function in sigma}
-            return tuple(_combine(terms, value) for terms in expanded)
+            def integrand(x: arb, scale: arb = scale) -> Values:
+                at = acb(scale * x)
+                value = {order: function(at, False).real for order, function in sigma}
+                return tuple(_combine(terms, value) for terms in expanded)
 
-        if q == 0:
-            return [_to_mpf(value) for value in integrand(arb(0))]
-        even = activation.is_odd and all(_is_even(each) for each in wanted)
-        values = _normal_average(integrand, _step(activation, float(q)), digits, even)
-        return [_to_mpf(value) for value in values]
+            if q == 0:
+                values = integrand(arb(0))
+            else:
+                work = _Work(_NODES, activation, q)
+                step = work.first_step(q)
+                values = _normal_average(integrand, step, digits, even, work)
+            if all(value.rad() <= arb(10) ** -digits * abs(value) for value in values):
+                return [_to_mpf(value) for value in values]
+    raise InputError("activation", str(activation), f"one whose averages reach {digits} digits")
+
+
+def _adaptive(
+    activation: Activation, terms: Counter[tuple[int, ...]], q: mpmath.mpf, digits: int
+) -> arb | None:
+    """The average to 10^{−digits} of itself, or 0 where it is less than 10^{−3 digits} of the
+    integrand's size; None where `_parts` fail."""
+    total, size = arb(0), arb(0)
+    for precision in (digits, 2 * digits, 4 * digits):
+        with ctx.workprec(_bits(precision)):
+            parts = _parts(activation, terms, arb(q), precision)
+            if parts is None:
+                return None
+            total, size = sum(parts, arb(0)), sum(map(abs, parts), arb(0)).upper()
+            if total.rad() <= arb(10) ** -digits * abs(total).lower():
+                return total / (2 * arb.pi() * arb(q)).sqrt()
+    return arb(0) if total.rad() <= arb(10) ** -digits * size else None
+
+
+def _parts(
+    activation: Activation, terms: Counter[tuple[int, ...]], q: arb, digits: int
+) -> list[arb] | None:
+    """√(2πq) times what four parts of the line give, by Arb's adaptive integration, enclosed but
+    for tails of less than 10^{−digits} of them; None where it takes too long.
+
+    The line is parted at 0 and about where σ's variation ends, so that the parts tell the size of
+    an integrand whose average cancels.
+    """
+    orders = sorted({order for factors in terms for order in factors})
+    reach = (1.4 * arb(ctx.prec) * q).sqrt().mid()
+    for _ in range(4):
+        parts, beyond = [], arb(0)
+        for side in (-1, 1):
+            sigma = [(order, _on_side(activation, order, side)) for order in orders]
+
+            def weighted(x: acb, analytic: bool, sigma: list[tuple[int, Ball]] = sigma) -> acb:
+                value = {order: function(x, analytic) for order, function in sigma}
+                return _combine(terms, value) * (-x * x / (2 * q)).exp()
+
+            for start, stop in pairwise((arb(0), arb(1), reach)):
+                ends = sorted((side * start, side * stop), key=float)
+                parts.append(acb.integral(weighted, *ends, eval_limit=_EVALUATIONS).real)
+            beyond += (weighted(acb(side * reach), False).abs_upper() * reach).upper()
+        if not all(part.is_finite() for part in parts):
+            return None
+        if beyond <= arb(10) ** -digits * sum(map(abs, parts), arb(0)).upper():
+            return parts
+        reach = 2 * reach
+    return None
+
+
+@cache
+def _on_side(activation: Activation, order: int, side: int) -> Ball:
+    """σ^{(order)} on one side of 0, where ln(1 + e^z) has z out of the logarithm: its branches then
+    begin at the imaginary axis, and no wide ball away from that meets them."""
+
+    def outside(inside: sympy.Expr) -> sympy.Expr:
+        rates = [each.args[0].coeff(z) for each in inside.atoms(sympy.exp) if each.has(z)]
+        if not inside.is_Add or not rates or not all(rate.is_number for rate in rates):
+            return sympy.log(inside)
+        fastest = max(rates, key=lambda rate: side * rate)
+        if not fastest * side > 0:
+            return sympy.log(inside)
+        return fastest * z + sympy.log(sympy.expand(inside * sympy.exp(-fastest * z)))
+
+    expr = logistic_to_tanh(activation.derivative(order)).replace(sympy.log, outside)
+    return compile_arb(expr, z)
 
 
 def double(
@@ -82,6 +174,12 @@ def double(
     if K11 < K22:
         return double(activation, (orders[1], orders[0]), (K22, K12, K11), digits)
     if K11 == 0:
+        return single(activation, [Line(orders)], K11, digits)[0]
+    if K12 == 0:
+        pair = zip(orders, (K11, K22), strict=True)
+        (first,), (second,) = (single(activation, [Line((n,))], q, digits) for n, q in pair)
+        return first * second
+    if K11 == K12 == K22:
         return single(activation, [Line(orders)], K11, digits)[0]
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
@@ -129,52 +227,86 @@ def _leibniz(line: Line) -> Counter[tuple[int, ...]]:
     return terms
 
 
-def _combine(terms: Counter[tuple[int, ...]], value: dict[int, arb]) -> arb:
-    total = arb(0)
-    for factors, count in terms.items():
-        product = arb(count)
-        for order in factors:
-            product *= value[order]
-        total += product
-    return total
+def _combine(terms: Counter[tuple[int, ...]], value: dict[int, _Number]) -> _Number:
+    products = (
+        math.prod((value[order] for order in factors[1:]), start=count * value[factors[0]])
+        for factors, count in terms.items()
+    )
+    return sum(products, start=next(products))
 
 
-def _step(activation: Activation, variance: float) -> float:
-    """A first step with e^{−2πa/h} ≤ 10^{−3}, a the strip's half-width in units of √variance.
-
-    A power of 2, so that the nodes are exact.
-    """
-    strip = float(activation.strip) / math.sqrt(variance)
-    wanted = min(_WIDEST, 2 * math.pi * strip / (3 * math.log(10)))
-    return 2.0 ** math.floor(math.log2(wanted))
+def _deviations(activation: Activation, variance: mpmath.mpf) -> float:
+    """√variance over half the width of the strip; over 1 where there are no singularities."""
+    strip = activation.strip
+    width = mpmath.mpf(strip.evalf(17)) if strip.is_finite else mpmath.mpf(1)
+    return float(mpmath.sqrt(variance) / width)
 
 
-def _normal_average(integrand: Integrand, step: float, digits: int, even: bool) -> Values:
+class _Work:
+    """How many nodes the rules for an average at the variance q may take together."""
+
+    def __init__(self, nodes: int, activation: Activation, q: mpmath.mpf) -> None:
+        self.nodes = self.left = nodes
+        self.activation, self.q = activation, q
+
+    def first_step(self, variance: mpmath.mpf) -> float:
+        """One with e^{−2πa/h} ≤ 10^{−3}, a the strip's half-width in units of √variance.
+
+        A power of 2, so that the nodes are exact. InputError where it would take too many.
+        """
+        deviations = _deviations(self.activation, variance)
+        if deviations > self.nodes:
+            raise self.too_wide()
+        wanted = min(_WIDEST, 2 * math.pi / (3 * math.log(10) * max(deviations, 1.0)))
+        return float(2.0 ** math.floor(math.log2(wanted)))
+
+    def spend(self) -> None:
+        """One node; InputError where none is left."""
+        self.left -= 1
+        if self.left < 0:
+            raise self.too_wide()
+
+    def too_wide(self) -> InputError:
+        """The variance is too large."""
+        wanted = f"a smaller variance: {self.activation} varies too fast there for quadrature"
+        return InputError("q", mpmath.nstr(self.q, 6), wanted)
+
+
+def _normal_average(
+    integrand: Integrand, step: float, digits: int, even: bool, work: _Work
+) -> Values:
     """⟨integrand(x)⟩ for standard normal x, by halving the step until the error is small.
 
     `even` tells that integrand(−x) = integrand(x). Where the balls of the two sums overlap, the
-    difference is rounding, and halving on would not help.
+    difference is rounding, and halving on would not help. What is below the error is 0.
     """
     goal = 10.0 ** (-(digits + _SAFETY) / 2)
-    total, size = _sum(integrand, 0.0, step, digits, even)
-    while step > _FINEST:
-        between, its_size = _sum(integrand, step / 2, step, digits, even)
+    total, size = _sum(integrand, 0.0, step, digits, even, work)
+    while True:
+        between, its_size = _sum(integrand, step / 2, step, digits, even, work)
         size = [max(pair) for pair in zip(size, its_size, strict=True)]
+        differences = [abs(a - b) for a, b in zip(total, between, strict=True)]
         settled = all(
-            a.overlaps(b) or abs(float((a - b).mid())) <= goal * most
-            for a, b, most in zip(total, between, size, strict=True)
+            a.overlaps(b) or float(apart.mid()) <= goal * most
+            for a, b, apart, most in zip(total, between, differences, size, strict=True)
         )
         total = tuple(a + b for a, b in zip(total, between, strict=True))
         step /= 2
+        size = [2 * most for most in size]
         if settled:
             norm = arb(step) / (2 * arb.pi()).sqrt()
-            return tuple(value * norm for value in total)
-        size = [2 * most for most in size]
-    raise InputError("q", f"an integrand that needs a step below {_FINEST}", "a smaller variance")
+            errors = [
+                value.rad() + apart * apart / arb(most) if most else arb(0)
+                for value, apart, most in zip(total, differences, size, strict=True)
+            ]
+            return tuple(
+                value * norm if abs(value) > error else arb(0)
+                for value, error in zip(total, errors, strict=True)
+            )
 
 
 def _sum(
-    integrand: Integrand, first: float, step: float, digits: int, even: bool
+    integrand: Integrand, first: float, step: float, digits: int, even: bool, work: _Work
 ) -> tuple[Values, list[float]]:
     """Σ integrand(x) e^{−x²/2} over x = ±(first + k·step), k = 0, 1, …, and Σ |…|.
 
@@ -186,6 +318,7 @@ def _sum(
     size: list[float] = []
     k = 0
     while True:
+        work.spend()
         x = first + k * step
         k += 1
         weight = (-(arb(x) ** 2) / 2).exp()
@@ -215,7 +348,8 @@ def _smooth_plane(
     """The average over z_1 ~ N(0, K_11) of σ^{(a)}(z_1) ⟨σ^{(b)}(rate·z_1 + √rest·y)⟩_y."""
     K11, rate, rest = conditional
     first, second = (_derivative(activation, order) for order in orders)
-    inner_step = _step(activation, float(rest)) if rest else 0.0
+    work = _Work(_PLANE_NODES, activation, K11)
+    outer_step, inner_step = work.first_step(K11), work.first_step(rest)
     with ctx.workprec(_bits(digits)):
         root, slope, spread = arb(K11).sqrt(), arb(rate), arb(rest).sqrt()
 
@@ -223,14 +357,16 @@ def _smooth_plane(
             def at(y: arb) -> Values:
                 return (second(acb(mean + spread * y), False).real,)
 
-            return _normal_average(at, inner_step, digits, False)[0] if rest else at(arb(0))[0]
+            return (
+                _normal_average(at, inner_step, digits, False, work)[0] if rest else at(arb(0))[0]
+            )
 
         def integrand(x: arb) -> Values:
             at = root * x
             return (first(acb(at), False).real * given(slope * at),)
 
         even = activation.is_odd and sum(orders) % 2 == 0
-        return _to_mpf(_normal_average(integrand, _step(activation, float(K11)), digits, even)[0])
+        return _to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
 
 
 def _piecewise_line(activation: Activation, line: Line, q: mpmath.mpf, digits: int) -> mpmath.mpf:

@@ -6,6 +6,7 @@ activation and variances, and evaluates them to as many digits as are asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +17,7 @@ import sympy
 
 from .activations import Activation
 from .brackets import Average, Component
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .expressions import as_expression
 from .network import Network
 from .propagation_quadrature import Line, double, single
@@ -26,6 +27,9 @@ from .weights import Gaussian, LowRankGaussian, WeightEnsemble
 
 DIGITS = 20
 """Of every number inside; the results are rounded to floats."""
+
+MAX_DEPTH = 10**4
+"""Layers that a kernel is followed through, milliseconds each."""
 
 Kernel: TypeAlias = tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]
 """(q_11, q_12, q_22) of two inputs."""
@@ -137,8 +141,7 @@ def step_of(net: Network, layer: int | None = None) -> Step:
     if layer is None and net.changes("C_b"):
         raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
     layer = 2 if layer is None else layer
-    if isinstance(layer, bool) or not isinstance(layer, int) or layer < 2:
-        raise InputError("layer", layer, "a layer that another one feeds, 2 or more")
+    layer = whole("layer", layer, 2, wanted="a layer that another one feeds, 2 or more")
     check_chi(net.activation)
     weights = net.weights_at(layer)
     C_W, C_b = number("C_W", weights.C_W), number("C_b", net.C_b_at(layer))
@@ -147,8 +150,7 @@ def step_of(net: Network, layer: int | None = None) -> Step:
 
 def steps_of(net: Network, depth: int, gamma: Sequence[sympy.Expr | float] | None) -> list[Step]:
     """The maps into layers 2 … depth, with their ranks."""
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise InputError("depth", depth, "a number of layers, 1 or more")
+    depth = whole("depth", depth, 1, MAX_DEPTH)
     made = [step_of(net, layer) for layer in range(2, depth + 1)]
     if gamma is None:
         return made
@@ -167,15 +169,25 @@ def ranks_of(
     if gamma is None:
         own = [getattr(net.weights_at(layer), "gamma", 1) for layer in range(1, depth + 1)]
         return [number("gamma", each) for each in own]
-    if len(gamma) != depth:
-        raise InputError("gamma", gamma, f"one ratio for each of the {depth} layers")
-    return [number("gamma", LowRankGaussian(gamma=each).gamma) for each in gamma]
+    wanted = f"one ratio for each of the {depth} layers"
+    given = listed("gamma", gamma, wanted)
+    if len(given) != depth:
+        raise InputError("gamma", gamma, wanted)
+    return [number("gamma", LowRankGaussian(gamma=each).gamma) for each in given]
 
 
 def check_chi(activation: Activation) -> None:
     """Raise InputError where σ jumps."""
     if any(activation.jumps(0).values()):
         raise InputError("activation", str(activation), "one without jumps, so that χ is finite")
+
+
+def rounded(name: str, got: object, value: mpmath.mpf) -> float:
+    """A result as a float; InputError for one that is too large, naming the argument it is of."""
+    found = float(value)
+    if not math.isfinite(found):
+        raise InputError(name, got, "values whose images are numbers up to 1e308")
+    return found
 
 
 def number(name: str, value: object) -> mpmath.mpf:

@@ -6,8 +6,8 @@ import mpmath
 import pytest
 import sympy
 
+from derive import Orthogonal, symbols
 from derive import activations as a
-from derive import symbols
 from derive.activations import from_expr
 from derive.criticality import C_W, C_b, K, criticality, fixed_points, small_kernel_average
 from derive.errors import InputError
@@ -171,3 +171,9 @@ def test_reports_and_refusals():
         criticality("tan")
     with pytest.raises(InputError):
         fixed_points(a.tanh, -1, 1)
+
+
+def test_the_ensemble_does_not_matter():
+    assert criticality(a.tanh, weights=Orthogonal(C_W=3)) == criticality(a.tanh)
+    with pytest.raises(InputError, match="weights"):
+        criticality(a.tanh, weights="orthogonal")

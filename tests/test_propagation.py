@@ -374,3 +374,51 @@ def test_a_sum_of_squares_in_linear_networks_meets_free_probability(weights) -> 
         moments = jacobian_moments(2, depth=m, weight_variance=1, slopes=[1, 1], weights=[s_1])
         assert found[depth - 1 - m] == pytest.approx(float(moments[1]), rel=1e-14)
     assert propagation.gradients(net, [1.0] * depth) == [1.0] * depth
+
+
+@pytest.mark.parametrize("q", [1e-30, 1e10, 1e30])
+@pytest.mark.parametrize("activation", [a.tanh, a.relu, a.gelu, a.erf, a.softplus, a.sin])
+def test_lengths_far_from_one_are_their_limits(activation: a.Activation, q: float) -> None:
+    """σ ~ σ(0) + σ'(0) z at small q; at large q what σ is far out, up to order q^{-1/2}."""
+    net = Network(activation, Gaussian(1))
+    if q < 1:
+        taylor = {"relu": (0, math.sqrt(0.5))}.get(activation.name)
+        value, slope = taylor or (float(each) for each in activation.taylor(1))
+        assert propagation.length_map(net, q) == pytest.approx(value**2 + slope**2 * q, rel=1e-13)
+        return
+    bounded = {
+        "tanh": 2 / math.sqrt(2 * math.pi * q),
+        "erf": 4 / math.pi / math.sqrt(2 * q),
+        "sin": 0,
+    }
+    found = propagation.length_map(net, q)
+    if activation is a.sin:
+        assert found == pytest.approx(0.5, rel=1e-15)
+    elif activation.name in bounded:
+        assert (1 - found) == pytest.approx(bounded[activation.name], rel=0.3, abs=3e-16)
+    else:
+        assert found == pytest.approx(q / 2, rel=1e-9)
+
+
+def test_small_slopes_at_large_lengths_keep_their_digits() -> None:
+    """⟨tanh²⟩ = 1 − 2/√(2πq) + …, so χ_∥ = (2π)^{-1/2} q^{-3/2}."""
+    found = propagation.chi_parallel(Network(a.tanh, Gaussian(1)), 1e30)
+    assert found == pytest.approx(1e-45 / math.sqrt(2 * math.pi), rel=1e-12)
+
+
+def test_what_takes_too_long_or_overflows_is_refused() -> None:
+    fast = Network(a.from_expr("sin(z)*tanh(z)"), Gaussian(1))
+    with pytest.raises(InputError, match="q: .*smaller variance"):
+        propagation.length_map(fast, 1e30)
+    with pytest.raises(InputError, match="1e308"):
+        propagation.length_map(Network(a.from_expr("z**3 - z"), Gaussian(1)), 1e200)
+    with pytest.raises(InputError, match="depth"):
+        propagation.lengths(fast, 1, 10**400)
+
+
+def test_the_edge_of_tanh_begins_at_exactly_zero_and_rises_as_a_cube() -> None:
+    """C_b = 4q³/3 − …: small numbers there are the curve's own."""
+    edge = propagation.edge_of_chaos(a.tanh, gamma=0.25)
+    assert edge[0] == (0.0, 1.0)
+    for point, q in zip(edge[1:3], edge.lengths[1:3], strict=True):
+        assert point.C_b == pytest.approx(4 * q**3 / 3, rel=1e-2)

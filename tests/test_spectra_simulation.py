@@ -56,6 +56,22 @@ def test_free_layers(kind, parameters) -> None:
     assert compare(moments(law, depth), sampled, 1e-5).agrees
 
 
+def test_bi_invariant_layers_of_any_scale_meet_free_probability() -> None:
+    """Squared singular values {1, 16}/4 as they are, and as {1, 16}: the same law."""
+    q = sympy.Rational(2, 5)
+    laws = []
+    for scale in (HALF**2, sympy.Integer(1)):
+        given = tuple((1 + sympy.Integer(16) ** k) * scale**k / 2 for k in range(1, 3))
+        net = network(activations.erf, BiInvariant, q, moments=given)
+        laws.append(symbolic.jacobian(activations.erf, net.weights_at(1), 2, q))
+        sampled = [
+            spectra.simulate(net, float(q), n, 2, draws, seed=n)
+            for n, draws in ((16, 600), (32, 300), (64, 150))
+        ]
+        assert compare(moments(laws[-1], 2), sampled, 1e-5).agrees
+    assert laws[0].moment(2) == laws[1].moment(2)
+
+
 def test_zero_padded_weights_are_not_free() -> None:
     """The law of `zero_padded` agrees; that of free layers with the same WᵀW does not."""
     q, depth = sympy.Integer(2), 3
@@ -103,10 +119,8 @@ def test_draws_are_repeatable() -> None:
         (lambda net: spectra.simulate(net, 0.5, 16, 3, layers=[4]), "layers"),
         (lambda net: spectra.simulate(net, 0.5, 16, 3, zero_padded=True), "zero_padded"),
         (
-            lambda net: spectra.simulate(
-                Network(net.activation, BiInvariant(moments=(1, 2))), 0.5, 16, 3
-            ),
-            "weights",
+            lambda net: spectra.simulate(Network(net.activation, BiInvariant()), 0.5, 16, 3),
+            "moments",
         ),
         (
             lambda net: spectra.simulate(

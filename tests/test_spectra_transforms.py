@@ -135,6 +135,45 @@ def test_given_moments_have_series_and_refuse_what_is_no_law() -> None:
         law.M(z)
 
 
+@pytest.mark.parametrize("first", [2, sympy.Rational(1, 2), sympy.Rational(1, 10**12)])
+def test_given_moments_are_those_of_the_ensemble_whatever_the_first(first) -> None:
+    scaled = tuple(p * first**k for k, p in enumerate((1, 2, 5), start=1))
+    law = spectra.weight_law(BiInvariant(3, moments=scaled))
+    assert [law.moment(k) for k in (1, 2, 3)] == [3, 18, 135]
+
+
+def test_moments_left_out_are_symbols() -> None:
+    law = spectra.weight_law(BiInvariant(2))
+    assert str(law.moment(3)) == "8*m_3"
+
+
+@pytest.mark.parametrize("given", [(1, 1, 2), ("1e-10", "1e-21"), (1, 2, 3, 4)])
+def test_what_no_law_has_is_refused_at_any_scale(given) -> None:
+    with pytest.raises(InputError, match="moments"):
+        BiInvariant(moments=given)
+
+
+@pytest.mark.parametrize("q", [1e-320, 1e308, float("inf"), float("nan"), -1, 1j, "x"])
+def test_variances_that_floats_do_not_hold_are_refused(q) -> None:
+    with pytest.raises(InputError, match="q_star"):
+        spectra.jacobian(activations.tanh, Orthogonal(), 2, q)
+
+
+def test_a_missing_variance_says_where_to_get_it() -> None:
+    with pytest.raises(InputError, match="criticality"):
+        spectra.jacobian(activations.gelu, Gaussian(), 5)
+
+
+@pytest.mark.parametrize("text", ["Max(z, 0)*cos(z)", "Max(z, z/10)*cos(z)"])
+def test_kinked_slopes_are_scaled_to_critical(text: str) -> None:
+    activation = activations.from_expr(text)
+    free = spectra.jacobian(activation, Orthogonal(), 1, 0.5, critical=False)
+    critical = spectra.jacobian(activation, Orthogonal(), 1, 0.5)
+    first, second = (float(sympy.N(free.moment(k))) for k in (1, 2))
+    assert float(sympy.N(critical.moment(1))) == pytest.approx(1)
+    assert float(sympy.N(critical.moment(2))) == pytest.approx(second / first**2)
+
+
 def test_density_law_is_checked() -> None:
     t = sympy.Symbol("t", positive=True)
     semicircle = sympy.sqrt((4 - t) / t) / (2 * sympy.pi)
@@ -223,7 +262,7 @@ def test_zero_padded_differs_from_free_at_second_order() -> None:
     [
         (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4), "q_star"),
         (lambda: spectra.jacobian(activations.erf, Orthogonal(), 0, 1), "depth"),
-        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4, -1), "q"),
+        (lambda: spectra.jacobian(activations.erf, Orthogonal(), 4, -1), "q_star"),
         (lambda: spectra.zero_padded(activations.erf, 1.5, 4, 1), "gamma"),
         (lambda: spectra.limit("smooth", 0), "sigma0"),
         (lambda: spectra.limit("rough", 1), "limit"),

@@ -20,7 +20,7 @@ from ..weights import (
     WeightEnsemble,
     as_weights,
 )
-from .laws import Atomic, Law, Moments, Rational, Scaled, w
+from .laws import Atomic, Law, Moments, Rational, Scaled, simplified, w
 from .moments import MAX_ORDER
 
 
@@ -79,7 +79,7 @@ def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
             slope = sympy.cancel(polynomial.coeff_monomial(w) / polynomial.coeff_monomial(1))
             powers.append((slope, sign * int(exponent)))
     law = Rational(mean, tuple(powers))
-    if sympy.simplify(law.S() * mean - shape) != 0:
+    if simplified(law.S() * mean - shape) != 0:
         raise InputError("shape", shape, "a product of factors (1 + a w)^e")
     return law
 
@@ -87,9 +87,9 @@ def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
 def projected(law: Rational, gamma: sympy.Expr) -> Rational:
     """PX with a free projector P of trace γ, in the whole space: S_X (1 + w)/(γ + w)."""
     projector = Atomic({1: gamma, 0: 1 - gamma}) if gamma != 1 else Rational(sympy.S.One)
-    product = sympy.cancel(law.S() * projector.S())
-    mean = sympy.simplify(law.mean_value * gamma)
-    return rational(sympy.cancel(product * mean), mean)
+    mean = simplified(law.mean_value * gamma)
+    shape = law.S() * law.mean_value * projector.S() * gamma
+    return rational(sympy.cancel(shape), mean)
 
 
 def corner(law: Rational, trace: sympy.Expr) -> Rational:

@@ -17,15 +17,18 @@ import sympy
 from ..activations import Activation, as_activation
 from ..citations import rests_on
 from ..criticality import criticality
-from ..errors import InputError
+from ..errors import InputError, whole
 from ..expressions import as_expression, parse_number
 from ..network import Network
 from ..shown import factor_text
 from ..weights import WeightEnsemble
 from . import series
 from .ensembles import projected, weight_law
-from .laws import Law, Rational, Scaled, product_atoms, w
-from .slopes import slope_law
+from .laws import Law, Rational, Scaled, product_atoms, simplified, w
+from .slopes import check_variance, slope_law
+
+MAX_LAYERS = 1000
+"""Layers with laws of their own."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ def jacobian(
         weights: the ensemble of the weights, or the law of WᵀW.
         depth: L, a number or a symbol.
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
+            `criticality(activation).K_star` is that of a critical network, where it has one, and
+            `propagation.depth_scales(net).q` that of any other.
         critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds.
     """
     layers = _depth(depth)
@@ -130,9 +135,9 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
 
     q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point.
     """
-    _depth(depth)
+    depth = whole("depth", depth, 1, MAX_LAYERS)
     step = criticality(net.activation).kernel_map
-    q = parse_number("q_first", q_first)
+    q = check_variance("q_first", q_first)
     layers = []
     for layer in range(1, depth + 1):
         if layer > 1:
@@ -180,7 +185,7 @@ def rescaled(law: Law, factor: sympy.Expr) -> Law:
     if factor == 1:
         return law
     if isinstance(law, Rational):
-        return replace(law, mean_value=sympy.simplify(law.mean_value * factor))
+        return replace(law, mean_value=simplified(law.mean_value * factor))
     return Scaled(law, factor)
 
 
@@ -194,9 +199,13 @@ def _layer(
     activation = as_activation(activation)
     if variance is None:
         if not activation.is_scale_invariant:
-            raise InputError("q_star", variance, f"the preactivations' variance, for {activation}")
+            wanted = (
+                f"the preactivations' variance, for {activation}: criticality(activation).K_star "
+                "where it is critical, or that of derive.propagation.depth_scales(net).q"
+            )
+            raise InputError("q_star", variance, wanted)
         variance = 1
-    return slope_law(activation, variance), weight_law(weights)
+    return slope_law(activation, variance, "q_star"), weight_law(weights)
 
 
 def _depth(depth: sympy.Expr | int) -> sympy.Expr:

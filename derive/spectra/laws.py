@@ -17,6 +17,7 @@ from functools import cached_property
 import mpmath
 import sympy
 
+from ..brackets import GaussianAverage
 from ..errors import InputError
 from ..expressions import as_expression, parse_number
 from ..shown import Shown, factor_latex, factor_text
@@ -447,6 +448,13 @@ class Power(Law):
         """The power in LaTeX."""
         count = sympy.latex(self.count)
         return rf"\left({self.law.latex()}\right)^{{\boxtimes {count}}}"
+
+
+def simplified(expr: sympy.Expr) -> sympy.Expr:
+    """`sympy.simplify`, averages kept whole: it would take the pieces of φ' out of them."""
+    averages = {each: sympy.Dummy(positive=True) for each in expr.atoms(GaussianAverage)}
+    back = {dummy: average for average, dummy in averages.items()}
+    return sympy.simplify(expr.xreplace(averages)).xreplace(back)
 
 
 def _rounded(root: sympy.Expr) -> sympy.Expr:

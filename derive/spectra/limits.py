@@ -23,7 +23,7 @@ from sympy.polys.rings import PolyElement
 
 from ..activations import Activation, as_activation
 from ..citations import rests_on
-from ..errors import InputError
+from ..errors import InputError, whole
 from ..expressions import parse_number
 from ..oracle import gaussian_average
 from ..shown import Shown
@@ -295,8 +295,7 @@ def double_scaling(
     found = classify(activation)
     if found.kind in {"none", "isometric"}:
         raise InputError("activation", str(activation), f"one with a limit law: {found.reason}")
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise InputError("depth", depth, "a whole number of layers, 1 or more")
+    depth, digits = whole("depth", depth, 1), whole("digits", digits, 1, 100)
     target = parse_number("sigma0", sigma) ** 2 / depth
     if not target.is_positive:
         raise InputError("sigma0", sigma, "a positive standard deviation")

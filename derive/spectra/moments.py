@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 
 from ..citations import rests_on
-from ..errors import InputError, listed
+from ..errors import InputError, listed, whole
 from ..expressions import as_expression
 from ..symbols import C_W, L
 from ..symbols import slope_moment as mu
@@ -49,7 +49,7 @@ def jacobian_moments(
     >>> print(jacobian_moments(2)[1])
     (C_W*mu_1)**(2*L)*(L*(-s_1 - 1 + mu_2/mu_1**2) + 1)
     """
-    check_order(order)
+    order = check_order(order)
     given_mu = _given("slopes", slopes, order, mu)
     given_s = _given("weights", weights, order - 1, s)
     first, n_layers = given_mu[0], as_expression("depth", depth, "a number or a symbol")
@@ -76,10 +76,9 @@ def jacobian_variance(
     return sympy.factor_terms(sympy.factor(second - first**2))
 
 
-def check_order(order: object) -> None:
-    """Raise InputError unless this many moments can be asked for."""
-    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
-        raise InputError("order", order, f"a whole number from 1 to {MAX_ORDER}")
+def check_order(order: object) -> int:
+    """How many moments are asked for; InputError unless 1 to 16."""
+    return whole("order", order, 1, MAX_ORDER)
 
 
 def _given(name: str, values: Sequence[Any] | None, count: int, symbol: Any) -> list[sympy.Expr]:

@@ -29,16 +29,26 @@ from ..symbols import q
 from ..symbols import z as h
 from .laws import Atomic, Law, z
 
+RANGE = (sympy.Integer(10) ** -100, sympy.Integer(10) ** 100)
+"""The variances whose laws keep their digits in floats."""
 
-def slope_law(activation: Activation, variance: sympy.Expr | float = q) -> Law:
+
+def check_variance(name: str, value: sympy.Expr | float) -> sympy.Expr:
+    """A variance as an exact number or a symbol; InputError beyond `RANGE`."""
+    at = parse_number(name, value)
+    if at.is_positive is False or (at.is_number and not RANGE[0] <= at <= RANGE[1]):
+        raise InputError(name, value, "a positive variance, 1e-100 to 1e100")
+    return at
+
+
+def slope_law(activation: Activation, variance: sympy.Expr | float = q, argument: str = "q") -> Law:
     """The law of D² = φ'(h)², h ~ N(0, variance).
 
-    Raises InputError for an activation whose slope is zero almost everywhere.
+    Raises InputError for an activation whose slope is zero almost everywhere, and for a variance
+    (named `argument`) beyond 1e±100.
     """
     activation = as_activation(activation)
-    at = parse_number("q", variance)
-    if at.is_positive is False:
-        raise InputError("q", variance, "a positive variance")
+    at = check_variance(argument, variance)
     slopes = [sympy.simplify(piece.expr.diff(h)) for piece in activation.pieces]
     if all(slope == 0 for slope in slopes):
         raise InputError("activation", str(activation), "one that is not constant")

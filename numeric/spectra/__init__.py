@@ -10,7 +10,7 @@ import sympy
 
 from derive import spectra as symbolic
 from derive.activations import Activation
-from derive.errors import InputError
+from derive.errors import whole
 from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
@@ -45,8 +45,7 @@ def jacobian(
 
     With `critical` the weights are scaled to χ = 1; else their own C_W holds.
     """
-    if isinstance(depth, int) and depth > MAX_DEPTH:
-        raise InputError("depth", depth, f"{MAX_DEPTH} layers at most")
+    depth = whole("depth", depth, 1, MAX_DEPTH)
     return Spectrum(symbolic.jacobian(activation, weights, depth, q_star, critical=critical))
 
 
@@ -71,6 +70,7 @@ def zero_padded(
     q_star: float | sympy.Expr | None = None,
 ) -> Spectrum:
     """W = σ_α [U, 0] of source 001, §3.2, which is not free from D."""
+    depth = whole("depth", depth, 1, MAX_DEPTH)
     return Spectrum(symbolic.zero_padded(activation, gamma, depth, q_star))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import roots_jacobi
 
 from derive.citations import note
-from derive.errors import InputError
+from derive.errors import InputError, whole
 from derive.spectra import Law
 
 from . import kernel
@@ -30,6 +30,8 @@ ACCURACY = 1e-11
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
 _RESTARTS = 4
+_TINY = 1e-300
+MAX_ORDER, MAX_POINTS = 16, 10**6
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Spectrum:
     @cached_property
     def atoms(self) -> dict[float, float]:
         """{position: mass}, from the exact ones of the law."""
-        found = {float(sympy.N(at, 20)): float(sympy.N(m, 20)) for at, m in self.law.atoms.items()}
+        found = {self._float(at): float(sympy.N(m, 20)) for at, m in self.law.atoms.items()}
         return dict(sorted(found.items()))
 
     @cached_property
@@ -89,8 +91,8 @@ class Spectrum:
         """The intervals on which there is a density, (lower, upper), ascending."""
         return tuple(
             (
-                0.0 if b.lower is None else float(np.exp(b.lower.height)),
-                float(np.exp(b.upper.height)),
+                0.0 if b.lower is None else self._float(sympy.exp(b.lower.height)),
+                self._float(sympy.exp(b.upper.height)),
             )
             for b in self._bulks
         )
@@ -112,6 +114,7 @@ class Spectrum:
     def curve(self, points: int = 600) -> tuple[Real, Real]:
         """Singular values, this many between any two edges and denser near them, with their
         density."""
+        points = whole("points", points, 1, MAX_POINTS)
         parts = (1 - np.cos(np.pi * (np.arange(points) + 0.5) / points)) / 2
         between = [
             np.sqrt(low) + (np.sqrt(high) - np.sqrt(low)) * parts for low, high in self.edges
@@ -178,12 +181,23 @@ class Spectrum:
 
     def moments(self, order: int) -> Real:
         """m_1 … m_order, from the exact ones of the law."""
-        if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 0:
-            raise InputError("order", order, "how many moments, 0 or more")
-        return np.array([float(sympy.N(self.law.moment(k), 20)) for k in range(1, order + 1)])
+        order = whole("order", order, 0, MAX_ORDER)
+        return np.array([self._float(self.law.moment(k)) for k in range(1, order + 1)])
+
+    def _float(self, exact: sympy.Expr) -> float:
+        """A number of the law's; InputError where a float does not hold it."""
+        number = sympy.N(exact, 20)
+        if not number.is_number:
+            raise InputError("law", str(self.law), "numbers throughout, no symbols")
+        found = float(number)
+        if not np.isfinite(found) or (number != 0 and abs(found) < _TINY):
+            wanted = f"one whose edges and moments are between {_TINY} and 1e308"
+            raise InputError("law", f"{self.law}, with a number {sympy.N(number, 3)}", wanted)
+        return found
 
     def integrated_moments(self, order: int) -> Real:
         """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
+        order = len(self.moments(order))
         total = np.zeros(order + 1)
         powers = np.arange(order + 1)
         for at, mass in self.atoms.items():
@@ -304,7 +318,7 @@ class Spectrum:
 
     def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Real:
         """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density."""
-        lam = _positive("eigenvalues", eigenvalues)
+        lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
         total = np.zeros(lam.shape)
         for at, mass in self.atoms.items():
             total = total + mass * (lam >= at)
