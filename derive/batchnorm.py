@@ -22,7 +22,7 @@ from . import batchnorm_gap, batchnorm_series
 from .batchnorm_series import FIELD
 from .citations import rests_on
 from .errors import InputError, listed, whole
-from .expressions import parse_number
+from .expressions import as_expression, parse_number
 from .symbols import Symbol, theta
 from .symbols import batch as n
 from .symbols import width as d
@@ -114,7 +114,10 @@ def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral
 
     1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
     """
-    values = [sympy.sympify(value) for value in eigenvalues]
+    wanted = "a list of positive numbers or symbols"
+    values = [
+        _positive("eigenvalues", value) for value in listed("eigenvalues", eigenvalues, wanted)
+    ]
     i = whole("i", i, 0, len(values) - 1)
     factors = [(1 + 2 * theta * value) ** sympy.Rational(-1, 2) for value in values]
     integrand = values[i] / (1 + 2 * theta * values[i]) * sympy.Mul(*factors)
@@ -133,7 +136,8 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     batch = whole("batch", batch, 1)
     count = whole("count", count, 1, batch)
     size = sympy.Integer(batch)
-    argument = 1 - sympy.sympify(other) / sympy.sympify(value)
+    value, other = _positive("value", value), _positive("other", other)
+    argument = 1 - other / value
     if argument == 0:
         return 1 / size
     if batch == 2 and count == 1:
@@ -187,6 +191,13 @@ def _trapezoid(values: list[mpmath.mpf], power: int) -> list[list[mpmath.mpf]]:
             row.append(common * value)
         x += h
     return rows
+
+
+def _positive(argument: str, value: object) -> sympy.Expr:
+    found = as_expression(argument, value, "a positive number or symbol")
+    if found.is_positive is False:
+        raise InputError(argument, value, "a positive number or symbol")
+    return found
 
 
 def _checked_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:

@@ -33,6 +33,13 @@ def listed(argument: str, value: Iterable[Any], wanted: str) -> list[Any]:
         raise InputError(argument, value, wanted) from None
 
 
+def instance(argument: str, value: Any, kind: Any, wanted: str) -> Any:
+    """The value, or an InputError unless it is of this class."""
+    if not isinstance(value, kind):
+        raise InputError(argument, value, wanted)
+    return value
+
+
 def whole(
     argument: str,
     value: object,

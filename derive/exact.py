@@ -23,15 +23,16 @@ from .algebra import Expansion, Monomial, add, constant
 from .algebra import multiply as truncated_product
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError, whole
+from .errors import InputError, instance, listed, whole
+from .expressions import as_expression, as_width, parse_number
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
 from .pairings import Pairing, set_partitions
 from .parameters import R_BIG, R_IN, R_OUT, Parameter
-from .recursion import recursion
+from .recursion import checked_fields, recursion
 from .symbols import K0, n
-from .tensors import Name, fields_by_name
+from .tensors import Name
 from .weights import WeightEnsemble
 from .weingarten import class_size
 from .zonal import partitions
@@ -53,6 +54,9 @@ InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
 
 def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
     """Σ_q C(p,q)/C_W^k, the same for every p: 1/[n(n+2)…(n+2k−2)] for square Haar matrices."""
+    instance("weights", weights, WeightEnsemble, "a weight ensemble such as Orthogonal()")
+    k = whole("k", k, 0)
+    n_in, n_out = as_width("n_in", n_in), as_width("n_out", n_out)
     return sympy.factor(
         sum(class_size(mu) * weights.coefficient(mu, n_in, n_out) for mu in partitions(k))
     )
@@ -68,6 +72,8 @@ def moment_factor(
     c_{2m}(n) with Gaussian ones (4.24). Raises InputError for an activation that is not
     scale-invariant.
     """
+    instance("activation", activation, Activation, "an activation such as activations.relu")
+    width = as_width("width", width)
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")
     m = whole("m", m, 1, wanted="half the number of points, 1 or more")
@@ -89,10 +95,11 @@ def scale_invariant_moment(
 
     Raises InputError for biases, or an activation that is not scale-invariant.
     """
-    layer = _layer(layer)
+    layer, network = _layer(layer), _network(network)
+    width = as_width("width", width)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
-    n_0 = width if inputs is None else sympy.sympify(inputs)
+    n_0 = width if inputs is None else as_width("inputs", inputs)
     first = network.weights_at(1)
     start = (first.C_W * n_0) ** m * row_sum(first, m, n_0, width)
     hidden = network.weights_at(2)
@@ -144,7 +151,7 @@ def cumulant(
     """
     target, labels = _target(name, pairing, samples)
     pairs = len(target.pairing)
-    moments = _moments(network, layer, labels, sympy.sympify(width), inputs, kernel)
+    moments = _moments(network, layer, labels, width, inputs, kernel)
     if moments.n_out.is_number and moments.n_out < pairs:
         raise InputError("width", width, f"at least {pairs}, the number of index pairs")
     value = joint_cumulant(moments, _placed(target.fields, _neurons(target.pairing), labels))
@@ -170,16 +177,14 @@ def component(
         width, inputs, kernel: as in `cumulant`; here an integer width may be as small as the
             number of different neural indices.
     """
-    chosen = [fields_by_name([field])[0] if isinstance(field, str) else field for field in fields]
+    chosen = checked_fields(fields)
     nodes = sum(field.nodes for field in chosen)
-    labels = (1,) * nodes if samples is None else tuple(samples)
-    for argument, given in (("neurons", neurons), ("samples", labels)):
-        if len(given) != nodes:
-            raise InputError(argument, given, f"{nodes} labels")
-    moments = _moments(network, layer, labels, sympy.sympify(width), inputs, kernel)
-    if moments.n_out.is_number and moments.n_out < len(set(neurons)):
+    indices = _labels("neurons", neurons, nodes)
+    labels = (1,) * nodes if samples is None else _labels("samples", samples, nodes)
+    moments = _moments(network, layer, labels, width, inputs, kernel)
+    if moments.n_out.is_number and moments.n_out < len(set(indices)):
         raise InputError("neurons", neurons, f"at most {moments.n_out} different indices")
-    return _rational(joint_cumulant(moments, _placed(chosen, neurons, labels)), moments)
+    return _rational(joint_cumulant(moments, _placed(chosen, indices, labels)), moments)
 
 
 def series(
@@ -201,7 +206,7 @@ def series(
     """
     order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)
-    ratio = sympy.nsimplify(inputs_ratio)
+    ratio, network = parse_number("inputs_ratio", inputs_ratio), _network(network)
     for argument, value in (
         ("inputs_ratio", ratio),
         *(("width_ratio", network.width_ratio_at(at)) for at in range(1, _layer(layer) + 1)),
@@ -231,15 +236,27 @@ def _target(
     if target.order:
         wanted = "the name of a leading order, such as K for G1: the exact value holds every order"
         raise InputError("name", name, wanted)
-    given = (1,) * len(target.subscripts) if samples is None else tuple(samples)
-    if len(given) != len(target.subscripts):
-        raise InputError("samples", samples, f"{len(target.subscripts)} sample labels")
+    count = len(target.subscripts)
+    given = (1,) * count if samples is None else _labels("samples", samples, count)
     slots = dict(zip(target.subscripts, given, strict=True))
     return target, tuple(slots[slot] for slot in range(len(slots)))
 
 
 def _layer(layer: int) -> int:
     return whole("layer", layer, 1, wanted="a layer, 1 or more")
+
+
+def _network(network: Network) -> Network:
+    checked: Network = instance("network", network, Network, "a derive.Network")
+    return checked
+
+
+def _labels(argument: str, given: Sequence[int], count: int) -> tuple[int, ...]:
+    wanted = f"{count} labels, integers"
+    labels = tuple(whole(argument, each, wanted=wanted) for each in listed(argument, given, wanted))
+    if len(labels) != count:
+        raise InputError(argument, given, wanted)
+    return labels
 
 
 def _neurons(pairing: Pairing) -> tuple[int, ...]:
@@ -266,7 +283,10 @@ def _moments(
     inputs: sympy.Expr | None,
     kernel: InputKernel | None,
 ) -> Moments:
-    if _layer(layer) > 1 and not network.activation.is_polynomial:
+    layer, network = _layer(layer), _network(network)
+    if kernel is not None:
+        instance("kernel", kernel, Mapping, "a mapping from pairs of samples to numbers")
+    if layer > 1 and not network.activation.is_polynomial:
         raise InputError("activation", network.activation.name, "a polynomial")
     single = len(set(labels)) == 1
 
@@ -276,9 +296,10 @@ def _moments(
         given = kernel.get((a, b), kernel.get((b, a)))
         if given is None:
             raise InputError("kernel", kernel, f"a value for the samples {(a, b)}")
-        return sympy.sympify(given)
+        return as_expression("kernel", given, "numbers, or expressions with symbols")
 
-    n_0 = width if inputs is None else sympy.sympify(inputs)
+    width = as_width("width", width)
+    n_0 = width if inputs is None else as_width("inputs", inputs)
     return Moments(network, layer, width, n_0, input_kernel)
 
 

@@ -112,6 +112,15 @@ def as_expression(argument: str, value: object, wanted: str) -> sympy.Expr:
     return found
 
 
+def as_width(argument: str, value: object) -> sympy.Expr:
+    """A width: a positive integer, or an expression with symbols; InputError for anything else."""
+    wanted = "a positive integer, or an expression with symbols"
+    width = as_expression(argument, value, wanted)
+    if width.is_number and not (width.is_Integer and width > 0):
+        raise InputError(argument, value, wanted)
+    return width
+
+
 def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
     """An expression in `layer`, typed as l: "1", "1/l", "2/(l + 1)"."""
     if isinstance(text, str) and text.strip() and len(text) <= MAX_LENGTH:

@@ -22,8 +22,8 @@ import sympy
 from . import exact
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError, listed, whole
-from .expressions import as_expression
+from .errors import InputError, instance, listed, whole
+from .expressions import as_expression, as_width
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
@@ -106,9 +106,11 @@ def connected(
 
 def cumulants(moments: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """From g_1, g_2, … the sums over set partitions Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B∈π} g_{|B|}."""
+    wanted = "a list of numbers or expressions"
+    given = [as_expression("moments", each, wanted) for each in listed("moments", moments, wanted)]
     found: list[sympy.Expr] = []
-    for m, moment in enumerate(moments, start=1):
-        earlier = (comb(m - 1, k - 1) * found[k - 1] * moments[m - k - 1] for k in range(1, m))
+    for m, moment in enumerate(given, start=1):
+        earlier = (comb(m - 1, k - 1) * found[k - 1] * given[m - k - 1] for k in range(1, m))
         found.append(moment - sum(earlier))
     return found
 
@@ -133,7 +135,7 @@ def contraction_factor(m: int, n: sympy.Expr | int) -> sympy.Expr:
     (n + 2)*(n + 4)/n**2
     """
     m = _pairs(m)
-    size = sympy.sympify(n)
+    size = as_width("n", n)
     return _census_polynomial(m).expr(size) / size**m
 
 
@@ -148,6 +150,7 @@ def _census_polynomial(m: int) -> RationalFunction:
 def row_sum(weights: WeightEnsemble, m: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
     """Σ_q C(p,q)/C_W^m, for Haar weights from Weingarten's table without a detour by symbols."""
     if isinstance(weights, Orthogonal):
+        m, n_in, n_out = _pairs(m), as_width("n_in", n_in), as_width("n_out", n_out)
         size = larger(n_in, n_out)
         return (size / n_in) ** m * _haar_row_sum(m).expr(size)
     return exact.row_sum(weights, m, n_in, n_out)
@@ -224,7 +227,7 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
     M = n_0^m C^{(L)} Gram(n_{L−1}) C^{(L−1)} … Gram(n_1) C^{(1)}, multiplied in the basis of the
     zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content).
     """
-    m = _pairs(m)
+    m, layers = _pairs(m), _layers(layers)
     total = dict.fromkeys(partitions(m), sympy.Integer(0))
     for spherical in spherical_functions(m, 2):
         value = layers[0][1] ** m
@@ -242,10 +245,10 @@ def chain(
 ) -> tuple[Layer, ...]:
     """Each layer's ensemble with its n_in and n_out, or an InputError."""
     given = listed("widths", widths, "a list of widths n_1, …, n_L")
-    sizes = tuple(_width("widths", width) for width in given)
+    sizes = tuple(as_width("widths", width) for width in given)
     if not sizes:
         raise InputError("widths", widths, "at least one width")
-    first = sizes[0] if inputs is None else _width("inputs", inputs)
+    first = sizes[0] if inputs is None else as_width("inputs", inputs)
     wanted = f"a weight ensemble, or {len(sizes)} of them"
     if isinstance(weights, WeightEnsemble | str):
         weights = [as_weights("weights", weights)] * len(sizes)
@@ -292,11 +295,17 @@ def _eigenvalue(
     )
 
 
-def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
-    size = as_expression(name, value, "positive integers or symbols")
-    if size.is_number and not (size.is_Integer and size > 0):
-        raise InputError(name, value, "positive integers or symbols")
-    return size
+def _layers(given: Sequence[Layer]) -> list[Layer]:
+    wanted = "one or more layers (weights, n_in, n_out), as `chain` gives them"
+    layers: list[Layer] = []
+    for each in listed("layers", given, wanted):
+        if not isinstance(each, tuple | list) or len(each) != 3:
+            raise InputError("layers", given, wanted)
+        kind = instance("layers", each[0], WeightEnsemble, wanted)
+        layers.append((kind, as_width("layers", each[1]), as_width("layers", each[2])))
+    if not layers:
+        raise InputError("layers", given, wanted)
+    return layers
 
 
 def _pairs(m: int) -> int:

@@ -292,14 +292,15 @@ def recursion(
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
         chosen = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
     else:
-        chosen = target(_fields(tensor_name), pairing, order)
+        chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     made = Recursion(chosen, weights, samples, None, first_layer, square, corrections, left_out)
     return made if activation is None else made.specialise(activation)
 
 
-def _fields(given: Sequence[str | AnyField]) -> list[AnyField]:
+def checked_fields(given: Sequence[str | AnyField]) -> list[AnyField]:
+    """Fields by their names, or as they are; InputError for anything else."""
     found: list[AnyField] = []
     wanted = 'a tensor\'s name, or a list of fields such as ["z", "z", "H"]'
     for each in listed("tensor_name", given, wanted):

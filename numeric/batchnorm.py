@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
-from derive.errors import InputError, whole
+from derive.errors import InputError, instance, whole
 from derive.progress import telling
 from derive.resources import check_memory, check_time, number
 
@@ -363,6 +363,8 @@ def smallest_eigenvalues(C: Array) -> Array:
 
 def explicit_grams(chain: Chain, draw: int) -> Array:
     """The same network with every weight matrix built: (depth, n, n). NumPy, other numbers."""
+    instance("chain", chain, Chain, "a chain from `checked_chain`")
+    draw = whole("draw", draw, 0)
     k0, k1 = (int(word) for word in chain.key)
     rng = np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
     X, found = chain.inputs.T, []

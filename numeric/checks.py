@@ -29,6 +29,13 @@ def flag(argument: str, value: object) -> bool:
     return bool(value)
 
 
+def probability(argument: str, value: object) -> float:
+    """A number between 0 and 1, neither of them; InputError for anything else."""
+    if not isinstance(value, float | int | np.number) or not 0.0 < value < 1.0:
+        raise InputError(argument, value, "a probability between 0 and 1")
+    return float(value)
+
+
 def path(argument: str, value: object) -> str:
     """The path of a file or directory, as text that the system takes; InputError otherwise."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None

@@ -18,8 +18,9 @@ import xarray
 from numpy.typing import NDArray
 from scipy import special
 
-from derive.errors import InputError, listed
+from derive.errors import InputError, listed, whole
 
+from . import checks
 from .table import ACCURACY, tensors
 
 if TYPE_CHECKING:
@@ -163,13 +164,11 @@ def compare(
     if isinstance(simulated, xarray.Dataset):
         simulated = [simulated]
     tables = listed("simulated", simulated, "a table from simulate, or several")
-    if not 0.0 < false_alarms < 1.0:
-        raise InputError("false_alarms", false_alarms, "a probability between 0 and 1")
+    false_alarms = checks.probability("false_alarms", false_alarms)
     widths = _widths(tables)
     distinct = len(set(widths))
     degree = min(distinct - 1, 2) if degree is None else degree
-    if not 0 <= degree < distinct:
-        raise InputError("degree", degree, f"0 to {distinct - 1} with widths {widths}")
+    degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
     names = [name for name in tensors(flowed) if all(name in table for table in tables)]
     layers = sorted(set(flowed["layer"].values).intersection(*(t["layer"].values for t in tables)))
     if not names or not layers:

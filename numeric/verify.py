@@ -20,6 +20,7 @@ from derive.recursion import Recursion, Wanted
 from derive.tensors import Name
 
 from . import examples as drawing
+from .checks import probability as checked_probability
 from .checks import seed as checked_seed
 from .compare import FALSE_ALARMS, Comparison, compare
 from .examples import Example
@@ -144,8 +145,7 @@ def verify(
     draws = whole("draws", draws, 1)
     if len(set(widths)) < 2:
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
-    if not 0.0 < false_alarms < 1.0:
-        raise InputError("false_alarms", false_alarms, "a probability between 0 and 1")
+    false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
     checks = []
     for example in chosen:

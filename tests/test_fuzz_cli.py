@@ -63,17 +63,30 @@ def commands():
 
 
 def options(parser, *, valued):
-    """The longest name of every option that has a value, or of every one that has none."""
-    return [
-        max(action.option_strings, key=len)
+    """Every option that has a value, or every one that has none, by its longest name."""
+    return {
+        max(action.option_strings, key=len): action
         for action in parser._actions
         if action.option_strings and (action.nargs != 0) == valued and action.dest != "help"
-    ]
+    }
 
 
 COMMANDS = commands()
 VALUED = {name: options(parser, valued=True) for name, parser in COMMANDS.items()}
 FLAGS = {name: options(parser, valued=False) for name, parser in COMMANDS.items()}
+KINDS = {"activation": NAMES, "input": INPUTS, "tensors": TENSORS}
+KINDS |= dict.fromkeys(("csv", "json", "plot", "report", "run", "output"), PATHS)
+
+
+def values(action):
+    """Mostly of the option's kind, odd ones among them."""
+    if action.choices is not None:
+        fitting = st.sampled_from(sorted(action.choices))
+    elif action.type is int:
+        fitting = st.one_of(st.sampled_from(SIZES), st.integers(-1, 12).map(str))
+    else:
+        fitting = st.sampled_from(KINDS.get(action.dest, [*NUMBERS, *SIZES]))
+    return st.integers(0, 4).flatmap(lambda place: fitting if place else VALUES)
 
 
 @st.composite
@@ -81,12 +94,13 @@ def calls(draw):
     """A call of a command with some of its options, and now and then a word, that are odd."""
     name = draw(st.sampled_from(sorted(COMMANDS)))
     words = [name, *BASE[name]]
-    for option in draw(st.lists(st.sampled_from(VALUED[name] or ["--help"]), max_size=3)):
-        value = draw(VALUES)
+    names = st.lists(st.sampled_from(sorted(VALUED[name])), max_size=4, unique=True)
+    for option in draw(names) if VALUED[name] else ():
+        value = draw(values(VALUED[name][option]))
         words += [f"{option}={value}"] if draw(st.booleans()) else [option, value]
     if FLAGS[name] and draw(st.booleans()):
-        words.append(draw(st.sampled_from(FLAGS[name])))
-    if draw(st.integers(0, 3)) == 0:
+        words.append(draw(st.sampled_from(sorted(FLAGS[name]))))
+    if draw(st.integers(0, 5)) == 0:
         words.insert(draw(st.integers(0, len(words))), draw(VALUES))
     return words
 

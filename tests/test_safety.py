@@ -6,16 +6,22 @@ Nothing in the package evaluates text or unpickles a file.
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
+import xarray
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import derive
+from derivations import claims, report
 from derivations.cli import BAD_INPUT, main
 from derive import (
     BiInvariant,
@@ -30,8 +36,10 @@ from derive import (
     activations,
     coset_type,
     criticality,
+    exact,
     haar_moment,
     linear,
+    pair_partitions,
     propagation,
     recursion,
     spectra,
@@ -42,8 +50,10 @@ from derive.batchnorm import mean_spectrum
 from derive.expressions import parse_layer_expression, parse_number
 from derive.haar import parse_moment
 from derive.tensors import named
-from numeric import compare, flow, normalise, plot, simulate, write_module
+from numeric import compare, flow, haar, normalise, plot, simulate, write_module
 from numeric.modules import load, module_name
+from numeric.random import stream_key
+from numeric.verify import verify
 
 ROOT = Path(derive.__file__).parents[1]
 
@@ -316,9 +326,120 @@ def test_a_long_value_is_shown_in_part():
     assert error.got == "x" * 10**6
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64, sympy.Integer])
+def test_all_integers_are_alike(kind):
+    """NumPy's and sympy's are taken wherever an int is, with the same answer."""
+    five, three, two, one = map(kind, (5, 3, 2, 1))
+    assert pair_partitions(kind(4)) == pair_partitions(4)
+    assert weingarten((two, one), 5) == weingarten((2, 1), 5)
+    assert linear.correlator(two, [4, 4]) == linear.correlator(2, [4, 4])
+    assert TANH.derivative(two) == TANH.derivative(2)
+    assert activations.monomial(three) == activations.monomial(3)
+    assert recursion(["z"] * 2, order=kind(0)) == recursion(["z"] * 2, order=0)
+    assert recursion("K", corrections=one) == recursion("K", corrections=1)
+    assert exact.series("K", Network(activations.linear), two, one) == exact.series(
+        "K", Network(activations.linear), 2, 1
+    )
+    table = simulate(NET, X, five, two, kind(20), tensors="K", seed=three)
+    xarray.testing.assert_identical(table, simulate(NET, X, 5, 2, 20, tensors="K", seed=3))
+    assert flow(NET, X, two, "K", width=five).equals(flow(NET, X, 2, "K", width=5))
+    rows, cols = [one, one], [one, one]
+    assert haar.check(rows, cols, kind(3), draws=five, seed=two) == haar.check(
+        [1, 1], [1, 1], 3, draws=5, seed=2
+    )
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 1.0, "1", None, -1])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pair_partitions,
+        lambda value: weingarten((2, value), 5),
+        TANH.derivative,
+        lambda value: exact.series("K", Network(activations.linear), value, 1),
+        lambda value: simulate(NET, X, 4, 2, 20, seed=value),
+        lambda value: haar.check([1, 1], [1, 1], 3, draws=5, seed=value),
+        lambda value: haar.check([1, 1], [1, 1], value, draws=5),
+        lambda value: verify(1, value),
+        lambda value: claims.check([], value),
+        lambda value: claims.check([], 0, value),
+        lambda value: stream_key(value),
+    ],
+)
+def test_nothing_else_is_an_integer(call, value):
+    with pytest.raises(InputError):
+        list(call(value))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: flow(NET, X, 2, np.array(3.0)), "tensors"),
+        (lambda: activations.polynomial(np.array(3.0)), "coefficients"),
+        (lambda: recursion(np.array(3.0)), "tensor_name"),
+        (lambda: linear.correlator(2, np.array(3.0)), "widths"),
+        (lambda: write_module(np.array(3.0), TANH), "made"),
+        (lambda: flow(NET, np.ma.masked_array([1.0, 2.0], [True, False]), 2, "K"), "a masked"),
+        (lambda: simulate(NET, np.ma.masked_array([1.0, 2.0]), 4, 2, 20), "a masked"),
+        (lambda: simulate(NET, X, 4, 2, 20, progress=np.array([])), "progress"),
+        (lambda: simulate(NET, X, 4, 2, 20, progress=float("nan")), "progress"),
+        (lambda: pair_partitions(10**30), "points"),
+        (lambda: pair_partitions(18), "0 to 16"),
+        (lambda: pair_partitions(3), "even"),
+        (lambda: write_module(recursion("K").single_input(), TANH, "no/kernel.py"), "exists"),
+        (lambda: write_module(recursion("K").single_input(), TANH, "a\0.py"), "path"),
+        (lambda: write_module(recursion("K").single_input(), TANH, "/dev/null"), "device"),
+        (lambda: haar_moment(["nan", "nan"], [1, 1], 5), "rows"),
+    ],
+)
+def test_what_looks_like_an_argument_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", ["k.csv", "no ending", "import.py", "1.py", "a b.py", "numpy.py"])
+def test_a_module_has_a_name_that_can_be_imported(name, tmp_path):
+    with pytest.raises(InputError, match=r"^path: got .*kernel\.py"):
+        write_module(recursion("K").single_input(), TANH, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["9z", "2or z", "0x1or z", "1if z else z", "1_z"])
+def test_no_warning_leaks_from_what_is_typed(text):
+    """Warnings are errors here, but for those that were shown already in this place."""
+    with pytest.raises(InputError), warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        activations.from_expr(text)
+    assert not shown
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        "haar O[1,1]^2 --n nan",
+        "haar O[1,1]^2 --n inf",
+        "haar O[1,1]^2 --n True",
+        "haar O[1,1]^2 --n pi",
+        "haar O[nan,1]^2",
+        "haar O[True,1]*O[True,1]",
+        "haar O[1,1]^2 --n " + "9" * 5000,
+        "flow --depth=--",
+        "kernel K -o--",
+        "flow --depth x",
+        "flow --nothing",
+        "nothing",
+        "",
+        "simulate --run missing/run --tensors K --draws 20",
+        "flow --csv missing/table.csv",
+        "batchnorm --plot missing/gap.svg",
+        "batchnorm --csv=",
+        "spectrum --plot missing/density.svg",
+        "check 004 --json missing/verdicts.json",
+        "check 004 --report missing/report",
+        "kernel K -o missing/kernel.py",
+        "kernel K -o kernel.csv",
+        "kernel K -o class.py",
+        "kernel K --target c -o missing/kernel.c",
         "derive V --weights orthogonal --gamma 0.5",
         "derive V --weights gaussian --moments 1,2",
         "derive V --weights low-rank-gaussian --ratio 2",
@@ -331,12 +452,86 @@ def test_a_long_value_is_shown_in_part():
         "spectrum --limit smooth --sigma0 0.5 --ratio 2",
     ],
 )
-def test_the_command_line_refuses_in_one_line(words, capsys):
+def test_the_command_line_refuses_in_one_line(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert main(words.split()) == BAD_INPUT
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith("wickgarten: ")
     assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "flow --activation linear --tensors K --depth 2 --csv",
+        "simulate --activation linear --tensors K --depth 2 --width 100 --draws 20 --csv",
+        "simulate --activation linear --tensors K --depth 2 --width 100 --draws 20 --run",
+        "batchnorm --width 6 --batch 3 --depth 2 --draws 4 --csv",
+        "batchnorm --width 6 --batch 3 --depth 2 --draws 4 --plot",
+        "spectrum --activation linear --depth 2 --plot",
+        "kernel K --activation linear -o",
+        "kernel K --activation linear --target c -o",
+    ],
+)
+def test_a_full_disk_is_one_line(words, fault, capsys, tmp_path, monkeypatch):
+    *_, option = words.split()
+    names = {"--csv": "t.csv", "--plot": "t.svg", "--run": "run"}
+    name = names.get(option, "k.c" if "--target" in words else "k.py")
+
+    def full(*_, **__):
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr("numeric.outputs.modules.write", full)
+    monkeypatch.setattr("numeric.rundir.write", full)
+    assert main([*words.split(), str(tmp_path / name)]) == BAD_INPUT
+    out, err = capsys.readouterr()
+    assert not out.startswith("wickgarten")
+    assert err.count("\n") == 1
+    argument = {"--run": "run", "-o": "path", "c": "path"}.get(option, option)
+    assert err.startswith(f"wickgarten: {argument}: got ")
+    assert os.strerror(fault) in err
+
+
+def test_a_report_on_a_full_disk_is_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "CHAPTERS", {"000": ()})
+    monkeypatch.setattr(report, "ledgers", lambda _: ({}, []))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for place in ("derivations.report.directory.tempfile.mkdtemp", "numeric.outputs.modules.write"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, full)
+            assert main(["check", "--report", str(tmp_path / "report")]) == BAD_INPUT
+        _, err = capsys.readouterr()
+        assert (err.startswith("wickgarten: report: got"), err.count("\n")) == (True, 1)
+        assert "No space left" in err
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_full_standard_output_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "derivations.cli", "cite"],
+            check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, cwd=ROOT,
+        )  # fmt: skip
+    assert done.returncode == BAD_INPUT
+    assert done.stderr == "wickgarten: [Errno 28] No space left on device\n"
+
+
+def test_a_directory_of_runs_is_made_but_none_above_it(tmp_path):
+    words = "simulate --activation linear --tensors K --depth 2 --draws 20 --width 100 --run"
+    assert main([*words.split(), str(tmp_path / "runs")]) == 0
+    assert (tmp_path / "runs" / "width-100" / "sums.npz").is_file()
+
+
+@pytest.mark.parametrize("sampler", ["lazy", "paths", "probes", "explicit"])
+def test_the_command_line_has_every_sampler(sampler, capsys):
+    words = "simulate --tensors D --depth 2 --draws 20 --width 100 --C_W 1 --sampler"
+    assert main([*words.split(), sampler]) == 0
 
 
 # What runs text at all, and why it may.
