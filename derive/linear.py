@@ -22,12 +22,12 @@ import sympy
 from . import exact
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError, listed
+from .errors import InputError, listed, whole
 from .expressions import as_expression
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, larger
-from .weingarten import class_size, table
+from .weingarten import MOST_PAIRS, class_size, table
 from .zonal import partitions, spherical_functions
 
 __all__ = [
@@ -300,8 +300,7 @@ def _width(name: str, value: sympy.Expr | int) -> sympy.Expr:
 
 
 def _check_pairs(m: int) -> None:
-    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise InputError("m", m, "half the number of points, 1 or more")
+    whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
 
 
 def __dir__() -> list[str]:

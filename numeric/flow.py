@@ -35,6 +35,9 @@ from .weights import Array
 _BREATH = 0.3
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
+_RATE = 5000
+"""Layers in a second: to look the hyperparameters up, most of the time of one input."""
+
 _K, _THETA = named("K"), named("Theta")
 
 
@@ -82,13 +85,29 @@ def flow(
     depth = whole("depth", depth, 1)
     X = checked_inputs(inputs)
     _check_size(X.shape[0], depth, names)
+    what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
+    with telling(what, depth / _RATE):
+        return _flow(net, X, depth, names, width, parameters, single=np.ndim(inputs) == 1)
+
+
+def _flow(
+    net: Network,
+    X: Array,
+    depth: int,
+    names: tuple[Name, ...],
+    width: int | None,
+    parameters: Given,
+    *,
+    single: bool,
+) -> xarray.Dataset:
+    """`flow`, its arguments checked; with `single` the table has no axes of samples."""
+    without_samples, single = single, X.shape[0] == 1
     if width is not None:
         checked_count("width", width, 1)
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     values |= own_parameters(parameters, fields, values, depth)
     square = all(net.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
-    single = X.shape[0] == 1
     weights = net.weights_at(2)
     corrections = net.corrections
     most = None if single else MAX_POSITIONS
@@ -99,8 +118,8 @@ def flow(
     unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
-    what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
-    with np.errstate(over="ignore", invalid="ignore"), telling(what, total=depth) as progress:
+    running = telling("running through the layers", total=depth)
+    with np.errstate(over="ignore", invalid="ignore"), running as progress:
         kernel = (X @ X.T) / X.shape[1]
         first = [
             _first_layer(name, net.weights_at(1), kernel, values, corrections) for name in needed
@@ -114,7 +133,7 @@ def flow(
         name.label: table.variable(
             np.ascontiguousarray(_axes(computed, name)),
             rank=len(name.subscripts),
-            single=np.ndim(inputs) == 1,
+            single=without_samples,
         ).assign_attrs(cancelling=_size(computed, name).tolist())
         for name in names
     }
@@ -152,7 +171,7 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     ranks = [len(name.subscripts) for name in names]
     held = depth * (2000 + sum(16 * samples**rank for rank in ranks if samples > 1))
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
-    check_time("depth", depth, depth // 5000, what)
+    check_time("depth", depth, depth // _RATE, what)
     if samples > 1:
         table = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
         check_memory("inputs", f"{samples} inputs", table, f"brackets of {number(samples)} inputs")
