@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from derive.errors import InputError
+from derive.progress import telling
 
 from . import (
     batchnorm_command,
@@ -100,7 +101,9 @@ def _derive(arguments: argparse.Namespace) -> int:
         made = recursion(name, weights, first_layer=arguments.first_layer)
         made = made.single_input() if arguments.single else made
         made = made.specialise(activation) if activation else made
-        print(made.latex() if arguments.latex else made)
+        with telling(f"writing {name}"):
+            text = made.latex() if arguments.latex else str(made)
+        print(text)
     return OK
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from derivations.claims import Claim, Outcome, Sampling, Verdict
 from derivations.pictures import drawn
 from derive.errors import InputError
+from derive.progress import quiet
 
 GUESS = {False: 1.0, True: 20.0}
 """Seconds of a claim that was never timed, by whether it samples."""
@@ -230,7 +231,7 @@ def _work(pipe: Connection, sampling: Sampling) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, BrokenPipeError):
+    with quiet(), suppress(EOFError, BrokenPipeError):
         while True:
             pipe.send(prove(pipe.recv(), sampling))
 

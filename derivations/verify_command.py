@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import textwrap
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
+from derive.progress import SLOW, say
+from derive.resources import duration
 
 if TYPE_CHECKING:
     from derive.weights import WeightEnsemble
@@ -38,8 +42,15 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
     numbers = iter([options.only] if options.only else range(1, options.examples + 1))
 
+    began, total = monotonic(), 1 if options.only else options.examples
+
     def show(check: Check) -> None:
-        print(f"{next(numbers):3d}  {check}", flush=True)
+        number = next(numbers)
+        lines = textwrap.wrap(f"{number:3d}  {check}", 118, subsequent_indent=" " * 8)
+        print("\n".join(lines), flush=True)
+        spent, done = monotonic() - began, 1 if options.only else number
+        if done < total and spent > SLOW:
+            say(f"{done} of {total} examples, about {duration(spent / done * (total - done))} left")
 
     found = verify(
         [drawn(options.only, options.seed)] if options.only else options.examples,

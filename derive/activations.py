@@ -18,7 +18,14 @@ import sympy
 
 from . import closed_forms, symbols
 from .errors import InputError, listed, whole
-from .expressions import REFUSED, as_expression, parse_expression, parse_number
+from .expressions import (
+    MAX_DEGREE,
+    REFUSED,
+    as_expression,
+    degree,
+    parse_expression,
+    parse_number,
+)
 from .piecewise import analytic_strip, check_usable, logistic_to_tanh, split_pieces
 from .symbols import z
 
@@ -265,8 +272,8 @@ softplus = Activation("softplus", sympy.log(1 + sympy.exp(z)))
 
 
 def monomial(power: int) -> Activation:
-    """σ(z) = z^power, power ≥ 0."""
-    power = _order("power", power)
+    """σ(z) = z^power, 0 ≤ power ≤ 64."""
+    power = whole("power", power, 0, MAX_DEGREE, f"a whole number, 0 to {MAX_DEGREE}")
     return Activation(f"monomial({power})", z**power)
 
 
@@ -276,8 +283,8 @@ def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
     exact = [
         _parameter("coefficients", value) for value in listed("coefficients", coefficients, wanted)
     ]
-    if not exact:
-        raise InputError("coefficients", coefficients, wanted)
+    if not exact or len(exact) > MAX_DEGREE + 1:
+        raise InputError("coefficients", coefficients, f"{wanted}, {MAX_DEGREE + 1} at most")
     return Activation(
         f"polynomial({','.join(map(str, exact))})", sum((c * z**k for k, c in enumerate(exact)))
     )
@@ -315,6 +322,8 @@ def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
         raise InputError("expr", expr, "an expression in one symbol")
     for symbol in parsed.free_symbols:
         parsed = parsed.xreplace({symbol: z})
+    if degree(parsed) > MAX_DEGREE:
+        raise InputError("expr", expr, f"powers of z that multiply to {MAX_DEGREE} or less")
     try:
         parsed = logistic_to_tanh(parsed)
         activation = Activation(name or f"expr: {text or parsed}", parsed)

@@ -26,6 +26,7 @@ from .errors import InputError, whole
 from .fields import Field
 from .logseries import EXACT, LogSeries
 from .per_layer import PerLayer, normal, value_at
+from .progress import telling
 from .recursion import Recursion, recursion
 from .shown import Shown
 from .symbols import K, ell
@@ -34,6 +35,8 @@ from .weights import Gaussian, WeightEnsemble
 
 __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
 
+MOST_TERMS = 100
+"""Of an expansion: each power of ℓ takes longer than the one before."""
 _DIGITS = 30
 
 
@@ -77,7 +80,8 @@ class Asymptotics(Shown):
     @cached_property
     def series(self) -> LogSeries:
         """All terms that were found: at least one more than `count`, if there is one."""
-        return self.system.expand(self._quantity, self.count)
+        with telling(f"expanding {self.label} at large depth"):
+            return self.system.expand(self._quantity, self.count)
 
     @cached_property
     def _found(self) -> tuple[Term, ...]:
@@ -322,7 +326,7 @@ def asymptotics(
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
-    terms = whole("terms", terms, 1, wanted="a number of terms, 1 or more")
+    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
     system = _system(made, activation, lambda_b, lambda_W)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")

@@ -19,6 +19,8 @@ _NUMBER = "a finite number such as 2, 0.1, -1/3 or sqrt(pi)/2"
 MAX_LENGTH = 500
 MAX_EXPONENT = 64
 MAX_BITS = 4096
+MAX_DEGREE = 64
+"""Of an activation: what is multiplied out of its powers stays small."""
 
 FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "Abs": sympy.Abs,
@@ -129,6 +131,18 @@ def parse_layer_expression(argument: str, text: str) -> sympy.Expr:
         except InputError:
             pass
     raise InputError(argument, text, "an expression in the layer l, such as 1, 1/l or 2/(l + 1)")
+
+
+def degree(expression: sympy.Expr) -> sympy.Expr:
+    """The highest power of a variable, through nesting; a function counts as its argument does."""
+    if expression.is_Symbol:
+        return sympy.Integer(1)
+    below = [degree(each) for each in expression.args if isinstance(each, sympy.Basic)]
+    if expression.is_Pow and expression.exp.is_number:
+        return below[0] * sympy.ceiling(abs(expression.exp))
+    if expression.is_Mul:
+        return sympy.Add(*below)
+    return sympy.Max(0, *below)
 
 
 REFUSED = (

@@ -27,7 +27,7 @@ from .expressions import as_expression, as_width
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
-from .weingarten import class_size, table
+from .weingarten import MOST_PAIRS, class_size, table
 from .zonal import partitions, spherical_functions
 
 __all__ = [
@@ -309,7 +309,7 @@ def _layers(given: Sequence[Layer]) -> list[Layer]:
 
 
 def _pairs(m: int) -> int:
-    return whole("m", m, 1, wanted="half the number of points, 1 or more")
+    return whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
 
 
 def __dir__() -> list[str]:

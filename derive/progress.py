@@ -99,6 +99,13 @@ def quiet() -> Iterator[None]:
         works.remove(None)
 
 
+def say(text: str) -> None:
+    """A line on stderr, unless it is to be quiet."""
+    if not _silent(_works()):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 class _Works(list["telling | None"]):
     """What a thread is at, innermost last; None where it is to be quiet."""
 

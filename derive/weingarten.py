@@ -35,10 +35,13 @@ from flint import fmpq, fmpz_poly
 from .citations import note
 from .errors import InputError, listed, whole
 from .pairings import Pairing, Partition, coset_type, pair_partitions
+from .progress import telling
 from .rational import RationalFunction, as_sympy, linear_product
 from .zonal import insert, partitions, remove, spherical_functions, type_class_size
 
 ALPHA = {"O": 2, "U": 1, "Sp": 2}
+MOST_PAIRS = 30
+"""Partitions of more are not gone through."""
 GUARD = 3
 """Orders in 1/n computed beyond the last that an exact function needs; they must vanish."""
 
@@ -62,9 +65,10 @@ def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") 
     (1/9, -1/180)
     """
     mu, size = as_partition(partition), dimension(n, group)
-    if not size.is_number:
-        return table(sum(mu), group).function(mu).expr(size)
-    return as_sympy(value_at(mu, int(size), group))
+    with telling(f"Weingarten's functions of {sum(mu)} pairs"):
+        if not size.is_number:
+            return table(sum(mu), group).function(mu).expr(size)
+        return as_sympy(value_at(mu, int(size), group))
 
 
 def weingarten_latex(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> str:
@@ -315,6 +319,8 @@ def as_partition(partition: Sequence[int]) -> Partition:
         whole("partition", part, 1, wanted=wanted)
         for part in listed("partition", partition, wanted)
     ]
+    if sum(parts) > MOST_PAIRS:
+        raise InputError("partition", partition, f"a partition of {MOST_PAIRS} or less")
     return tuple(sorted(parts, reverse=True))
 
 
@@ -343,4 +349,4 @@ def alpha_of(group: str) -> int:
 
 
 def _pairs(k: int) -> int:
-    return whole("k", k, 0, wanted="a number of pairs, 0 or more")
+    return whole("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")

@@ -202,8 +202,8 @@ def tabulate(values, K, blocks, *arguments):
         ordered[:, places] = np.sort(grids[:, places], axis=1)
     tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
     K, step = np.ascontiguousarray(K), 256  # a stop now and then, for Ctrl-C
-    parts = [values(K, part, *arguments) for part in np.split(tuples, range(step, len(tuples), step))]
-    found = np.concatenate(parts)
+    parts = np.split(tuples, range(step, len(tuples), step))
+    found = np.concatenate([values(K, part, *arguments) for part in parts])
     return found[inverse.reshape(-1)].reshape((m,) * rank)
 '''
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.errors import InputError, whole
 from derive.network import Network
+from derive.resources import check_memory, number
 from derive.weights import WeightEnsemble
 
 from . import checks, fastmath, jit, modules, printer, random, weights
@@ -155,9 +156,12 @@ def checked_ensemble(
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
+    check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
     X = checked_inputs(inputs)
     net.check_inputs(X.shape[1])
+    held = 8 * 4 * X.shape[0] * max(width, X.shape[1])
+    check_memory("width", width, held, f"layers of {number(width)} neurons")
     widths = [X.shape[1]]
     for layer in range(1, depth + 1):
         n = net.width_ratio_at(layer) * width

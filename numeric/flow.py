@@ -34,6 +34,9 @@ from .weights import Array
 _BREATH = 0.3
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
+_RATE = 5000
+"""Layers in a second: to look the hyperparameters up, most of the time of one input."""
+
 _K, _THETA = named("K"), named("Theta")
 
 
@@ -90,6 +93,22 @@ def flow(
     names = wanted(tensors, net, depth)
     _check_size(X.shape[0], depth, names)
     width = net.width if width is None else whole("width", width, 1)
+    what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
+    with telling(what, depth / _RATE):
+        return _flow(net, X, depth, names, width, parameters, vector=np.ndim(inputs) == 1)
+
+
+def _flow(
+    net: Network,
+    X: Array,
+    depth: int,
+    names: tuple[Name, ...],
+    width: int | None,
+    parameters: Given,
+    *,
+    vector: bool,
+) -> xarray.Dataset:
+    """`flow`, its arguments checked; of a `vector` the table has no axes of samples."""
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     own = own_parameters(parameters, fields, values, depth)
@@ -106,8 +125,8 @@ def flow(
     unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
-    what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
-    with np.errstate(over="ignore", invalid="ignore"), telling(what, total=depth) as progress:
+    running = telling("running through the layers", total=depth)
+    with np.errstate(over="ignore", invalid="ignore"), running as progress:
         kernel = (X @ X.T) / X.shape[1]
         first = [
             _first_layer(name, net.weights_at(1), kernel, values, corrections) for name in needed
@@ -117,7 +136,6 @@ def flow(
     computed = dict(zip(needed, out, strict=True))
     for name, found in computed.items():
         _check_finite(name.label, found, net)
-    vector = np.ndim(inputs) == 1
     arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
     for name in names:
         ordered = np.ascontiguousarray(_axes(computed, name))
@@ -160,7 +178,7 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     ranks = [len(name.subscripts) for name in names]
     held = depth * (2000 + sum(16 * samples**rank for rank in ranks if samples > 1))
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
-    check_time("depth", depth, depth // 5000, what)
+    check_time("depth", depth, depth // _RATE, what)
     if samples > 1:
         table = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
         check_memory("inputs", f"{samples} inputs", table, f"brackets of {number(samples)} inputs")

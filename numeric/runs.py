@@ -49,6 +49,7 @@ def record(
     run: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     progress: bool = False,
+    seen: Callable[[int], object] | None = None,
 ) -> moments.Record:
     """The sums over draws 0 … `draws` − 1.
 
@@ -58,6 +59,7 @@ def record(
             resumes, and ends with the same bits; with more draws it extends.
         executor: where chunks are computed; else here, by as many threads as numba is told to use.
         progress: show a bar with the rate and the time left.
+        seen: called with the number of draws that are done, or were kept, as they are.
 
     Raises:
         InputError: for a directory of another run, in use, damaged, or with more draws; and for an
@@ -65,10 +67,10 @@ def record(
     """
     chunks = Chunks(sampler.chunk, draws)
     if run is None:
-        return _record(sampler, chunks, None, executor, progress=progress)
+        return _record(sampler, chunks, None, executor, progress=progress, seen=seen)
     content = manifest(sampler)
     with Directory(Path(run), content) as directory:
-        return _record(sampler, chunks, directory, executor, progress=progress)
+        return _record(sampler, chunks, directory, executor, progress=progress, seen=seen)
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def _record(
     executor: Executor | None,
     *,
     progress: bool,
+    seen: Callable[[int], object] | None,
 ) -> moments.Record:
     sums, done = _begun(sampler, directory)
     if done > chunks.whole:
@@ -109,7 +112,9 @@ def _record(
         directory.check_writable()
     at = done * chunks.size
     with tqdm(total=chunks.draws, initial=at, disable=not progress, unit="net") as bar:
-        sums = _total(sampler, chunks, (sums, done), directory, executor, bar.update)
+        advance = bar.update if seen is None else seen
+        advance(at if seen else 0)
+        sums = _total(sampler, chunks, (sums, done), directory, executor, advance)
     bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(sampler.reference).all(axis=1)
     if bad.any():
         got = f"activations that overflow before layer {np.argmax(bad) + 1}"

@@ -145,6 +145,8 @@ class Sampler(ABC):
                 return
             part = draws[first : first + step]
             for layer, values in enumerate(self.layers(part)):
+                if given_up.is_set():
+                    return
                 products = (reference[layer], *self.plan.chain)
                 kernels.accumulate(values, part, products, sums[:, layer])
 

@@ -21,7 +21,9 @@ from derive.errors import InputError
 from derive.fields import AnyField, Field
 from derive.network import Network
 from derive.per_layer import Tabulated
+from derive.progress import quiet, telling
 from derive.recursion import Wanted
+from derive.resources import check_memory, check_time, number
 
 from . import (
     checks,
@@ -46,6 +48,9 @@ from .lazy import ProbeSampler
 from .observables import Plan, Target
 from .probes import needed, spare
 from .sampling import Sampler
+
+_RATE = 10**8
+"""Numbers that a thread samples in a second: no sampler is faster."""
 
 
 @rests_on("salmon2011", "bolthausen2014")
@@ -133,7 +138,17 @@ def simulate(
         chosen = cuda.on_device(chosen)
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
-    record = runs.record(chosen, draws, run=run, executor=executor, progress=progress)
+    _check_size(chosen, draws, kept=run is not None or executor is not None)
+    what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
+    with quiet() if progress else telling(what, total=draws) as told:
+        record = runs.record(
+            chosen,
+            draws,
+            run=run,
+            executor=executor,
+            progress=progress,
+            seen=told.advance if told else None,
+        )
     vector = np.ndim(inputs) == 1
     arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
@@ -155,6 +170,19 @@ def simulate(
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
+
+
+def _check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
+    """Refuse what takes more memory than there is, or more than a day in one sitting."""
+    ensemble, products = sampler.ensemble, len(sampler.plan.products)
+    depth, n = ensemble.depth, max(ensemble.widths)
+    got = f"{n}, {depth}, {draws}"
+    network = f"networks of {depth} layers, {n} neurons each"
+    held = 8 * (4 * moments.BLOCKS * depth * products + 4 * sampler.numbers)
+    check_memory("width, depth, draws", got, held, network)
+    if not kept:
+        seconds = sampler.numbers * depth * int(draws) // (_RATE * sampler.threads)
+        check_time("width, depth, draws", got, seconds, f"{number(int(draws))} {network}")
 
 
 def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:

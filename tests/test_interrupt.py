@@ -21,7 +21,7 @@ COMMANDS = {
     "batchnorm of many layers": "batchnorm --width 10 --batch 4 --depth 5000000 --draws 2",
     "flow": "flow --activation tanh --depth 3000000 --C_W 1",
     "derive": "derive 'kappa(z,z,z,z,z,z,z,z|01 23 45 67)'",
-    "simulate": "simulate --C_W 1 --width 100 --depth 100000 --draws 100000 --tensors K",
+    "simulate": "simulate --C_W 1 --width 100 --depth 10000 --draws 100000 --tensors K",
 }
 
 

@@ -50,7 +50,7 @@ from derive.batchnorm import mean_spectrum
 from derive.expressions import parse_layer_expression, parse_number
 from derive.haar import parse_moment
 from derive.tensors import named
-from numeric import compare, flow, haar, normalise, plot, simulate, write_module
+from numeric import batchnorm, compare, flow, haar, normalise, plot, simulate, write_module
 from numeric.modules import load, module_name
 from numeric.random import stream_key
 from numeric.verify import verify
@@ -584,3 +584,45 @@ def test_emitted_modules_are_checked_before_use(tmp_path, monkeypatch):
     planted.write_text("raise SystemExit('planted')\n")
     assert load(source, "planted").VALUE == 42
     assert planted.read_text() == source
+
+
+SIZES = {
+    "batchnorm width": lambda size: batchnorm.simulate(size, 4, 3, 10),
+    "batchnorm batch": lambda size: batchnorm.simulate(10, size, 3, 10),
+    "batchnorm depth": lambda size: batchnorm.simulate(10, 4, size, 10),
+    "flow depth": lambda size: flow(NET, X, size),
+    "simulate width": lambda size: simulate(NET, X, size, 2, 50),
+    "simulate depth": lambda size: simulate(NET, X, 4, size, 50),
+    "simulate draws": lambda size: simulate(NET, X, 4, 2, size),
+    "monomial": activations.monomial,
+    "correlator": lambda size: linear.correlator(size, [4, 4]),
+    "asymptotics": lambda size: recursion("K").asymptotics(TANH, terms=size),
+    "weingarten": lambda size: weingarten((size,), 5),
+    "pair_partitions": derive.pair_partitions,
+    "order": lambda size: recursion(["z"] * 2, order=size),
+    "corrections": lambda size: recursion("K", corrections=size),
+}
+
+
+@pytest.mark.parametrize("size", [10**12, 10**30, 10**400], ids=["10^12", "10^30", "10^400"])
+@pytest.mark.parametrize("call", SIZES)
+def test_sizes_beyond_a_machine_are_refused(call, size):
+    with pytest.raises(InputError) as caught:
+        SIZES[call](size)
+    assert len(str(caught.value)) < 2000
+
+
+def test_too_many_inputs_are_refused():
+    with pytest.raises(InputError, match="inputs"):
+        flow(NET, np.ones((10**5, 3)), 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 30 + "z+1" + ")**2" * 30, "(" * 30 + "z" + ")**2+1" * 30, "tanh((z**9)**9)"]
+)
+def test_powers_multiply_through_nesting(text):
+    with pytest.raises(InputError, match="64 or less"):
+        activations.from_expr(text)
+    assert len(activations.polynomial([1] * 65).expr.args) == 65
+    with pytest.raises(InputError, match="65 at most"):
+        activations.polynomial([1] * 200)
