@@ -115,7 +115,8 @@ def closed_average(
         return None
     try:
         exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-        value = closed.evalf(digits, subs=exact, strict=True)
+        inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
+        value = closed.evalf(digits + inner, subs=exact, strict=True)
         return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
     except PrecisionExhausted:
         return None

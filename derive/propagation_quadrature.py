@@ -131,8 +131,8 @@ def _parts(
                 return _combine(terms, value) * (-x * x / (2 * q)).exp()
 
             for start, stop in pairwise((arb(0), arb(1), reach)):
-                ends = sorted((side * start, side * stop), key=float)
-                parts.append(acb.integral(weighted, *ends, eval_limit=_EVALUATIONS).real)
+                left, right = (start, stop) if side > 0 else (-stop, -start)
+                parts.append(acb.integral(weighted, left, right, eval_limit=_EVALUATIONS).real)
             beyond += (weighted(acb(side * reach), False).abs_upper() * reach).upper()
         if not all(part.is_finite() for part in parts):
             return None

@@ -369,7 +369,8 @@ def are_moments(moments: Sequence[sympy.Expr]) -> bool:
     while len(rest) > 1:
         inverse = [Fraction(1)]
         for k in range(1, len(rest)):
-            inverse.append(-sum(rest[j] * inverse[k - j] for j in range(1, k + 1)))
+            terms = (rest[j] * inverse[k - j] for j in range(1, k + 1))
+            inverse.append(-sum(terms, start=Fraction(0)))
         below = [-value for value in inverse[1:]]
         largest = max(largest, below[0])
         if below[0] <= largest / 10**9:

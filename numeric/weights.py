@@ -120,7 +120,7 @@ def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float
         InputError: for symbols, if they are not real, or `count` is not a multiple of their number.
     """
     moments, size = ensemble.moments, len(ensemble.moments)
-    if not moments or not all(p.is_number for p in moments):
+    if not moments or not all(sympy.sympify(p).is_number for p in moments):
         raise InputError("moments", moments, "numbers (p_1, p_2, …), to be sampled")
     if count % size:
         raise InputError("moments", moments, f"a number of moments that divides the width {count}")

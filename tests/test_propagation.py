@@ -408,7 +408,7 @@ def test_small_slopes_at_large_lengths_keep_their_digits() -> None:
 
 def test_what_takes_too_long_or_overflows_is_refused() -> None:
     fast = Network(a.from_expr("sin(z)*tanh(z)"), Gaussian(1))
-    with pytest.raises(InputError, match="q: .*smaller variance"):
+    with pytest.raises(InputError, match="smaller variance"):
         propagation.length_map(fast, 1e30)
     with pytest.raises(InputError, match="1e308"):
         propagation.length_map(Network(a.from_expr("z**3 - z"), Gaussian(1)), 1e200)

@@ -380,10 +380,10 @@ class Spectrum:
                 _, xi = self._follow(complex(kernel.path(*path, theta).real))
             except ArithmeticError:
                 break
-            for whole, part in zip(
+            for array, part in zip(
                 found, self._march(path, thetas[rest], (theta, xi, 0 * xi)), strict=True
             ):
-                whole[rest] = part
+                array[rest] = part
         return found
 
     def _march(
