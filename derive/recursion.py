@@ -279,6 +279,7 @@ def recursion(
     if not isinstance(weights, WeightEnsemble):
         raise InputError("weights", weights, "a weight ensemble such as Orthogonal()")
     corrections = whole("corrections", corrections, 0, wanted="how many 1/n parts C_W and C_b have")
+    order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
