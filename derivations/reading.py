@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ WEIGHTS = (
     "bi-invariant",
 )
 
+_MOST_DIGITS = 100
 OWNERS = {
     "gamma": ("low-rank-gaussian", "low-rank-orthogonal"),
     "ratio": ("truncated",),
@@ -184,7 +187,8 @@ def inputs(source: str) -> NDArray[np.float64]:
     from derive.expressions import parse_number  # noqa: PLC0415
 
     head, *rest = source.split(":")
-    if head == "random" and len(rest) in {2, 3} and all(part.isdecimal() for part in rest):
+    counts = all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in rest)
+    if head == "random" and len(rest) in {2, 3} and counts:
         seed, *shape = map(int, rest)
         if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
             return np.random.default_rng(seed).random(tuple(reversed(shape)))
@@ -196,9 +200,16 @@ def inputs(source: str) -> NDArray[np.float64]:
     )
     if head == "random" or not source.endswith((".csv", ".npy")):
         raise InputError("--input", source, wanted)
+    if os.path.exists(source) and not os.path.isfile(source):
+        raise InputError("--input", source, f"{wanted}; this is no file")
     try:
         if source.endswith(".npy"):
             return np.asarray(np.load(source, allow_pickle=False))
-        return np.loadtxt(source, delimiter=",", ndmin=1)
-    except (OSError, ValueError) as error:
-        raise InputError("--input", source, f"{wanted} ({error})") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # of a file without numbers
+            return np.loadtxt(source, delimiter=",", ndmin=1)
+    except OSError as error:
+        raise InputError("--input", source, f"{wanted} ({error.strerror})") from None
+    except (ValueError, EOFError, MemoryError, UserWarning) as error:
+        reason = "" if source.endswith(".npy") else f" ({error})"
+        raise InputError("--input", source, f"{wanted}{reason}") from None

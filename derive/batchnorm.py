@@ -22,7 +22,7 @@ from . import batchnorm_gap, batchnorm_series
 from .batchnorm_series import FIELD
 from .citations import rests_on
 from .errors import InputError, listed, whole
-from .expressions import as_expression, parse_number
+from .expressions import as_expression, as_width, parse_number
 from .symbols import Symbol, theta
 from .symbols import batch as n
 from .symbols import width as d
@@ -66,6 +66,7 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     >>> noise_covariance()
     (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
     """
+    width = as_width("width", width)
     fourth = 1 / FIELD.to_sympy(batchnorm_series.census(2))
     return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
 

@@ -40,6 +40,14 @@ def instance(argument: str, value: Any, kind: Any, wanted: str) -> Any:
     return value
 
 
+def flag(argument: str, value: Any) -> bool:
+    """True or False, NumPy's included; InputError for anything else."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if not isinstance(value, bool) and (kind != "b" or value.ndim):
+        raise InputError(argument, value, "True or False")
+    return bool(value)
+
+
 def whole(
     argument: str,
     value: object,

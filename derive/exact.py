@@ -95,8 +95,8 @@ def scale_invariant_moment(
 
     Raises InputError for biases, or an activation that is not scale-invariant.
     """
-    layer, network = _layer(layer), _network(network)
-    width = as_width("width", width)
+    m, layer = whole("m", m, 1, wanted="half the number of points, 1 or more"), _layer(layer)
+    width, network = as_width("width", width), _network(network)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")
     n_0 = width if inputs is None else as_width("inputs", inputs)

@@ -20,7 +20,7 @@ import sympy
 from flint import fmpq
 
 from .columns import Entry, Row, column_average
-from .errors import InputError, listed
+from .errors import InputError, flag, listed
 from .expressions import as_expression, is_name
 from .pairings import Pairing, Partition, coset_type, double_factorial_pairings
 from .rational import RationalFunction, Term, as_sympy
@@ -64,7 +64,7 @@ def haar_moment(
     >>> haar_moment([i, j], [1, 1], n)
     KroneckerDelta(i, j)/n
     """
-    size = dimension(n, group)
+    size, distinct = dimension(n, group), flag("distinct", distinct)
     factors = [
         *_factors(("rows", rows), ("cols", cols), size, group, False),
         *_factors(("conj_rows", conj_rows), ("conj_cols", conj_cols), size, group, group != "O"),

@@ -22,7 +22,7 @@ import sympy
 from . import exact
 from .brackets import Component
 from .citations import rests_on
-from .errors import InputError, instance, listed, whole
+from .errors import InputError, flag, instance, listed, whole
 from .expressions import as_expression, as_width
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
 from .rational import RationalFunction, Term, as_sympy
@@ -207,7 +207,11 @@ def coefficient(
     >>> coefficient((1, 1, 2, 2), [n, n], connected=True)
     2*K0[1,2]**2/n
     """
-    labels = tuple(samples)
+    wanted = "labels of samples, integers"
+    labels = tuple(
+        whole("samples", label, wanted=wanted) for label in listed("samples", samples, wanted)
+    )
+    connected = flag("connected", connected)
     if not labels or len(labels) % 2 or len(labels) > 2 * MAX_PAIRS:
         raise InputError("samples", samples, f"an even number of labels, 2 to {2 * MAX_PAIRS}")
     layers = chain(widths, weights, inputs)

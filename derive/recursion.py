@@ -287,6 +287,8 @@ def recursion(
     corrections = (
         0 if corrections is None else whole("corrections", corrections, 0, MOST_ORDER, parts)
     )
+    wanted_order = f"a relative order in 1/n, 0 to {MOST_ORDER}"
+    order = whole("order", order, 0, MOST_ORDER, wanted_order)
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")

@@ -330,7 +330,7 @@ def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
     alpha_of(group)
     try:
         size = sympy.sympify(n, strict=True)
-    except sympy.SympifyError:
+    except (sympy.SympifyError, TypeError, ValueError):
         size = sympy.nan
     wanted = f"a dimension of {group}(n): a positive integer{' that is even' * (group == 'Sp')}"
     if isinstance(size, sympy.Expr) and not size.is_number:

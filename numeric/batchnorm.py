@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
-from derive.errors import InputError, instance, whole
+from derive.errors import InputError, flag, instance, whole
 from derive.progress import telling
 from derive.resources import check_memory, check_time, number
 
@@ -270,7 +270,8 @@ def simulate(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
     )
     draws = whole("draws", draws, 2)
-    if sampler not in {"gram", "explicit"}:
+    smallest = flag("smallest", smallest)
+    if not isinstance(sampler, str) or sampler not in {"gram", "explicit"}:
         raise InputError("sampler", sampler, '"gram" or "explicit"')
     names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
     sums = _Sums(len(names), chain.depth)
@@ -357,8 +358,24 @@ def gaps(
 
 def smallest_eigenvalues(C: Array) -> Array:
     """σ_n² of H: the smallest eigenvalue of C/tr C, for any leading axes."""
+    C = checked_matrices("C", C)
     traces = np.trace(C, axis1=-2, axis2=-1)
     return np.asarray(np.linalg.eigvalsh(C)[..., 0] / traces)
+
+
+def checked_matrices(argument: str, given: ArrayLike) -> Array:
+    """Square matrices on the last two axes, finite, or an InputError."""
+    wanted = "finite square matrices, on the last two axes"
+    try:
+        C = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(argument, given, wanted) from None
+    square = C.ndim >= 2 and C.size > 0 and C.shape[-1] == C.shape[-2]
+    if np.ma.isMaskedArray(given) or not square or not np.isfinite(C).all():
+        raise InputError(argument, given, wanted)
+    if (np.trace(C, axis1=-2, axis2=-1) == 0).any():
+        raise InputError(argument, given, "matrices whose trace is not 0")
+    return C
 
 
 def explicit_grams(chain: Chain, draw: int) -> Array:
@@ -397,8 +414,8 @@ def checked_chain(
     check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")
     draws, seed = checks.draws(draws, 1), checks.seed(seed)
     activation = activations.as_activation(activation)
-    centered = checks.flag("centered", centered)
-    normalised = checks.flag("normalised", normalised)
+    centered = flag("centered", centered)
+    normalised = flag("normalised", normalised)
     if centered and not normalised:
         raise InputError("centered", centered, "False where rows are not normalised")
     if inputs is None:

@@ -22,13 +22,6 @@ def draws(value: object, least: int) -> int:
     return count
 
 
-def flag(argument: str, value: object) -> bool:
-    """True or False, NumPy's included; InputError for anything else."""
-    if not isinstance(value, bool | np.bool):
-        raise InputError(argument, value, "True or False")
-    return bool(value)
-
-
 def probability(argument: str, value: object) -> float:
     """A number between 0 and 1, neither of them; InputError for anything else."""
     if not isinstance(value, float | int | np.number) or not 0.0 < value < 1.0:

@@ -181,7 +181,7 @@ def checked_inputs(inputs: ArrayLike) -> Array:
         raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
     try:
         X = np.asarray(inputs)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InputError("inputs", inputs, wanted) from None
     if X.dtype.kind not in "biuf":
         raise InputError("inputs", f"{X.dtype} values", wanted)

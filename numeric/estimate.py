@@ -254,7 +254,10 @@ def _compiled(
         moment(fields, statistic.pairing, statistic.samples, reading, probes)
         for fields, statistic in zip(trees, statistics, strict=True)
     ]
-    return flattened(polynomials, number)
+    structure, coefficients = flattened(polynomials, number)
+    if not coefficients.size:  # without weights and biases nothing is left
+        coefficients = np.zeros((len(reading.layers), 0))
+    return structure, coefficients
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
-from derive.errors import InputError
+from derive.errors import InputError, flag
 from derive.fields import AnyField, Field
 from derive.network import Network
 from derive.per_layer import Tabulated
@@ -124,7 +124,7 @@ def simulate(
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(observables.targets(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
-    draws, progress = checks.draws(draws, plan.most_means + 1), checks.flag("progress", progress)
+    draws, progress = checks.draws(draws, plan.most_means + 1), flag("progress", progress)
     if executor is not None and not isinstance(executor, Executor):
         raise InputError("executor", executor, "a concurrent.futures.Executor")
     if not isinstance(device, str):

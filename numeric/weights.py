@@ -102,6 +102,8 @@ def _(ensemble: LowRankOrthogonal, n_in: int, n_out: int) -> list[Step]:
 
 @steps.register
 def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
+    if not ensemble.moments:
+        raise InputError("moments", (), "numbers, to sample the weights")
     values = singular_values(ensemble, n_in, min(n_in, n_out))
     scale = math.sqrt(_number(ensemble, "C_W") * n_out / (n_in * float(ensemble.moments[0])))
     return [

@@ -34,6 +34,7 @@ from derive import (
     Orthogonal,
     Truncated,
     activations,
+    batchnorm,
     coset_type,
     criticality,
     exact,
@@ -50,7 +51,8 @@ from derive.batchnorm import mean_spectrum
 from derive.expressions import parse_layer_expression, parse_number
 from derive.haar import parse_moment
 from derive.tensors import named
-from numeric import batchnorm, compare, flow, haar, normalise, plot, simulate, write_module
+from numeric import batchnorm as sampled_batchnorm
+from numeric import compare, flow, haar, normalise, plot, simulate, write_module
 from numeric.modules import load, module_name
 from numeric.random import stream_key
 from numeric.verify import verify
@@ -200,6 +202,7 @@ def test_any_expression_is_read_or_refused(text):
 WRONG = (None, 1j, True, float("nan"), float("inf"), b"x", object(), {}, np.ones((2, 2)), Gaussian)
 TANH = activations.tanh
 NET = Network(TANH)
+TABLE = flow(Network(activations.linear), [1.0, 2.0], 2, "K")
 X = np.ones(3)
 
 
@@ -363,7 +366,7 @@ def test_all_integers_are_alike(kind):
         lambda value: verify(1, value),
         lambda value: claims.check([], value),
         lambda value: claims.check([], 0, value),
-        lambda value: stream_key(value),
+        stream_key,
     ],
 )
 def test_nothing_else_is_an_integer(call, value):
@@ -383,6 +386,22 @@ def test_nothing_else_is_an_integer(call, value):
         (lambda: simulate(NET, np.ma.masked_array([1.0, 2.0]), 4, 2, 20), "a masked"),
         (lambda: simulate(NET, X, 4, 2, 20, progress=np.array([])), "progress"),
         (lambda: simulate(NET, X, 4, 2, 20, progress=float("nan")), "progress"),
+        (lambda: exact.cumulant("K", None, 2), "network"),
+        (lambda: exact.component(["z", "z"], (0, 0.5), Network(activations.linear), 2), "neurons"),
+        (lambda: exact.row_sum(None, 1, 4, 4), "weights"),
+        (lambda: linear.coefficient(3, [4]), "samples"),
+        (lambda: linear.pairing_matrix(2, [("a", 4, 4)]), "layers"),
+        (lambda: linear.cumulants(["a", None]), "moments"),
+        (lambda: batchnorm.noise_covariance(0), "width"),
+        (lambda: sampled_batchnorm.smallest_eigenvalues(np.zeros((2, 2))), "trace"),
+        (lambda: sampled_batchnorm.smallest_eigenvalues([1.0, 2.0]), "square matrices"),
+        (lambda: sampled_batchnorm.explicit_grams(None, 0), "chain"),
+        (lambda: sampled_batchnorm.simulate(6, 3, 2, 4, sampler=["gram"]), "sampler"),
+        (lambda: compare(TABLE, TABLE, false_alarms="0.1"), "false_alarms"),
+        (lambda: recursion("K", order=np.zeros(2)), "order"),
+        (lambda: haar_moment([1, 1], [1, 1], 5, distinct=np.zeros(2)), "distinct"),
+        (lambda: weingarten((2, 1), int), "n: got"),
+        (lambda: simulate(Network(TANH, BiInvariant()), X, 4, 2, 20), "moments"),
         (lambda: pair_partitions(10**30), "points"),
         (lambda: pair_partitions(18), "0 to 16"),
         (lambda: pair_partitions(3), "even"),
@@ -407,9 +426,10 @@ def test_a_module_has_a_name_that_can_be_imported(name, tmp_path):
 @pytest.mark.parametrize("text", ["9z", "2or z", "0x1or z", "1if z else z", "1_z"])
 def test_no_warning_leaks_from_what_is_typed(text):
     """Warnings are errors here, but for those that were shown already in this place."""
-    with pytest.raises(InputError), warnings.catch_warnings(record=True) as shown:
+    with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        activations.from_expr(text)
+        with pytest.raises(InputError):
+            activations.from_expr(text)
     assert not shown
 
 
@@ -426,6 +446,9 @@ def test_no_warning_leaks_from_what_is_typed(text):
         "flow --depth=--",
         "kernel K -o--",
         "flow --depth x",
+        "flow --input empty.csv",
+        "flow --input pickled.npy",
+        "flow --input pipe.npy",
         "flow --nothing",
         "nothing",
         "",
@@ -454,12 +477,17 @@ def test_no_warning_leaks_from_what_is_typed(text):
 )
 def test_the_command_line_refuses_in_one_line(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("empty.csv").write_text("")
+    np.save("pickled.npy", np.array([None, "a"]), allow_pickle=True)
+    os.mkfifo("pipe.npy")
+    before = set(tmp_path.iterdir())
     assert main(words.split()) == BAD_INPUT
     out, err = capsys.readouterr()
     assert not out
     assert err.startswith("wickgarten: ")
     assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
+    assert "pickle=" not in err
+    assert set(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS])

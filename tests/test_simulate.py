@@ -331,3 +331,11 @@ def test_a_silent_input_on_a_kink_is_the_limit_of_small_ones():
         flowed = flow(net, zero, 4, ["Theta"])["Theta"].to_numpy()
         biased = 1.0 / 30  # of relative order 1/n
         assert np.abs(table["Theta"].to_numpy() / flowed - 1).max() < biased + 0.01
+
+
+@pytest.mark.parametrize("sampler", ["lazy", "probes", "explicit"])
+def test_without_weights_and_biases_nothing_is_left(sampler):
+    net = Network(activations.linear, Gaussian(0))
+    found = simulate(net, [1.0, 2.0], 6, 2, 60, tensors=["K", "V"], sampler=sampler)
+    assert not found["K"].any()
+    assert not found["V"].any()
