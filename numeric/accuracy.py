@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
 
-LOST, ZERO = 1e-6, 1e-15
+LOST, ZERO = 1e-6, 1e-13
 """An error that is refused, relative to the tensor; one that is zero, relative to its natural size
 and to (10 + layers)², for errors of rounding add up."""
 

@@ -104,15 +104,15 @@ def sized_brackets(K):
         x = h * k
         w = 1.0 if k > 0 else 0.5
         if stretched:
-            w *= math.cosh(x) * STRETCH / scale
             x = math.sinh(x) * STRETCH / scale
+            w *= math.sqrt(x * x + (STRETCH / scale) ** 2)  # cosh, bounded
         w *= math.exp(-0.5 * x * x)
         z = scale * x
         {printer.listing(f)} = integrands(z)
         {_NEXT.join(step)}
         if x > {math.sqrt(2.0 * accuracy)!r} and {small}:
             break
-    s = c * (1.0 + 0.1 * math.sqrt(k))
+    s = c * (1.0 + 0.02 * k)
     {_NEXT_OUT.join([*choices, f"return {returned}"])}
 """,
             values_only,
@@ -124,7 +124,8 @@ _NEXT_OUT = "\n    "
 
 _DOC_SIZED = """\
 The brackets, then for each the sum of absolute values of what was added up: its rounding
-    error is machine epsilon times a small multiple of that, which grows as √nodes."""
+    error is machine epsilon times a small multiple of that, the larger the more nodes there are,
+    for their positions are rounded as well."""
 
 
 def _values_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:

@@ -151,6 +151,8 @@ def stretched_step(activation: Activation, integrands: Sequence[tuple[Terms, int
         for scale, (size, total) in zip(_SCALES, lines, strict=True):
             sizes, totals = _norms(integrands, path, scale)
             seen = size > 0
+            if not (np.isfinite(size).all() and np.isfinite(sizes).all()):
+                return best
             if not (np.abs(totals - total)[seen] <= 1e-6 * (sizes + size)[seen]).all():
                 return best
             grown.append(float(np.log(sizes[seen] / size[seen]).max(initial=0.0)))
