@@ -39,7 +39,7 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
     """
 
     def __init__(self, what: str, seconds: float = 0.0, total: int = 0) -> None:
-        self.what, self.seconds, self.total, self.done = what, seconds, total, 0
+        self.what, self.seconds, self.total, self.done = what, seconds, total, 0.0
         self.began = monotonic()
         self._speaker: _Speaker | None = None
 
@@ -54,7 +54,7 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
             self._speaker.start()
         return self
 
-    def advance(self, steps: int = 1) -> None:
+    def advance(self, steps: float = 1) -> None:
         """So many steps more."""
         self.done += steps
 

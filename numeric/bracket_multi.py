@@ -13,6 +13,7 @@ in the range of K are right, and a recursion asks for no others. Derived here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -43,13 +44,17 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
         parts.append(printer.constant("GROWTH" + _suffix(orders), table))
     for shape, t in totals.items():
-        value = f"nested_{len(t)}(K, {_arguments(t)})" if t in summed else "0.0  # odd in z"
+        value = f"nested_{len(t)}(K, {_arguments(t)})[0]" if t in summed else "0.0  # odd in z"
         parts.append(_bracket_function(activation, shape, [f"return {value}"]))
+        if t not in summed:
+            parts.append(_sized_function(shape, ["return 0.0, 0.0"]))
     return "\n\n".join(parts)
 
 
 def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
-    """The emitted function of K that computes this shape, and its further arguments.
+    """The emitted function of K that computes this shape and its size, the sum of the absolute
+    values of what is added up, larger as the rule is coarser than rounding; and the function's
+    further arguments.
 
     Shapes of an analytic or a piecewise linear activation share one function, compiled once.
     """
@@ -58,7 +63,7 @@ def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
         return f"nested_{len(total)}", _arguments(total)
     if kinks.table(activation) is not None:
         return f"average_{len(total)}", _both(shape)
-    return bracket_name(shape), ""
+    return _sized_name(shape), ""
 
 
 def _arguments(orders: tuple[int, ...]) -> str:
@@ -101,7 +106,7 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
     """
     d = len(levels)
     lines = [f"B{k}{j} = B[{k}, {j}]" for k in range(d) for j in range(k + 1)]
-    lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = 0.0"]
+    lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = size = 0.0"]
     for j, level in enumerate(levels):
         mean = f"z{j}_{j - 1} + " if j else ""
         product = f"p{j - 1} * " if j else ""
@@ -112,24 +117,27 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
             *level.after,
         ]
         if j == d - 1:
-            body.append(f"total += {summand}")
+            body += [f"part = {summand}", "total += part", "size += abs(part)"]
         else:
             body += [f"if p{j} == 0.0:", "    continue"]
         for k in range(j + 1, d):
             body.append(f"z{k}_{j} = {f'z{k}_{j - 1} + ' if j else ''}B{k}{j} * v{j}")
         loop = [*level.rule, f"for i{j} in range({level.start}len(y{j})):", *printer.indented(body)]
         lines += printer.indented(loop, j)
-    return [*lines, "return total"]
+    return [*lines, "return total, size * truncated"]
 
 
 def _nested_smooth(d: int, odd: bool, rate: float) -> str:
-    accuracies = printer.listing(map(repr, (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])))
+    allowed = (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])
+    accuracies = printer.listing(map(repr, allowed))
+    truncated = printer.listing(repr(1.0 + math.exp(allowed[0] - each)) for each in allowed)
     head = [
         f'"""The average of {d} derivatives of σ, of these orders, over z ~ N(0, K)."""',
         "order, B, rank = factorise(K)",
         "if rank < 0:",
-        "    return math.nan",
+        "    return math.nan, math.nan",
         f"accuracy = {accuracies}[rank]",
+        f"truncated = {truncated}[rank]  # the quadrature's own error, in units of rounding",
         "reach = math.sqrt(2.0 * accuracy) + 0.5",
         *_farther(rate, d),
         *(f"y{j}, w{j} = trapezoid({j}, B, STRIPS, growth, accuracy, reach)" for j in range(d)),
@@ -150,12 +158,22 @@ def _nested_smooth(d: int, odd: bool, rate: float) -> str:
 def linear_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """The functions for a piecewise linear activation."""
     ranks = sorted({len(shape.orders) for shape in shapes})
-    parts = [kinks.source(activation), "".join(f"average_{d} = average\n" for d in ranks)]
+    own = "".join(f"average_{d} = sized_average\n" for d in ranks)
+    parts = [kinks.source(activation), _SIZED_AVERAGE, own]
     for shape in shapes:
         doc = _doc(activation, shape)
         lines = [doc, f"return average(K, {_both(shape)})"]
         parts.append(_function("", f"{bracket_name(shape)}(K)", lines))
     return "\n\n".join(parts)
+
+
+_SIZED_AVERAGE = '''\
+@driver
+def sized_average(K, orders, pieces):
+    """The average, and its absolute value."""
+    value = average(K, orders, pieces)
+    return value, abs(value)
+'''
 
 
 def _both(shape: Shape) -> str:
@@ -178,13 +196,16 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     parts += [_nested_kinked(outer, rate) for outer in dict.fromkeys(form.outer for form in used)]
     for shape, (regular, singular) in forms.items():
         d = len(shape.orders)
-        lines = ["order, B, rank = factorise(K)", "if rank < 0:", "    return math.nan"]
+        outside = "return math.nan, math.nan"
+        lines = ["order, B, rank = factorise(K)", "if rank < 0:", f"    {outside}"]
         lines += [f"if rank == {d}:", f"    return {_call(regular)}"]
         for p in range(d):
             if singular is not None and 0 in activation.jumps(singular.orders[p]):
-                lines += [f"if K[{p}, {p}] == 0.0:", "    return math.nan"]
-        lines.append("return math.nan" if singular is None else f"return {_call(singular)}")
-        parts.append(_bracket_function(activation, shape, lines))
+                lines += [f"if K[{p}, {p}] == 0.0:", f"    {outside}"]
+        lines.append(outside if singular is None else f"return {_call(singular)}")
+        parts.append(_sized_function(shape, lines))
+        value = f"return {_sized_name(shape)}(K)[0]"
+        parts.append(_bracket_function(activation, shape, [value]))
     return "\n\n".join(parts)
 
 
@@ -213,6 +234,10 @@ def _forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
     return Shape(tuple(orders), tuple(outer)), singular
 
 
+_TRUNCATED = (1.0, 1e2, 1e3, 1e6, 1e6)
+"""The error of the panels of so many latent variables, in units of rounding."""
+
+
 def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
     d = len(outer)
     active = [p for p, count in enumerate(outer) if count]
@@ -221,6 +246,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         f"with {outer} derivatives outside.",
         '"""',
         "nodes, weights, reach, width = rule(rank)",
+        f"truncated = {printer.listing(map(repr, _TRUNCATED[: d + 1]))}[rank]",
         *_farther(rate, d),
         f"latent = np.zeros({d})",
     ]
@@ -260,6 +286,15 @@ def _farther(rate: float, d: int) -> list[str]:
 
 def _bracket_function(activation: Activation, shape: Shape, lines: Sequence[str]) -> str:
     return _function("@driver", f"{bracket_name(shape)}(K)", [_doc(activation, shape), *lines])
+
+
+def _sized_name(shape: Shape) -> str:
+    return f"sized_{bracket_name(shape)}"
+
+
+def _sized_function(shape: Shape, lines: Sequence[str]) -> str:
+    doc = f'"""{describe(shape)}_K, and the sum of the absolute values of what is added up."""'
+    return _function("@driver", f"{_sized_name(shape)}(K)", [doc, *lines])
 
 
 def _doc(activation: Activation, shape: Shape) -> str:

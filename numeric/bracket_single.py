@@ -9,7 +9,8 @@ second form of every outer derivative is summed beside the first,
 by parts, and the one of which the sum of absolute values is the smaller is returned: its rounding
 error, machine epsilon times that sum, is the smaller too.
 
-Piecewise analytic σ: the integrand is a distribution, a piecewise function plus terms c δ^{(m)}(z − κ),
+Piecewise analytic σ: the integrand is a distribution, a piecewise function plus terms
+c δ^{(m)}(z − κ),
 
     ⟨δ^{(m)}(z − κ)⟩_K = He_m(κ/√K) K^{−m/2} e^{−κ²/2K} / √(2πK),
 
@@ -36,42 +37,46 @@ _NEXT = "\n        "
 
 
 def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
-    """`brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
+    """`sized_brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
     kept = [not activation.is_odd or is_even(*shape) for shape in shapes]
     sums = smooth_sums(
         activation, [shape for shape, keep in zip(shapes, kept, strict=True) if keep]
     )
+    outside = printer.listing(["math.nan"] * 2 * len(shapes))
     head = f'''@quadrature
-def brackets(K):
-    """{_doc(activation, shapes)}
+def sized_brackets(K):
+    """{_DOC_SIZED}
     """
     if not 0.0 <= K < math.inf:
-        return {printer.listing(["math.nan"] * len(shapes))}
+        return {outside}
 '''
+    values_only = _values_source(activation, shapes)
     if not sums.near:
-        return head + f"    return {printer.listing(['0.0'] * len(shapes))}\n"
+        return head + f"    return {printer.listing(['0.0'] * 2 * len(shapes))}\n\n{values_only}"
     f, g = (_names(letter, len(sums.integrands)) for letter in "fg")
     parts = [*sums.near_parts(), *sums.far_parts()]
     t, r, d = (_names(letter, len(parts)) for letter in "trd")
     at = {part: place for place, part in enumerate(parts)}
     step = [] if activation.is_odd else [f"{printer.listing(g)} = integrands(-z)"]
     step += sums.hermite_lines()
-    values, sizes = [], set()
+    values, sizes, choices = [], [], []
     for place, far in enumerate(sums.far):
         near = at[place, 0]
-        values.append(f"c * t{near}")
+        value, size = t[near], r[near]
         if far is not None:
-            k, inverse = at[far], f"powers({far[1]}, 1.0 / scale)"
-            sizes |= {k, near}
-            values[-1] = f"c * (t{k} * {inverse} if r{k} * {inverse} < r{near} else t{near})"
+            k = at[far]
+            value, size = f"v{place}", f"e{place}"
+            choices += [f"p = powers({far[1]}, 1.0 / scale)", f"ahead = {r[k]} * p < {r[near]}"]
+            choices += [f"{value} = {t[k]} * p if ahead else {t[near]}"]
+            choices += [f"{size} = {r[k]} * p if ahead else {r[near]}"]
+        values.append(f"c * {value}")
+        sizes.append(f"s * {size}")
     for k, fold in enumerate(_folds(parts, odd=activation.is_odd)):
-        step += [f"{d[k]} = w * {fold}", f"{t[k]} += {d[k]}"]
-        step += [f"{r[k]} += abs({d[k]})"] if k in sizes else []
-    whole = [r[k] if k in sizes else f"abs({t[k]})" for k in range(len(parts))]
-    small = " and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, whole, strict=True))
-    zeros = " = ".join([*t, *(r[k] for k in sorted(sizes))])
-    found = iter(values)
-    returned = printer.listing(next(found) if keep else "0.0" for keep in kept)
+        step += [f"{d[k]} = w * {fold}", f"{t[k]} += {d[k]}", f"{r[k]} += abs({d[k]})"]
+    small = " and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, r, strict=True))
+    zeros = " = ".join([*t, *r])
+    found = iter([*values, *sizes])
+    returned = printer.listing(next(found) if keep else "0.0" for keep in [*kept, *kept])
     accuracy = quadrature.ACCURACY[0]
     return "\n\n".join(
         [
@@ -90,7 +95,7 @@ def brackets(K):
             h = STRETCHED_STEP
             count = int(math.asinh(38.0 * scale / STRETCH) / h)
         elif math.isnan(h):
-            return {printer.listing(["math.nan"] * len(shapes))}
+            return {outside}
         else:
             count = int(38.0 / h)
         c = h / math.sqrt(2.0 * math.pi)
@@ -99,18 +104,37 @@ def brackets(K):
         x = h * k
         w = 1.0 if k > 0 else 0.5
         if stretched:
-            w *= math.cosh(x) * STRETCH / scale
             x = math.sinh(x) * STRETCH / scale
+            w *= math.sqrt(x * x + (STRETCH / scale) ** 2)  # cosh, bounded
         w *= math.exp(-0.5 * x * x)
         z = scale * x
         {printer.listing(f)} = integrands(z)
         {_NEXT.join(step)}
         if x > {math.sqrt(2.0 * accuracy)!r} and {small}:
             break
-    return {returned}
+    s = c * (1.0 + 0.02 * k)
+    {_NEXT_OUT.join([*choices, f"return {returned}"])}
 """,
+            values_only,
         ]
     )
+
+
+_NEXT_OUT = "\n    "
+
+_DOC_SIZED = """\
+The brackets, then for each the sum of absolute values of what was added up: its rounding
+    error is machine epsilon times a small multiple of that, the larger the more nodes there are,
+    for their positions are rounded as well."""
+
+
+def _values_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+    return f'''@driver
+def brackets(K):
+    """{_doc(activation, shapes)}
+    """
+    return sized_brackets(K)[:{len(shapes)}]
+'''
 
 
 _POWERS = '''\
@@ -122,6 +146,8 @@ def powers(degree, base):
         result *= base
     return result
 '''
+
+Terms = Counter[tuple[int, ...]]
 
 Part = tuple[int, int]
 """(index of an integrand, degree of Hermite's polynomial of x beside it)."""
@@ -178,7 +204,8 @@ class SmoothSums(NamedTuple):
 def smooth_sums(activation: Activation, shapes: Sequence[SingleShape]) -> SmoothSums:
     """The sums for these shapes, and the steps that all of them allow."""
     near = [leibniz(*shape) for shape in shapes]
-    integrands, places, far = list(near), {}, []
+    integrands, far = list(near), list[Part | None]()
+    places: dict[tuple[tuple[int, ...], int], int] = {}
     for shape in shapes:
         inside = quadrature.settled(activation, shape.orders, shape.outer)
         if inside == shape.outer:
@@ -265,7 +292,7 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
     scale = sympy.Symbol("scale", positive=True)
     found = kinked_pieces(activation, shapes, scale)
-    e, f = (_names(letter, len(shapes)) for letter in "ef")
+    e, f, r = (_names(letter, len(shapes)) for letter in "efr")
     regular = [k for k, one in enumerate(found.integrands) if one != 0]
     panels = quadrature.PANELS[0]
     reach, rate = repr(panels.reach), quadrature.rate(activation)
@@ -273,6 +300,7 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
         factors = max(len(shape.orders) for shape in shapes)
         reach = f"min({reach} + {factors * rate!r} * scale, 38.0)"
     sums = [f"{e[k]} += w[i] * {f[k]}" for k in regular]
+    sums += [f"{r[k]} += w[i] * abs({f[k]})" for k in regular]
     loop = f"""    points = np.empty(len(KINKS))
     for j in range(len(KINKS)):
         points[j] = KINKS[j] / scale
@@ -292,32 +320,37 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     at_kinks = printer.function(
         "at_kinks",
         [scale],
-        found.at_kinks,
+        [*found.at_kinks, *found.sizes],
         decorator="@scalar",
-        doc="What the kinks add, for scale = √K.",
+        doc="What the kinks add, for scale = √K, and the sums of the absolute values.",
     )
-    limits = printer.listing(map(printer.literal, found.limits))
+    limits = printer.listing(map(printer.literal, [*found.limits, *map(abs, found.limits)]))
+    outside = printer.listing(["math.nan"] * 2 * len(shapes))
     brackets = f'''@quadrature
-def brackets(K):
-    """{_doc(activation, shapes)}
+def sized_brackets(K):
+    """{_DOC_SIZED}
     """
     if not 0.0 <= K < math.inf:
-        return {printer.listing(["math.nan"] * len(shapes))}
+        return {outside}
     if K == 0.0:
         return {limits}
     scale = math.sqrt(K)
-    {printer.listing(e)} = at_kinks(scale)
-{loop if regular else ""}    return {printer.listing(e)}
+    if SMOOTH / scale < FINEST:
+        return {outside}
+    {printer.listing([*e, *r])} = at_kinks(scale)
+{loop if regular else ""}    return {printer.listing([*e, *r])}
 '''
-    return "\n\n".join([*([integrands] if regular else []), at_kinks, brackets])
+    parts = [integrands] if regular else []
+    return "\n\n".join([*parts, at_kinks, brackets, _values_source(activation, shapes)])
 
 
 class KinkedPieces(NamedTuple):
-    """What `brackets` is made of: functions of z away from kinks, what the kinks add, by
-    scale = √K, and the values at K = 0."""
+    """What `brackets` is made of: functions of z away from kinks; what the kinks add, by
+    scale = √K, and the same with every term's absolute value; and the values at K = 0."""
 
     integrands: list[sympy.Expr]
     at_kinks: list[sympy.Expr]
+    sizes: list[sympy.Expr]
     limits: list[float]
 
 
@@ -331,7 +364,8 @@ def kinked_pieces(
             _piecewise(activation, one.pieces) if any(one.pieces) else sympy.Integer(0)
             for one in found
         ],
-        [_at_kinks(one, scale) for one in found],
+        [sympy.Add(*_at_kinks(one, scale)) for one in found],
+        [sympy.Add(*map(sympy.Abs, _at_kinks(one, scale))) for one in found],
         [float(_limit(activation, one)) for one in found],
     )
 
@@ -342,9 +376,9 @@ def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Exp
     return sympy.Piecewise(*cuts, (last, True))
 
 
-def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> sympy.Expr:
-    """Σ c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
-    total = sympy.Integer(0)
+def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> list[sympy.Expr]:
+    """The terms c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
+    terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
         x = kink / scale
         polynomial, u, Q = hermite((order,))
@@ -352,8 +386,8 @@ def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> sympy.Expr:
         term = coefficient * he * sympy.exp(-(x**2) / 2) / scale ** (order + 1)
         if kink != 0:
             term = sympy.Piecewise((term, abs(kink) < 38 * scale), (0, True))
-        total += term / sympy.sqrt(2 * sympy.pi)
-    return total
+        terms.append(term / sympy.sqrt(2 * sympy.pi))
+    return terms
 
 
 def _doc(activation: Activation, shapes: Sequence[SingleShape]) -> str:

@@ -50,6 +50,7 @@ class MultiModule(Module):
         used = ", ".join(table.values())
         entries = ", ".join(f"{name}[layer]" for name in self.arguments)
         at_first = ", ".join(f"{name}[0]" for name in self.arguments)
+        passed = f"{names}, {used}, {arguments}"
         kernels = {shape: bracket_multi.kernel(self.activation, shape) for shape in shapes}
         values = [
             _values(kernel, rank, extra=more)
@@ -88,12 +89,30 @@ class MultiModule(Module):
                 ),
                 function_source(
                     "",
+                    "tables(K)",
+                    [
+                        '"""The brackets of every tuple of samples, each with its size."""',
+                        "return (",
+                        *(f"    fill_{name}(K)," for name in table.values()),
+                        ")",
+                    ],
+                ),
+                function_source(
+                    "",
+                    f"above(averages, {names}, {arguments})",
+                    [
+                        f"{used}, = averages",
+                        "return (",
+                        *(f"    next_{name}({passed})," for name in self.names),
+                        ")",
+                    ],
+                ),
+                function_source(
+                    "",
                     f"next_layer({names}, {arguments})",
                     [
-                        *(f"{name} = fill_{name}(K)" for name in table.values()),
-                        "return (",
-                        *(f"    next_{name}({names}, {used}, {arguments})," for name in self.names),
-                        ")",
+                        "averages = [value for value, size in tables(K)]",
+                        f"return above(averages, {names}, {arguments})",
                     ],
                 ),
                 function_source(
@@ -168,13 +187,13 @@ def _values(kernel: str, rank: int, *, extra: bool) -> str:
         "parallel" if rank > 2 else "driver",  # a parallel loop costs seconds to compile
         f"values_{kernel}(K, tuples{arguments})",
         [
-            "out = np.empty(tuples.shape[0])",
+            "out = np.empty((2, tuples.shape[0]))",
             f"for t in {'numba.prange' if rank > 2 else 'range'}(tuples.shape[0]):",
             f"    block = np.empty(({rank}, {rank}))",
             f"    for p in range({rank}):",
             f"        for q in range({rank}):",
             "            block[p, q] = K[tuples[t, p], tuples[t, q]]",
-            f"    out[t] = {kernel}(block{arguments})",
+            f"    out[0, t], out[1, t] = {kernel}(block{arguments})",
             "return out",
         ],
     )
@@ -192,8 +211,8 @@ def _fill(name: str, shape: Shape, kernel: str, arguments: str) -> str:
 
 _TABULATE = '''\
 def tabulate(values, K, blocks, *arguments):
-    """A bracket for every tuple of samples; positions of one block are alike, so each set of
-    samples is computed once."""
+    """A bracket and its size for every tuple of samples; positions of one block are alike, so each
+    set of samples is computed once."""
     m, rank = K.shape[0], len(blocks)
     grids = np.indices((m,) * rank).reshape(rank, -1).T
     ordered = grids.copy()
@@ -203,8 +222,8 @@ def tabulate(values, K, blocks, *arguments):
     tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
     K, step = np.ascontiguousarray(K), 256  # a stop now and then, for Ctrl-C
     parts = np.split(tuples, range(step, len(tuples), step))
-    found = np.concatenate([values(K, part, *arguments) for part in parts])
-    return found[inverse.reshape(-1)].reshape((m,) * rank)
+    found = np.concatenate([values(K, part, *arguments) for part in parts], axis=1)
+    return found[:, inverse.reshape(-1)].reshape((2,) + (m,) * rank)
 '''
 
 _MAIN_MULTI = """\

@@ -10,7 +10,7 @@ from derive.algebra import Atom
 from derive.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 
-from . import brackets, modules, usage
+from . import brackets, modules, printer, usage
 from .bracket_shapes import SingleShape
 from .emitted import Module, Recursions, function_source, shape_of
 
@@ -80,38 +80,61 @@ class SingleModule(Module):
         starts = [
             f"{name} = {self.expression(each, at_inputs)}" for name, each in self.first.items()
         ]
+        sizes = [f"size_{place}" for place in range(len(averages))]
+        found = ", ".join([*averages, *sizes])
+        disturbed = printer.listing(
+            f"{average} + noise[layer, {place}] * {size}"
+            for place, (average, size) in enumerate(zip(averages, sizes, strict=True))
+        )
         unpack = "".join(f"{name}, " for name in averages).rstrip()
         return "\n\n".join(
             [
                 modules.PRELUDE,
                 brackets.support_source(self.activation),
                 brackets.single_source(self.activation, self.shapes),
-                f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n",
+                f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n"
+                f"BRACKETS = {len(averages)}\n",
                 function_source(
                     "scalar", f"first_layer(K0, {arguments})", [*starts, f"return {names},"]
                 ),
                 function_source(
                     "driver",
-                    f"next_layer({names}, {arguments})",
+                    f"above(averages, {names}, {arguments})",
                     [
-                        f"{unpack} = brackets(K)",
+                        f"{unpack} = averages",
                         *steps,
                         f"return {', '.join(f'{name}_next' for name in self.names)},",
                     ],
                 ),
                 function_source(
                     "driver",
-                    f"layers({names}, {arguments})",
+                    f"next_layer({names}, {arguments})",
+                    [f"return above(brackets(K), {names}, {arguments})"],
+                ),
+                function_source(
+                    "driver",
+                    f"disturbed_layers({names}, {arguments}, noise)",
                     [
+                        '"""`layers` with noise[layer, k] times its size added to average k."""',
                         f"out = np.empty((C_W.size, {len(self.names)}))",
                         "for layer in range(C_W.size):",
                         "    if layer > 0:",
-                        f"        {names}, = next_layer({names}, {entries})",
+                        f"        {found}, = sized_brackets(K)",
+                        f"        averages = {disturbed}",
+                        f"        {names}, = above(averages, {names}, {entries})",
                         *(
                             f"    out[layer, {place}] = {name}"
                             for place, name in enumerate(self.names)
                         ),
                         "return out",
+                    ],
+                ),
+                function_source(
+                    "driver",
+                    f"layers({names}, {arguments})",
+                    [
+                        f"noise = np.zeros((C_W.size, {len(averages)}))",
+                        f"return disturbed_layers({names}, {arguments}, noise)",
                     ],
                 ),
                 function_source(

@@ -5,10 +5,11 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from time import monotonic
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import xarray
@@ -25,14 +26,11 @@ from derive.resources import check_memory, check_time, number
 from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
-from . import codegen, modules, table
+from . import accuracy, codegen, modules, table
 from .bracket_shapes import MAX_POSITIONS
 from .ensemble import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 from .weights import Array
-
-_BREATH = 0.3
-"""Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
@@ -75,7 +73,8 @@ def flow(
         that may cancel. `numeric.table` has the layout, the coordinates and the attributes.
 
     Raises:
-        InputError: for an argument that can't be used, and where a tensor is not finite.
+        InputError: for an argument that can't be used, where a tensor is not finite, and where
+            rounding leaves fewer than six of its digits (`numeric.accuracy`).
 
     >>> from derive import activations
     >>> table = flow(Network(activations.relu, C_b=1), [2.0], depth=3, tensors="K")
@@ -125,23 +124,28 @@ def _flow(
     unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
         raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
-    running = telling("running through the layers", total=depth)
-    with np.errstate(over="ignore", invalid="ignore"), running as progress:
+
+    def run(kernel: Array) -> _Run:
+        at_first = net.weights_at(1)
+        first = [_first_layer(name, at_first, kernel, values, corrections) for name in needed]
+        given = {name: values[name] for name in module.PARAMETERS}
+        with telling("running through the layers", total=depth) as progress:
+            found, errors = accuracy.layers(module, first, given, progress.advance)
+        return _Run(dict(zip(needed, found, strict=True)), dict(zip(needed, errors, strict=True)))
+
+    with np.errstate(all="ignore"):
         kernel = (X @ X.T) / X.shape[1]
-        first = [
-            _first_layer(name, net.weights_at(1), kernel, values, corrections) for name in needed
-        ]
-        given = [values[name] for name in module.PARAMETERS]
-        out = _layers(module, first, given, single=single, progress=progress)
-    computed = dict(zip(needed, out, strict=True))
-    for name, found in computed.items():
-        _check_finite(name.label, found, net)
+        outcome = run(kernel)
+        _check_finite(outcome.values, net, module)
+        at_unit = cache(lambda: run(kernel / kernel.diagonal().max()))
+        for name in names:
+            _check_digits(name, outcome, at_unit, net)
     arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
     for name in names:
-        ordered = np.ascontiguousarray(_axes(computed, name))
+        ordered = np.ascontiguousarray(_axes(outcome.values, name))
         tensor_ = table.variable(ordered, rank=len(name.subscripts), single=vector)
         arrays[name.label] = tensor_.assign_attrs(table.described(name))
-        arrays[f"{name.label}_floor"] = table.floor(_size(computed, name))
+        arrays[f"{name.label}_floor"] = table.floor(_size(outcome.values, name))
     return table.dataset(
         arrays,
         range(1, depth + 1),
@@ -151,25 +155,6 @@ def _flow(
         symbols=values,
         own=own,
     )
-
-
-def _layers(
-    module: ModuleType, first: list[Array], given: list[Array], *, single: bool, progress: telling
-) -> list[Array]:
-    """Each tensor at every layer, from those of layer 1: a breath at a time, so that Ctrl-C comes
-    in between."""
-    rows = [each.reshape(1) if single else each[None] for each in first]
-    parts, done, step, depth = [rows], 1, 1, given[0].size
-    while done < depth:
-        began = monotonic()
-        end = min(done + step, depth)
-        start = (each[-1].item() if single else each[-1] for each in rows)
-        out = module.layers(*start, *(column[done - 1 : end] for column in given))
-        rows = [each[1:] for each in (out.T if single else out)]
-        parts.append(rows)
-        progress.advance(end - done)
-        done, step = end, 2 * step if monotonic() - began < _BREATH / 2 else max(1, step // 2)
-    return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
 def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
@@ -186,12 +171,21 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:
     """The tensor with its axes in the order of this name's subscripts."""
-    own, samples = identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
+    own, samples = _identified(name)
     values = computed[own]
     if values.ndim == 1:
         return values
     place = {slot: axis for axis, slot in enumerate(samples)}
     return np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
+
+
+def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
+    return identify(tensor(name.fields, name.order, name.pairing, _slots(name)))
+
+
+def _own(name: Name) -> Name:
+    """The name under which the recursions know the tensor."""
+    return _identified(name)[0]
 
 
 def _size(computed: dict[Name, Array], name: Name) -> Array:
@@ -263,9 +257,59 @@ def _first_layer(
     return total
 
 
-def _check_finite(name: str, tensor: Array, net: Network) -> None:
-    finite = np.isfinite(tensor.reshape(tensor.shape[0], -1)).all(axis=1)
-    if not finite.all():
-        layer = int(np.argmin(finite)) + 1
-        wanted = "inputs and variances for which every tensor is finite"
-        raise InputError("net", f"{net}, whose {name} is not finite at layer {layer}", wanted)
+class _Run(NamedTuple):
+    """The tensors at every layer, layer first, and their errors of rounding."""
+
+    values: dict[Name, Array]
+    errors: dict[Name, Array]
+
+    def judged(self, name: Name) -> accuracy.Judged:
+        own = _own(name)
+        return accuracy.judged(self.values[own], self.errors[own], _size(self.values, name))
+
+
+def _check_finite(tensors: dict[Name, Array], net: Network, module: ModuleType) -> None:
+    """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
+    for the others follow from it."""
+    finite = {
+        name: np.isfinite(each.reshape(len(each), -1)).all(axis=1) for name, each in tensors.items()
+    }
+    bad = {name: int(np.argmin(each)) for name, each in finite.items() if not each.all()}
+    if not bad:
+        return
+    name = min(bad, key=lambda each: (bad[each], each != _K))
+    place = bad[name]
+    below = max(place - 1, 0)
+    K = float(np.abs(tensors[_K][below]).max())
+    reason = _why_not_finite(module, tensors[_K][below]) if place else "in the inputs' layer"
+    got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
+    got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
+    raise InputError("net", got, "inputs and variances for which every tensor is finite")
+
+
+def _why_not_finite(module: ModuleType, K: Array) -> str:
+    """What went beyond doubles above a layer of this kernel."""
+    if not np.isfinite(K).all():
+        return "so is K in the layer below"
+    if K.ndim:
+        return "an average overflows, or needs too fine a step"
+    averages = np.array(module.sized_brackets(K.item())[: module.BRACKETS])
+    if K > 0 and np.isnan(averages).all():
+        return "σ varies too fast over the range of z for a quadrature with steps of 1e-5"
+    if not np.isfinite(averages).all():
+        return "an average over z is beyond doubles"
+    return "a product of tensors and averages is beyond doubles"
+
+
+def _check_digits(name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: Network) -> None:
+    """Raise InputError where rounding leaves too few digits of this tensor: `accuracy`."""
+    tensor = outcome.judged(name)
+    largest = np.abs(outcome.values[_K]).reshape(len(tensor.size), -1).max(axis=1)
+    layer = accuracy.lost_at(tensor, largest, lambda: at_unit().judged(name))
+    if layer is not None:
+        K = f"K = {largest[max(layer - 2, 0)]:.3g}"
+        left = accuracy.digits(tensor, layer)
+        got = f"{net}, of whose {name.label} at layer {layer} rounding leaves {left} digits, at {K}"
+        raise InputError(
+            "net", got, f"a kernel at which {-round(math.log10(accuracy.LOST))} are left"
+        )

@@ -151,6 +151,8 @@ def stretched_step(activation: Activation, integrands: Sequence[tuple[Terms, int
         for scale, (size, total) in zip(_SCALES, lines, strict=True):
             sizes, totals = _norms(integrands, path, scale)
             seen = size > 0
+            if not (np.isfinite(size).all() and np.isfinite(sizes).all()):
+                return best
             if not (np.abs(totals - total)[seen] <= 1e-6 * (sizes + size)[seen]).all():
                 return best
             grown.append(float(np.log(sizes[seen] / size[seen]).max(initial=0.0)))
@@ -180,7 +182,7 @@ def _contour(
 def _norms(
     integrands: Sequence[tuple[Terms, int]], path: _Contour, scale: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """∫ |F He_m φ dz| of each integrand, and ∫ F He_m φ dz/(1 + e^{−z}), which no symmetry hides."""
+    """∫ |F He_m φ dz| of each integrand; ∫ F He_m φ dz/(1 + e^{−z}), which no symmetry hides."""
     with np.errstate(all="ignore"):
         x = path.z / scale
         weight = np.where(np.abs(x) < 38.0, np.exp(-0.5 * x * x) * path.dz / scale, 0.0)
@@ -278,7 +280,8 @@ def smooth_width(activation: Activation) -> float:
 def support_source(activation: Activation) -> str:
     """The constants and rules that brackets of this activation use, for the top of a module."""
     if activation.is_smooth:
-        return "\n\n".join([printer.constant("STRIPS", strips(activation)), TRAPEZOID_SOURCE])
+        heights = printer.constant("STRIPS", strips(activation))
+        return "\n\n".join([heights + FINEST_SOURCE, TRAPEZOID_SOURCE])
     tables = [
         printer.constant(f"{label}_{nodes}", values, array=True)
         for nodes in dict.fromkeys(rule.nodes for rule in PANELS)
@@ -286,7 +289,7 @@ def support_source(activation: Activation) -> str:
     ]
     kinks = printer.constant("KINKS", [float(kink) for kink in activation.kinks])
     width = f"SMOOTH = {printer.literal(smooth_width(activation))}  # the widest panel in z\n"
-    return "\n\n".join([kinks + width + "".join(tables), PANELS_SOURCE])
+    return "\n\n".join([FINEST_SOURCE + kinks + width + "".join(tables), PANELS_SOURCE])
 
 
 def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -294,17 +297,17 @@ def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.polynomial.legendre.leggauss(nodes)
 
 
+FINEST_SOURCE = "FINEST = 1e-5  # the smallest step in x that is tried\n"
+
 TRAPEZOID_SOURCE = '''\
-FINEST = 1e-5  # the smallest step in x that is tried
-
-
 @driver
 def step(scale, strips, growth, accuracy, widest, degree=0):
     """The largest step h in x that keeps the trapezoid rule for F(scale x) within 2 exp(-accuracy).
 
     2 pi a/h = accuracy + a^2/2 + growth[j] bounds the error for every a <= strips[j]/scale, with
-    degree/2 log(1 + a^2) added for a Hermite polynomial of that degree in x beside F. The widest step is for small scales, where growth overrates what F contributes. A scale that would
-    need a step below FINEST gives nan, and so does its bracket.
+    degree/2 log(1 + a^2) added for a Hermite polynomial of that degree in x beside F. The widest
+    step is for small scales, where growth overrates what F contributes. A scale that would need a
+    step below FINEST gives nan, and so does its bracket.
     """
     largest = 0.0
     for j in range(len(strips)):

@@ -1,0 +1,210 @@
+"""How many digits rounding leaves in a flow: an estimate for every number, and a refusal.
+
+A recursion subtracts what may nearly be equal: D of tanh is of order K^4 for small K, a difference
+of brackets of order K. So a flow is computed three times. The second and the third time every
+bracket is disturbed by a random multiple, up to `NOISE`, of machine epsilon times its *size*, the
+sum of the absolute values of what a quadrature adds up, and so are the tensors of layer 1, C_W and
+C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
+disturbances go through all layers as true errors of rounding do, with one input through the kernel
+as well; the error is the largest departure, times `CAUTION`. (Discrete stochastic arithmetic: J.
+Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here what the
+quadratures return, for little is lost elsewhere.)
+
+Why so: bounds by interval arithmetic grow as (constant)^depth; to disturb the inputs alone moves
+nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a recursion's terms do not
+know that errors are damped from layer to layer. It costs no compiled code beyond the sizes.
+
+A tensor is refused at a layer where its error exceeds `LOST` of its largest entry, unless it is
+zero to rounding: the entry is no larger than its error, and that is below `ZERO` of the natural
+size K^{nodes/2} (Θ/K)^{edges}. For small K every smooth σ is nearly linear, and what vanishes for a
+linear network falls far below its natural size without being zero: there a zero counts only if the
+tensor is zero to rounding at every layer of the same network at a kernel of order one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NOISE, CAUTION, RUNS = 2.0, 16.0, 2
+"""Largest disturbance in units of rounding; the error in units of the departure; how many."""
+
+LOST, ZERO = 1e-6, 1e-13
+"""An error that is refused, relative to the tensor; one that is zero, relative to its natural size
+and to (10 + layers)², for errors of rounding add up."""
+
+_NOISE = NOISE * float(np.finfo(float).eps)
+_SEED = 1993
+_BREATH = 0.2
+"""Seconds between two looks at what the user wants."""
+
+
+def layers(
+    module: ModuleType,
+    first: Sequence[Array],
+    parameters: Mapping[str, Array],
+    advance: Callable[[float], None] = lambda layers: None,
+) -> tuple[list[Array], list[Array]]:
+    """The tensors at every layer, and their errors: `first`, those at layer 1, on axis 0.
+
+    Arguments:
+        module: from `codegen`.
+        first: the tensors at layer 1, numbers for one input, arrays over samples for several.
+        parameters: the module's, by name, an entry for each layer.
+        advance: is told of the layers that are done.
+    """
+    run = _of_one if hasattr(module, "disturbed_layers") else _of_several
+    with np.errstate(all="ignore"):
+        found, *others = run(module, first, parameters, np.random.default_rng(_SEED), advance)
+        return found, [
+            CAUTION * np.max([np.abs(each[place] - values) for each in others], axis=0)
+            for place, values in enumerate(found)
+        ]
+
+
+def _of_one(
+    module: ModuleType,
+    first: Sequence[Array],
+    parameters: Mapping[str, Array],
+    rng: np.random.Generator,
+    advance: Callable[[float], None],
+) -> list[list[Array]]:
+    """The flow of one input and its disturbed copies."""
+    shape = len(parameters["C_W"]), module.BRACKETS
+    runs = []
+    for k in range(1 + RUNS):
+        amount = _NOISE if k else 0.0
+        columns = _disturbed_parameters(module, parameters, rng, amount)
+        start = [each.item() * (1.0 + amount * _random(rng)) for each in first]
+        noise = np.zeros(shape) + amount * _random(rng, shape[1:])
+        columns = [*columns, noise]
+        runs.append(_in_pieces(module.disturbed_layers, start, columns, advance))
+    return runs
+
+
+def _in_pieces(
+    run: Callable[..., Array],
+    first: Sequence[Array],
+    columns: Sequence[Array],
+    advance: Callable[[float], None],
+) -> list[Array]:
+    """The layers a breath at a time, so that Ctrl-C comes in between."""
+    rows, done, step, depth = [np.array([first])], 1, 1, len(columns[0])
+    while done < depth:
+        began, end = monotonic(), min(done + step, depth)
+        out = run(*rows[-1][-1], *(column[done - 1 : end] for column in columns))
+        rows.append(out[1:])
+        advance((end - done) / (1 + RUNS))
+        done, step = end, 2 * step if monotonic() - began < _BREATH / 2 else max(1, step // 2)
+    return list(np.concatenate(rows).T)
+
+
+def _of_several(
+    module: ModuleType,
+    first: Sequence[Array],
+    parameters: Mapping[str, Array],
+    rng: np.random.Generator,
+    advance: Callable[[float], None],
+) -> list[list[Array]]:
+    """The flow of several inputs and its disturbed copies, which share their brackets: these cost
+    far more than the rest, and are not computed again at the copies' kernels."""
+    amounts = [_NOISE if k else 0.0 for k in range(1 + RUNS)]
+    columns = [_disturbed_parameters(module, parameters, rng, amount) for amount in amounts]
+    at = [
+        [each * (1.0 + amount * _symmetric(each, rng)) for each in first] if amount else list(first)
+        for amount in amounts
+    ]
+    rows = [[tensors] for tensors in at]
+    for layer in range(1, len(parameters["C_W"])):
+        tables = module.tables(at[0][module.TENSORS.index("K")])
+        for k, amount in enumerate(amounts):
+            same = np.random.default_rng((_SEED, k))
+            averages = [
+                value + amount * _symmetric(value, same) * size if amount else value
+                for value, size in tables
+            ]
+            at[k] = list(module.above(averages, *at[k], *(each[layer] for each in columns[k])))
+            rows[k].append(at[k])
+        advance(1)
+    return [[np.stack(each) for each in zip(*run, strict=True)] for run in rows]
+
+
+def _disturbed_parameters(
+    module: ModuleType, parameters: Mapping[str, Array], rng: np.random.Generator, amount: float
+) -> list[Array]:
+    """In the module's order; only C_W and C_b, for ratios of widths are often exactly 1."""
+    return [
+        np.ascontiguousarray(
+            values * (1.0 + amount * _random(rng)) if amount and name in {"C_W", "C_b"} else values
+        )
+        for name, values in ((name, parameters[name]) for name in module.PARAMETERS)
+    ]
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Array:
+    """Uniform in (−1, 1)."""
+    return np.asarray(2.0 * rng.random(shape) - 1.0)
+
+
+def _symmetric(values: Array, rng: np.random.Generator) -> Array:
+    """Random numbers, the same where the values are, so that symmetries stay."""
+    _, places = np.unique(values, return_inverse=True)
+    return _random(rng, (values.size,))[places.reshape(-1)].reshape(values.shape)
+
+
+class Judged(NamedTuple):
+    """A tensor at each layer: its largest entry, the largest error, and the natural size."""
+
+    values: Array
+    errors: Array
+    size: Array
+
+    @property
+    def is_lost(self) -> NDArray[np.bool_]:
+        """Whether the error exceeds what is allowed."""
+        return np.asarray(self.errors > LOST * self.values)
+
+    @property
+    def is_zero(self) -> NDArray[np.bool_]:
+        """Whether the tensor is zero to rounding. A size of 0 is one that is not known."""
+        passed = np.arange(1, 1 + len(self.size))
+        known = np.where(self.size > 0.0, self.size, math.inf)
+        negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * known
+        return np.asarray(negligible & (self.values <= 8.0 * self.errors))
+
+
+def judged(values: Array, errors: Array, size: Array) -> Judged:
+    """Of arrays over (layer, samples …)."""
+    entry, error = (np.abs(each).reshape(len(each), -1).max(axis=1) for each in (values, errors))
+    return Judged(entry, error, size)
+
+
+def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int | None:
+    """The first layer, from 1, at which so few digits are left that the tensor is refused.
+
+    Arguments:
+        kernel: the largest variance at each layer.
+        at_unit: the same tensor in the same network, the inputs' kernel brought to order one.
+    """
+    zero = tensor.is_zero
+    below = np.concatenate([kernel[:1], kernel[:-1]])
+    if (tensor.is_lost & zero & (below < 1.0)).any():
+        same = at_unit()
+        if not (same.is_zero | ~same.is_lost & (same.values == 0.0)).all():
+            zero = zero & (below >= 1.0)
+    refused = tensor.is_lost & ~zero
+    return int(np.argmax(refused)) + 1 if refused.any() else None
+
+
+def digits(tensor: Judged, layer: int) -> int:
+    """How many decimal digits are left at this layer."""
+    value, error = tensor.values[layer - 1], tensor.errors[layer - 1]
+    return max(0, math.floor(math.log10(value / error))) if value > 0 and error > 0 else 0

@@ -1,0 +1,253 @@
+"""Digits of a flow at large and small kernels: exact sums in mpmath, and what is refused."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, activations, recursion
+from derive.activations import by_name, z
+from derive.brackets import Bracket
+from derive.errors import InputError
+from derive.parameters import Parameter
+from derive.recursion import closure
+from derive.tensors import Tensor, identify
+from numeric import accuracy, brackets, codegen, flow, modules, quadrature
+from numeric.brackets import SingleShape
+
+DIGITS = 60
+
+
+@cache
+def integrand(name, orders, outer):
+    """The function of z under the bracket, less its limit far out, and that limit."""
+    activation = by_name(name)
+    product = sympy.prod([activation.derivative(order) for order in orders])
+    derived = sympy.diff(product, z, outer)
+    at_infinity = sympy.limit(product, z, sympy.oo) if not outer else sympy.S.Zero
+    return sympy.lambdify(z, derived, "mpmath"), float(at_infinity)
+
+
+@cache
+def average(name, orders, outer, K):
+    """⟨∂^outer Π σ^{(order)}⟩_K of a σ that tends to ±1, even as a whole.
+
+    A trapezoid rule for what dies out, with steps of 1/16 in z: for σ analytic in |Im z| < 3/2 it
+    leaves e^{−48π}, and for tanh what lies beyond |z| = 80 is e^{−160}.
+    """
+    function, at_infinity = integrand(name, orders, outer)
+    h = mpmath.mpf(1) / 16
+    weight = h / mpmath.sqrt(2 * mpmath.pi * K)
+    terms = (
+        (2 if k else 1) * (function(k * h) - at_infinity) * mpmath.exp(-((k * h) ** 2) / (2 * K))
+        for k in range(80 * 16)
+    )
+    return at_infinity + weight * mpmath.fsum(terms)
+
+
+def second_layer(name, tensors, K0, weights):
+    """These tensors at layer 2 of a network of one input with C_W = 1, C_b = 0."""
+    parameters = {"C_b": 0}
+
+    def total(made, value):
+        return mpmath.fsum(
+            mpmath.mpf(c.numerator)
+            / c.denominator
+            * mpmath.fprod(mpmath.mpf(value(atom)) ** exponent for atom, exponent in mono)
+            for (mono, _), c in made.terms.items()
+        )
+
+    def first(atom):
+        return mpmath.mpf(K0) if isinstance(atom, Tensor) else parameters.get(atom.name, 1)
+
+    below = {
+        each: total(recursion(each, weights, first_layer=True, square=False).single_input(), first)
+        for each in closure(["K", *tensors], weights, single=True)
+    }
+
+    def value(atom):
+        if isinstance(atom, Parameter):
+            return parameters.get(atom.name, 1)
+        if isinstance(atom, Bracket):
+            orders = tuple(order for _, order in atom.factors)
+            if (sum(orders) + len(orders) + len(atom.outer)) % 2:
+                return 0
+            return average(name, orders, len(atom.outer), mpmath.mpf(K0))
+        return below[identify(atom)[0]]
+
+    with mpmath.workdps(DIGITS):
+        return [float(total(recursion(each, weights).single_input(), value)) for each in tensors]
+
+
+def at_second(name, K0, tensors):
+    net = Network(by_name(name), Orthogonal())
+    table = flow(net, [np.sqrt(K0)], 2, tensors)
+    return [float(table[each][-1]) for each in tensors]
+
+
+@pytest.mark.parametrize("K0", [1e2, 1e4, pytest.param(1e6, marks=pytest.mark.slow), 1e8])
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_digits_stay_at_large_kernels(name, K0):
+    names = ["K", "V", "G1", "G2"]
+    exact = second_layer(name, names, K0, Orthogonal())
+    np.testing.assert_allclose(at_second(name, K0, names), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("K0", [1e2, 1e4])
+def test_what_oscillates_away_is_zero(K0):
+    """⟨(σ²)^{(k)}⟩ of sin is ± 2^{k−1} e^{−2K}."""
+    _, V, G1, G2 = at_second("sin", K0, ["K", "V", "G1", "G2"])
+    assert pytest.approx(-3 / 8, rel=1e-11) == V
+    assert abs(G1) < 1e-13
+    assert abs(G2) < 1e-12
+
+
+def test_what_oscillates_too_fast_for_its_digits_is_refused():
+    V, G1 = at_second("sin", 1e6, ["V", "G1"])
+    assert pytest.approx(-3 / 8, rel=1e-11) == V
+    assert abs(G1) < 1e-12
+    with pytest.raises(InputError, match="of whose G2 at layer 2 rounding leaves"):
+        at_second("sin", 1e8, ["G2"])
+
+
+def test_a_tensor_does_not_depend_on_those_asked_with_it():
+    for name, K0 in (("tanh", 1e8), ("gelu", 1e5)):
+        alone = at_second(name, K0, ["G1"])[0]
+        for others in (["V", "G2"], ["K", "D", "F"]):
+            assert at_second(name, K0, ["G1", *others])[0] == pytest.approx(alone, rel=1e-10)
+
+
+def test_digits_that_cancel_are_refused_or_right():
+    """D of tanh at layer 2 is of order K^4, and so is the sum that brackets of order K leave."""
+    net = Network(activations.tanh, Orthogonal())
+    for K0 in (1e-8, 1e-6, 1e-4):
+        with pytest.raises(
+            InputError, match=r"of whose D at layer 2 rounding leaves \d digits, at K"
+        ):
+            flow(net, [np.sqrt(K0)], 2, ["D"])
+        flow(net, [np.sqrt(K0)], 2, ["K", "V", "G1"])
+    exact = second_layer_small(1e-3)
+    assert float(flow(net, [np.sqrt(1e-3)], 2, ["D"])["D"][-1]) == pytest.approx(exact, rel=1e-6)
+
+
+def second_layer_small(K0):
+    """D of tanh for first and second Haar layers, by Gaussian moments of its Taylor series."""
+    made = recursion("D", Orthogonal()).single_input()
+    order = 24
+    K = sympy.Float(K0, DIGITS)
+
+    def bracket(atom):
+        series = sympy.series(
+            sympy.prod([activations.tanh.derivative(m) for _, m in atom.factors]), z, 0, order
+        ).removeO()
+        polynomial = sympy.Poly(sympy.diff(series, z, len(atom.outer)), z)
+        return sum(
+            c * K ** (m // 2) * sympy.factorial2(m - 1)
+            for (m,), c in polynomial.terms()
+            if m % 2 == 0
+        )
+
+    def first(each):
+        at_first = recursion(each, Orthogonal(), first_layer=True, square=False).single_input()
+        return sum(
+            sympy.Rational(c.numerator, c.denominator)
+            * sympy.prod([(K if isinstance(a, Tensor) else a.name != "C_b") ** e for a, e in mono])
+            for (mono, _), c in at_first.terms.items()
+        )
+
+    def value(atom):
+        if isinstance(atom, Parameter):
+            return sympy.Integer(atom.name != "C_b")
+        return bracket(atom) if isinstance(atom, Bracket) else first(identify(atom)[0])
+
+    return float(
+        sum(
+            sympy.Rational(c.numerator, c.denominator)
+            * sympy.prod([value(atom) ** exponent for atom, exponent in mono])
+            for (mono, _), c in made.terms.items()
+        )
+    )
+
+
+@pytest.mark.parametrize("weights", [Orthogonal(), Gaussian()], ids=str)
+def test_what_is_exactly_zero_still_flows(weights):
+    table = flow(Network(activations.linear, weights), [0.1, 0.2], 1000, "all")
+    assert np.abs(table["G1"]).max() == 0.0
+    two = Network(activations.relu, weights.__class__(C_W=2))
+    assert np.abs(flow(two, [0.1, 0.2], 1000, ["K", "G1", "V"])["G1"]).max() < 1e-12
+
+
+def test_a_critical_tower_flows_down_to_small_kernels():
+    net = Network(activations.tanh, Orthogonal(), lambda_b=lambda layer: 1 / layer)
+    assert float(flow(net, [1.0], 10_000, "all")["K"][-1]) == pytest.approx(5e-5, rel=1e-3)
+
+
+def test_errors_are_no_smaller_than_what_was_lost():
+    names = closure(["K", "V", "G1", "G2"], Orthogonal(), single=True)
+    for name, K0 in (("tanh", 1e-2), ("tanh", 1e5), ("erf", 1.0), ("erf", 1e8)):
+        module = modules.load(
+            codegen.module_source(names, by_name(name), Orthogonal(), single=True), "accuracy_test"
+        )
+        ones = {each: np.ones(2) * (each != "C_b") for each in module.PARAMETERS}
+        first = [
+            np.array(each)
+            for each in module.first_layer(K0, *(ones[each][0] for each in module.PARAMETERS))
+        ]
+        found, errors = accuracy.layers(module, first, ones)
+        exact = second_layer(name, [each.label for each in names], K0, Orthogonal())
+        for values, error, want in zip(found, errors, exact, strict=True):
+            assert abs(values[1] - want) <= error[1] + 1e-16 * abs(want)
+            assert error[1] <= 1e-6 * abs(want)
+
+
+def test_averages_go_as_far_as_doubles():
+    square = SingleShape((0, 0))
+    for K in (1e10, 1e50, 1e150, 1e300):
+        tanh = brackets.evaluate(activations.tanh, square, K)
+        assert tanh == pytest.approx(1 - np.sqrt(2 / (np.pi * K)), rel=1e-14)
+        assert brackets.evaluate(by_name("softplus"), square, K) == pytest.approx(K / 2, rel=1e-4)
+    assert brackets.evaluate(activations.linear, square, 1e300) == pytest.approx(1e300, rel=1e-14)
+
+
+def test_a_growing_kernel_is_followed_and_its_end_is_explained():
+    sigma = activations.from_expr("2*log(1+exp(z))-2*log(2)")
+    net = Network(sigma, Orthogonal(C_W=1))
+    K = flow(net, [1.0], 300, ["K", "V", "D"])["K"].to_numpy()
+    assert K[-1] > 1e80
+    assert K[-1] / K[-2] == pytest.approx(2, rel=1e-12)
+    with pytest.raises(InputError, match=r"whose D is not finite at layer \d+: .* beyond doubles"):
+        flow(net, [1.0], 2000, ["K", "V", "D"])
+    with pytest.raises(InputError, match=r"whose K is not finite at layer 2: σ varies too fast"):
+        flow(Network(activations.sin), [1e6], 3, ["K"])
+
+
+def test_a_kernel_that_underflows_says_nothing_to_the_user():
+    net = Network(by_name("gelu"), Orthogonal())
+    assert float(flow(net, [1.0], 10_000, ["K", "V"])["K"][-1]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [("tanh", 0.7), ("expr: 1/(1+(z-20)**2/100)", 0.4), ("sin", 0.0), ("expr: exp(z)", 0.0)],
+)
+def test_stretched_nodes_stop_at_singularities(name, reach):
+    """The poles at 20 ± 10i lie on the ray of angle 0.46; sin grows on every ray."""
+    activation = by_name(name)
+    step = quadrature.stretched_step(activation, [({(0, 0): 1}, 0)])
+    assert step <= 2 * np.pi * reach / quadrature.ACCURACY[0]
+    assert (step > 0) == (reach > 0)
+
+
+@pytest.mark.slow
+def test_several_inputs_are_refused_as_one_is():
+    inputs = np.array([[1.0, 0.5], [0.2, 0.8]])
+    net = Network(activations.tanh, Orthogonal())
+    assert np.isfinite(flow(net, inputs, 3, ["K", "D"])["D"]).all()
+    with pytest.raises(InputError, match="of whose D at layer 2 rounding leaves"):
+        flow(net, 1e-3 * inputs, 3, ["K", "D"])
+    zero = flow(Network(activations.linear, Orthogonal()), inputs, 30, ["D"])["D"]
+    assert np.abs(zero).max() < 1e-9
