@@ -82,7 +82,7 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
 
     def line(self, elapsed: float) -> str:
         """What is said after so many seconds."""
-        steps = f", {self.done} of {self.total}" if self.total else ""
+        steps = f", {self.done:.0f} of {self.total}" if self.total else ""
         left = self.left()
         remains = f", about {duration(left)} left" if left is not None else ""
         return f"{self.what}{steps}, {duration(elapsed)} so far{remains}"
