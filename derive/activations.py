@@ -37,7 +37,12 @@ __all__ = [
 
 
 class Piece(NamedTuple):
-    """σ is the analytic `expr` on the interval lower < z < upper."""
+    """σ is the analytic `expr` on the interval lower < z < upper.
+
+    Attributes:
+        lower, upper: its ends, kinks of σ or ∓∞.
+        expr: σ there, in `activations.z`.
+    """
 
     lower: sympy.Expr
     upper: sympy.Expr
@@ -272,13 +277,26 @@ softplus = Activation("softplus", sympy.log(1 + sympy.exp(z)))
 
 
 def monomial(power: int) -> Activation:
-    """σ(z) = z^power, 0 ≤ power ≤ 64."""
+    """σ(z) = z^power, 0 ≤ power ≤ 64, by definition.
+
+    Raises InputError for another power.
+
+    >>> monomial(3).expr
+    z**3
+    """
     power = whole("power", power, 0, MAX_DEGREE, f"a whole number, 0 to {MAX_DEGREE}")
     return Activation(f"monomial({power})", z**power)
 
 
 def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
-    """σ(z) = Σ_k coefficients[k] z^k."""
+    """σ(z) = Σ_k coefficients[k] z^k, by definition: from the constant up, 65 coefficients at most.
+
+    A float is taken for the decimal it prints as, text for the number it says. Raises InputError
+    for no coefficients, for more, and for what is not a finite real number.
+
+    >>> polynomial([0, 1, 0, "-1/3"]).expr
+    -z**3/3 + z
+    """
     wanted = "a list of one or more numbers"
     exact = [
         _parameter("coefficients", value) for value in listed("coefficients", coefficients, wanted)
@@ -291,13 +309,25 @@ def polynomial(coefficients: Sequence[sympy.Expr | float]) -> Activation:
 
 
 def leaky_relu(slope: sympy.Expr | float) -> Activation:
-    """σ(z) = z for z > 0 and slope·z for z < 0; any real slope, 0 gives relu's function."""
+    """σ(z) = z for z > 0 and slope·z for z < 0, by definition; 0 gives relu's function.
+
+    Raises InputError for a slope that is not a finite real number or symbol.
+
+    >>> leaky_relu(0.1).slopes
+    (1/10, 1)
+    """
     a = _parameter("slope", slope)
     return Activation(f"leaky_relu({a})", sympy.Max(0, z) + a * sympy.Min(0, z))
 
 
 def erf_scaled(scale: sympy.Expr | float) -> Activation:
-    """σ(z) = erf(scale·z), with any real scale."""
+    """σ(z) = erf(scale·z), by definition; source 002 has √π/2 for the scale (Table 1).
+
+    Raises InputError for a scale that is not a finite real number or symbol.
+
+    >>> erf_scaled(2).derivative(1)
+    4*exp(-4*z**2)/sqrt(pi)
+    """
     s = _parameter("scale", scale)
     return Activation(f"erf_scaled({s})", sympy.erf(s * z))
 
@@ -305,11 +335,15 @@ def erf_scaled(scale: sympy.Expr | float) -> Activation:
 def from_expr(expr: sympy.Expr | str, name: str | None = None) -> Activation:
     """The activation with this expression in one real symbol, or in the text's letter z.
 
-    Text is read by a whitelist (numbers, z, pi, + − * / **, and the functions the error lists).
-    Kinks may come from Abs, Max, Min, sign, Heaviside and Piecewise.
+    Arguments:
+        expr: a sympy expression, or text, read by a whitelist (numbers, z, pi, + − * / **, and the
+            functions the error lists). Kinks may come from Abs, Max, Min, sign, Heaviside and
+            Piecewise.
+        name: how it is shown; "expr: " and the text where it is left out.
 
-    Raises InputError for an unknown name, for values that are not real and finite on the whole
-    line, for infinitely many kinks, and for growth like e^{c z²}, which no Gaussian can average.
+    By definition σ(z) = expr; pieces, kinks and all else are derived from it. Raises InputError for
+    an unknown name, for values that are not real and finite on the whole line, for infinitely many
+    kinks, and for growth like e^{c z²}, which no Gaussian can average.
 
     >>> from_expr("z*tanh(z)").is_odd
     False
@@ -352,7 +386,11 @@ _FAMILIES: dict[str, tuple[str, Callable[[list[sympy.Expr]], Activation]]] = {
 
 
 def names() -> list[str]:
-    """What `by_name` understands, with the parameters of families."""
+    """What `by_name` understands, with the parameters of families: this library's own names.
+
+    >>> names()[:3]
+    ['linear', 'relu', 'hard_tanh']
+    """
     families = [f"{name}({parameters})" for name, (parameters, _) in _FAMILIES.items()]
     return [*_FIXED, *families, "expr: an expression in z"]
 
@@ -360,7 +398,11 @@ def names() -> list[str]:
 def by_name(text: str) -> Activation:
     """The activation a user typed: "tanh", "leaky_relu(0.1)", "polynomial(0,1,-1/3)", "expr: z**3".
 
-    Raises InputError, listing what exists, for anything else.
+    The names are this library's own (`names`). Raises InputError, listing what exists, for anything
+    else.
+
+    >>> by_name("leaky_relu(0.1)").slopes
+    (1/10, 1)
     """
     if not isinstance(text, str):
         raise InputError("activation", text, "a name, one of " + ", ".join(names()))
@@ -390,7 +432,11 @@ _ELSEWHERE = {
 
 
 def as_activation(value: object, argument: str = "activation") -> Activation:
-    """An activation as it is, or by its name, as `by_name` reads it.
+    """An activation as it is, or by its name, as `by_name` reads it: this library's own names.
+
+    Arguments:
+        value: an `Activation`, or text.
+        argument: what an error calls it.
 
     Raises InputError for anything else: for a function of another library with what to say here.
 

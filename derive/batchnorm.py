@@ -62,6 +62,8 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     """(a, b) with E ξ_ij ξ_kl = a (δ_ik δ_jl + δ_il δ_jk) + b δ_ij δ_kl, ξ = C' − P(C) at C = 1/n.
 
     Exact in the width: (1/d)[E u_i u_j u_k u_l − δ_ij δ_kl/n²]. Its trace vanishes, 2a + nb = 0.
+    Derived here. Raises InputError for a width that is neither a positive integer nor an
+    expression.
 
     >>> noise_covariance()
     (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
@@ -97,7 +99,8 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
 def mean_series(order: int) -> sympy.Expr:
     """P's eigenvalue p, times n, at C's eigenvalue (1 + δ)/n, through this order in δ.
 
-    In δ and t_k = Σ_j δ_j^k, with Σ_j δ_j = 0.
+    In δ and t_k = Σ_j δ_j^k, with Σ_j δ_j = 0. Derived here. Raises InputError for an order below 1
+    or beyond what is kept.
 
     >>> mean_series(1)
     delta*n/(n + 2) + 1
@@ -114,6 +117,17 @@ def mean_eigenvalue(eigenvalues: Sequence[sympy.Expr], i: int) -> sympy.Integral
     """p_i = E[λ_i w_i²/Σ_j λ_j w_j²] as the integral over θ (source 003, eq. 16, for any i).
 
     1/x = ∫_0^∞ e^{−xθ} dθ, and each Gaussian factor averages to (1 + 2θλ_j)^{−1/2}.
+
+    Arguments:
+        eigenvalues: λ_0, λ_1, … of the Gram matrix, positive numbers or symbols of any scale, on
+            which p does not depend; the p_i sum to 1.
+        i: which, from 0.
+
+    Returns the integral, not evaluated. Raises InputError for an eigenvalue that is not positive,
+    and for an i that they do not have.
+
+    >>> mean_eigenvalue([1, 2], 0)
+    Integral(1/((2*theta + 1)**(3/2)*sqrt(4*theta + 1)), (theta, 0, oo))
     """
     wanted = "a list of positive numbers or symbols"
     values = [
@@ -129,10 +143,18 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
     """p at an eigenvalue that occurs `count` times, where the other n − count are `other`; closed.
 
     With t = 1/(1 + 2θλ) the integral is Euler's: (1/n) ₂F₁(1, (n−count)/2; n/2 + 1; 1 − μ/λ).
+    Derived here from source 003, eq. 16.
+
+    Arguments:
+        value, other: λ and μ, positive numbers or symbols, in any normalisation.
+        count: how often λ occurs, 1 to n.
+        batch: n, an integer.
+
+    Raises InputError for eigenvalues that are not positive, and for other counts.
 
     >>> a, b = sympy.symbols("a b", positive=True)
-    >>> mean_eigenvalue_two(a, a, 2, 5)
-    1/5
+    >>> mean_eigenvalue_two(a, a, 2, 5), mean_eigenvalue_two(a, b, 1, 2)
+    (1/5, sqrt(a)/(sqrt(a) + sqrt(b)))
     """
     batch = whole("batch", batch, 1)
     count = whole("count", count, 1, batch)
@@ -149,10 +171,14 @@ def mean_eigenvalue_two(value: sympy.Expr, other: sympy.Expr, count: int, batch:
 
 @rests_on("daneshmand2021")
 def mean_spectrum(eigenvalues: Sequence[Number]) -> list[mpmath.mpf]:
-    """p_1 … p_n at positive eigenvalues, to mpmath's working precision.
+    """p_1 … p_n at positive eigenvalues, to mpmath's working precision (source 003, eq. 16).
 
     The trapezoid rule in log θ: the integrand is analytic for |Im log θ| < π and falls off at both
-    ends, so that a step h leaves an error e^{−2π²/h}.
+    ends, so that a step h leaves an error e^{−2π²/h}. The eigenvalues may have any scale; the p_i
+    sum to 1. Raises InputError for eigenvalues that are not positive numbers.
+
+    >>> [mpmath.nstr(p, 12) for p in mean_spectrum([1, 4])]
+    ['0.333333333333', '0.666666666667']
     """
     values = _checked_spectrum(eigenvalues)
     return [mpmath.fsum(row) for row in _trapezoid(values, 1)]
@@ -163,7 +189,12 @@ def fourth_moments(eigenvalues: Sequence[Number]) -> mpmath.matrix:
     """q_ij = E u_i² u_j², so that E ξ_ij ξ_kl = (1/d)(E u_i u_j u_k u_l − p_i p_k δ_ij δ_kl).
 
     1/x² = ∫ θ e^{−xθ} dθ gives q_ij = c_ij λ_i λ_j ∫ θ Π_k (1+2θλ_k)^{−1/2}/((1+2θλ_i)(1+2θλ_j)),
-    c_ii = 3 and 1 else.
+    c_ii = 3 and 1 else. An n × n matrix for n eigenvalues of any scale, its rows summing to p_i.
+    Derived here. Raises InputError for eigenvalues that are not positive numbers.
+
+    >>> print(mpmath.nstr(fourth_moments([1, 1]), 6))
+    [0.375  0.125]
+    [0.125  0.375]
     """
     values = _checked_spectrum(eigenvalues)
     size = len(values)

@@ -231,6 +231,7 @@ def criticality(
     lambda_W are inputs of `Network`, and no rate is derived here.
 
     Arguments:
+        activation: σ, or its name.
         digits: of K*, C_b and C_W where they are not exact.
         weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
             leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from

@@ -53,7 +53,21 @@ InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
 
 
 def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
-    """Σ_q C(p,q)/C_W^k, the same for every p: 1/[n(n+2)…(n+2k−2)] for square Haar matrices."""
+    """Σ_q C(p,q)/C_W^k, the same for every p: 1/[n(n+2)…(n+2k−2)] for square Haar matrices.
+
+    It takes E[z_{i_1} … z_{i_2k}] of one input through the weights (source 000, eqs. 4.13–4.17).
+
+    Arguments:
+        weights: a `WeightEnsemble`.
+        k: pairs of factors.
+        n_in, n_out: the widths that W joins, positive integers or expressions.
+
+    Raises InputError for other arguments.
+
+    >>> from derive import Gaussian, Orthogonal
+    >>> row_sum(Orthogonal(), 2, n, n), row_sum(Gaussian(), 2, n, n)
+    (1/(n*(n + 2)), n**(-2))
+    """
     instance("weights", weights, WeightEnsemble, "a weight ensemble such as Orthogonal()")
     k = whole("k", k, 0)
     n_in, n_out = as_width("n_in", n_in), as_width("n_out", n_out)
@@ -68,9 +82,21 @@ def moment_factor(
 ) -> sympy.Expr:
     """G_{2m}^{(ℓ+1)}/(C_W^m G_{2m}^{(ℓ)}), scale-invariant with one input and no biases.
 
+    Arguments:
+        m: half the number of points, 1 or more.
+        activation: a scale-invariant `Activation`, such as activations.relu.
+        weights: the ensemble into layer ℓ+1.
+        width: n of both layers, a positive integer or an expression.
+
     Exact in the width. For the linear network: 1 with Haar weights (source 000, eq. 4.16),
-    c_{2m}(n) with Gaussian ones (4.24). Raises InputError for an activation that is not
-    scale-invariant.
+    c_{2m}(n) with Gaussian ones (4.24); for others derived here. Raises InputError for an
+    activation that is not scale-invariant.
+
+    >>> from derive import Gaussian, activations
+    >>> moment_factor(2, activations.linear, Gaussian())
+    (n + 2)/n
+    >>> moment_factor(2, activations.relu, Gaussian())
+    (n + 5)/(4*n)
     """
     instance("activation", activation, Activation, "an activation such as activations.relu")
     width = as_width("width", width)
@@ -90,10 +116,21 @@ def scale_invariant_moment(
 ) -> sympy.Expr:
     """G_{2m}^{(ℓ)}/K0^m with K0 = |x|²/n_0, exact in the width.
 
+    G_{2m} is the coefficient of every δ_p in E[z_{i_1} … z_{i_2m}] of one input (source 000, eq.
+    4.14, and 4.24 for the linear network); for other activations derived here.
+
     Arguments:
+        m: half the number of points, 1 or more.
+        network: without biases, with a scale-invariant activation.
+        layer: 1, 2, …
+        width: n of every layer, a positive integer or an expression.
         inputs: n_0, equal to the width where it is left out.
 
     Raises InputError for biases, or an activation that is not scale-invariant.
+
+    >>> from derive import Gaussian
+    >>> scale_invariant_moment(2, Network("relu", Gaussian(C_W=2)), layer=2)
+    4*(n + 5)/n
     """
     m, layer = whole("m", m, 1, wanted="half the number of points, 1 or more"), _layer(layer)
     width, network = as_width("width", width), _network(network)
@@ -113,6 +150,18 @@ def vertex(
     """V^{(ℓ)}/G_2² = width·(G_4/G_2² − 1) of a scale-invariant network, exact in the width.
 
     Its limit at large width is Ṽ of source 000, eqs. (3.9), (5.19).
+
+    Arguments:
+        network: without biases, with a scale-invariant activation; one input.
+        layer: 1, 2, …
+        width: n of every layer, a positive integer or an expression.
+        inputs: n_0, equal to the width where it is left out.
+
+    Raises InputError for other networks.
+
+    >>> from derive import Gaussian
+    >>> sympy.factor(vertex(Network("linear", Gaussian()), layer=3))
+    4*(n + 1)/n
     """
     four, two = (scale_invariant_moment(m, network, layer, width, inputs) for m in (2, 1))
     return width * (four / two**2 - 1)
@@ -148,6 +197,10 @@ def cumulant(
 
     Raises:
         InputError: an activation that is not a polynomial, or more to sum than finishes.
+
+    >>> from derive import Orthogonal
+    >>> cumulant("V", Network("linear", Orthogonal()), layer=2)
+    -2*K0**2*n/(n + 2)
     """
     target, labels = _target(name, pairing, samples)
     pairs = len(target.pairing)
@@ -169,13 +222,21 @@ def component(
     *,
     kernel: InputKernel | None = None,
 ) -> sympy.Expr:
-    """The joint cumulant κ(φ_1, φ_2, …) at these neural indices, exact at any width.
+    """The joint cumulant κ(φ_1, φ_2, …) at these neural indices, exact at any width. Derived here.
 
     Arguments:
         fields: z, H, dH, … by name, or as a `Field` or an `Equation`.
-        neurons, samples: the neural index and the sample of each node of each field in turn.
+        neurons: the neural index of each node of each field in turn; only which are equal counts.
+        network, layer: as in `cumulant`.
+        samples: the sample of each node; one input where they are left out.
         width, inputs, kernel: as in `cumulant`; here an integer width may be as small as the
             number of different neural indices.
+
+    No power of n is taken out. Raises InputError as `cumulant` does, and for more different indices
+    than neurons.
+
+    >>> component(["z", "z", "z", "z"], [1, 1, 2, 2], Network("linear"), layer=2)
+    2*K0**2/n
     """
     chosen = checked_fields(fields)
     nodes = sum(field.nodes for field in chosen)
@@ -200,9 +261,17 @@ def series(
 ) -> tuple[sympy.Expr, ...]:
     """`cumulant`'s coefficients of n^0, n^{-1}, … n^{-order}, without summing it first.
 
+    The engine's expansion, to any order, by another road. Derived here.
+
     Arguments:
+        name, network, layer, samples, pairing, kernel: as in `cumulant`.
         order: the last order in 1/n.
         inputs_ratio: n_0/n. This and the network's width ratios are rational numbers.
+
+    Raises InputError as `cumulant` does, and for a ratio that is not rational.
+
+    >>> series("V", Network("linear"), layer=3, order=2)
+    (4*K0**2, 4*K0**2, 0)
     """
     order = whole("order", order, 0, wanted="a relative order in 1/n, 0 or more")
     target, labels = _target(name, pairing, samples)

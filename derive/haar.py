@@ -56,7 +56,8 @@ def haar_moment(
     for symbolic indices a sum of Kronecker deltas times these, right for every coincidence.
     The average is invariant under permuting rows, permuting columns, and transposition. A symbolic
     n stands for any dimension that has room for the indices. Raises InputError for an index out
-    of range, lists of unequal length, or a symbolic sum of too many terms.
+    of range, lists of unequal length, or a symbolic sum of too many terms. Collins
+    and Matsumoto, 2017; four factors of O(n) are source 000's (3.5).
 
     >>> n, i, j = sympy.symbols("n i j")
     >>> haar_moment([1, 1, 2, 2], [1, 1, 2, 2], n)

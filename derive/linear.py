@@ -95,6 +95,12 @@ def connected(
 
     m = 2: G_4/G_2² − 1; m = 3: G_6/G_2³ − 3 G_4/G_2² + 2 (source 004, eqs. 3.28, 3.57).
 
+    Arguments:
+        m: half the number of points, 1 or more.
+        widths, weights, inputs: as in `correlator`.
+
+    Raises InputError as `correlator` does.
+
     >>> n = sympy.Symbol("n", positive=True)
     >>> connected(2, [n, n, n])
     4*(n + 1)/n**2
@@ -105,7 +111,14 @@ def connected(
 
 
 def cumulants(moments: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-    """From g_1, g_2, … the sums over set partitions Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B∈π} g_{|B|}."""
+    """From g_1, g_2, … the sums over set partitions Σ_π (−1)^{|π|−1} (|π|−1)! Π_{B∈π} g_{|B|}.
+
+    As many as moments are given; by definition, as source 004's (1.61) for three pairs. Raises
+    InputError for what is not a list of numbers or expressions.
+
+    >>> [sympy.expand(k) for k in cumulants(sympy.symbols("g1:4"))]
+    [g1, -g1**2 + g2, 2*g1**3 - 3*g1*g2 + g3]
+    """
     wanted = "a list of numbers or expressions"
     given = [as_expression("moments", each, wanted) for each in listed("moments", moments, wanted)]
     found: list[sympy.Expr] = []
@@ -117,6 +130,9 @@ def cumulants(moments: Sequence[sympy.Expr]) -> list[sympy.Expr]:
 
 def loop_census(m: int) -> dict[int, int]:
     """How many of the (2m−1)!! contractions of m traces close how many loops.
+
+    For m = 3 these are the 1 + 6 + 8 of source 004, eqs. (3.39)–(3.42). Raises InputError for an m
+    that is no number of pairs.
 
     >>> loop_census(3)
     {3: 1, 2: 6, 1: 8}
@@ -130,6 +146,12 @@ def loop_census(m: int) -> dict[int, int]:
 
 def contraction_factor(m: int, n: sympy.Expr | int) -> sympy.Expr:
     """c_{2m}(n) = n^{−m} Σ_r n^{loops(q,r)}, by the census (source 004, eqs. 3.39–3.46).
+
+    Arguments:
+        m: half the number of points, 1 or more.
+        n: the width, a positive integer or an expression.
+
+    Raises InputError for other arguments.
 
     >>> contraction_factor(3, sympy.Symbol("n"))
     (n + 2)*(n + 4)/n**2
@@ -148,7 +170,21 @@ def _census_polynomial(m: int) -> RationalFunction:
 
 
 def row_sum(weights: WeightEnsemble, m: int, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
-    """Σ_q C(p,q)/C_W^m, for Haar weights from Weingarten's table without a detour by symbols."""
+    """Σ_q C(p,q)/C_W^m, for Haar weights from Weingarten's table without a detour by symbols.
+
+    It is `exact.row_sum`: what one input's G_{2m} is multiplied by (source 000, eqs. 4.13–4.17).
+
+    Arguments:
+        weights: a `WeightEnsemble`.
+        m: pairs of factors.
+        n_in, n_out: the widths that W joins, positive integers or expressions.
+
+    Raises InputError for other arguments.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> row_sum(Orthogonal(), 2, n, n)
+    1/(n*(n + 2))
+    """
     if isinstance(weights, Orthogonal):
         m, n_in, n_out = _pairs(m), as_width("n_in", n_in), as_width("n_out", n_out)
         size = larger(n_in, n_out)
@@ -168,7 +204,20 @@ def norm_moment(
     weights: Ensembles = Gaussian(),  # noqa: B008
     inputs: sympy.Expr | int | None = None,
 ) -> sympy.Expr:
-    """E[(|z|²/n_L)^m]/G_2^m = c_{2m}(n_L) G_{2m}/G_2^m after the last layer."""
+    """E[(|z|²/n_L)^m]/G_2^m = c_{2m}(n_L) G_{2m}/G_2^m after the last layer.
+
+    Source 004, eqs. (3.31)–(3.33), for m ≤ 2; for any m derived here.
+
+    Arguments:
+        m: the power of |z|²/n_L, 1 or more.
+        widths, weights, inputs: as in `correlator`.
+
+    Raises InputError as `correlator` does.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> norm_moment(2, [n, n]), norm_moment(2, [n, n], Orthogonal())
+    ((n + 2)**2/n**2, 1)
+    """
     last = chain(widths, weights, inputs)[-1][2]
     return contraction_factor(m, last) * correlator(m, widths, weights, inputs)
 
@@ -179,6 +228,11 @@ def norm_variance(
     inputs: sympy.Expr | int | None = None,
 ) -> sympy.Expr:
     """The variance of O = |z|²/n_L over G_2², exact (source 004, eq. 3.33, there to order 1/n).
+
+    Arguments:
+        widths, weights, inputs: as in `correlator`.
+
+    Raises InputError as `correlator` does.
 
     >>> n = sympy.Symbol("n", positive=True)
     >>> norm_variance([n, n])
@@ -199,9 +253,11 @@ def coefficient(
 
     Arguments:
         samples: α, two for each pair of p: the coefficient of δ_{i1 i2} δ_{i3 i4} ….
+        widths, weights, inputs: as in `correlator`.
         connected: the joint cumulant's coefficient, Σ_π (−1)^{|π|−1} (|π|−1)! Π_B T_{p|B}.
 
-    Returns an expression in Component("K0", (a, b)) = x_a·x_b/n_0 and the ensembles' C_W.
+    Returns an expression in Component("K0", (a, b)) = x_a·x_b/n_0 and the ensembles' C_W. Derived
+    here. Raises InputError for an odd number of labels, for more than 10, and as `correlator` does.
 
     >>> n = sympy.Symbol("n", positive=True)
     >>> coefficient((1, 1, 2, 2), [n, n], connected=True)
@@ -229,7 +285,17 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
     """M(p,q) by coset type, with T_p = Σ_q M(p,q) Π_{(a,b)∈q} K0_{α_a α_b} after these layers.
 
     M = n_0^m C^{(L)} Gram(n_{L−1}) C^{(L−1)} … Gram(n_1) C^{(1)}, multiplied in the basis of the
-    zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content).
+    zonal functions: Gram(n) has the eigenvalues Π_{boxes of λ} (n + content). Derived here.
+
+    Arguments:
+        m: half the number of points, 1 or more.
+        layers: (weights, n_in, n_out) of each, as `chain` gives them.
+
+    Raises InputError for other layers.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> pairing_matrix(2, chain([n, n], Gaussian(), None))
+    {(1, 1): 1, (2,): 1/n}
     """
     m, layers = _pairs(m), _layers(layers)
     total = dict.fromkeys(partitions(m), sympy.Integer(0))
@@ -247,7 +313,19 @@ def pairing_matrix(m: int, layers: Sequence[Layer]) -> dict[Partition, sympy.Exp
 def chain(
     widths: Sequence[sympy.Expr | int], weights: Ensembles, inputs: sympy.Expr | int | None
 ) -> tuple[Layer, ...]:
-    """Each layer's ensemble with its n_in and n_out, or an InputError."""
+    """Each layer's ensemble with its n_in and n_out: z^(ℓ) = W^(ℓ) z^(ℓ−1) (source 004, ch. 3).
+
+    Arguments:
+        widths: n_1, …, n_L, positive integers or symbols.
+        weights: the ensemble of every layer, or L of them.
+        inputs: n_0, or None for n_1.
+
+    Raises InputError for no widths, and for another number of ensembles.
+
+    >>> n = sympy.Symbol("n", positive=True)
+    >>> [(n_in, n_out) for _, n_in, n_out in chain([n, 5], Gaussian(), 3)]
+    [(3, n), (n, 5)]
+    """
     given = listed("widths", widths, "a list of widths n_1, …, n_L")
     sizes = tuple(as_width("widths", width) for width in given)
     if not sizes:

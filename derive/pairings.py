@@ -29,7 +29,9 @@ _PAIRS = "pairs of distinct points, each point once"
 def pair_partitions(points: int) -> tuple[Pairing, ...]:
     """All (2k−1)!! ways to put 2k points 0 … 2k−1 into pairs, in lexicographic order.
 
-    Raises InputError for an odd number of points, and for more than 16: two million ways.
+    By definition: p pairs each point with one other.
+
+    Raises InputError for an odd number of points, and for more than memory holds.
 
     >>> pair_partitions(4)
     (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
@@ -71,8 +73,14 @@ def _pairings(points: tuple[int, ...]) -> Iterator[Pairing]:
 def coset_type(p: Pairing, q: Pairing) -> Partition:
     """Half the lengths of the loops of p ∪ q, in descending order: a partition of k.
 
-    Drawing both pairings on the same 2k points gives closed loops of even length; the loop
-    lengths halved say which double coset of the hyperoctahedral group (p, q) lies in.
+    Drawing both pairings on the same 2k points gives closed loops of even length; the loop lengths
+    halved say which double coset of the hyperoctahedral group (p, q) lies in. By definition;
+    Collins and Matsumoto, 2017.
+
+    Arguments:
+        p, q: pairings of the same 2k points: k pairs of distinct points, tuples or lists.
+
+    Raises InputError for what is no pairing, and for pairings of different points.
 
     >>> coset_type(((0, 1), (2, 3)), ((0, 2), (1, 3)))
     (2,)

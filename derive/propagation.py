@@ -71,7 +71,19 @@ def network(
     sigma_b_sq: sympy.Expr | float = 0,
     gamma: sympy.Expr | float = 1,
 ) -> Network:
-    """The network of source 001 by its own parameters: C_W = γσ_α², C_b = γσ_b², rank γn."""
+    """The network of source 001, eqs. (1)–(3), by its own parameters: C_W = γσ_α², C_b = γσ_b².
+
+    Arguments:
+        activation: σ, or its name.
+        sigma_alpha_sq: σ_α², n times the variance of the coefficients α; a number or a symbol.
+        sigma_b_sq: σ_b², the variance of the biases along each kept direction.
+        gamma: γ, in (0, 1]: the weights have rank γn.
+
+    Raises InputError for a γ outside (0, 1], and a variance that is negative or not real.
+
+    >>> print(network("tanh", "3/2", 0.1, gamma=0.5))
+    Network(tanh, LowRankGaussian(C_W=3/4, gamma=1/2), C_b=1/20)
+    """
     ratio = LowRankGaussian(gamma=gamma).gamma
     alpha, bias = (
         parse_number(name, value)
@@ -82,7 +94,18 @@ def network(
 
 @rests_on("naitsaada2023")
 def length_map(net: Network, q: float, layer: int = 2) -> float:
-    """The length q' = K of this layer, from that of the layer before (001, eq. 3)."""
+    """The length q' = K of this layer, from that of the layer before (001, eq. 3).
+
+    Arguments:
+        net: the network, with numbers for its variances.
+        q: the length of the layer before, a variance, 0 or more.
+        layer: 2, 3, …, whose weights and biases are taken.
+
+    Raises InputError for a negative q, a layer that no other feeds, and an activation that jumps.
+
+    >>> length_map(network("relu", 2, "1/10"), 0.5)
+    0.6
+    """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
         return rounded("q", q, step.on_line(variance("q", q), step.equations.length)[0])
@@ -92,7 +115,17 @@ def length_map(net: Network, q: float, layer: int = 2) -> float:
 def covariance_map(
     net: Network, kernel: Sequence[float], layer: int = 2
 ) -> tuple[float, float, float]:
-    """(q_11, q_12, q_22) of this layer, from those of the layer before (001, eqs. 3 and 5)."""
+    """(q_11, q_12, q_22) of this layer, from those of the layer before (001, eqs. 3 and 5).
+
+    Arguments:
+        net, layer: as for `length_map`.
+        kernel: (q_11, q_12, q_22) of the layer before, two lengths and a covariance.
+
+    Raises InputError for a kernel that is not positive semidefinite, and as `length_map` does.
+
+    >>> covariance_map(network("linear", 2, 1), (1, 0.5, 1))
+    (3.0, 2.0, 3.0)
+    """
     with mpmath.workdps(2 * DIGITS):
         moved = step_of(net, layer).covariance(kernel_of(kernel))
         q11, q12, q22 = (rounded("kernel", kernel, each) for each in moved)
@@ -105,6 +138,16 @@ def correlation_map(net: Network, c: float, q: float) -> float:
 
     Where q is a fixed length, c = 1 is a fixed point of this map. Its derivative is
     `correlation_slope`.
+
+    Arguments:
+        net: the network, the same at every layer.
+        c: the correlation of the layer before, −1 to 1.
+        q: both lengths, above 0.
+
+    Raises InputError for other c and q, and for a network without weights and biases.
+
+    >>> round(correlation_map(network("relu", 2), c=0, q=1), 12) == round(1 / mpmath.pi, 12)
+    True
     """
     with mpmath.workdps(2 * DIGITS):
         step, at, length = step_of(net), _correlation(c), positive("q", q)
@@ -117,14 +160,32 @@ def correlation_map(net: Network, c: float, q: float) -> float:
 
 @rests_on("naitsaada2023")
 def correlation_slope(net: Network, c: float, q: float) -> float:
-    """∂q_12'/∂q_12 = C_W ⟨σ'_1 σ'_2⟩ at equal lengths q and correlation c; χ at c = 1 (9)."""
+    """∂q_12'/∂q_12 = C_W ⟨σ'_1 σ'_2⟩ at equal lengths q and correlation c; χ at c = 1 (001, eq. 9).
+
+    Arguments:
+        net, c, q: as for `correlation_map`.
+
+    Raises InputError for a c outside [−1, 1] and a q that is not above 0.
+
+    >>> round(correlation_slope(network("relu", 2), c=0, q=1), 12)
+    0.5
+    """
     with mpmath.workdps(2 * DIGITS):
         return rounded("q", q, step_of(net).slope(_correlation(c), positive("q", q), DIGITS))
 
 
 @rests_on("naitsaada2023")
 def chi(net: Network, q: float, layer: int = 2) -> float:
-    """χ_γ = C_W ⟨σ'σ'⟩_q (001, eq. 8)."""
+    """χ_γ = C_W ⟨σ'σ'⟩_q, by which a layer multiplies squared gradients (001, eq. 8).
+
+    Arguments:
+        net, q, layer: as for `length_map`.
+
+    Raises InputError as `length_map` does.
+
+    >>> chi(network("erf", 2), q=0)
+    2.0
+    """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
         return rounded("q", q, step.on_line(variance("q", q), step.equations.chi)[0])
@@ -132,7 +193,16 @@ def chi(net: Network, q: float, layer: int = 2) -> float:
 
 @rests_on("naitsaada2023")
 def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
-    """χ_∥ = C_W ⟨(σσ)''⟩_q/2, the derivative of the length map; e^{−1/ξ_q} in 001, A.6."""
+    """χ_∥ = C_W ⟨(σσ)''⟩_q/2, the derivative of the length map; e^{−1/ξ_q} in 001, A.6.
+
+    Arguments:
+        net, q, layer: as for `length_map`.
+
+    Raises InputError as `length_map` does.
+
+    >>> chi_parallel(network("relu", 1), q=3)
+    0.5
+    """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
         return rounded("q", q, step.on_line(variance("q", q), step.equations.chi_parallel)[0])
@@ -142,11 +212,22 @@ def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
 def lengths(
     net: Network, q: float, depth: int, gamma: Sequence[sympy.Expr | float] | None = None
 ) -> list[float]:
-    """q at layers 1 … depth, given that of layer 1.
+    """q at layers 1 … depth, given that of layer 1 (001, eq. 3).
 
     Arguments:
+        net: the network.
+        q: the length of layer 1, a variance, 0 or more.
+        depth: the last layer, 1 or more.
         gamma: rank over width of each layer, 1 … depth; it scales the variances of the network,
             C_W and C_b of its own γ, to γ_ℓ σ_α² and γ_ℓ σ_b² (001, eq. 3).
+
+    Raises InputError for another number of ratios, a ratio outside (0, 1], and as `length_map`
+    does.
+
+    >>> lengths(network("relu", 1, 1), q=1, depth=4)
+    [1.0, 1.5, 1.75, 1.875]
+    >>> lengths(network("relu", 2), q=1, depth=4, gamma=[1, 0.5, 0.5, 1])
+    [1.0, 0.5, 0.25, 0.25]
     """
     with mpmath.workdps(2 * DIGITS):
         current = variance("q", q)
@@ -164,7 +245,17 @@ def kernels(
     depth: int,
     gamma: Sequence[sympy.Expr | float] | None = None,
 ) -> list[tuple[float, float, float]]:
-    """(q_11, q_12, q_22) at layers 1 … depth, given that of layer 1; γ_ℓ as for `lengths`."""
+    """(q_11, q_12, q_22) at layers 1 … depth, given that of layer 1 (001, eqs. 3 and 5).
+
+    Arguments:
+        net, depth, gamma: as for `lengths`.
+        kernel: (q_11, q_12, q_22) of layer 1.
+
+    Raises InputError as `lengths` and `covariance_map` do.
+
+    >>> kernels(network("linear", 1, 1), (1, 0, 1), depth=3)
+    [(1.0, 0.0, 1.0), (2.0, 1.0, 2.0), (3.0, 2.0, 3.0)]
+    """
     with mpmath.workdps(2 * DIGITS):
         current = kernel_of(kernel)
         found = [current]

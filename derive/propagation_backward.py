@@ -46,8 +46,11 @@ def gradients(
 ) -> list[float]:
     """q̃ = E (∂E/∂z_i)² at layers 1 … L over that at layer L.
 
+    Source 001, §2.2 and A.8, without an overlap; with one derived here.
+
     Arguments:
-        lengths: q at layers 1 … L.
+        net: the network, with numbers for its variances and width ratios.
+        lengths: q at layers 1 … L, above 0.
         gamma: rank over width of each layer, as for `lengths`.
         overlap: the cosine between z and ∂E/∂z at layer L: 0 for a readout with weights of its own,
             1 for a sum of squares over all of the layer.
@@ -57,6 +60,11 @@ def gradients(
     Raises:
         InputError: where the overlap is not 0, for ensembles that are neither Gaussian nor
             orthogonal, of full or low rank.
+
+    >>> gradients(Network("relu"), [1, 0.5, 0.25])
+    [0.25, 0.5, 1.0]
+    >>> gradients(Network("linear"), [1, 1, 1], overlap=1)
+    [3.0, 2.0, 1.0]
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")

@@ -25,7 +25,11 @@ _DIGITS = 17  # of the curve, which is rounded to floats
 
 
 class EdgePoint(NamedTuple):
-    """A critical network: χ = 1 at a fixed length."""
+    """A critical network: χ = 1 at a fixed length.
+
+    Attributes:
+        C_b, C_W: the variances of its biases and weights, E[W_ij²] = C_W/n_in.
+    """
 
     C_b: float
     C_W: float
@@ -98,6 +102,7 @@ def edge_of_chaos(
         C_W = 1/⟨σ'σ'⟩_{q*},        C_b = q* − C_W ⟨σσ⟩_{q*} ≥ 0 .
 
     Arguments:
+        activation: σ, or its name.
         gamma: rank over width; (C_b, C_W) = γ (σ_b², σ_α²) is the same curve for all of them.
         lengths: the q* to take; by default equally spaced roots √q* from where C_b = 0, or 0, to
             two more.
@@ -106,6 +111,9 @@ def edge_of_chaos(
     Raises:
         InputError: for γ outside (0, 1]; where σ jumps; and where a length is no fixed point of a
             critical network because C_b would be negative.
+
+    >>> edge_of_chaos("erf", lengths=[0, 1])
+    edge of chaos of erf, 2 points (C_b, C_W): (0, 1), (0.148361, 2.03509)
     """
     activation = as_activation(activation)
     ratio = sympy.sympify(LowRankGaussian(gamma=gamma).gamma)

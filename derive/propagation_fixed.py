@@ -82,13 +82,17 @@ class FixedPoint:
 
 @rests_on("naitsaada2023")
 def fixed_points(net: Network) -> tuple[FixedPoint, ...]:
-    """Every fixed length 0 or in 10^−12 ≤ q ≤ 10^4, ascending; () where there is none.
+    """Every fixed length 0 or in 10^−12 ≤ q ≤ 10^4, ascending; () where there is none (001, §2.1).
 
     Found where q' − q changes sign; one that only touches zero is not found.
 
     Raises:
         InputError: where every q is fixed, as for critical scale-invariant networks, and where
             biases or weights change from layer to layer.
+
+    >>> from derive import Gaussian
+    >>> [point.q for point in fixed_points(Network("relu", Gaussian(C_W=1), C_b=1))]
+    [2.0]
     """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net)
@@ -102,6 +106,10 @@ def depth_scales(net: Network) -> FixedPoint:
 
     Raises:
         InputError: where none attracts, so that lengths grow or oscillate without end, or several.
+
+    >>> from derive import Gaussian
+    >>> depth_scales(Network("relu", Gaussian(C_W=1), C_b=1))
+    q* = 2, ordered: χ = 0.5, χ_∥ = 0.5, c* = 1; ξ_q = 1.443, ξ_c = 1.443, ξ_∇ = 1.443
     """
     stable = [point for point in fixed_points(net) if abs(point.chi_parallel) <= 1]
     if len(stable) != 1:

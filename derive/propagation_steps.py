@@ -36,7 +36,15 @@ Kernel: TypeAlias = tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]
 
 
 class Equations(NamedTuple):
-    """The maps as the engine derives them: brackets of an unspecified σ, with C_W and C_b."""
+    """The maps as the engine derives them: brackets of an unspecified σ, with C_W and C_b.
+
+    Attributes:
+        length: q', of one input.
+        covariance: q_12', of inputs 1 and 2.
+        chi: χ = C_W ⟨σ'σ'⟩, of one input.
+        chi_parallel: χ_∥ = dq'/dq.
+        slope: ∂q_12'/∂q_12.
+    """
 
     length: sympy.Expr
     covariance: sympy.Expr
@@ -50,7 +58,11 @@ def equations(weights: WeightEnsemble | None = None) -> Equations:
     """The maps of an ensemble, `Gaussian()` if none is given.
 
     length and covariance are the recursion of K; χ_∥ and the slope ∂q_12'/∂q_12 are what the
-    recursion of K's correction G1 makes of G1 itself; χ is what that of Θ makes of Θ.
+    recursion of K's correction G1 makes of G1 itself; χ is what that of Θ makes of Θ. Derived here;
+    source 001 states them as eqs. (3), (5), (8), (9) and in A.6.
+
+    >>> equations().covariance, equations().chi
+    (C_W*⟨σ₁ σ₂⟩ + C_b, C_W*⟨σ'²⟩)
     """
     weights = Gaussian() if weights is None else weights
     kernel, response, tangent = (recursion(name, weights) for name in ("K", "G1", "Theta"))

@@ -44,12 +44,24 @@ class _Batch(Symbol):
 
 
 def is_named(old: object, name: str) -> bool:
-    """Whether `old` is a symbol of this name, bound symbols (`sympy.Dummy`) excepted."""
+    """By definition: whether `old` is a symbol of this name, and not bound (`sympy.Dummy`).
+
+    Arguments:
+        old: anything.
+        name: the name, whatever is assumed of the symbol.
+
+    >>> is_named(C_W, "C_W"), is_named(sympy.Symbol("C_W"), "C_W"), is_named(2, "C_W")
+    (True, True, False)
+    """
     return isinstance(old, sympy.Symbol) and not isinstance(old, sympy.Dummy) and old.name == name
 
 
 def real(name: str) -> sympy.Symbol:
-    """A symbol of which nothing is known but that it is real."""
+    """A symbol of which nothing is known but that it is real, by definition.
+
+    >>> real("x").is_real, real("x").is_positive
+    (True, None)
+    """
     return Symbol(name, real=True)
 
 
@@ -116,12 +128,18 @@ PARAMETERS = {symbol.name: symbol for symbol in (C_W, C_b, lambda_W, lambda_b, r
 
 
 def parameter(name: str) -> sympy.Symbol:
-    """A layer's hyperparameter: those above, or a real one such as C_W1 of C_W + C_W1/n + …"""
+    """A layer's hyperparameter: those above, or a real one such as C_W1 of C_W + C_W1/n + …
+
+    Source 000, eq. (5.28).
+
+    >>> parameter("C_W") == C_W, parameter("C_W1").is_positive
+    (True, None)
+    """
     return PARAMETERS.get(name, real(name))
 
 
 def tensor(name: str) -> sympy.Symbol:
-    """A tensor of a single input: K and K0 positive, V, G1, Theta, … real.
+    """A tensor of a single input: K and K0 positive, V, G1, Theta, … real. Names of source 000.
 
     >>> tensor("V"), tensor("K").is_positive
     (V, True)
@@ -130,20 +148,38 @@ def tensor(name: str) -> sympy.Symbol:
 
 
 def constant(name: str) -> sympy.Symbol:
-    """c_T, the free constant of a tensor at large depth."""
+    """c_T, the free constant of a tensor at large depth, that initial conditions fix. Derived here.
+
+    >>> constant("V")
+    c_V
+    """
     return real(f"c_{name}")
 
 
 def trace_moment(j: int) -> sympy.Symbol:
-    """m_j = p_j/p_1^j, the trace moments of bi-invariant weights that are not given."""
+    """m_j = p_j/p_1^j, the trace moments of bi-invariant weights that are not given; by definition.
+
+    p_j = tr (SᵀS)^j/n_in of the singular values S, so that m_1 = 1.
+
+    >>> trace_moment(2)
+    m_2
+    """
     return Symbol(f"m_{j}", positive=True)
 
 
 def slope_moment(k: int) -> sympy.Symbol:
-    """μ_k = ⟨φ'^{2k}⟩, the moments of D² (source 002, eq. 20)."""
+    """μ_k = ⟨φ'^{2k}⟩, the moments of D² (source 002, eq. 20).
+
+    >>> slope_moment(2)
+    mu_2
+    """
     return Symbol(f"mu_{k}", positive=True)
 
 
 def weight_coefficient(k: int) -> sympy.Symbol:
-    """s_k in S_{WᵀW} = (1 + Σ_k s_k w^k)/C_W (source 002, eq. 18)."""
+    """s_k in S_{WᵀW} = (1 + Σ_k s_k w^k)/C_W (source 002, eq. 18).
+
+    >>> weight_coefficient(1)
+    s_1
+    """
     return real(f"s_{k}")

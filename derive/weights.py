@@ -202,7 +202,9 @@ class Frames(WeightEnsemble):
 class Truncated(Frames):
     """A block of √(C_W N/n_in) O with O Haar on O(N), N = ratio · max(n_in, n_out).
 
-    InputError for a ratio below 1; a symbol may stand for it in derivations.
+    Attributes:
+        C_W: n_in E[W_ij²].
+        ratio: 1 or more, or a symbol that stands for it in derivations; InputError below 1.
 
     >>> Truncated(ratio=2)
     Truncated(C_W=1, ratio=2)
@@ -252,7 +254,9 @@ class LowRankGaussian(_LowRank):
     """W = C A of rank r = γ n_out (source 001, eqs. 1–2): C a uniform frame of r orthonormal
     columns, A r × n_in with entries N(0, C_W/(γ n_in)); C_W = γ σ_α² there.
 
-    InputError for a γ outside (0, 1]; a symbol may stand for it in derivations.
+    Attributes:
+        C_W: n_in E[W_ij²].
+        gamma: γ in (0, 1], or a symbol that stands for it in derivations; InputError outside.
 
     >>> LowRankGaussian(gamma=0.25)
     LowRankGaussian(C_W=1, gamma=1/4)
@@ -270,7 +274,9 @@ class LowRankOrthogonal(_LowRank):
     """W = √(C_W/γ) C Bᵀ of rank r = γ n_out, with C and B uniform frames of r orthonormal columns:
     WᵀW is C_W/γ times a projector (source 001, §3.2).
 
-    InputError for a γ outside (0, 1]; a symbol may stand for it in derivations.
+    Attributes:
+        C_W: n_in E[W_ij²].
+        gamma: γ in (0, 1], or a symbol that stands for it in derivations; InputError outside.
 
     >>> LowRankOrthogonal(C_W=2, gamma=0.5)
     LowRankOrthogonal(C_W=2, gamma=1/2)
@@ -290,10 +296,13 @@ class LowRankOrthogonal(_LowRank):
 class BiInvariant(Frames):
     """W = s O_1 S O_2 with independent Haar O_1, O_2 and given singular values S.
 
-    moments: p_j = tr (SᵀS)^j / n_in for j = 1, 2, …, numbers or symbols, as many as an average has
-    pairs of factors; left out, they are the symbols 1, m_2, m_3, …. The singular values are
-    deterministic, so that averages of products of traces are products; s² = C_W n_out/(n_in p_1)
-    sets E[W_ij²] = C_W/n_in. InputError for moments that no law on [0, ∞) has.
+    Attributes:
+        C_W: n_in E[W_ij²]; s² = C_W n_out/(n_in p_1) sets it, whatever p_1 is.
+        moments: p_j = tr (SᵀS)^j / n_in for j = 1, 2, …, numbers or symbols, as many as an average
+            has pairs of factors; left out, they are the symbols 1, m_2, m_3, ….
+
+    The singular values are deterministic, so that averages of products of traces are products.
+    Raises InputError for moments that no law on [0, ∞) has.
 
     >>> BiInvariant(moments=(1, 2, 5)).name
     'bi-invariant'

@@ -56,7 +56,7 @@ def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") 
 
     Satisfies Σ_q W(p,q) n^{loops(q,r)} = δ_pr. At an integer n < k (Sp: n < 2k), where the Gram
     matrix is singular, W is its pseudo-inverse; the Haar averages are those of the group all the
-    same.
+    same. Collins and Matsumoto, 2017; two pairs of O(n) are source 000's (3.6).
     Raises InputError for what is not a partition, a group or a dimension.
 
     >>> weingarten((2,), sympy.Symbol("n"))

@@ -78,13 +78,15 @@ def test_every_page_is_reached():
 
 
 def documented():
-    """The modules of the public names, and those that the reference shows."""
-    names = {"derive", "numeric"}
+    """The modules of the public names of every face, and those that the reference shows."""
+    names = {"derive", "numeric", "numeric.propagation", "numeric.testing"}
     for room in ("derive", "numeric"):
         package = importlib.import_module(room)
-        for public in package.__all__:
-            module = inspect.getmodule(getattr(package, public))
-            names.add(module.__name__)
+        values = [getattr(package, public) for public in package.__all__]
+        for face in [package, *filter(inspect.ismodule, values)]:
+            for public in getattr(face, "__all__", ()):
+                module = inspect.getmodule(getattr(face, public))
+                names |= {module.__name__} if module else set()
     for package in ("derive.spectra", "numeric.spectra"):
         found = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
         names |= {each.name for each in found}

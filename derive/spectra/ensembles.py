@@ -25,14 +25,20 @@ from .moments import MAX_ORDER
 
 
 def weight_law(weights: WeightEnsemble | str | Law) -> Law:
-    """The limiting law of the eigenvalues of WᵀW, W square and as wide as can be.
+    """The limiting law of the eigenvalues of WᵀW, W square and as wide as can be; its mean is C_W.
 
     Arguments:
         weights: an ensemble of `derive.weights`, or the law itself (then W is bi-invariant with
             these squared singular values, C_W being the law's mean).
 
     A law given by its moments alone (`BiInvariant`) has series, but no density; its m_k is
-    C_W^k p_k/p_1^k, since C_W sets the mean whatever p_1 is.
+    C_W^k p_k/p_1^k, since C_W sets the mean whatever p_1 is. Derived here; source 002, Table 2, and
+    001, Table 1, A.10 and A.11, state most of them. Raises InputError for what is no ensemble.
+
+    >>> weight_law("gaussian").S()
+    1/(w + 1)
+    >>> weight_law(LowRankOrthogonal(gamma="1/2")).atoms
+    {0: 1/2, 2: 1/2}
     """
     if isinstance(weights, Law):
         return weights

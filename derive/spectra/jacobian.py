@@ -33,7 +33,13 @@ MAX_LAYERS = 1000
 
 @dataclass(frozen=True)
 class Factor:
-    """S(scale · w)^count: `count` equal free factors on a corner of trace 1/scale."""
+    """S(scale · w)^count: `count` equal free factors on a corner of trace 1/scale.
+
+    Attributes:
+        law: that of each factor, D² or WᵀW.
+        count: how many, a number or a symbol.
+        scale: 1 but for weights that are not free from D (`zero_padded`).
+    """
 
     law: Law
     count: sympy.Expr
@@ -96,7 +102,9 @@ def jacobian(
     *,
     critical: bool = True,
 ) -> Jacobian:
-    """The law of JJᵀ for `depth` identical layers.
+    """The law of JJᵀ for `depth` identical layers (source 002, eqs. 13–16).
+
+    Eigenvalues are those of J Jᵀ, squared singular values, at infinite width.
 
     Arguments:
         activation: φ or its name, or the law of D² itself.
@@ -106,6 +114,14 @@ def jacobian(
             `criticality(activation).K_star` is that of a critical network, where it has one, and
             `propagation.depth_scales(net).q` that of any other.
         critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds.
+
+    Raises InputError for a depth that is no whole number of layers, a variance that is not positive
+    or missing, and an activation that is constant.
+
+    >>> jacobian("relu", "orthogonal", sympy.Symbol("L")).moment(2)
+    L + 1
+    >>> jacobian("relu", "orthogonal", 2).atoms
+    {0: 1/2}
     """
     layers = _depth(depth)
     slopes, ensemble = _layer(activation, weights, q_star)
@@ -120,7 +136,15 @@ def layered(
         tuple[Activation | str | Law, WeightEnsemble | str | Law, sympy.Expr | float | None]
     ],
 ) -> Jacobian:
-    """The law of JJᵀ for layers that differ, each (activation, weights, variance q)."""
+    """The law of JJᵀ for layers that differ, each (activation, weights, variance q); 002, eq. 13.
+
+    An entry is what `jacobian` takes; C_W is each ensemble's own, and q may be None where φ'² does
+    not depend on it. Raises InputError for no layers, and as `jacobian` does.
+
+    >>> from derive import Orthogonal
+    >>> layered([("relu", Orthogonal(C_W=2), None), ("linear", "gaussian", None)]).moment(2)
+    3
+    """
     counts: Counter[Law] = Counter()
     for activation, weights, variance in layers:
         counts.update(_layer(activation, weights, variance))
@@ -134,6 +158,17 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     """The law of JJᵀ of a network whose first preactivations have variance q^1, layer by layer.
 
     q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point.
+
+    Arguments:
+        net: the network, with numbers for its variances.
+        q_first: q^1, above 0.
+        depth: L, 1 to 1000.
+
+    Raises InputError for another depth or variance.
+
+    >>> from derive import Orthogonal
+    >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=3).moment(2)
+    4
     """
     depth = whole("depth", depth, 1, MAX_LAYERS)
     step = criticality(net.activation).kernel_map
@@ -167,6 +202,18 @@ def zero_padded(
         S_JJᵀ = [(1 + w)/(γ + w)]^L S_{D²}(w) S_{D²}(w/γ)^{L−1} / σ_α^{2L},
 
     where free layers W = σ_α U Vᵀ (`LowRankOrthogonal`) have S_{D²}(w) L times. Derived here.
+
+    Arguments:
+        activation, depth, q_star: as for `jacobian`.
+        gamma: rank over width, in (0, 1], or a symbol.
+
+    Raises InputError for a γ outside (0, 1], and as `jacobian` does.
+
+    >>> from derive import LowRankOrthogonal
+    >>> zero_padded("relu", "1/2", 2).moment(2)
+    6
+    >>> jacobian("relu", LowRankOrthogonal(gamma="1/2"), 2).moment(2)
+    5
     """
     trace = parse_number("gamma", gamma)
     if trace.is_number and not 0 < trace <= 1:

@@ -236,6 +236,11 @@ class Rational(Law):
 class Density(Law):
     """A law with a density on an interval, given as an expression in `variable`.
 
+    Attributes:
+        expr: the density.
+        variable: its one symbol.
+        lower, upper: the ends of the interval, 0 ≤ lower < upper < ∞.
+
     Raises InputError unless it is positive inside and integrates to 1.
     """
 
@@ -358,7 +363,12 @@ class Product(Law):
 
 @dataclass(frozen=True, repr=False)
 class Scaled(Law):
-    """The law of factor·X, factor > 0."""
+    """The law of factor·X, factor > 0.
+
+    Attributes:
+        law: that of X.
+        factor: a positive number or expression.
+    """
 
     law: Law
     factor: sympy.Expr
@@ -406,7 +416,12 @@ class Scaled(Law):
 
 @dataclass(frozen=True, repr=False)
 class Power(Law):
-    """The free multiplicative power law^{⊠ count}: S^count, count ≥ 1, real or a symbol."""
+    """The free multiplicative power law^{⊠ count}: S^count, count ≥ 1, real or a symbol.
+
+    Attributes:
+        law: the one that is multiplied.
+        count: how often.
+    """
 
     law: Law
     count: sympy.Expr

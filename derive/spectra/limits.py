@@ -153,9 +153,19 @@ def limit(
 ) -> Limit:
     """The universal law of a class: "bernoulli", "smooth", or "leaky" with a `ratio` a ≥ 0.
 
+    Source 002, eqs. (29) and (36); leaky kinks are derived here.
+
     Arguments:
-        sigma: σ_0 > 0.
+        kind: the class.
+        sigma: σ_0 > 0, the standard deviation of the eigenvalues, not squared; their mean is 1.
         ratio: a = (φ'(beyond the kink)/φ'(0))², which 0 makes Bernoulli's and 1 the smooth law.
+
+    Raises InputError for another class, σ_0 or a, and for a ratio with a class that has none.
+
+    >>> limit("bernoulli").S()
+    exp(-sigma_0**2*w/(w + 1))
+    >>> limit("bernoulli", "1/2").atoms
+    {exp(1/4): 3/4}
     """
     deviation = parse_number("sigma0", sigma)
     if not deviation.is_positive:
@@ -172,10 +182,17 @@ def limit(
 
 
 def perturbed(a: sympy.Expr, epsilon: sympy.Expr) -> sympy.Expr:
-    """log(μ_1 S_{D²}) to first order in ε for D² = a with probability ε, else 1.
+    """log(μ_1 S_{D²}) to first order in ε for D² = a with probability ε, else 1. Derived here.
 
     M = (1 − ε)/(z − 1) + ε a/(z − a) = w at z = (1 + w)/w + ε z_1: one Newton step, then
     log(μ_1 S) = log μ_1 + log((1 + w)/(w z)).
+
+    Arguments:
+        a: the value that is rare, 0 or more; a symbol or a number.
+        epsilon: ε, a symbol.
+
+    >>> perturbed(*sympy.symbols("a epsilon"))
+    epsilon*w*(a - 1)**2/(a*w - w - 1)
     """
     start = (1 + w) / w
     shift = sympy.Symbol("shift")
@@ -228,6 +245,11 @@ def classify(activation: Activation) -> Universality:
       footnote 1): all higher cumulants of D² vanish faster than its variance.
     * φ' is constant up to a kink at distance d: its crossings are rare, e^{−d²/2q}, and jumps of
       D² by the factor a = (φ'(beyond)/φ'(0))² make the law with b = 1 − a; at a = 1 the smooth one.
+
+    The two classes of source 002, §5; those between and the criterion are derived here.
+
+    >>> classify("hard_tanh")
+    bernoulli: linear up to a kink at distance 1
     """
     activation = as_activation(activation)
     law = slope_law(activation)
@@ -289,7 +311,18 @@ def double_scaling(
 ) -> mpmath.mpf:
     """q*(L): the smallest variance with L (μ_2/μ_1² − 1) = σ_0², for orthogonal weights.
 
+    Source 002, §5, with eq. (22) for the variance σ_0² of the eigenvalues.
+
+    Arguments:
+        activation: φ, or its name, with a limit law.
+        sigma: σ_0 > 0, not squared.
+        depth: L, a number.
+        digits: of the result, 1 to 100.
+
     Raises InputError where the activation has no limit law, or no q up to 10^4 gives so much.
+
+    >>> mpmath.nstr(double_scaling("erf", "1/2", depth=16), 10)
+    '0.06739668514'
     """
     activation = as_activation(activation)
     found = classify(activation)
@@ -348,7 +381,16 @@ def finite_depth(
     exactly −σ_0² in the first place, by the choice of q*(L). β_k is in terms of `sigma0`. With
     φ''(0) = 0 the first correction falls like 1/√L, from the skewness of D² ~ 1 − c h²; otherwise
     D² is nearly Gaussian and it falls like 1/L. (Bernoulli's class: exactly −L log(1 + u/L), with
-    u = σ_0² w/(1 + w).)
+    u = σ_0² w/(1 + w).) Derived here.
+
+    Arguments:
+        activation: analytic, of the smooth class, or its name.
+        order: the last k.
+
+    Raises InputError for another activation.
+
+    >>> finite_depth("tanh", 2)
+    {2: (2*sqrt(2)*sigma_0**3, 1/2)}
     """
     activation = as_activation(activation)
     found = classify(activation)

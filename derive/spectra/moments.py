@@ -36,15 +36,17 @@ def jacobian_moments(
     slopes: Sequence[sympy.Expr | float] | None = None,
     weights: Sequence[sympy.Expr | float] | None = None,
 ) -> tuple[sympy.Expr, ...]:
-    """m_1, …, m_order of the eigenvalues of JJᵀ, for L identical layers.
+    """m_1, …, m_order of the eigenvalues of JJᵀ, for L identical layers (source 002, eqs. 17–21).
 
     Arguments:
+        order: how many, 1 to 16.
         depth: L, a number or an expression.
         weight_variance: C_W.
         slopes: μ_1, …, μ_order; symbols if not given.
         weights: s_1, …, s_{order−1}; symbols if not given.
 
-    Each is χ^{nL} times a polynomial in L, collected in its powers.
+    Each is χ^{nL} times a polynomial in L, collected in its powers. Raises InputError for another
+    order, or lists of other lengths.
 
     >>> print(jacobian_moments(2)[1])
     (C_W*mu_1)**(2*L)*(L*(-s_1 - 1 + mu_2/mu_1**2) + 1)
@@ -71,7 +73,17 @@ def jacobian_moments(
 def jacobian_variance(
     *, depth: sympy.Expr | int = L, weight_variance: sympy.Expr | float = C_W
 ) -> sympy.Expr:
-    """m_2 − m_1² = χ^{2L} L (μ_2/μ_1² − 1 − s_1), (22) on the critical line and off it."""
+    """m_2 − m_1² = χ^{2L} L (μ_2/μ_1² − 1 − s_1) (source 002, eq. 22), critical or not.
+
+    Arguments:
+        depth: L, a number or an expression.
+        weight_variance: C_W.
+
+    Raises InputError for what is neither number nor expression.
+
+    >>> jacobian_variance(depth=1, weight_variance=1)
+    -mu_1**2*s_1 - mu_1**2 + mu_2
+    """
     first, second = jacobian_moments(2, depth=depth, weight_variance=weight_variance)
     return sympy.factor_terms(sympy.factor(second - first**2))
 

@@ -17,14 +17,24 @@ MAX_STEPS = 4000
 
 
 def generating_function(law: Jacobian, point: complex | mpmath.mpc, digits: int = 20) -> mpmath.mpc:
-    """M_JJᵀ at a point of the upper half plane.
+    """M_JJᵀ at a point of the upper half plane (source 002, eq. 14).
 
     The unknowns are M and, for each factor, x_k with M_k(x_k) = s_k M; the equation is
 
         log z = log((1 + M)/M) + Σ_k n_k [log x_k + log(s_k M) − log(1 + s_k M)].
 
+    Arguments:
+        law: of numbers, no symbols.
+        point: z, with a positive imaginary part.
+        digits: of the result.
+
     Raises InputError for a point that is not inside the upper half plane, or that is too close to
     the real axis to be reached.
+
+    >>> from derive.spectra import jacobian
+    >>> M = generating_function(jacobian("linear", "gaussian", 1), 1 + 2j)
+    >>> abs((1 + M) ** 2 - (1 + 2j) * M) < 1e-15
+    True
     """
     with mpmath.workdps(digits + 10):
         z = mpmath.mpc(point)

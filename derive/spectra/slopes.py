@@ -42,10 +42,20 @@ def check_variance(name: str, value: sympy.Expr | float) -> sympy.Expr:
 
 
 def slope_law(activation: Activation, variance: sympy.Expr | float = q, argument: str = "q") -> Law:
-    """The law of D² = φ'(h)², h ~ N(0, variance).
+    """The law of D² = φ'(h)², h ~ N(0, variance) (source 002, eqs. 19, 20 and 23).
+
+    Arguments:
+        activation: φ, or its name.
+        variance: q, a positive number or a symbol.
+        argument: what an error calls the variance.
 
     Raises InputError for an activation whose slope is zero almost everywhere, and for a variance
     (named `argument`) beyond 1e±100.
+
+    >>> slope_law("relu").atoms
+    {0: 1/2, 1: 1/2}
+    >>> slope_law("hard_tanh", "1/10").moment(1)
+    erf(sqrt(5))
     """
     activation = as_activation(activation)
     at = check_variance(argument, variance)
@@ -74,7 +84,12 @@ def _ball(value: sympy.Expr) -> arb:
 
 @dataclass(frozen=True, repr=False)
 class Slopes(Law):
-    """The law of f(h) = φ'(h)² where φ' is not piecewise constant."""
+    """The law of f(h) = φ'(h)² where φ' is not piecewise constant.
+
+    Attributes:
+        activation: φ.
+        variance: q, of h.
+    """
 
     activation: Activation
     variance: sympy.Expr
