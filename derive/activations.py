@@ -124,14 +124,23 @@ class Activation:
 
     @property
     def slopes(self) -> tuple[sympy.Expr, sympy.Expr]:
-        """(a_−, a_+) of a scale-invariant σ: σ = a_− z for z < 0 and a_+ z for z > 0."""
+        """(a_−, a_+) of a scale-invariant σ: σ = a_− z for z < 0 and a_+ z for z > 0.
+
+        Raises InputError for any other.
+        """
         if not self.is_scale_invariant:
             raise InputError("activation", self.name, "a scale-invariant one, to have two slopes")
         left, right = (sympy.simplify(self.pieces[k].expr.diff(z)) for k in (0, -1))
         return left, right
 
     def derivative(self, order: int = 1) -> sympy.Expr:
-        """σ^{(order)}(z) away from the kinks; what sits on them is told by `jumps`."""
+        """σ^{(order)}(z) away from the kinks; what sits on them is told by `jumps`.
+
+        Raises InputError for an order that is not 0, 1, 2, …
+
+        >>> erf_unit_cubic.derivative(1)
+        exp(-z**2/2)
+        """
         order = _order("order", order)
         if order == 0:
             return self.expr
@@ -141,6 +150,10 @@ class Activation:
         """At each kink where σ^{(order)} jumps, by how much: right limit minus left limit.
 
         So, as a distribution, σ^{(m)} is `derivative(m)` plus Σ_kinks Σ_{j<m} jump_j δ^{(m−1−j)}.
+        Raises InputError where a one-sided limit is infinite, and for an order below 0.
+
+        >>> hard_tanh.jumps(1)
+        {-1: 1, 1: -1}
         """
         order = _order("order", order)
         found = {}
@@ -167,7 +180,17 @@ class Activation:
         return _taylor(here, order)
 
     def average(self, orders: Sequence[int], K: sympy.Expr | float) -> sympy.Expr | None:
-        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), K > 0, or None without a closed form."""
+        """⟨Π_p σ^{(orders_p)}(z)⟩_K for z ~ N(0, K), or None without a closed form.
+
+        Arguments:
+            orders: of derivatives, one for each factor; (0, 0) is ⟨σσ⟩.
+            K: a variance, K > 0; a number or a symbol.
+
+        Raises InputError as `average_outer` does.
+
+        >>> erf_unit_cubic.average((1, 1), 1)
+        sqrt(3)/3
+        """
         return self.average_outer(orders, 0, K)
 
     def average_outer(
@@ -178,7 +201,12 @@ class Activation:
         Equal to K^{−outer/2} ⟨Π_p σ^{(orders_p)} He_outer(z/√K)⟩_K (integration by parts), which is
         how it is computed: a kink is never differentiated.
 
-        Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ'').
+        Arguments:
+            orders, K: as for `average`.
+            outer: of the derivative of the whole product, 0 or more.
+
+        Raises InputError where the orders ask for a product of distributions (ReLU's σ''σ''), and
+        for a K that is not positive.
         """
         wanted = "a list of orders of derivatives, such as (0, 0)"
         factors = sorted(_order("orders", order) for order in listed("orders", orders, wanted))
@@ -196,7 +224,14 @@ class Activation:
     ) -> sympy.Expr | None:
         """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩_K for z ~ N(0, K), or None without a closed form.
 
-        K11, K22 > 0 and K12² ≤ K11 K22.
+        Arguments:
+            order1, order2: of derivatives, 0 or more.
+            K11, K12, K22: the covariance, with K11, K22 > 0 and K12² ≤ K11 K22.
+
+        Raises InputError for a negative order, and for a K11 or K22 that is not positive.
+
+        >>> relu.average_two(1, 1, 1, 0, 1)
+        1/4
         """
         found = closed_forms.double(self, _order("order1", order1), _order("order2", order2))
         if found is None:

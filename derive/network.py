@@ -152,7 +152,10 @@ class Network:
         return replace(weights, C_W=weights.C_W + self._sum("C_W_corrections", layer, width))
 
     def C_b_at(self, layer: int, width: int | None = None) -> sympy.Expr:
-        """The bias variance of this layer, at n = width with its corrections."""
+        """The bias variance of this layer, at n = width with its corrections.
+
+        Raises InputError where the corrections make it negative.
+        """
         leading = self._value("C_b", layer)
         if width is None:
             return leading
@@ -188,7 +191,10 @@ class Network:
         return self._value("lambda_W", layer)
 
     def width_ratio_at(self, layer: int) -> sympy.Expr:
-        """n_ℓ/n of this layer; at layer 0, the inputs, this is not asked."""
+        """n_ℓ/n of this layer; at layer 0, the inputs, this is not asked.
+
+        Raises InputError for a layer beyond the given widths, and for a ratio of 0.
+        """
         if self.widths is not None:
             if layer >= len(self.widths):
                 raise InputError("widths", self.widths, f"a width of layer {layer}")

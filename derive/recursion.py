@@ -206,7 +206,12 @@ class Recursion(Shown):
     ) -> Asymptotics:
         """The tensor at large depth and criticality, to so many terms (`derive.asymptotics`).
 
-        `lambda_b` and `lambda_W` are expressions in `symbols.ell`; 1/ℓ and 1 by default.
+        Arguments:
+            activation: σ, or its name; left out, the recursion's own.
+            terms: how many, 1 or more.
+            rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
+
+        Raises InputError where there is no activation, and as `derive.asymptotics` does.
         """
         from .asymptotics import asymptotics  # noqa: PLC0415
 

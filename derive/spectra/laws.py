@@ -307,7 +307,7 @@ class Moments(Law):
         object.__setattr__(self, "given", moments)
 
     def moment(self, k: int) -> sympy.Expr:
-        """As given."""
+        """As given; InputError for a k beyond them."""
         if k > len(self.given):
             raise InputError("given", self.given, f"at least {k} moments")
         return self.given[k - 1]

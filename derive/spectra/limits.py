@@ -126,7 +126,7 @@ class Limit(Law):
         """The ends of the bulk, critical values of M⁻¹, exact with one kind of jump.
 
         In t = 1/w, M⁻¹ = (1 + t) e^{σ_0²/(t + b)}, critical where (t + b)² = σ_0² (1 + t). For
-        b = 1 one root is t = −1, and the bulk begins at 0.
+        b = 1 one root is t = −1, and the bulk begins at 0. Raises InputError with several kinds.
         """
         if len(self.jumps) > 1:
             raise InputError("jumps", self.jumps, "one kind of jump, for edges in closed form")
