@@ -126,7 +126,14 @@ class Law(Shown, ABC):
 
 @dataclass(frozen=True, repr=False)
 class Atomic(Law):
-    """Finitely many eigenvalues: Σ mass δ_position, masses summing to 1."""
+    """Finitely many eigenvalues: Σ mass δ_position, given as {position: mass}.
+
+    Raises InputError for a negative position or mass, and for masses that do not sum to 1.
+
+    >>> half = Atomic({0: "1/2", 1: "1/2"})
+    >>> half.M(), half.S()
+    (1/(2*(z - 1)), 2*(w + 1)/(2*w + 1))
+    """
 
     masses: tuple[tuple[sympy.Expr, sympy.Expr], ...]
 
@@ -173,6 +180,10 @@ class Rational(Law):
     Attributes:
         mean_value: m_1.
         powers: the pairs (a_j, e_j).
+
+    >>> marchenko_pastur = Rational(sympy.Integer(1), ((sympy.Integer(1), -1),))
+    >>> [marchenko_pastur.moment(k) for k in (1, 2, 3, 4)]
+    [1, 2, 5, 14]
     """
 
     mean_value: sympy.Expr
@@ -242,6 +253,10 @@ class Density(Law):
         lower, upper: the ends of the interval, 0 ≤ lower < upper < ∞.
 
     Raises InputError unless it is positive inside and integrates to 1.
+
+    >>> t = sympy.Symbol("t")
+    >>> round(Density(2 * t, t, 0, 1).moment(2), 12)
+    0.500000000000
     """
 
     expr: sympy.Expr
@@ -291,9 +306,12 @@ class Density(Law):
 
 @dataclass(frozen=True, repr=False)
 class Moments(Law):
-    """A law known by its first moments only: series, but no values.
+    """A law known by its first moments m_1, m_2, … only: series, but no values.
 
-    Raises InputError for numbers that are no moments: Hankel's determinants are checked.
+    Raises InputError for numbers that no law on [0, ∞) has for moments.
+
+    >>> Moments([1, 2, 5]).S_series(2)
+    [1, -1, 1]
     """
 
     given: tuple[sympy.Expr, ...]
@@ -322,7 +340,12 @@ class Moments(Law):
 
 @dataclass(frozen=True, repr=False)
 class Product(Law):
-    """The free multiplicative convolution of laws: S is the product (12)."""
+    """The free multiplicative convolution of laws: S is the product (source 002, eq. 12).
+
+    >>> half = Atomic({0: "1/2", 1: "1/2"})
+    >>> (half * half).moment(2), (half * half).atoms
+    (3/16, {0: 1/2})
+    """
 
     factors: tuple[Law, ...]
 
@@ -367,7 +390,10 @@ class Scaled(Law):
 
     Attributes:
         law: that of X.
-        factor: a positive number or expression.
+        factor: a positive sympy expression; `2 * law` takes numbers.
+
+    >>> (2 * Atomic({0: "1/2", 1: "1/2"})).atoms
+    {0: 1/2, 2: 1/2}
     """
 
     law: Law
@@ -421,6 +447,9 @@ class Power(Law):
     Attributes:
         law: the one that is multiplied.
         count: how often.
+
+    >>> (Atomic({0: "1/2", 1: "1/2"}) ** sympy.Symbol("L")).S()
+    (2*(w + 1)/(2*w + 1))**L
     """
 
     law: Law
