@@ -342,6 +342,7 @@ def counterterm(
     From the derived recursion of G^{1} with a correction of C_W (source 000, eq. 5.28), and
     c_b^{1} = 0.
     """
+    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
     made = recursion("G1", Gaussian() if weights is None else weights, corrections=1)
     system = _system(made, activation, sympy.Integer(1), sympy.Integer(1))
 

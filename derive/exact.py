@@ -28,14 +28,14 @@ from .expressions import as_expression, as_width, parse_number
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
-from .pairings import Pairing, set_partitions
+from .pairings import Pairing
 from .parameters import R_BIG, R_IN, R_OUT, Parameter
 from .recursion import checked_fields, recursion
 from .symbols import K0, n
 from .tensors import Name
 from .weights import WeightEnsemble
-from .weingarten import class_size
-from .zonal import partitions
+from .weingarten import MOST_PAIRS, class_size
+from .zonal import partitions, set_partition_count
 
 __all__ = [
     "component",
@@ -69,7 +69,7 @@ def row_sum(weights: WeightEnsemble, k: int, n_in: sympy.Expr, n_out: sympy.Expr
     (1/(n*(n + 2)), n**(-2))
     """
     instance("weights", weights, WeightEnsemble, "a weight ensemble such as Orthogonal()")
-    k = whole("k", k, 0)
+    k = whole("k", k, 0, MOST_PAIRS, f"a number of pairs, 0 to {MOST_PAIRS}")
     n_in, n_out = as_width("n_in", n_in), as_width("n_out", n_out)
     return sympy.factor(
         sum(class_size(mu) * weights.coefficient(mu, n_in, n_out) for mu in partitions(k))
@@ -102,11 +102,12 @@ def moment_factor(
     width = as_width("width", width)
     if not activation.is_scale_invariant:
         raise InputError("activation", activation.name, "a scale-invariant one, such as relu")
-    m = whole("m", m, 1, wanted="half the number of points, 1 or more")
+    m = whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
     total = sum(
-        sympy.ff(width, len(partition))
-        * sympy.prod([activation.average((0,) * (2 * len(block)), 1) for block in partition])
-        for partition in set_partitions(tuple(range(m)))
+        set_partition_count(mu)
+        * sympy.ff(width, len(mu))
+        * sympy.prod([activation.average((0,) * (2 * size), 1) for size in mu])
+        for mu in partitions(m)
     )
     return sympy.factor(row_sum(weights, m, width, width) * sympy.expand_func(total))
 
@@ -132,7 +133,8 @@ def scale_invariant_moment(
     >>> scale_invariant_moment(2, Network("relu", Gaussian(C_W=2)), layer=2)
     4*(n + 5)/n
     """
-    m, layer = whole("m", m, 1, wanted="half the number of points, 1 or more"), _layer(layer)
+    m = whole("m", m, 1, MOST_PAIRS, f"half the number of points, 1 to {MOST_PAIRS}")
+    layer = _layer(layer)
     width, network = as_width("width", width), _network(network)
     if any(network.C_b_at(at) != 0 for at in range(1, layer + 1)):
         raise InputError("C_b", network.C_b, "0: biases break scale invariance")

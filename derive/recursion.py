@@ -34,6 +34,7 @@ from .tensors import (
     fields_by_name,
     identify,
     named,
+    oriented,
     spell,
     target,
     tensor,
@@ -421,12 +422,16 @@ def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
 
 
 def _keep(found: dict[str, Name], name: Name) -> bool:
-    """Add a tensor, if it is new; an error if another has its label."""
+    """Add a tensor, if it is new; an error if another has its label, or it has other axes."""
     if name.label not in found:
         found[name.label] = name
         return True
-    if set(found[name.label].fields) != set(name.fields):
+    before = found[name.label]
+    if set(before.fields) != set(name.fields):
         raise InputError("fields", name.label, "fields that are told apart by their names")
+    if oriented(before) != oriented(name):
+        both = [f"{each.cumulant} with axes {each.subscripts}" for each in (before, name)]
+        raise InputError("tensors", both, f"one order of the axes of {name.label}, their label")
     return False
 
 

@@ -266,6 +266,13 @@ def canonical(name: Name) -> Name:
     return identify(tensor(name.fields, name.order, name.pairing, slots))[0]
 
 
+def oriented(name: Name) -> Tensor:
+    """The tensor with the axis of each slot for its sample: equal where tables of it are."""
+    axes = {slot: axis for axis, slot in enumerate(name.subscripts)}
+    places = tuple(axes[slot] for slot in range(len(axes)))
+    return tensor(name.fields, name.order, name.pairing, places)
+
+
 def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
     """One pairing of the fields' slots for each tensor that their cumulant has."""
     total = sum(field.nodes for field in fields)

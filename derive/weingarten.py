@@ -37,7 +37,14 @@ from .errors import InputError, listed, whole
 from .pairings import Pairing, Partition, coset_type, pair_partitions
 from .progress import telling
 from .rational import RationalFunction, as_sympy, linear_product
-from .zonal import insert, partitions, remove, spherical_functions, type_class_size
+from .zonal import (
+    insert,
+    invertible_functions,
+    partitions,
+    remove,
+    spherical_functions,
+    type_class_size,
+)
 
 ALPHA = {"O": 2, "U": 1, "Sp": 2}
 MOST_PAIRS = 30
@@ -303,12 +310,11 @@ def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
     """W(μ; n) = Σ_λ (d_λ/|X|) ω^λ(μ) / Π_{(i,j)∈λ}(n + c), over the λ with no vanishing factor."""
     sign, size = (-1, -n) if group == "Sp" else (1, n)
     total = dict.fromkeys(partitions(k), fmpq(0))
-    for spherical in spherical_functions(k, alpha_of(group)):
+    for spherical in invertible_functions(k, alpha_of(group), size):
         eigenvalue = prod(size + content for content in spherical.contents)
-        if eigenvalue:
-            weight = spherical.weight / (sign**k * eigenvalue)
-            for mu, value in spherical.values.items():
-                total[mu] += weight * value
+        weight = spherical.weight / (sign**k * eigenvalue)
+        for mu, value in spherical.values.items():
+            total[mu] += weight * value
     return total
 
 

@@ -29,8 +29,12 @@ from sympy.utilities.iterables import partitions as multiplicities
 from .citations import note
 from .errors import whole
 from .pairings import Partition
+from .resources import check_memory
 
 Marked = tuple[int, Partition]
+
+_BYTES = 250
+"""Of a rational value in its table."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,29 @@ class Spherical:
 @cache
 def spherical_functions(k: int, alpha: int) -> tuple[Spherical, ...]:
     """Every ω^λ with λ ⊢ k, exact."""
+    return invertible_functions(k, alpha, None)
+
+
+def invertible_functions(k: int, alpha: int, size: int | None) -> tuple[Spherical, ...]:
+    """The ω^λ with λ ⊢ k of which no box's content c has size + c = 0; all of them without a size.
+
+    Of O(n) and U(n) these are the λ of n rows or fewer. InputError where memory can't hold them.
+    """
     note("matsumoto2011")
-    return tuple(_spherical(shape, alpha) for shape in partitions(k))
+    shapes = [_shapes(j, alpha, size) for j in range(k + 1)]
+    held = sum(len(each) * len(partitions(j)) for j, each in enumerate(shapes))
+    functions = f"{sum(map(len, shapes))} zonal functions of up to {k} pairs"
+    check_memory("k", k, _BYTES * held, functions)
+    return tuple(_spherical(shape, alpha) for shape in shapes[k])
+
+
+def _shapes(k: int, alpha: int, size: int | None) -> list[Partition]:
+    return [mu for mu in partitions(k) if size is None or -size not in contents(mu, alpha)]
+
+
+def contents(shape: Partition, alpha: int) -> tuple[int, ...]:
+    """α(j−1) − (i−1) of each box, row by row."""
+    return tuple(alpha * j - i for i, row in enumerate(shape) for j in range(row))
 
 
 @cache
@@ -133,6 +158,12 @@ def type_class_size(mu: Partition, alpha: int) -> int:
     z = prod(part**count * factorial(count) for part, count in Counter(mu).items())
     size: int = alpha ** (k - len(mu)) * factorial(k) // z
     return size
+
+
+def set_partition_count(mu: Partition) -> int:
+    """How many partitions of a set have blocks of these sizes: k!/Π_i (μ_i! m_i!)."""
+    blocks = prod(factorial(part) for part in mu)
+    return factorial(sum(mu)) // (blocks * prod(map(factorial, Counter(mu).values())))
 
 
 def insert(parts: Partition, part: int) -> Partition:

@@ -41,16 +41,17 @@ from numeric import fastmath, forward_kernels
 
 @entry
 def forward(networks, key, steps, scales, C_b, squares):
-    """|σ|² of networks (groups, lanes) at every layer: squares (depth, groups, lanes).
+    """|σ|² of networks (groups, lanes) at the layers of steps: squares (depth, groups, lanes).
 
-    Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream), are the factors of the weights.
+    Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream), are the factors of the weights of
+    some layers; the entry below the first of them is there.
     """
     widest = 4
     for t in range(steps.shape[0]):
         widest = max(widest, steps[t, 2] + 4, steps[t, 3])
     Z, G, S = np.empty((widest, {lanes})), np.empty((widest, {lanes})), np.empty({lanes})
     for g in range(networks.shape[0]):
-        S[:] = squares[0, g]
+        S[:] = squares[steps[0, 0] - 1, g]
         for t in range(steps.shape[0]):
             layer, kind, big, size, stream = steps[t]
             z, factor = Z[:size], (kind, big, scales[t])
@@ -70,6 +71,9 @@ def forward(networks, key, steps, scales, C_b, squares):
 
 WIDEST = 1 << 11
 """Neurons of a layer, up to which a group of networks stays in a core's own cache."""
+
+_PIECE = 1 << 24
+"""Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
 def applies(ensemble: Ensemble, plan: Plan, probes: Probes) -> bool:
@@ -100,13 +104,32 @@ class ForwardSampler(ProbeSampler):
         squares = np.empty((ensemble.depth, *networks.shape))
         squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
         forward = _kernels(ensemble.net.activation).forward
-        forward(networks, ensemble.key, *self._steps, ensemble.C_b, squares)
+        steps, scales = self._steps
         structure, coefficients = self._polynomials
         values = np.empty((count, len(self.plan.statistics)))
+        known = 0
         for layer, square in enumerate(squares):
+            if layer > known:
+                start, stop, known = self._piece(layer, networks.size)
+                part = steps[start:stop], scales[start:stop]
+                forward(networks, ensemble.key, *part, ensemble.C_b, squares)
             vectors = square.reshape(-1, 1)[:count] / ensemble.widths[layer]
             common_kernels().evaluate(vectors, structure, coefficients[layer], values)
             yield values
+
+    def _piece(self, layer: int, networks: int) -> tuple[int, int, int]:
+        """The steps, from and to, that go on from this layer in one call, and the last layer."""
+        layers, neurons = self._steps[0][:, 0], self._neurons
+        start = int(np.searchsorted(layers, layer))
+        before = neurons[start - 1] if start else 0
+        reach = int(np.searchsorted(neurons, before + _PIECE // networks, side="right"))
+        last = max(layer, int(layers[reach]) - 1 if reach < layers.size else int(layers[-1]))
+        return start, int(np.searchsorted(layers, last, side="right")), last
+
+    @cached_property
+    def _neurons(self) -> NDArray[np.int64]:
+        """The neurons of one network in all steps so far."""
+        return np.cumsum(self._steps[0][:, 2:4].max(axis=1, initial=1))
 
     @cached_property
     def _steps(self) -> tuple[NDArray[np.int64], Array]:

@@ -11,12 +11,20 @@ import sympy
 
 from derive.errors import InputError, listed, whole
 from derive.haar import haar_moment
+from derive.progress import telling
+from derive.resources import check_memory, check_time, number
 
 from . import checks
 
 Matrices = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 BATCH = 2**22
 """Matrix entries held at once while a moment is checked."""
+
+_HELD = 128
+"""Bytes for an entry while it is sampled."""
+
+_RATE = 10**8
+"""n³ + 100 of the matrices that are sampled in a second, or more."""
 
 
 def orthogonal(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
@@ -116,14 +124,19 @@ def check(
     plain = (np.array(rows, int) - 1, np.array(cols, int) - 1)
     bars = (np.array(conj_rows, int) - 1, np.array(conj_cols, int) - 1)
     batch = max(1, min(draws, BATCH // n**2))
+    what = f"{number(draws)} matrices of dimension {number(n)}"
+    check_memory("n", n, _HELD * n**2 * batch, what)
+    check_memory("draws", draws, 24 * draws, what)
+    seconds = draws * (n**3 + 100) // _RATE
+    check_time("draws", draws, seconds, what)
     sizes = [min(batch, draws - start) for start in range(0, draws, batch)]
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes), np.uint64)
-    samples = np.concatenate(
-        [
-            _products(SAMPLERS[group](n, size, int(each)), plain, bars)
-            for size, each in zip(sizes, seeds, strict=True)
-        ]
-    )
+    parts = []
+    with telling(f"sampling {what}", seconds, draws) as progress:
+        for size, each in zip(sizes, seeds, strict=True):
+            parts.append(_products(SAMPLERS[group](n, size, int(each)), plain, bars))
+            progress.advance(size)
+    samples = np.concatenate(parts)
     return HaarCheck(exact, float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(draws)))
 
 

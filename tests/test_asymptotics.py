@@ -201,3 +201,9 @@ def test_learning_rates_that_are_no_powers_are_refused():
         deep("V", Gaussian()).over({"Theta": 1})
     with pytest.raises(InputError, match="constants"):
         deep("G1", Orthogonal(), terms=3).evaluate(100)
+
+
+@pytest.mark.parametrize("terms", [0, 10**9, 2.0, True])
+def test_a_counterterm_of_no_number_of_terms_is_refused(terms):
+    with pytest.raises(InputError, match="terms: .* a number of terms, 1 to"):
+        counterterm(a.tanh, terms=terms)

@@ -157,3 +157,12 @@ def test_exact_in_the_width_of_each_layer():
     assert exact.cumulant("Theta", network, 2, inputs=3) == sympy.factor(
         1 + (1 + 2 * K0) + 2 * (1 + K0)
     )
+
+
+def test_numbers_of_pairs_beyond_the_tables_are_refused():
+    for k in (31, 2**63, 10**400):
+        for weights in ENSEMBLES:
+            with pytest.raises(InputError, match="0 to 30"):
+                exact.row_sum(weights, k, n, n)
+            with pytest.raises(InputError, match="1 to 30"):
+                exact.moment_factor(k, activations.relu, weights)

@@ -265,3 +265,15 @@ def test_tables_tell_how_large_the_terms_are_that_cancel():
     np.testing.assert_allclose(table["V_floor"], ACCURACY * K**2, rtol=1e-14)
     np.testing.assert_allclose(table["D_floor"], ACCURACY * K * Theta, rtol=1e-14)
     assert np.abs(table["D"]).max() < 1e-14
+
+
+@pytest.mark.parametrize("other", ["kappa(z,H,z|02 13)", "kappa(z,z,H|03 12)"])
+def test_one_label_is_not_given_to_two_orders_of_axes(other):
+    net, inputs = Network(activations.linear, C_b=1), [[1.0, 2.0], [0.5, -1.0]]
+    told = r"axes \(0, 2, 1, 3\).* one order of the axes of F, their label"
+    with pytest.raises(InputError, match=told):
+        flow(net, inputs, 3, ["F", other])
+    with pytest.raises(InputError, match=told):
+        simulate(net, inputs, 4, 3, 8, tensors=["F", other])
+    twice = flow(net, inputs, 3, ["D", "kappa(z,z,H|01 23)", "kappa(z,z,H|10 23)"])
+    assert [name for name in twice if not str(name).endswith("_floor")] == ["D"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numba
 import numpy as np
 import pytest
@@ -51,6 +53,28 @@ def test_networks_side_by_side_are_those_one_by_one(case):
     expected = ProbeSampler(ensemble, PLAN, Probes()).statistics(draws)
     np.testing.assert_allclose(sampler.statistics(draws), expected, rtol=1e-11)
     assert np.ptp(expected[:, -1], axis=0).min() > 0
+
+
+@pytest.mark.parametrize("most", [1, 20 * LANES])
+@pytest.mark.parametrize("case", CASES)
+def test_calls_of_compiled_code_are_short_and_leave_no_trace(case, most, monkeypatch):
+    """However deep: a call ends where its neurons are spent, after one layer at the earliest."""
+    net, width = CASES[case]
+    ensemble = checked_ensemble(net, [[1.0, 0.5, -0.2]], width, 9, 3)
+    sampler, draws = make_sampler(ensemble, PLAN), np.arange(LANES)
+    expected = sampler.statistics(draws)
+    compiled, spent = forward._kernels(net.activation), []
+
+    def counted(networks, key, steps, *rest):
+        spent.append((len(set(steps[:, 0])), networks.size * steps[:, 2:4].max(axis=1).sum()))
+        compiled.forward(networks, key, steps, *rest)
+
+    monkeypatch.setattr(forward, "_PIECE", most)
+    monkeypatch.setattr(forward, "_kernels", lambda _: SimpleNamespace(forward=counted))
+    assert np.array_equal(sampler.statistics(draws), expected)
+    assert sum(layers for layers, _ in spent) == 8
+    assert all(layers == 1 or neurons <= most for layers, neurons in spent)
+    assert len(spent) > 1
 
 
 def test_one_layer_has_no_weights_to_draw():

@@ -316,3 +316,14 @@ def test_parsing_never_fails_otherwise(text: str) -> None:
 def test_bad_text(text: object) -> None:
     with pytest.raises(InputError, match="moment"):
         parse_moment(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "sizes"),
+    [("draws", {"draws": 10**400}), ("draws", {"draws": 10**13}), ("n", {"n": 10**7})],
+)
+def test_a_check_beyond_memory_or_a_day_is_refused(argument, sizes):
+    with pytest.raises(InputError, match=f"{argument}: .* would take"):
+        check((1, 1), (1, 1), **{"n": 3, "draws": 100} | sizes)
+    with pytest.raises(InputError, match=r"draws: .* would take \d+ years"):
+        check((1, 1), (1, 1), 3000, draws=10**6)

@@ -33,6 +33,7 @@ PAGES = [
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 LONG = (
+    "wickgarten simulate --weights orthogonal --width 50 100 200",
     "wickgarten check",
     "wickgarten verify",
     "wickgarten spectrum",

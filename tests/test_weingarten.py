@@ -9,6 +9,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from derive import resources
 from derive import weingarten as public
 from derive.errors import InputError
 from derive.pairings import Partition, coset_type
@@ -25,7 +26,7 @@ from derive.weingarten import (
     weingarten,
     weingarten_latex,
 )
-from derive.zonal import partitions, spherical_functions
+from derive.zonal import invertible_functions, partitions, spherical_functions
 
 n = sympy.Symbol("n")
 GROUPS = ("O", "U", "Sp")
@@ -225,3 +226,19 @@ def test_bad_groups_and_orders() -> None:
         table(3).function((2,))
     with pytest.raises(InputError, match="k"):
         table(-1)
+
+
+@pytest.mark.parametrize(("group", "n"), [("O", 3), ("U", 3), ("Sp", 4)])
+def test_a_singular_gram_matrix_needs_only_what_does_not_vanish(group, n, monkeypatch):
+    alpha, size = ALPHA.get(group, 2), -n if group == "Sp" else n
+    kept = invertible_functions(7, alpha, size)
+    assert 0 < len(kept) < len(partitions(7))
+    others = {each.shape: each for each in spherical_functions(7, alpha)}
+    for each in kept:
+        assert each == others.pop(each.shape)
+        assert 0 not in {size + content for content in each.contents}
+    for each in others.values():
+        assert -size in each.contents
+    monkeypatch.setattr(resources, "memory", lambda: 2**30)
+    with pytest.raises(InputError, match="zonal functions of up to 30 pairs would take"):
+        weingarten((30,), 28, group)
