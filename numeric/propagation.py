@@ -73,12 +73,24 @@ def sample(
 ) -> Sample:
     """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
 
+    Source 001, appendix A.2, with C_W = γ σ_α² and C_b = γ σ_b²; the sampler is derived here.
+
     Arguments:
         net: a network of full or low rank, Gaussian or orthogonal.
-        inputs: (n_0,) or (m, n_0), with m at most the rank.
+        inputs: (n_0,) or (m, n_0), m at most the rank; n_0 at least that of orthogonal weights.
+        width: n, at which every rank γ n is a whole number.
+        depth: layers.
+        draws: networks.
         biases: one of `BIASES`.
+        seed: 0 … 2^64 − 1; draw number d is the same whatever `draws` is.
 
     Raises InputError for other ensembles, and for a rank that is no whole number.
+
+    >>> from derive import activations
+    >>> net = Network(activations.tanh, LowRankGaussian(1, gamma=0.5), C_b=0.1)
+    >>> K, b = sample(net, [1.0, 0.5], width=20, depth=3, draws=4, biases="layer")
+    >>> K.shape, b.shape
+    ((4, 3, 1, 1), (4, 3))
     """
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
     checked_count("draws", draws, 1)
@@ -113,7 +125,25 @@ def simulate(
     biases: str = "neuron",
     seed: int = 0,
 ) -> xarray.Dataset:
-    """The mean of K with its standard error, in the layout of `numeric.simulate`; see `sample`."""
+    """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
+
+    Arguments:
+        net, inputs, width, depth, biases, seed: those of `sample`, whose networks these are.
+        draws: networks, 2 or more.
+
+    Returns:
+        `K` and `K_se` with axes `layer` (1 … depth) and, unless inputs is one vector, `sample_1`,
+        `sample_2`; what repeats it in the attributes. At infinite width, and not with the biases
+        "layer", K obeys source 001, eqs. (3) and (5).
+
+    Raises InputError as `sample` does.
+
+    >>> from derive import activations
+    >>> net = Network(activations.linear, LowRankOrthogonal(1, gamma=0.5))
+    >>> found = simulate(net, np.ones(20), width=20, depth=2, draws=200)
+    >>> found["K"].dims, bool((abs(found["K"] - 1) < 5 * found["K_se"]).all())
+    (('layer',), True)
+    """
     checked_count("draws", draws, 2)
     K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed)
     single = np.ndim(inputs) == 1
@@ -149,7 +179,15 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     entries are Gaussian with the covariance z·z/n, in which b² of the sum over directions stays.
 
     Arguments:
+        net: the network, of full or low rank, Gaussian or orthogonal; γ σ_α² is its C_W.
+        inputs: (n_0,) or (m, n_0).
         b: (draws, depth), as `sample` returns it.
+
+    Raises InputError as `sample` does.
+
+    >>> from derive import activations
+    >>> given_biases(Network(activations.linear), [2.0, 2.0], b=[[1.0, 3.0]]).ravel()
+    array([ 5., 14.])
     """
     drawn = np.atleast_2d(np.asarray(b, float))
     draws, depth = drawn.shape
@@ -167,7 +205,13 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
 
 
 class Layer(NamedTuple):
-    """Preactivations z, σ(z) and σ'(z) of networks with one input each: (networks, n)."""
+    """A layer of networks with one input each, (networks, n) each.
+
+    Attributes:
+        z: preactivations.
+        sigma: σ(z).
+        slope: σ'(z).
+    """
 
     z: Array
     sigma: Array
@@ -179,7 +223,19 @@ Loss = Callable[[Layer, NDArray[np.int64], np.random.Generator], Array]
 
 
 def squares(last: Layer, inputs: NDArray[np.int64], rng: np.random.Generator) -> Array:
-    """E = ½ Σ_i z_i²: the sum of squares over all of the last layer, with the target 0."""
+    """E = ½ Σ_i z_i²: the sum of squares over all of the last layer, with the target 0.
+
+    A loss of `backward`; ∂E/∂z = z by definition.
+
+    Arguments:
+        last: the last layer, (networks, n).
+        inputs: which input each network has; not needed here.
+        rng: random numbers; not needed here.
+
+    >>> z = np.array([[3.0, 4.0]])
+    >>> squares(Layer(z, z, z), np.array([0]), np.random.default_rng(0))
+    array([[3., 4.]])
+    """
     return last.z
 
 
@@ -237,7 +293,19 @@ def backward(
 
     Network d has the input d mod m. A matrix meets one vector on the way forward and one on the way
     back, and only what it does to these is drawn, given what is known: exact in law, in O(n).
-    Arguments as for `sample`.
+    Source 001, §A.8, without its independence of the two ways; the law is derived here.
+
+    Arguments:
+        net, inputs, width, depth, draws, biases, seed: those of `sample`; m may be anything.
+        loss: ∂E/∂z of the last layer: `squares`, `CrossEntropy(…)`, or another such function.
+
+    Raises InputError as `sample` does, and for layers that vanish.
+
+    >>> from derive import activations
+    >>> net = Network(activations.linear, Orthogonal(1))  # keeps lengths, both ways
+    >>> back = backward(net, np.ones(20), 20, 3, 4, squares)
+    >>> bool(np.allclose(back.K, 1) and np.allclose(back.delta, 1))
+    True
     """
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
     checked_count("draws", draws, 1)

@@ -52,8 +52,9 @@ def simulate(
     """Sample J = Π_l D^l W^l of square networks (source 002, eq. 2).
 
     Arguments:
-        net: the network; square layers, numbers for its parameters. `BiInvariant` weights are those of as many equally frequent
-            singular values as there are moments, which must divide the width.
+        net: the network; square layers, numbers for its parameters. `BiInvariant` weights are those
+            of as many equally frequent singular values as there are moments, which must divide the
+            width.
         q_first: the variance of the first preactivations, C_b of layer 1 or more.
         width: n, 2 or more; a draw takes O(n³) in each layer.
         depth: layers.

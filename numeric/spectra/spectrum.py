@@ -176,7 +176,7 @@ class Spectrum:
         return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
 
     def solve(self, heights: ArrayLike) -> Solution:
-        """M at λ + i0 for log λ = heights; left at 0, as real, outside the bulks' interior.
+        """M at λ + i0 for log λ = heights; 0 outside the bulks' interior, where it is not solved.
 
         Raises InputError for heights that are not finite.
         """
