@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import sympy
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,7 +39,7 @@ from derive.weights import (
 
 from . import brackets, table, weights
 from .bracket_shapes import SingleShape
-from .ensemble import Ensemble, checked_count, checked_ensemble
+from .ensemble import Ensemble, checked_count, checked_ensemble, checked_inputs
 from .hyperparameters import hyperparameters
 from .weights import Array
 
@@ -183,24 +184,30 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
         inputs: (n_0,) or (m, n_0).
         b: (draws, depth), as `sample` returns it.
 
-    Raises InputError as `sample` does.
+    Raises InputError for other networks, for symbols in them, and for other arrays.
 
     >>> from derive import activations
     >>> given_biases(Network(activations.linear), [2.0, 2.0], b=[[1.0, 3.0]]).ravel()
     array([ 5., 14.])
     """
     drawn = np.atleast_2d(np.asarray(b, float))
+    if drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
+        raise InputError("b", b, "finite numbers of shape (draws, depth)")
+    _check_network(net)
+    X = checked_inputs(inputs)
+    net.check_inputs(X.shape[1])
     draws, depth = drawn.shape
-    ensemble = _low_rank_ensemble(net, inputs, 1, depth, 0)
-    X = ensemble.inputs
-    activation = ensemble.net.activation
+    net, activation = net.tabulated(depth), net.activation
     K = np.empty((draws, depth, len(X), len(X)))
     for layer in range(depth):
-        law = _low_rank(ensemble.net.weights_at(layer + 1))
+        law = _low_rank(net.weights_at(layer + 1))
+        C_W, gamma = sympy.sympify((law.C_W, law.gamma))
+        if not (C_W.is_number and gamma.is_number):
+            raise InputError("weights", str(law), "numbers for C_W and gamma")
         for draw in range(draws):
             below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
             second = below if layer == 0 else _averages(activation, below)
-            K[draw, layer] = float(law.C_W) * second + float(law.gamma) * drawn[draw, layer] ** 2
+            K[draw, layer] = float(C_W) * second + float(gamma) * drawn[draw, layer] ** 2
     return K
 
 
@@ -430,12 +437,16 @@ def _check_biases(biases: str) -> None:
         raise InputError("biases", biases, f"one of {', '.join(BIASES)}")
 
 
+def _check_network(net: object) -> None:
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+
+
 def _low_rank_ensemble(
     net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
 ) -> Ensemble:
     """The ensemble, its weights written as of low rank, of full rank too."""
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    _check_network(net)
     first = None if net.first_weights is None else _low_rank(net.first_weights)
     written = replace(net, weights=_low_rank(net.weights), first_weights=first)
     return checked_ensemble(written, inputs, width, depth, seed)
