@@ -25,11 +25,11 @@ from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
-from derive.progress import telling
 from derive.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
 from .ensemble import checked_inputs, load_template
+from .sampling import counting
 from .weights import Array
 
 __all__ = [
@@ -256,6 +256,7 @@ def simulate(
     inputs: ArrayLike | None = None,
     smallest: bool = False,
     sampler: str = "gram",
+    progress: bool = False,
 ) -> xarray.Dataset:
     """Sample networks with batch normalization and measure how orthogonal a batch becomes.
 
@@ -272,6 +273,7 @@ def simulate(
             the others (source 003, Figure 2).
         smallest: also measure V̂ = 1/n − σ_n² (source 003, eq. 11), from the smallest eigenvalues.
         sampler: "gram", or "explicit", which builds every matrix: slow, the check of the first.
+        progress: show a bar with the rate and the time left.
 
     Returns:
         `gap` and `gap_sq`, the ensemble's E V and E V² (source 003, eq. 2; 0 ≤ V < 1) at layers
@@ -298,7 +300,7 @@ def simulate(
     each = chain.batch**2 if smallest else 1
     _check_memory(chain, 4 * chain.depth * min(step, chain.draws) * each)
     seconds = chain.seconds / numba.get_num_threads()
-    with telling(f"sampling {chain}", seconds, chain.draws) as progress:
+    with counting(f"sampling {chain}", chain.draws, seconds, progress=progress) as advance:
         for start in range(0, chain.draws, step):
             stop = min(start + step, chain.draws)
             if sampler == "gram":
@@ -310,7 +312,7 @@ def simulate(
             if smallest:
                 observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
             sums.add(np.array(observed))
-            progress.advance(stop - start)
+            advance(stop - start)
     mean, error = sums.result()
     arrays = {}
     for name, value, se in zip(names, mean, error, strict=True):

@@ -71,7 +71,7 @@ def odd_law(activation: Activation, batch: int) -> OddLaw:
 
     Raises InputError for an activation that is not odd.
 
-    >>> law = odd_law("linear", 10)  # n/(n + 2), source 003, Theorem 1 without its loss
+    >>> law = odd_law("linear", 10)  # both are n/(n + 2)
     >>> round(law.off_rate, 9), round(law.diagonal_rate, 9)
     (0.833333333, 0.833333333)
     """

@@ -27,6 +27,7 @@ from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
+from derive.resources import number
 from derive.shapes import Shape
 from derive.tensors import named
 from derive.weights import (
@@ -41,6 +42,7 @@ from . import brackets, table, weights
 from .bracket_shapes import SingleShape
 from .ensemble import Ensemble, checked_count, checked_ensemble, checked_inputs
 from .hyperparameters import hyperparameters
+from .sampling import counting
 from .weights import Array
 
 BIASES = ("neuron", "direction", "layer")
@@ -71,6 +73,7 @@ def sample(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    progress: bool = False,
 ) -> Sample:
     """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
 
@@ -84,6 +87,7 @@ def sample(
         draws: networks.
         biases: one of `BIASES`.
         seed: 0 … 2^64 − 1; draw number d is the same whatever `draws` is.
+        progress: show a bar with the rate and the time left.
 
     Raises InputError for other ensembles, and for a rank that is no whole number.
 
@@ -102,16 +106,19 @@ def sample(
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
     K = np.empty((draws, depth, m, m))
     b = np.zeros((draws, depth))
-    for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
-        kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
-        size = kept.stop - kept.start
-        sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
-        for layer in range(depth):
-            z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
-            K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
-            b[kept, layer] = drawn[:size]
-            sigma = np.ascontiguousarray(z)
-            ensemble.activate(sigma)
+    what = f"sampling {number(draws)} networks of {number(depth)} layers, {number(width)} neurons"
+    with counting(what, draws, progress=progress) as advance:
+        for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+            kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
+            size = kept.stop - kept.start
+            sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
+            for layer in range(depth):
+                z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
+                K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
+                b[kept, layer] = drawn[:size]
+                sigma = np.ascontiguousarray(z)
+                ensemble.activate(sigma)
+            advance(size)
     return Sample(K, b if biases == "layer" else None)
 
 
@@ -125,11 +132,13 @@ def simulate(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    progress: bool = False,
 ) -> xarray.Dataset:
     """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
 
     Arguments:
-        net, inputs, width, depth, biases, seed: those of `sample`, whose networks these are.
+        net, inputs, width, depth, biases, seed, progress: those of `sample`, whose networks these
+            are.
         draws: networks, 2 or more.
 
     Returns:
@@ -146,7 +155,7 @@ def simulate(
     (('layer',), True)
     """
     checked_count("draws", draws, 2)
-    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed)
+    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
     single = np.ndim(inputs) == 1
     arrays = {
         "K": table.variable(K.mean(axis=0), 2, single=single).assign_attrs(
