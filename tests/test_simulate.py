@@ -24,7 +24,6 @@ from numeric import (
     observables,
     propagation,
     sampling,
-    spectra,
 )
 from numeric.ensemble import checked_ensemble
 from numeric.flow import flow
@@ -219,10 +218,9 @@ def test_the_table_says_how_to_repeat_it():
     [
         lambda **given: batchnorm.simulate(8, 2, 1, 3, **given),
         lambda **given: propagation.simulate(Network(TANH), np.ones(4), 4, 1, 3, **given),
-        lambda **given: spectra.simulate(Network(TANH), 1.0, 4, 1, 3, **given),
     ],
 )
-def test_the_other_samplers_show_progress_alike(sample, capsys):
+def test_other_samplers_show_progress_alike(sample, capsys):
     silent = sample()
     assert not capsys.readouterr().err
     assert sample(progress=True).equals(silent)

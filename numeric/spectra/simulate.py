@@ -18,7 +18,6 @@ from derive.activations import Activation, z
 from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
-from derive.resources import number
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -32,7 +31,6 @@ from derive.weights import (
 from .. import random
 from .. import table as tables
 from ..hyperparameters import hyperparameters
-from ..sampling import counting
 from ..weights import singular_values
 
 Real = NDArray[np.float64]
@@ -50,7 +48,6 @@ def simulate(
     moments: int = 2,
     zero_padded: bool = False,
     seed: int = 0,
-    progress: bool = False,
 ) -> xarray.Dataset:
     """Sample J = Π_l D^l W^l of square networks (source 002, eq. 2).
 
@@ -67,7 +64,6 @@ def simulate(
         zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
             same WᵀW, but not invariant on the right.
         seed: draw number d is the same whatever `draws` is.
-        progress: show a bar with the rate and the time left.
 
     Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
     layer, with standard errors over the draws as m1_se, …; and what repeats it in the attributes.
@@ -98,23 +94,20 @@ def simulate(
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
     values = np.empty((draws, width))
     table = np.empty((draws, len(shown), moments))
-    what = f"sampling {number(draws)} Jacobians of {number(depth)} layers, {number(width)} neurons"
-    with counting(what, draws, progress=progress) as advance:
-        for draw in range(draws):
-            rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
-            J = np.eye(width)
-            x = rng.standard_normal(width)
-            x *= np.sqrt(width * spread / float(net.weights_at(1).C_W)) / np.linalg.norm(x)
-            for layer in range(1, depth + 1):
-                W = weight_matrix(net.weights_at(layer), width, rng, zero_padded=zero_padded)
-                h = W @ x + np.sqrt(float(net.C_b_at(layer))) * rng.standard_normal(width)
-                sigma, slope = _compiled(net.activation)
-                J = slope(h)[:, None] * (W @ J)
-                x = sigma(h)
-                if layer in shown:
-                    table[draw, shown.index(layer)] = _moments(J, moments)
-            values[draw] = np.linalg.svd(J, compute_uv=False)
-            advance(1)
+    for draw in range(draws):
+        rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
+        J = np.eye(width)
+        x = rng.standard_normal(width)
+        x *= np.sqrt(width * spread / float(net.weights_at(1).C_W)) / np.linalg.norm(x)
+        for layer in range(1, depth + 1):
+            W = weight_matrix(net.weights_at(layer), width, rng, zero_padded=zero_padded)
+            h = W @ x + np.sqrt(float(net.C_b_at(layer))) * rng.standard_normal(width)
+            sigma, slope = _compiled(net.activation)
+            J = slope(h)[:, None] * (W @ J)
+            x = sigma(h)
+            if layer in shown:
+                table[draw, shown.index(layer)] = _moments(J, moments)
+        values[draw] = np.linalg.svd(J, compute_uv=False)
     if not np.isfinite(table).all():
         raise InputError("net", str(net), "Jacobians that do not overflow")
     about: dict[str, int | float] = {
