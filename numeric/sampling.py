@@ -174,7 +174,7 @@ def common_kernels() -> ModuleType:
 @contextmanager
 def counting(
     what: str, draws: int, seconds: float = 0.0, *, progress: bool
-) -> Iterator[Callable[[int], object]]:
+) -> Iterator[Callable[[float], object]]:
     """What counts networks as they are sampled: on a progress bar, or in a word if it takes long.
 
     Arguments:
