@@ -25,11 +25,11 @@ from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
-from derive.progress import telling
 from derive.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
 from .ensemble import checked_inputs, load_template
+from .sampling import counting
 from .weights import Array
 
 __all__ = [
@@ -145,7 +145,19 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """An ensemble of normalised networks: what the samplers need, all of it checked."""
+    """An ensemble of normalised networks: what the samplers need, all of it checked.
+
+    Attributes:
+        width: d.
+        batch: n.
+        depth: layers.
+        draws: networks.
+        seed: 0 … 2^64 − 1.
+        activation: σ.
+        centered: whether rows lose their mean over the batch.
+        normalised: whether they have mean square 1.
+        inputs: (batch, n_0).
+    """
 
     width: int
     batch: int
@@ -244,27 +256,36 @@ def simulate(
     inputs: ArrayLike | None = None,
     smallest: bool = False,
     sampler: str = "gram",
+    progress: bool = False,
 ) -> xarray.Dataset:
     """Sample networks with batch normalization and measure how orthogonal a batch becomes.
 
     Arguments:
-        width: d. batch: n. depth: layers. draws: networks.
+        width: d.
+        batch: n, 2 or more.
+        depth: layers.
+        draws: networks, 2 or more.
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the number of threads.
         activation: σ, applied to normalised rows of mean square 1.
         centered: take each row's mean over the batch away first.
         normalised: False for a vanilla network, z = W σ(z) with E W_ij² = 1/n_in.
         inputs: (batch, n_0); left out, they are orthogonal, the first of them ten times as long as
             the others (source 003, Figure 2).
-        smallest: also measure V̂ = 1/n − σ_n², from the smallest eigenvalues.
+        smallest: also measure V̂ = 1/n − σ_n² (source 003, eq. 11), from the smallest eigenvalues.
         sampler: "gram", or "explicit", which builds every matrix: slow, the check of the first.
+        progress: show a bar with the rate and the time left.
 
     Returns:
-        `gap` and `gap_sq`, the ensemble's E V and E V² at layers 1 … depth, with `gap_se` and
-        `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`; what repeats it beside
-        them (`numeric.table`).
+        `gap` and `gap_sq`, the ensemble's E V and E V² (source 003, eq. 2; 0 ≤ V < 1) at layers
+        1 … depth, with `gap_se` and `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`;
+        what repeats it beside them (`numeric.table`).
 
     Raises:
         InputError: for an argument that can't be used, and rows that vanish.
+
+    >>> gap = simulate(width=50, batch=4, depth=30, draws=100)["gap"]
+    >>> gap.dims, bool(gap[-1] < gap[0] / 2)
+    (('layer',), True)
     """
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
@@ -279,7 +300,7 @@ def simulate(
     each = chain.batch**2 if smallest else 1
     _check_memory(chain, 4 * chain.depth * min(step, chain.draws) * each)
     seconds = chain.seconds / numba.get_num_threads()
-    with telling(f"sampling {chain}", seconds, chain.draws) as progress:
+    with counting(f"sampling {chain}", chain.draws, seconds, progress=progress) as advance:
         for start in range(0, chain.draws, step):
             stop = min(start + step, chain.draws)
             if sampler == "gram":
@@ -291,7 +312,7 @@ def simulate(
             if smallest:
                 observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
             sums.add(np.array(observed))
-            progress.advance(stop - start)
+            advance(stop - start)
     mean, error = sums.result()
     arrays = {}
     for name, value, se in zip(names, mean, error, strict=True):
@@ -327,7 +348,17 @@ def grams(
 ) -> Array:
     """Q Qᵀ over samples, over d, of every draw and layer: (draws, depth, batch, batch).
 
-    Arguments as in `simulate`, whose networks these are.
+    Arguments:
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
+            `simulate`, whose networks these are.
+
+    Raises InputError as `simulate` does, and where all draws do not fit in memory.
+
+    Of trace n where rows are normalised (source 003, eq. 1).
+
+    >>> C = grams(width=50, batch=4, depth=3, draws=5)
+    >>> C.shape, bool(np.allclose(np.trace(C, axis1=-2, axis2=-1), 4))
+    ((5, 3, 4, 4), True)
     """
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
@@ -348,7 +379,19 @@ def gaps(
     normalised: bool = True,
     inputs: ArrayLike | None = None,
 ) -> Array:
-    """V² of every draw and layer: (draws, depth). Arguments as in `simulate`."""
+    """V² of every draw and layer (source 003, eq. 2): (draws, depth).
+
+    Arguments:
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
+            `simulate`, whose networks these are.
+
+    Raises InputError as `simulate` does, and where all draws do not fit in memory.
+
+    >>> each = gaps(width=50, batch=4, depth=3, draws=100)
+    >>> table = simulate(width=50, batch=4, depth=3, draws=100)
+    >>> each.shape, bool(np.allclose(each.mean(axis=0), table["gap_sq"]))
+    ((100, 3), True)
+    """
     chain = checked_chain(
         width, batch, depth, draws, seed, activation, centered, normalised, inputs
     )
@@ -357,7 +400,16 @@ def gaps(
 
 
 def smallest_eigenvalues(C: Array) -> Array:
-    """σ_n² of H: the smallest eigenvalue of C/tr C, for any leading axes."""
+    """σ_n² of H in V̂ = 1/n − σ_n² (source 003, eq. 11): the smallest eigenvalue of C/tr C.
+
+    Arguments:
+        C: Gram matrices (…, n, n), finite, of any trace but 0.
+
+    Raises InputError for other arrays.
+
+    >>> smallest_eigenvalues([[3.0, 0.0], [0.0, 1.0]]).item()
+    0.25
+    """
     C = checked_matrices("C", C)
     traces = np.trace(C, axis1=-2, axis2=-1)
     return np.asarray(np.linalg.eigvalsh(C)[..., 0] / traces)
@@ -379,7 +431,21 @@ def checked_matrices(argument: str, given: ArrayLike) -> Array:
 
 
 def explicit_grams(chain: Chain, draw: int) -> Array:
-    """The same network with every weight matrix built: (depth, n, n). NumPy, other numbers."""
+    """The networks of `grams`, every weight matrix built: QᵀQ of one draw, (depth, n, n).
+
+    NumPy, with random numbers of its own: the slow check of the sampler. Source 003, eq. (1),
+    written out; of trace n·d where rows are normalised.
+
+    Arguments:
+        chain: the ensemble, checked.
+        draw: which network of it, from 0.
+
+    Raises InputError for anything else.
+
+    >>> chain = checked_chain(20, 3, 2, 1, 0, activations.linear, False, True, None)
+    >>> explicit_grams(chain, 0).trace(axis1=1, axis2=2).round(9)
+    array([60., 60.])
+    """
     instance("chain", chain, Chain, "a chain from `checked_chain`")
     draw = whole("draw", draw, 0)
     k0, k1 = (int(word) for word in chain.key)
@@ -408,7 +474,12 @@ def checked_chain(
     normalised: bool,
     inputs: ArrayLike | None,
 ) -> Chain:
-    """What `simulate` samples, or an InputError."""
+    """What `simulate` samples, or an InputError.
+
+    Arguments:
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
+            `simulate`.
+    """
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     batch = whole("batch", batch, 2)
     check_memory("batch", batch, 8 * 10 * batch**2, f"Gram matrices of {number(batch)} samples")

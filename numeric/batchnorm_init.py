@@ -31,7 +31,13 @@ SMALLEST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Initialization:
-    """Weights layer by layer, each n_out × n_in, and V before and after each of them."""
+    """Weights layer by layer, and what they do to the orthogonality gap.
+
+    Attributes:
+        weights: of each layer, n_out × n_in.
+        before: V before each layer's weights, (layers,).
+        after: V after them, (layers,).
+    """
 
     weights: tuple[Array, ...]
     before: Array
@@ -45,7 +51,7 @@ def orthogonalize(
     activation: Activation = activations.linear,
     gain: float = 1.0,
 ) -> Initialization:
-    """Weights of a network without batch normalization, by eq. (6), for a given batch.
+    """Weights of a network without batch normalization, by source 003, eq. (6), for a given batch.
 
     Arguments:
         inputs: (n, n_0), one row for each sample.
@@ -55,6 +61,10 @@ def orthogonalize(
 
     Raises InputError where a layer's representations do not have full rank min(n, n_ℓ), and for
     other arguments that can't be used.
+
+    >>> made = orthogonalize(np.eye(4) + 0.9, widths=[8, 8])
+    >>> [W.shape for W in made.weights], bool((made.after < made.before).all())
+    ([(8, 4), (8, 8)], True)
     """
     H = checked_inputs(inputs).T
     sizes = [whole("widths", width, 1) for width in widths]
@@ -75,7 +85,20 @@ def orthogonalize(
 
 
 def orthogonalizing_weights(H: Array, width: int, layer: int = 1) -> Array:
-    """W of eq. (6), width × n_in, for representations H (n_in × n)."""
+    """W of source 003, eq. (6), of width × n_in, with |W H| = 1.
+
+    Arguments:
+        H: representations, n_in × n.
+        width: n_out.
+        layer: the number that an error tells.
+
+    Raises InputError for representations without full rank.
+
+    >>> W = orthogonalizing_weights(np.diag([4.0, 1.0]), width=2)
+    >>> (W @ np.diag([4.0, 1.0])).round(4)  # singular values √(σ_i/Σσ)
+    array([[0.8944, 0.    ],
+           [0.    , 0.4472]])
+    """
     U, sigma, Vt = np.linalg.svd(H, full_matrices=False)
     if not sigma[-1] > SMALLEST * sigma[0]:
         wanted = f"representations of full rank {sigma.size} at layer {layer}"
@@ -85,9 +108,12 @@ def orthogonalizing_weights(H: Array, width: int, layer: int = 1) -> Array:
 
 
 def orthogonality_gap(H: Array) -> float:
-    """V of eq. (2), for H (features × samples).
+    """V of source 003, eq. (2), for H (features × samples): |HᵀH/tr HᵀH − 1/n|, 0 ≤ V < 1.
 
     From the smaller of HᵀH and HHᵀ: the other has n − n_in more eigenvalues, all 0.
+
+    >>> orthogonality_gap(np.eye(3)), round(orthogonality_gap(np.ones((3, 2))), 9)
+    (0.0, 0.707106781)
     """
     features, n = H.shape
     gram = H.T @ H if n <= features else H @ H.T
@@ -110,14 +136,22 @@ def _nearest_frame(V: Array, width: int) -> Array:
 def orthogonalize_torch(
     layers: Iterable[Any], inputs: Any, activation: Callable[[Any], Any]
 ) -> list[tuple[float, float]]:
-    """The same for PyTorch: sets each layer's weight in place, its bias to 0.
+    """`orthogonalize` for PyTorch: sets each layer's weight in place by source 003, eq. (6).
+
+    The bias becomes 0.
 
     Arguments:
         layers: torch.nn.Linear modules, first to last.
         inputs: a tensor (n, n_0).
         activation: the function between them, such as torch.relu.
 
-    Returns V before and after each layer. Needs PyTorch, which the package itself does not.
+    Returns V before and after each layer. Needs PyTorch, which the package itself does not; hence
+    no example is run here, but one is
+
+        layers = [torch.nn.Linear(4, 8), torch.nn.Linear(8, 8)]
+        gaps = orthogonalize_torch(layers, torch.eye(4) + 0.9, torch.relu)
+
+    Raises InputError for representations without full rank.
     """
     import torch  # noqa: PLC0415
 

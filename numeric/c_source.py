@@ -55,10 +55,23 @@ def write_c(
 ) -> tuple[Path, Path]:
     """Write a C source and, beside it, its header; returns both paths.
 
-    Arguments: those of `write_module`, with recursions of one input. The functions are
-    <stem>_first_layer, <stem>_next_layer and <stem>_flow; the header says what they compute.
+    Arguments:
+        made: from `derive.recursion`, of one input.
+        activation: σ or its name, where the recursion is not specialised already.
+        path: of the source, <stem>.c.
+        first_weights: the ensemble of layer 1, where it is another than the recursion's.
+
+    The functions are <stem>_first_layer, <stem>_next_layer and <stem>_flow; the header says what
+    they compute. The equations are derived here, from source 000, eqs. (3.1)–(3.8).
 
     Raises InputError as `write_module` does, for several inputs, and for a name C cannot use.
+
+    >>> import tempfile
+    >>> from derive import activations, recursion
+    >>> made = recursion("V").single_input()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_c(made, activations.tanh, f"{folder}/vkernel.c")]
+    ['vkernel.c', 'vkernel.h']
     """
     outputs.check_file(path)
     target = Path(path)

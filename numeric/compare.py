@@ -47,7 +47,17 @@ FALSE_ALARMS = 5.7e-7
 
 @dataclass(frozen=True)
 class Row:
-    """One number, derived and sampled: z = (sample − theory)/se."""
+    """One number, derived and sampled.
+
+    Attributes:
+        tensor: its name, as in the tables.
+        layer: from 1.
+        indices: of the samples, from 0; none where the inputs are one vector.
+        theory: what was derived.
+        sample: what was sampled, extrapolated where there are several widths.
+        se: its standard error.
+        z: (sample − theory)/se.
+    """
 
     tensor: str
     layer: int
@@ -67,10 +77,11 @@ class Row:
 class Comparison:
     """Every derived number beside its sampled one.
 
-    Arguments:
+    Attributes:
         rows: all comparisons, tensor by tensor, layer by layer.
         bound: the |z| that all stay under but for `false_alarms` of cases (Bonferroni, Student's
             t with the blocks of draws as its degrees of freedom).
+        false_alarms: the chance of disagreement by accident, all comparisons together.
         widths: of the simulations; more than one are extrapolated in 1/n.
         degree: of the polynomial in 1/n.
     """
@@ -156,9 +167,20 @@ def compare(
     A standard error below the tables' `<name>_floor`, or below `ACCURACY` times the number where
     they have none, is raised to that: an entry that does not fluctuate is compared to rounding.
 
+    The bound and the error of the extrapolation are derived here: Bonferroni's, with Student's t,
+    and weighted least squares.
+
     Raises:
         InputError: if the tables have nothing in common, differ in shape or are not finite, or if
             there are fewer widths than the fit needs.
+
+    >>> from derive import Network, activations
+    >>> from numeric import flow, simulate
+    >>> net, x = Network(activations.linear), [1.0, 0.5]
+    >>> sampled = simulate(net, x, width=10, depth=2, draws=100, tensors="K")
+    >>> scores = compare(flow(net, x, depth=2, tensors="K"), sampled)
+    >>> scores.agrees, len(scores.rows)
+    (True, 2)
     """
     _check_table("flowed", flowed, "a table from flow")
     if isinstance(simulated, xarray.Dataset):

@@ -40,12 +40,21 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
     (6.16). Several: by the average over the distinct ways to give the samples to the two-point
     functions (A.1)–(A.5), which R, S, T and U do not have.
 
+    Arguments:
+        table: from `flow` or `simulate`, with K (and Theta) beside what they divide.
+
     Returns the table of the `<name>_tilde`, with their twins `_se` and `_floor` where the table has
     them; the two-point function itself is taken as exact.
 
     Raises:
         InputError: where a tensor's two-point functions are missing or vanish, or nothing is to do;
             for R, S, T and U of several inputs.
+
+    >>> from derive import Network, activations
+    >>> from numeric import flow
+    >>> table = flow(Network(activations.relu), [1.0, 1.0], depth=3, tensors=["K", "V"])
+    >>> normalise(table)["V_tilde"].to_numpy().round(12)  # 5 (ℓ − 1), at every K
+    array([ 0.,  5., 10.])
     """
     if not isinstance(table, xarray.Dataset):
         raise InputError("table", type(table).__name__, "a table from flow or simulate")

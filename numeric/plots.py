@@ -24,6 +24,8 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     `<name>_se` beside it. Components that are equal at every layer share a line, and at most six
     are drawn. Also `table.wickgarten.plot()`.
 
+    The numbers are the table's, coefficients as in source 000, eqs. (3.7) and (3.8).
+
     Returns a matplotlib `Figure`, which a notebook shows and `.savefig("V.svg")` writes. Raises
     InputError for what is no such table, and for a name that is not in it.
 

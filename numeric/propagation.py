@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import sympy
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
@@ -26,6 +27,7 @@ from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError
 from derive.network import Network
+from derive.resources import number
 from derive.shapes import Shape
 from derive.tensors import named
 from derive.weights import (
@@ -38,8 +40,9 @@ from derive.weights import (
 
 from . import brackets, table, weights
 from .bracket_shapes import SingleShape
-from .ensemble import Ensemble, checked_count, checked_ensemble
+from .ensemble import Ensemble, checked_count, checked_ensemble, checked_inputs
 from .hyperparameters import hyperparameters
+from .sampling import counting
 from .weights import Array
 
 BIASES = ("neuron", "direction", "layer")
@@ -70,15 +73,29 @@ def sample(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    progress: bool = False,
 ) -> Sample:
     """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
 
+    Source 001, appendix A.2, with C_W = γ σ_α² and C_b = γ σ_b²; the sampler is derived here.
+
     Arguments:
         net: a network of full or low rank, Gaussian or orthogonal.
-        inputs: (n_0,) or (m, n_0), with m at most the rank.
+        inputs: (n_0,) or (m, n_0), m at most the rank; n_0 at least that of orthogonal weights.
+        width: n, at which every rank γ n is a whole number.
+        depth: layers.
+        draws: networks.
         biases: one of `BIASES`.
+        seed: 0 … 2^64 − 1; draw number d is the same whatever `draws` is.
+        progress: show a bar with the rate and the time left.
 
     Raises InputError for other ensembles, and for a rank that is no whole number.
+
+    >>> from derive import activations
+    >>> net = Network(activations.tanh, LowRankGaussian(1, gamma=0.5), C_b=0.1)
+    >>> K, b = sample(net, [1.0, 0.5], width=20, depth=3, draws=4, biases="layer")
+    >>> K.shape, b.shape
+    ((4, 3, 1, 1), (4, 3))
     """
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
     checked_count("draws", draws, 1)
@@ -89,16 +106,19 @@ def sample(
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
     K = np.empty((draws, depth, m, m))
     b = np.zeros((draws, depth))
-    for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
-        kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
-        size = kept.stop - kept.start
-        sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
-        for layer in range(depth):
-            z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
-            K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
-            b[kept, layer] = drawn[:size]
-            sigma = np.ascontiguousarray(z)
-            ensemble.activate(sigma)
+    what = f"sampling {number(draws)} networks of {number(depth)} layers, {number(width)} neurons"
+    with counting(what, draws, progress=progress) as advance:
+        for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+            kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
+            size = kept.stop - kept.start
+            sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
+            for layer in range(depth):
+                z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
+                K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
+                b[kept, layer] = drawn[:size]
+                sigma = np.ascontiguousarray(z)
+                ensemble.activate(sigma)
+            advance(size)
     return Sample(K, b if biases == "layer" else None)
 
 
@@ -112,10 +132,30 @@ def simulate(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    progress: bool = False,
 ) -> xarray.Dataset:
-    """The mean of K with its standard error, in the layout of `numeric.simulate`; see `sample`."""
+    """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
+
+    Arguments:
+        net, inputs, width, depth, biases, seed, progress: those of `sample`, whose networks these
+            are.
+        draws: networks, 2 or more.
+
+    Returns:
+        `K` and `K_se` with axes `layer` (1 … depth) and, unless inputs is one vector, `sample_1`,
+        `sample_2`; what repeats it in the attributes. At infinite width, and not with the biases
+        "layer", K obeys source 001, eqs. (3) and (5).
+
+    Raises InputError as `sample` does.
+
+    >>> from derive import activations
+    >>> net = Network(activations.linear, LowRankOrthogonal(1, gamma=0.5))
+    >>> found = simulate(net, np.ones(20), width=20, depth=2, draws=200)
+    >>> found["K"].dims, bool((abs(found["K"] - 1) < 5 * found["K_se"]).all())
+    (('layer',), True)
+    """
     checked_count("draws", draws, 2)
-    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed)
+    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
     single = np.ndim(inputs) == 1
     arrays = {
         "K": table.variable(K.mean(axis=0), 2, single=single).assign_attrs(
@@ -149,25 +189,45 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     entries are Gaussian with the covariance z·z/n, in which b² of the sum over directions stays.
 
     Arguments:
+        net: the network, of full or low rank, Gaussian or orthogonal; γ σ_α² is its C_W.
+        inputs: (n_0,) or (m, n_0).
         b: (draws, depth), as `sample` returns it.
+
+    Raises InputError for other networks, for symbols in them, and for other arrays.
+
+    >>> from derive import activations
+    >>> given_biases(Network(activations.linear), [2.0, 2.0], b=[[1.0, 3.0]]).ravel()
+    array([ 5., 14.])
     """
     drawn = np.atleast_2d(np.asarray(b, float))
+    if drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
+        raise InputError("b", b, "finite numbers of shape (draws, depth)")
+    _check_network(net)
+    X = checked_inputs(inputs)
+    net.check_inputs(X.shape[1])
     draws, depth = drawn.shape
-    ensemble = _low_rank_ensemble(net, inputs, 1, depth, 0)
-    X = ensemble.inputs
-    activation = ensemble.net.activation
+    net, activation = net.tabulated(depth), net.activation
     K = np.empty((draws, depth, len(X), len(X)))
     for layer in range(depth):
-        law = _low_rank(ensemble.net.weights_at(layer + 1))
+        law = _low_rank(net.weights_at(layer + 1))
+        C_W, gamma = sympy.sympify((law.C_W, law.gamma))
+        if not (C_W.is_number and gamma.is_number):
+            raise InputError("weights", str(law), "numbers for C_W and gamma")
         for draw in range(draws):
             below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
             second = below if layer == 0 else _averages(activation, below)
-            K[draw, layer] = float(law.C_W) * second + float(law.gamma) * drawn[draw, layer] ** 2
+            K[draw, layer] = float(C_W) * second + float(gamma) * drawn[draw, layer] ** 2
     return K
 
 
 class Layer(NamedTuple):
-    """Preactivations z, σ(z) and σ'(z) of networks with one input each: (networks, n)."""
+    """A layer of networks with one input each, (networks, n) each.
+
+    Attributes:
+        z: preactivations.
+        sigma: σ(z).
+        slope: σ'(z).
+    """
 
     z: Array
     sigma: Array
@@ -179,7 +239,19 @@ Loss = Callable[[Layer, NDArray[np.int64], np.random.Generator], Array]
 
 
 def squares(last: Layer, inputs: NDArray[np.int64], rng: np.random.Generator) -> Array:
-    """E = ½ Σ_i z_i²: the sum of squares over all of the last layer, with the target 0."""
+    """E = ½ Σ_i z_i²: the sum of squares over all of the last layer, with the target 0.
+
+    A loss of `backward`; ∂E/∂z = z by definition.
+
+    Arguments:
+        last: the last layer, (networks, n).
+        inputs: which input each network has; not needed here.
+        rng: random numbers; not needed here.
+
+    >>> z = np.array([[3.0, 4.0]])
+    >>> squares(Layer(z, z, z), np.array([0]), np.random.default_rng(0))
+    array([[3., 4.]])
+    """
     return last.z
 
 
@@ -237,7 +309,19 @@ def backward(
 
     Network d has the input d mod m. A matrix meets one vector on the way forward and one on the way
     back, and only what it does to these is drawn, given what is known: exact in law, in O(n).
-    Arguments as for `sample`.
+    Source 001, §A.8, without its independence of the two ways; the law is derived here.
+
+    Arguments:
+        net, inputs, width, depth, draws, biases, seed: those of `sample`; m may be anything.
+        loss: ∂E/∂z of the last layer: `squares`, `CrossEntropy(…)`, or another such function.
+
+    Raises InputError as `sample` does, and for layers that vanish.
+
+    >>> from derive import activations
+    >>> net = Network(activations.linear, Orthogonal(1))  # keeps lengths, both ways
+    >>> back = backward(net, np.ones(20), 20, 3, 4, squares)
+    >>> bool(np.allclose(back.K, 1) and np.allclose(back.delta, 1))
+    True
     """
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
     checked_count("draws", draws, 1)
@@ -362,12 +446,16 @@ def _check_biases(biases: str) -> None:
         raise InputError("biases", biases, f"one of {', '.join(BIASES)}")
 
 
+def _check_network(net: object) -> None:
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+
+
 def _low_rank_ensemble(
     net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
 ) -> Ensemble:
     """The ensemble, its weights written as of low rank, of full rank too."""
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    _check_network(net)
     first = None if net.first_weights is None else _low_rank(net.first_weights)
     written = replace(net, weights=_low_rank(net.weights), first_weights=first)
     return checked_ensemble(written, inputs, width, depth, seed)

@@ -8,8 +8,9 @@ sampler can be pickled, sent to where a chunk is wanted, and asked for `sums` th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from threading import Event
@@ -19,6 +20,10 @@ from typing import ClassVar
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
+
+from derive.errors import flag
+from derive.progress import quiet, telling
 
 from . import moments, polynomials
 from .ensemble import Ensemble, load_template
@@ -164,3 +169,25 @@ def keep_memory() -> None:
 def common_kernels() -> ModuleType:
     """`evaluate` and `accumulate`, compiled."""
     return load_template(KERNELS, "sums", (moments, polynomials))
+
+
+@contextmanager
+def counting(
+    what: str, draws: int, seconds: float = 0.0, *, progress: bool
+) -> Iterator[Callable[[float], object]]:
+    """What counts networks as they are sampled: on a progress bar, or in a word if it takes long.
+
+    Arguments:
+        what: "sampling J".
+        draws: networks in all.
+        seconds: how long they will take, if that can be told.
+        progress: show the bar, with the rate and the time left.
+
+    Raises InputError for a `progress` that is no flag.
+    """
+    if flag("progress", progress):
+        with quiet(), tqdm(total=draws, unit="net") as bar:
+            yield bar.update
+    else:
+        with telling(what, seconds, draws) as told:
+            yield told.advance

@@ -35,13 +35,24 @@ _SMALLEST = 0.1  # norm of an input
 
 
 def activations(*, smooth: bool = False) -> SearchStrategy[Activation]:
-    """Named activations and random smooth expressions; `smooth` leaves out those with kinks."""
+    """Named activations and random smooth expressions. The lists are chosen, not derived here.
+
+    Arguments:
+        smooth: leave out those with kinks.
+
+    >>> all(sigma.is_smooth for sigma in sample(activations(smooth=True), count=5, seed=0))
+    True
+    """
     found = _strategy(lambda choose, _: drawing.draw_activation(choose))
     return found.filter(lambda sigma: sigma.is_smooth) if smooth else found
 
 
 def ensembles() -> SearchStrategy[WeightEnsemble]:
-    """Weight ensembles of every kind, with C_W near 1."""
+    """Weight ensembles of every kind, with C_W = n_in E[W_ij²] near 1 (source 000, eq. 3.2).
+
+    >>> all(isinstance(each, WeightEnsemble) for each in sample(ensembles(), count=5, seed=0))
+    True
+    """
     return _strategy(lambda choose, _: drawing.draw_ensemble(choose))
 
 
@@ -49,7 +60,19 @@ def networks(
     activations: SearchStrategy[Activation] | None = None,
     ensembles: SearchStrategy[WeightEnsemble] | None = None,
 ) -> SearchStrategy[Network]:
-    """Networks, with activations and ensembles of your own choice if given."""
+    """Networks of source 000, eq. (3.1), with numbers for all their parameters.
+
+    Arguments:
+        activations: a strategy for σ; `activations()` by default.
+        ensembles: a strategy for the weights; `ensembles()` by default. Biases, learning rates and
+            the first layer's weights are drawn anyway.
+
+    >>> from hypothesis.strategies import just
+    >>> from derive import Orthogonal
+    >>> nets = sample(networks(ensembles=just(Orthogonal())), count=3, seed=0)
+    >>> {str(net.weights) for net in nets}
+    {'Orthogonal(C_W=1)'}
+    """
 
     def build(choose: Choose, draw: DrawFn) -> Network:
         sigma = None if activations is None else draw(activations)
@@ -62,7 +85,17 @@ def networks(
 def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[Array]:
     """Inputs (n_0,), or (m, n_0) for m = `samples` > 1; 1 or 2 of them and n_0 ≤ 8 if None.
 
-    Components lie between −2 and 2; no input is smaller than 0.1, where tensors vanish.
+    Components lie between −2 and 2; no input is smaller than 0.1, where tensors vanish: bounds
+    chosen, not derived here.
+
+    Arguments:
+        samples: m, 1 or more.
+        size: n_0, 1 or more.
+
+    Raises InputError for other numbers.
+
+    >>> [x.shape for x in sample(inputs(samples=2, size=3), count=2, seed=0)]
+    [(2, 3), (2, 3)]
     """
     from hypothesis import strategies as st  # noqa: PLC0415
     from hypothesis.extra.numpy import arrays  # noqa: PLC0415
@@ -81,7 +114,17 @@ def inputs(samples: int | None = 1, size: int | None = None) -> SearchStrategy[A
 
 
 def examples(networks: SearchStrategy[Network] | None = None) -> SearchStrategy[Example]:
-    """What `verify` draws: a network, inputs, a depth, tensors and a seed."""
+    """What `verify` draws: a network, inputs, a depth, tensors and a seed.
+
+    The tensors are names of source 000's, the leading ones among them.
+
+    Arguments:
+        networks: a strategy; `networks()` by default.
+
+    >>> drawn = sample(examples(), count=2, seed=0)
+    >>> all(example.depth >= 2 for example in drawn)
+    True
+    """
     from hypothesis import strategies as st  # noqa: PLC0415
 
     def build(choose: Choose, draw: DrawFn) -> Example:
@@ -92,10 +135,19 @@ def examples(networks: SearchStrategy[Network] | None = None) -> SearchStrategy[
 
 
 def sample(strategy: SearchStrategy[T], count: int, seed: int) -> list[T]:
-    """The first values that hypothesis draws with this seed: `count`, or as many as there are.
+    """The first values that hypothesis draws with this seed: its own choice, not derived here.
+
+    Arguments:
+        strategy: what to draw from.
+        count: how many; fewer come where the strategy has fewer.
+        seed: a whole number; equal seeds give equal values under one version of hypothesis.
 
     Raises:
         InputError: for what is no strategy.
+
+    >>> from hypothesis.strategies import just
+    >>> sample(just(7), count=1, seed=0)
+    [7]
     """
     from hypothesis import HealthCheck, Phase, given, settings  # noqa: PLC0415
     from hypothesis import seed as seeded  # noqa: PLC0415

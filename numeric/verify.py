@@ -38,7 +38,12 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """An example with its z-scores."""
+    """An example with its z-scores.
+
+    Attributes:
+        example: a network, its inputs, a depth and tensors.
+        comparison: of its flow with its ensembles.
+    """
 
     example: Example
     comparison: Comparison
@@ -139,6 +144,14 @@ def verify(
 
     Raises:
         InputError: for an argument that can't be used, or an example whose network can't be.
+
+    The false alarms are shared out evenly (Bonferroni), derived here as in `compare`.
+
+    >>> import numpy as np
+    >>> from derive import activations
+    >>> example = Example(Network(activations.linear), np.ones(2), 2, ("K",))
+    >>> verify(example, widths=(4, 8), draws=100).agrees
+    True
     """
     chosen = _chosen(examples, seed, of, tensors)
     widths = tuple(whole("widths", n, 1) for n in listed("widths", widths, "several widths"))
@@ -162,7 +175,22 @@ def check(
     draws: int = DRAWS,
     false_alarms: float = FALSE_ALARMS,
 ) -> Check:
-    """One example: its tensors flowed, sampled at each width, and compared."""
+    """One example: its tensors flowed, sampled at each width, and compared.
+
+    Arguments:
+        example: its network has numbers for all parameters.
+        widths: two or more, extrapolated in 1/n.
+        draws: networks at each width.
+        false_alarms: the chance that it fails by accident.
+
+    Raises InputError as `flow`, `simulate` and `compare` do. The theory is derived here.
+
+    >>> import numpy as np
+    >>> from derive import activations
+    >>> example = Example(Network(activations.linear), np.ones(2), 2, ("K",))
+    >>> check(example, widths=(4, 8), draws=100).agrees
+    True
+    """
     net, inputs, depth = example.net, example.inputs, example.depth
     flowed = flow(net, inputs, depth, example.tensors, width=max(widths))
     sampled = [
@@ -181,7 +209,21 @@ def shrink(
     """The simplest example found that fails too: step by step, `MOST_STEPS` tried in all.
 
     Deterministic, and bounded as each example is by `false_alarms`, so that what is left is no
-    accident of a search among many.
+    accident of a search among many: each has `false_alarms`/`MOST_STEPS`. Derived here.
+
+    Arguments:
+        failure: a check; where nothing simpler fails, it is what comes back.
+        widths, draws, false_alarms: those of `check`.
+
+    Raises InputError for widths or draws that can't be used; a simpler network that can't be is
+    passed over.
+
+    >>> import numpy as np
+    >>> from derive import activations
+    >>> example = Example(Network(activations.linear), np.ones(2), 2, ("K",))
+    >>> agreeing = check(example, widths=(4, 8), draws=100)
+    >>> shrink(agreeing, widths=(4, 8), draws=100) is agreeing
+    True
     """
     tried = 0
     candidates = drawing.simpler(failure.example)

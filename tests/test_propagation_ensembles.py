@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 
 import numeric
 from derive import (
@@ -99,6 +100,18 @@ def test_one_bias_per_layer_obeys_the_maps_given_the_bias() -> None:
     assert np.allclose(many[:, 0], printed[0], rtol=1e-12)
     missed = (many.mean(axis=0) - printed)[1:] / (many.std(axis=0) / np.sqrt(len(many)))[1:]
     assert np.all(missed[:, 0, 0] < -8)
+
+
+def test_the_maps_given_a_bias_need_no_width_at_which_ranks_are_whole() -> None:
+    """1/7 of no width that another argument fixes; and a symbol has no value at any."""
+    net = Network(a.linear, LowRankGaussian(1, gamma=sympy.Rational(1, 7)))
+    assert np.allclose(given_biases(net, [2.0, 2.0], [[1.0, 2.0]]).ravel(), [4 + 1 / 7, 4 + 5 / 7])
+    for wrong, name in ((Network(a.linear, Gaussian(sympy.Symbol("C"))), "weights"), (3, "net")):
+        with pytest.raises(InputError) as error:
+            given_biases(wrong, [2.0, 2.0], [[1.0]])
+        assert error.value.argument == name
+    with pytest.raises(InputError, match="draws, depth"):
+        given_biases(net, [2.0, 2.0], [[np.nan]])
 
 
 def test_the_mean_length_under_one_bias_is_an_average_of_the_map() -> None:

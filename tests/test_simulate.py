@@ -16,7 +16,15 @@ from derive.errors import InputError
 from derive.fields import Z
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from numeric import estimate, explicit, lazy, observables, sampling
+from numeric import (
+    batchnorm,
+    estimate,
+    explicit,
+    lazy,
+    observables,
+    propagation,
+    sampling,
+)
 from numeric.ensemble import checked_ensemble
 from numeric.flow import flow
 from numeric.probes import Probes
@@ -203,6 +211,22 @@ def test_the_table_says_how_to_repeat_it():
         sampler=attrs["sampler"],
     )
     assert table.identical(again)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        lambda **given: batchnorm.simulate(8, 2, 1, 3, **given),
+        lambda **given: propagation.simulate(Network(TANH), np.ones(4), 4, 1, 3, **given),
+    ],
+)
+def test_other_samplers_show_progress_alike(sample, capsys):
+    silent = sample()
+    assert not capsys.readouterr().err
+    assert sample(progress=True).equals(silent)
+    assert "3/3" in capsys.readouterr().err
+    with pytest.raises(InputError, match="progress"):
+        sample(progress="yes")
 
 
 def test_progress_is_shown_when_asked_for(capsys):

@@ -41,9 +41,29 @@ def jacobian(
     *,
     critical: bool = True,
 ) -> Spectrum:
-    """The eigenvalues of JJᵀ for `depth` identical layers (see `derive.spectra.jacobian`).
+    """The eigenvalues of JJᵀ, J = Π_l D^l W^l, for `depth` identical layers of infinite width.
 
-    With `critical` the weights are scaled to χ = 1; else their own C_W holds.
+        S_JJᵀ = (S_{D²} S_{WᵀW})^L        (source 002, eq. 13)
+
+    Arguments:
+        activation: φ or its name, or the law of D² = φ'(h)².
+        weights: an ensemble, W_ij of variance C_W/n, or its name; or the law of WᵀW.
+        depth: L, from 1 to 10⁶.
+        q_star: the variance of the preactivations, a number; not needed where φ'(h)² does not
+            depend on it. `derive.criticality(activation).K_star` is that of a critical network.
+        critical: scale the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1; else
+            their own C_W holds.
+
+    Raises:
+        InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
+            no density: they are refused where a number is asked for.
+
+    >>> from derive import Orthogonal
+    >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
+    >>> {round(at, 4): round(mass, 4) for at, mass in s.atoms.items()}
+    {0.0: 0.0016, 1.0254: 0.975}
+    >>> s.moments(2).round(4)  # m_2 = 1 + L (1/p − 1), p = erf(√5)
+    array([1.    , 1.0251])
     """
     depth = whole("depth", depth, 1, MAX_DEPTH)
     return Spectrum(symbolic.jacobian(activation, weights, depth, q_star, critical=critical))
@@ -54,12 +74,40 @@ def layered(
         tuple[Activation | str | Law, WeightEnsemble | str | Law, float | sympy.Expr | None]
     ],
 ) -> Spectrum:
-    """Layers that differ, each (activation, weights, variance q of its preactivations)."""
+    """The eigenvalues of JJᵀ for layers that differ: S_JJᵀ = Π_l S_{D²} S_{WᵀW} (002, eq. 13).
+
+    Arguments:
+        layers: of each (activation, weights, q), as in `jacobian`; q, the variance of its
+            preactivations, may be None where φ'(h)² does not depend on it. The weights keep their
+            C_W; the order does not matter.
+
+    Raises InputError for no layers, and for layers that can't be used.
+
+    >>> from derive import Gaussian
+    >>> s = layered([("linear", Gaussian(), None), ("relu", Gaussian(2), None)])
+    >>> s.atoms, s.moments(2).round(9)
+    ({0.0: 0.5}, array([1., 4.]))
+    """
     return Spectrum(symbolic.layered(layers))
 
 
 def of_network(net: Network, q_first: float | sympy.Expr, depth: int) -> Spectrum:
-    """A network whose first preactivations have this variance, layer by layer."""
+    """The eigenvalues of JJᵀ for a network, layer by layer.
+
+        q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l}        (source 002, eq. 3)
+
+    Arguments:
+        net: the network, with numbers for its parameters, of equal widths.
+        q_first: the variance q^1 of the first preactivations, C_W |x|²/n_0 + C_b.
+        depth: layers.
+
+    Raises InputError for an argument that can't be used.
+
+    >>> from derive import Gaussian, activations
+    >>> s = of_network(Network(activations.relu, Gaussian(2)), q_first=1, depth=3)
+    >>> s.atoms, s.moments(2).round(9)  # m_2 = 1 + 3 (2 − 1 + 1)
+    ({0.0: 0.5}, array([1., 7.]))
+    """
     return Spectrum(symbolic.of_network(net, q_first, depth))
 
 
@@ -69,7 +117,24 @@ def zero_padded(
     depth: int,
     q_star: float | sympy.Expr | None = None,
 ) -> Spectrum:
-    """W = σ_α [U, 0] of source 001, §3.2, which is not free from D."""
+    """The eigenvalues of JJᵀ for W = σ_α [U, 0] of source 001, §3.2, which is not free from D.
+
+    U is a uniform frame of γn columns, σ_α set by χ = γ σ_α² ⟨φ'²⟩ = 1. The law is derived here, in
+    `derive.spectra.zero_padded`; the source takes that of free layers, `jacobian`'s with
+    `LowRankOrthogonal` weights.
+
+    Arguments:
+        activation: φ or its name, or the law of D² = φ'(h)².
+        gamma: γ = rank/n, above 0 and at most 1.
+        depth: L, from 1 to 10⁶.
+        q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
+
+    Raises InputError for an argument that can't be used.
+
+    >>> s = zero_padded("linear", 0.5, depth=2)
+    >>> s.atoms, s.moments(2).round(9)
+    ({0.0: 0.5}, array([1., 3.]))
+    """
     depth = whole("depth", depth, 1, MAX_DEPTH)
     return Spectrum(symbolic.zero_padded(activation, gamma, depth, q_star))
 
@@ -77,7 +142,25 @@ def zero_padded(
 def limit(
     kind: str, sigma0: float | sympy.Expr, ratio: float | sympy.Expr | None = None
 ) -> Spectrum:
-    """The universal law of the class "bernoulli", "smooth", or "leaky" with its `ratio`."""
+    """The universal law of JJᵀ for orthogonal weights as L → ∞ at the variance σ_0².
+
+        S = exp(−σ_0² w/(1 + b w)),  b = 1 "bernoulli", b = 0 "smooth"  (source 002, eqs. 29, 36)
+
+    and b = 1 − a for "leaky" kinks, derived here (`derive.spectra.limit`). The mean is 1.
+
+    Arguments:
+        kind: "bernoulli", "smooth" or "leaky".
+        sigma0: σ_0 > 0, not squared.
+        ratio: a = (φ'(beyond the kink)/φ'(0))² ≥ 0, with "leaky" and nothing else.
+
+    Raises InputError for an argument that can't be used.
+
+    >>> s = limit("bernoulli", 0.5)
+    >>> s.moments(2)  # m_2 = 1 + σ_0²
+    array([1.  , 1.25])
+    >>> {round(at, 4): mass for at, mass in s.atoms.items()}  # at e^{σ_0²}, of mass 1 − σ_0²
+    {1.284: 0.75}
+    """
     return Spectrum(symbolic.limit(kind, sigma0, ratio))
 
 

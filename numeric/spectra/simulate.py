@@ -49,20 +49,32 @@ def simulate(
     zero_padded: bool = False,
     seed: int = 0,
 ) -> xarray.Dataset:
-    """Sample J = Π_l D^l W^l of square networks.
+    """Sample J = Π_l D^l W^l of square networks (source 002, eq. 2).
 
     Arguments:
-        net: the network; square layers. `BiInvariant` weights are those of as many equally frequent
-            singular values as there are moments, which must divide the width.
+        net: the network; square layers, numbers for its parameters. `BiInvariant` weights are those
+            of as many equally frequent singular values as there are moments, which must divide the
+            width.
         q_first: the variance of the first preactivations, C_b of layer 1 or more.
+        width: n, 2 or more; a draw takes O(n³) in each layer.
+        depth: layers.
+        draws: networks; with one there is no standard error.
         layers: the depths at which JJᵀ is looked at; the last alone, if not given.
-        moments: m_1 … of them.
+        moments: how many of m_k = E tr (JJᵀ)^k/n, 1 to 8.
         zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
             same WᵀW, but not invariant on the right.
         seed: draw number d is the same whatever `draws` is.
 
     Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
     layer, with standard errors over the draws as m1_se, …; and what repeats it in the attributes.
+
+    Raises InputError for an argument that can't be used, and for Jacobians that overflow.
+
+    >>> from derive import activations
+    >>> net = Network(activations.linear, Orthogonal())  # J is orthogonal
+    >>> table = simulate(net, 1.0, width=8, depth=3, draws=2)
+    >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
+    ((2, 8), array([1.]))
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
@@ -116,7 +128,20 @@ def simulate(
 def weight_matrix(
     weights: WeightEnsemble, n: int, rng: np.random.Generator, *, zero_padded: bool = False
 ) -> Real:
-    """A square W with E[W_ij²] = C_W/n; see `derive.weights` for what each ensemble is."""
+    """A square W with E[W_ij²] = C_W/n (source 000, eq. 3.2), drawn from its ensemble.
+
+    Arguments:
+        weights: the ensemble, one of `derive.weights`, with numbers for its parameters.
+        n: the width, at which its rank is a whole number.
+        rng: NumPy's generator, which it advances.
+        zero_padded: of `LowRankOrthogonal` weights [U, 0] (source 001, §3.2) instead of U Vᵀ.
+
+    Raises InputError for an ensemble that cannot be sampled, or not at this width.
+
+    >>> W = weight_matrix(Orthogonal(2), 3, np.random.default_rng(0))
+    >>> bool(np.allclose(W.T @ W, 2 * np.eye(3)))
+    True
+    """
     C = float(weights.C_W)
     match weights:
         case Gaussian():

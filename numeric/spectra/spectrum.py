@@ -36,7 +36,7 @@ MAX_ORDER, MAX_POINTS = 16, 10**6
 
 @dataclass(frozen=True)
 class Solution:
-    """M = z G − 1 at every point with what certifies it.
+    """M = z G − 1 (source 002, eq. 9) at every point, with what certifies it.
 
     Attributes:
         M: the moment generating function, from above the real axis.
@@ -52,10 +52,22 @@ class Solution:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spectrum:
-    """The law of the eigenvalues of JJᵀ (the squared singular values of J).
+    """The law of the eigenvalues of JJᵀ (the squared singular values of J), at infinite width.
+
+    From `jacobian`, `limit` and their like: `density(λ)`, `atoms`, `edges`, `moments(order)`,
+    `cumulative(λ)`, `plot()`. The density and the atoms have the mass 1 together; m_k is the limit
+    of E tr (JJᵀ)^k/n (source 002, eqs. 6–10). Every value is certified by the residual of its
+    equation, or an ArithmeticError.
 
     Attributes:
         law: its derivation, a `derive.spectra.Jacobian` or `Limit`.
+
+    >>> from derive import Gaussian, spectra
+    >>> s = Spectrum(spectra.jacobian("linear", Gaussian(), 1))  # Marchenko and Pastur's
+    >>> s.moments(4), np.round(s.edges, 9)
+    (array([ 1.,  2.,  5., 14.]), array([[0., 4.]]))
+    >>> bool(np.isclose(s.density(1.0), np.sqrt(3) / (2 * np.pi)))
+    True
     """
 
     law: Law
@@ -100,6 +112,8 @@ class Spectrum:
     def density(self, eigenvalues: ArrayLike) -> Real:
         """ρ(λ) of the eigenvalues λ > 0 of JJᵀ, atoms left out; 0 outside the edges.
 
+        Of the shape of `eigenvalues`; −Im G(λ + i0)/π (source 002, eq. 8).
+
         Raises InputError for a λ that is not a positive number, and ArithmeticError where the
         solver does not certify a value.
         """
@@ -107,13 +121,19 @@ class Spectrum:
         return np.asarray(self.log_density(np.log(lam)) / lam)
 
     def singular_density(self, values: ArrayLike) -> Real:
-        """The density 2s ρ(s²) of the singular values s > 0 of J, atoms left out."""
+        """The density 2s ρ(s²) of the singular values s > 0 of J, atoms left out.
+
+        Raises as `density`.
+        """
         s = _positive("values", values)
         return np.asarray(2.0 * s * self.density(s * s))
 
     def curve(self, points: int = 600) -> tuple[Real, Real]:
         """Singular values, this many between any two edges and denser near them, with their
-        density."""
+        density: two arrays of `points` for each interval of `edges`.
+
+        Raises InputError for a number of points outside 1 … 10⁶.
+        """
         points = whole("points", points, 1, MAX_POINTS)
         parts = (1 - np.cos(np.pi * (np.arange(points) + 0.5) / points)) / 2
         between = [
@@ -156,7 +176,10 @@ class Spectrum:
         return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
 
     def solve(self, heights: ArrayLike) -> Solution:
-        """M at λ + i0 for log λ = heights; real, and left at nan, outside the bulk's interior."""
+        """M at λ + i0 for log λ = heights; 0 outside the bulks' interior, where it is not solved.
+
+        Raises InputError for heights that are not finite.
+        """
         t = np.asarray(heights, float)
         if not np.isfinite(t).all():
             raise InputError("heights", heights, "finite logarithms of eigenvalues")
@@ -172,7 +195,10 @@ class Spectrum:
         return Solution(M.reshape(t.shape), residual.reshape(t.shape), status.reshape(t.shape))
 
     def generating_function(self, points: ArrayLike) -> Complex:
-        """M(z) at points of the open upper half plane, followed down from infinity one by one."""
+        """M(z) at points of the open upper half plane, followed down from infinity one by one.
+
+        Raises InputError for other points, ArithmeticError where the solver loses its way.
+        """
         z = np.asarray(points, complex)
         if not (z.imag > 0).all():
             raise InputError("points", points, "numbers with positive imaginary part")
@@ -180,7 +206,10 @@ class Spectrum:
         return np.asarray(found.reshape(z.shape))
 
     def moments(self, order: int) -> Real:
-        """m_1 … m_order, from the exact ones of the law."""
+        """m_1 … m_order, from the exact ones of the law: an array, of at most 16.
+
+        Raises InputError for another order, and for a law with symbols.
+        """
         order = whole("order", order, 0, MAX_ORDER)
         return np.array([self._float(self.law.moment(k)) for k in range(1, order + 1)])
 
@@ -317,7 +346,14 @@ class Spectrum:
         return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
 
     def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Real:
-        """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density."""
+        """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density.
+
+        Arguments:
+            eigenvalues: λ > 0, of any shape.
+            points: of the table, for each bulk; 2 … 10⁶.
+
+        Raises InputError for other arguments.
+        """
         lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
         total = np.zeros(lam.shape)
         for at, mass in self.atoms.items():
