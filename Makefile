@@ -5,7 +5,7 @@ INSTALLED := $(VENV)/.installed
 # On a busy machine the threads of a small matrix product wait for one another.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test test-all lint docs bench clean
+.PHONY: run test test-all lint docs bench changelog clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
