@@ -57,8 +57,20 @@ def test_the_constraints_cover_what_is_asked_for():
     assert asked - {"wickgarten"} <= set(pinned)
 
 
+def test_the_oldest_versions_are_those_that_are_asked_for():
+    """Each bound of the core and the book, as the release that it names."""
+    lines = (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8").split()
+    oldest = {requirement(line): line.partition("==")[2] for line in lines}
+    extras = PROJECT["optional-dependencies"]
+    bounds = [*PROJECT["dependencies"], *extras["plot"], *extras["book"]]
+    for bound in (each for each in bounds if not each.startswith("wickgarten")):
+        least = bound.partition(">=")[2]
+        assert re.fullmatch(rf"{re.escape(least)}(\.0)*", oldest[requirement(bound)]), bound
+
+
 def test_the_extras_are_there():
-    assert {"plot", "book", "cuda", "dask", "docs", "test", "dev"} <= set(PROJECT["optional-dependencies"])
+    extras = set(PROJECT["optional-dependencies"])
+    assert {"plot", "book", "cuda", "dask", "docs", "test", "dev"} <= extras
     versions = {each.rpartition(" ")[2] for each in PROJECT["classifiers"] if "Python ::" in each}
     assert versions == {"3", "3.11", "3.12", "3.13"}
 
