@@ -35,7 +35,12 @@ docs: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
-	$(PY) -m pytest tests/benchmarks --benchmark-only
+	$(PY) -m pytest tests/benchmarks --benchmark-only --benchmark-autosave \
+		--benchmark-storage=file://./benchmarks
+	$(PY) tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md
+
+changelog: $(INSTALLED)
+	$(PY) changes/gather.py
 
 clean:
 	rm -rf $(VENV) docs/_build
