@@ -5,7 +5,7 @@ INSTALLED := $(VENV)/.installed
 # On a busy machine the threads of a small matrix product wait for one another.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test test-all lint docs bench clean
+.PHONY: run test test-all lint docs bench changelog clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
@@ -35,7 +35,12 @@ docs: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
-	$(PY) -m pytest tests/benchmarks --benchmark-only
+	$(PY) -m pytest tests/benchmarks --benchmark-only --benchmark-autosave \
+		--benchmark-storage=file://./benchmarks
+	$(PY) tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md
+
+changelog: $(INSTALLED)
+	$(PY) changes/gather.py
 
 clean:
 	rm -rf $(VENV) docs/_build

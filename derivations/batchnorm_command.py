@@ -8,7 +8,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
-from derive.errors import InputError
+from derive.errors import InputError, check_installed
 
 from .files import check_file, write_text
 
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
     activation = activations.by_name(options.activation)
     if options.plot is not None:
+        check_installed("--plot", "plot", "matplotlib")
         _check_figure_name(options.plot)
     check_file("--plot", options.plot)
     check_file("--csv", options.csv)

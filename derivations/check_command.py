@@ -9,9 +9,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from derive.errors import check_installed
+
 if TYPE_CHECKING:
     from derivations.running import Progress
 
+BOOK = (
+    "jinja2",
+    "latex2mathml",
+    "markdown_it",
+    "matplotlib",
+    "mdit_py_plugins",
+    "pygments",
+    "sklearn",
+)
+"""What the book and its report import beyond `derive` and `numeric`: the extra `book`."""
 SELDOM = 30.0
 """Seconds between two lines of progress in a log."""
 
@@ -30,6 +42,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0 if every claim holds and every ledger can be read, else 1."""
+    check_installed("check", "book", *BOOK)
     from derivations import claims, report, running  # noqa: PLC0415
     from derivations.files import check_file  # noqa: PLC0415
     from derivations.kept import Kept  # noqa: PLC0415

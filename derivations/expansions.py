@@ -10,12 +10,13 @@ import sympy
 
 from derive import symbols
 from derive.activations import Activation
-from derive.brackets import Average, K
+from derive.brackets import Average
 from derive.criticality import small_kernel_average
 from derive.network import Network
 from derive.recursion import Recursion, recursion
 from derive.symbols import C_W as _C_W
 from derive.symbols import C_b as _C_b
+from derive.symbols import K
 
 _V = symbols.tensor("V")
 

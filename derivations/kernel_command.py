@@ -53,10 +53,9 @@ def run(given: argparse.Namespace) -> int:
     made = made if given.multi else [each.single_input() for each in made]
     sigma, first = reading.activation(given.activation), reading.first_ensemble(given)
     if given.target == "c":
-        paths = write_c(made, sigma, output, first)
+        print(*write_c(made, sigma, output, first), sep="\n")
     else:
-        paths = (write_module(made, sigma, output, first),)
-    print(*paths, sep="\n")
+        print(write_module(made, sigma, output, first))
     return 0
 
 

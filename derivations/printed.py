@@ -59,7 +59,7 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
     errors = table[f"{name}_se"].to_numpy() if f"{name}_se" in table else None
     columns = []
     for place in _distinct(name, values.shape[1:]):
-        at = (slice(None), *place)
+        at: tuple[slice | int, ...] = (slice(None), *place)
         ends = [""] * len(values) if errors is None else [f"± {error:.2g}" for error in errors[at]]
         cells = [(f"{value:.6g}", end) for value, end in zip(values[at], ends, strict=True)]
         heading = f"{name}_{_subscripts(place, values.shape, ',')}".rstrip("_")

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from derive.errors import InputError
+from derive.errors import InputError, check_installed
 
 from . import reading
 from .files import check_file
@@ -49,6 +49,8 @@ def run(given: argparse.Namespace) -> int:
     """Print edges, atoms, moments and the self-check; 0."""
     if given.plot is not None and Path(given.plot).suffix not in FORMATS:
         raise InputError("--plot", given.plot, f"a file that ends in {', '.join(FORMATS)}")
+    if given.plot is not None:
+        check_installed("--plot", "plot", "matplotlib")
     check_file("--plot", given.plot)
     if given.moments < 1 or given.moments > 16:
         raise InputError("--moments", given.moments, "1 to 16")

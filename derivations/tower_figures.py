@@ -116,7 +116,8 @@ def deep_figure(flowed: xarray.Dataset, limits: Sequence[Mapping[str, float]]) -
 
 def _draw(panel: Axes, measured: Measured, width: int, at: tuple[int, ...]) -> None:
     theory, sample = measured.normalised(), measured.normalised(width)
-    layers, place = theory["layer"].to_numpy(), (slice(None), *at)
+    layers = theory["layer"].to_numpy()
+    place: tuple[slice | int, ...] = (slice(None), *at)
     for number, name in enumerate(measured.tensors()):
         colour = colormaps["tab20"](number)
         panel.plot(layers, theory[f"{name}_tilde"].to_numpy()[place], color=colour, linewidth=1)

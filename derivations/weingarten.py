@@ -15,7 +15,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -200,6 +201,11 @@ def paired(i: Indices) -> int:
     return sum(all(i[a] == i[b] for a, b in pairing) for pairing in pair_partitions(len(i)))
 
 
+def _monomial(x: Sequence[sympy.Symbol], j: Indices) -> sympy.Expr:
+    """x_{j1} x_{j2} …"""
+    return sympy.Mul(*(x[each - 1] for each in j))
+
+
 def pushed(i: Indices, size: int, below: Callable[[Indices], sympy.Expr | int]) -> sympy.Expr:
     """Σ_j E[W_{i1 j1} W_{i2 j2} …] below(j) over Haar-random W, C_W = 1."""
     columns = product(range(1, size + 1), repeat=len(i))
@@ -217,7 +223,7 @@ def index_structure() -> Verdict:
         G = sum(value**2 for value in x) ** (points // 2) * row_sum(points // 2).subs(n, size)
         for i in product(range(1, size + 1), repeat=points):
             if i[0] == 1:
-                first.append(pushed(i, size, lambda j, x=x: prod(x[each - 1] for each in j)))
+                first.append(pushed(i, size, partial(_monomial, x)))
                 initial.append(paired(i) * G)
                 step.append(pushed(i, size, paired))
                 handed_on.append(paired(i))

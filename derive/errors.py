@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any
 
 _LONGEST = 200
@@ -69,6 +70,20 @@ def whole(
     if number is None or too_small or too_large:
         raise InputError(argument, value, wanted or _range(least, most))
     return number
+
+
+def check_installed(argument: str, extra: str, *modules: str) -> None:
+    """InputError where one of an extra's modules is missing: it names them and the extra.
+
+    Arguments:
+        argument: what asked for them, such as "--plot".
+        extra: the name in `wickgarten[…]` that brings them.
+        modules: as they are imported.
+    """
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        wanted = f"{', '.join(missing)} installed, by pip install 'wickgarten[{extra}]'"
+        raise InputError(argument, None, wanted)
 
 
 def _range(least: int | None, most: int | None) -> str:

@@ -15,6 +15,45 @@ from typing import Any
 
 import sympy
 
+__all__ = [
+    "C_W",
+    "K0",
+    "K11",
+    "K12",
+    "K22",
+    "PARAMETERS",
+    "C_b",
+    "K",
+    "L",
+    "Symbol",
+    "batch",
+    "constant",
+    "ell",
+    "gamma",
+    "lambda_W",
+    "lambda_b",
+    "layer",
+    "m",
+    "n",
+    "parameter",
+    "q",
+    "r_big",
+    "r_in",
+    "r_out",
+    "real",
+    "rho",
+    "sigma_0",
+    "slope_moment",
+    "tensor",
+    "theta",
+    "trace_moment",
+    "u",
+    "v",
+    "weight_coefficient",
+    "width",
+    "z",
+]
+
 
 class Symbol(sympy.Symbol):
     """A symbol that `subs` finds by its name, whatever was assumed of the one that is asked for.

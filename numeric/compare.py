@@ -18,7 +18,7 @@ import xarray
 from numpy.typing import NDArray
 from scipy import special
 
-from derive.errors import InputError, listed, whole
+from derive.errors import InputError, check_installed, listed, whole
 
 from . import checks
 from .table import ACCURACY, tensors
@@ -144,6 +144,7 @@ class Comparison:
 
         Components whose theory coincides at every layer share a line; at most six are drawn.
         """
+        check_installed("plot", "plot", "matplotlib")
         from .figure import of_comparison  # noqa: PLC0415  (matplotlib takes a second to import)
 
         return of_comparison(self)

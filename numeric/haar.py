@@ -10,7 +10,7 @@ import numpy.typing as npt
 import sympy
 
 from derive.errors import InputError, listed, whole
-from derive.haar import haar_moment
+from derive.haar import Index, haar_moment
 from derive.progress import telling
 from derive.resources import check_memory, check_time, number
 
@@ -157,13 +157,13 @@ class HaarCheck:
 
 
 def check(
-    rows: Sequence[int],
-    cols: Sequence[int],
+    rows: Sequence[Index],
+    cols: Sequence[Index],
     n: int,
     group: str = "O",
     *,
-    conj_rows: Sequence[int] = (),
-    conj_cols: Sequence[int] = (),
+    conj_rows: Sequence[Index] = (),
+    conj_cols: Sequence[Index] = (),
     draws: int = 100_000,
     seed: int = 0,
 ) -> HaarCheck:

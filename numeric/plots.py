@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import xarray
 
+from derive.errors import check_installed
+
 from .table import tensors as tensors_of
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     >>> [axes.get_title() for axes in figure.axes]
     ['K']
     """
+    check_installed("plot", "plot", "matplotlib")
     from .figure import of_table  # noqa: PLC0415  (matplotlib takes a second to import)
 
     return of_table(table, tensors)

@@ -27,6 +27,8 @@ from .weights import Array
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+__all__ = ["activations", "ensembles", "examples", "inputs", "networks", "sample"]
+
 T = TypeVar("T")
 Option = TypeVar("Option")
 

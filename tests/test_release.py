@@ -57,8 +57,20 @@ def test_the_constraints_cover_what_is_asked_for():
     assert asked - {"wickgarten"} <= set(pinned)
 
 
+def test_the_oldest_versions_are_those_that_are_asked_for():
+    """Each bound of the core and the book, as the release that it names."""
+    lines = (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8").split()
+    oldest = {requirement(line): line.partition("==")[2] for line in lines}
+    extras = PROJECT["optional-dependencies"]
+    bounds = [*PROJECT["dependencies"], *extras["plot"], *extras["book"]]
+    for bound in (each for each in bounds if not each.startswith("wickgarten")):
+        least = bound.partition(">=")[2]
+        assert re.fullmatch(rf"{re.escape(least)}(\.0)*", oldest[requirement(bound)]), bound
+
+
 def test_the_extras_are_there():
-    assert {"cuda", "dask", "docs", "test", "dev"} <= set(PROJECT["optional-dependencies"])
+    extras = set(PROJECT["optional-dependencies"])
+    assert {"plot", "book", "cuda", "dask", "docs", "test", "dev"} <= extras
     versions = {each.rpartition(" ")[2] for each in PROJECT["classifiers"] if "Python ::" in each}
     assert versions == {"3", "3.11", "3.12", "3.13"}
 
@@ -127,26 +139,37 @@ def test_they_hold_what_they_should(built):
     assert not any("__pycache__" in name for name in inside)
 
 
+def install(python, what, where):
+    words = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", what]
+    code, out, errors = call(*words, where=where, timeout=1200)
+    if code and "No matching distribution" in out + errors:
+        pytest.skip("no package index can be reached, for what the wheel needs")
+    assert code == 0, (out + errors)[-3000:]
+
+
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     _, wheel = built
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
-    code, out, errors = call(*install, where=tmp_path, timeout=1200)
-    if code and "No matching distribution" in out + errors:
-        pytest.skip("no package index can be reached, for what the wheel needs")
-    assert code == 0, (out + errors)[-3000:]
+    install(python, wheel, tmp_path)
     command = tmp_path / "empty" / "bin" / "wickgarten"
     for words, expected in (
         ([command, "--help"], "COMMAND"),
         ([command, "derive", "K", "--single"], "K(ℓ+1) = C_W*⟨σ²⟩ + C_b"),
         ([command, "kernel", "K", "-o", tmp_path / "k.py"], "k.py"),
         ([python, tmp_path / "k.py"], "layer"),
-        ([command, "check", "004", "--report", tmp_path / "report"], "exact"),
         ([python, "-c", SMOKE], "works"),
     ):
         code, out, errors = call(*words, where=tmp_path, timeout=600)
         assert code == 0, (words, out[-2000:], errors[-2000:])
         assert expected in out
+    check = [command, "check", "004", "--report", tmp_path / "report"]
+    code, out, errors = call(*check, where=tmp_path, timeout=600)
+    assert (code, out) == (2, "")
+    assert "wickgarten[book]" in errors
+    install(python, f"{wheel}[book]", tmp_path)
+    code, out, errors = call(*check, where=tmp_path, timeout=600)
+    assert code == 0, (out[-2000:], errors[-2000:])
+    assert "exact" in out
     assert (tmp_path / "report" / "index.html").is_file()

@@ -86,8 +86,8 @@ def lemma_4() -> Verdict:
     v = sympy.Symbol("v", positive=True)
     least = 1 / n - v
     corner = (1 - (n - 1) * least - 1 / n) ** 2 + (n - 1) * (least - 1 / n) ** 2
-    slack = (2 * (n - 1) ** 2 - n * (n - 1)).subs(n, excess + 2)
-    printed = (4 * n**2 - n * (n - 1)).subs(n, excess + 2)
+    slack = sympy.sympify(2 * (n - 1) ** 2 - n * (n - 1)).subs(n, excess + 2)
+    printed = sympy.sympify(4 * n**2 - n * (n - 1)).subs(n, excess + 2)
     return both(
         equal(differences[::-1], products[::-1], "n(n−1)V̂² − V² at n = 2, 3, 5"),
         equal(corner, n * (n - 1) * v**2, "equality at the corner, any n"),
@@ -168,7 +168,8 @@ def lemma_9() -> Verdict:
     slope = sympy.diff(sympy.exp(first * x + second * x**2), second).subs(second, 0)
     t = sympy.Symbol("t", positive=True)  # −θ_1, and −θ_2 within it: where φ exists
     values = sympy.symbols("lambda_1:4", positive=True)
-    w, a, b = sympy.Symbol("w", real=True), *sympy.symbols("a b", positive=True)
+    w = sympy.Symbol("w", real=True)
+    a, b = sympy.symbols("a b", positive=True)
     weight = sympy.exp(-(w**2) / 2) / sympy.sqrt(2 * sympy.pi)
     factor = sympy.integrate(sympy.exp(-a * w**2) * weight, (w, -sympy.oo, sympy.oo))
     phi = sympy.Mul(

@@ -24,9 +24,9 @@ from derivations.section import show
 from derive import activations, recursion
 from derive.activations import Activation
 from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
-from derive.brackets import K
 from derive.information import optimal_aspect_ratio
 from derive.network import Network
+from derive.symbols import K
 from derive.tensors import FIRST_ORDER, named
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
@@ -320,7 +320,8 @@ def optimal_depth() -> Verdict:
     """Depths 3.6 at width 30 and 12 at width 100, and none under orthogonal weights."""
     ratio = optimal_aspect_ratio(tanh, Gaussian(), outputs=10)
     without = optimal_aspect_ratio(tanh, Orthogonal(), outputs=10) is None
-    return equal([30 * ratio, 100 * ratio, int(without)], [R(18, 5), 12, 1])
+    depths = [sympy.nan if ratio is None else width * ratio for width in (30, 100)]
+    return equal([*depths, int(without)], [R(18, 5), 12, 1])
 
 
 # %%

@@ -18,11 +18,11 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
 from derive import activations, symbols
 from derive.activations import Activation
-from derive.brackets import Average, Component, K
+from derive.brackets import Average, Component
 from derive.criticality import criticality, fixed_points, small_kernel_average
 from derive.oracle import gaussian_average
 from derive.recursion import recursion
-from derive.symbols import C_W, C_b
+from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal
 
 z = activations.z

@@ -15,11 +15,10 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.expansions import small_kernel, through
 from derivations.section import show
 from derive import activations, symbols
-from derive.brackets import K
 from derive.criticality import criticality, small_kernel_average
 from derive.network import Network
 from derive.recursion import recursion
-from derive.symbols import C_W, C_b
+from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 tanh = activations.tanh

@@ -19,6 +19,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import prod
+from typing import cast
 
 import sympy
 
@@ -30,7 +31,7 @@ from derive.activations import Activation
 from derive.algebra import UNIT, Expansion, add, multiply_all
 from derive.brackets import Component
 from derive.fields import Placed, Z
-from derive.finite_width import Moments
+from derive.finite_width import Moments, Spectrum
 from derive.network import Network
 from derive.recursion import recursion
 from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W
@@ -111,7 +112,8 @@ def two_point_function() -> Verdict:
 def next_order() -> Verdict:
     r"""$E[zz] = K + G^{\{1\}}/n + \dots$: from the exact two-point functions of layers 2 and 3, and
     by the derived recursions of $K$, $V$ and $G^{\{1\}}$."""
-    found, expected = [], []
+    found: list[sympy.Expr] = []
+    expected: list[sympy.Expr] = []
     for weights in ENSEMBLES:
         for activation, layer in ((QUADRATIC, 2), (QUADRATIC, 3), (CUBIC, 2)):
             found += exact.series("K", network(activation, weights), layer, 1)
@@ -191,7 +193,7 @@ def activity(
     for (mono, at), value in exact_moment.items():
         spectra = [
             net.weights.expansion(spectrum.coset, order - at, square=True)
-            for spectrum, exponent in mono
+            for spectrum, exponent in cast("frozenset[tuple[Spectrum, int]]", mono)
             for _ in range(exponent)
         ]
         add(expanded, multiply_all([{(UNIT, at): value}, *spectra], order))

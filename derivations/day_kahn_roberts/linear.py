@@ -23,10 +23,9 @@ from derivations.section import show
 from derivations.weingarten import paired
 from derive import linear, linear_laws
 from derive.brackets import Component
-from derive.symbols import C_W, n
+from derive.symbols import C_W, K0, n, rho, u
 from derive.weights import Gaussian, Orthogonal
 
-K0, u, rho = linear_laws.K0, linear_laws.u, linear_laws.rho
 DEPTHS = (1, 2, 5)
 POINTS = 5
 

@@ -30,12 +30,12 @@ from derivations.diagrams import draw
 from derivations.expansions import small_kernel
 from derivations.section import show
 from derive import activations, recursion, symbols
-from derive.brackets import Average, Component, K
+from derive.brackets import Average, Component
 from derive.fields import DDH_I, DDH_II, DH, Field, H
 from derive.pairings import loops
 from derive.recursion import Recursion
 from derive.stein import kernel_form
-from derive.symbols import C_W, C_b, lambda_b, lambda_W
+from derive.symbols import C_W, C_b, K, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 TOWER = ("K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U")

@@ -18,11 +18,12 @@ import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.gaussian_moments import variables, wick
-from derivations.nait_saada_tanner.maps import C_W, IN_SOURCE, cubic, one
+from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.section import show
 from derive import Network, activations, propagation
 from derive.brackets import Average
 from derive.oracle import gaussian_average
+from derive.symbols import C_W
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
-from derivations.nait_saada_tanner.maps import C_W, IN_SOURCE, alpha, gamma, n
+from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
 from derivations.section import show
 from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
 from derive.brackets import Average
 from derive.recursion import recursion
+from derive.symbols import C_W
 
 if TYPE_CHECKING:
     import xarray

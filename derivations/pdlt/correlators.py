@@ -20,7 +20,7 @@ from derivations.section import show
 from derive import linear, linear_laws
 from derive.brackets import Component
 from derive.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
-from derive.symbols import C_W, n
+from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian
 
 WIDTHS = sympy.symbols("n_1:6", positive=True)
@@ -179,7 +179,7 @@ def action() -> Verdict:
     $Z=(2\\pi G_2^{(1)})^{n_1/2}$."""
     size = sympy.Symbol("n_1", positive=True, integer=True)
     law = linear_laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
-    G_2, rho = C_W * linear_laws.K0, linear_laws.rho
+    G_2 = C_W * K0
     S = rho**2 / (2 * G_2)
     density = sympy.hyperexpand(law.density())
     ratio = sympy.powsimp(sympy.expand_power_base(density * sympy.exp(S)), force=True)

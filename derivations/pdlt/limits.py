@@ -20,8 +20,9 @@ import xarray
 from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
 from derivations.section import show
 from derive import activations, linear, linear_limits
-from derive.linear_limits import m, n, r
+from derive.linear_limits import r
 from derive.network import Network
+from derive.symbols import m, n
 from derive.weights import Gaussian
 
 if TYPE_CHECKING:

@@ -159,8 +159,8 @@ def matrix_product() -> Verdict:
         middle = [range(width) for width in network.widths[:layer]]
         for i, alpha in product(range(network.widths[layer]), range(2)):
             z, x = network.preactivations[layer][alpha][i], network.inputs[alpha]
-            product_matrix = [0] * network.widths[0]
-            total = 0
+            product_matrix: list[Any] = [0] * network.widths[0]  # of elements of the ring
+            total: Any = 0
             for path in product(*middle):
                 rows = (*path[1:], i)
                 W = prod(network.weights[k][rows[k]][path[k]] for k in range(layer))
@@ -312,12 +312,12 @@ def connected_indices() -> Verdict:
         printed.append(deltas(neurons) * (G_4 - G_2**2) * (C_W**layer * K0) ** 2)
     network = Written((2, 2, 2))
     written = []
-    for neurons in FOUR:
+    for four in FOUR:
         pairs = (
-            prod(network.correlator(2, (neurons[a], neurons[b])) for a, b in p)
+            prod(network.correlator(2, (four[a], four[b])) for a, b in p)
             for p in pair_partitions(4)
         )
-        written.append(network.correlator(2, neurons) - sum(pairs))
+        written.append(network.correlator(2, four) - sum(pairs))
     G_2, G_4 = network.derived(2, 1), network.derived(2, 2)
     return both(
         equal(derived, printed, "24 components"),

@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 
 from derivations.claims import Verdict, both, claim, close, equal, misprint
-from derivations.pennington.propagation import C_W, GRAM, explicit
+from derivations.pennington.propagation import GRAM, explicit
 from derivations.section import show
 from derive import (
     Gaussian,
@@ -31,6 +31,7 @@ from derive.brackets import Average
 from derive.recursion import Recursion, recursion
 from derive.spectra import moments, series
 from derive.spectra.laws import w, z
+from derive.symbols import C_W
 from derive.traces import large_n, trace_moment
 
 n = symbols.n
@@ -173,7 +174,8 @@ def jacobian_product() -> Verdict:
 
     and the recursions of $\kappa_r$, for any $\phi$, take the moments of the free product with $L$
     factors $W^TW$ and $L - 1$ factors $D^2$ into those with one more of each."""
-    mu_2, mu_3, gamma = moments.mu(2), moments.mu(3), sympy.Symbol("gamma", positive=True)
+    mu_2, mu_3 = (symbols.slope_moment(order) for order in (2, 3))
+    gamma = sympy.Symbol("gamma", positive=True)
     # The scale is (5)'s: C_W = μ_1 = 1 here.
     slopes = {
         Average(((1, 1),) * (2 * k)): value for k, value in enumerate((1, mu_2, mu_3), start=1)
@@ -183,7 +185,7 @@ def jacobian_product() -> Verdict:
     for weights in (Gaussian(), Orthogonal(), LowRankGaussian(gamma=gamma)):
         law = spectra.weight_law(weights)
         below, above = (
-            _cyclic(D ** (layers - 1) * law**layers) for layers in (moments.L, moments.L + 1)
+            _cyclic(D ** (layers - 1) * law**layers) for layers in (symbols.L, symbols.L + 1)
         )
         steps = [_cumulant(order, weights) for order in (1, 2, 3)]
         values = {

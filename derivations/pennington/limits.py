@@ -17,8 +17,8 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w, z
-from derive.spectra.limits import sigma0
-from derive.spectra.slopes import q
+from derive.symbols import q
+from derive.symbols import sigma_0 as sigma0
 
 L, p = symbols.L, sympy.Symbol("p", positive=True)
 v = sigma0**2

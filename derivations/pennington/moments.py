@@ -15,10 +15,9 @@ from derivations.claims import Verdict, both, claim, equal
 from derivations.section import show
 from derive import Gaussian, Orthogonal, activations, spectra
 from derive.spectra import moments
-from derive.spectra.slopes import q
-
-L = moments.L
-
+from derive.symbols import C_W, L, q
+from derive.symbols import slope_moment as mu
+from derive.symbols import weight_coefficient as s
 
 # %% [markdown]
 # ## The second moment
@@ -29,8 +28,8 @@ L = moments.L
 def first_two() -> Verdict:
     r"""$m_1 = (\sigma_w^2\mu_1)^L$ and
     $m_2 = (\sigma_w^2\mu_1)^{2L} L\,(\mu_2/\mu_1^2 + 1/L - 1 - s_1)$, with symbols throughout."""
-    chi = moments.C_W * moments.mu(1)
-    printed = chi ** (2 * L) * L * (moments.mu(2) / moments.mu(1) ** 2 + 1 / L - 1 - moments.s(1))
+    chi = C_W * mu(1)
+    printed = chi ** (2 * L) * L * (mu(2) / mu(1) ** 2 + 1 / L - 1 - s(1))
     return equal(moments.jacobian_moments(2), [chi**L, printed])
 
 
@@ -41,7 +40,7 @@ def second_order_equations() -> Verdict:
     left, right = [], []
     for layers in (1, 2, 5):
         m_1, m_2 = moments.jacobian_moments(2, depth=layers)
-        C, mu_1, mu_2, s_1 = moments.C_W, moments.mu(1), moments.mu(2), moments.s(1)
+        C, mu_1, mu_2, s_1 = C_W, mu(1), mu(2), s(1)
         part = sympy.Rational(1, layers)
         power = sympy.powdenest(m_1 ** (1 - part), force=True)
         second = (m_2 / m_1**2 - 1) * (1 - part) - s_1
@@ -54,9 +53,9 @@ def second_order_equations() -> Verdict:
 def variance() -> Verdict:
     r"""$\mu_{JJ^T} = 1$ and $\sigma_{JJ^T}^2 = m_2 - m_1^2 = L\,(\mu_2/\mu_1^2 - 1 - s_1)$ where
     $\chi = \sigma_w^2\mu_1 = 1$; elsewhere the variance is $\chi^{2L}$ times that."""
-    expected = L * (moments.mu(2) / moments.mu(1) ** 2 - 1 - moments.s(1))
-    chi = moments.C_W * moments.mu(1)
-    critical = {moments.C_W: 1 / moments.mu(1)}
+    expected = L * (mu(2) / mu(1) ** 2 - 1 - s(1))
+    chi = C_W * mu(1)
+    critical = {C_W: 1 / mu(1)}
     first, second = (each.subs(critical) for each in moments.jacobian_moments(2))
     return equal(
         [moments.jacobian_variance(), first, second - first**2],

@@ -24,8 +24,9 @@ from derive import (
 )
 from derive.spectra import moments
 from derive.spectra.laws import w
-
-L = moments.L
+from derive.symbols import C_W, L
+from derive.symbols import slope_moment as mu
+from derive.symbols import weight_coefficient as s
 
 
 @claim("002", "S58", "a bounded variance needs s_1 ≥ 0")
@@ -36,13 +37,11 @@ def jensen() -> Verdict:
     p, r, a, b, c = sympy.symbols("p r a b c", positive=True)
     law = spectra.Atomic({a: p, b: r, c: 1 - p - r})
     squares = p * r * (a - b) ** 2 + (1 - p - r) * (p * (a - c) ** 2 + r * (b - c) ** 2)
-    per_layer = sympy.limit(
-        moments.jacobian_variance().subs(moments.C_W, 1 / moments.mu(1)) / L, L, sympy.oo
-    )
-    (needed,) = sympy.solve(per_layer, moments.s(1))
+    per_layer = sympy.limit(moments.jacobian_variance().subs(C_W, 1 / mu(1)) / L, L, sympy.oo)
+    (needed,) = sympy.solve(per_layer, s(1))
     return equal(
-        [needed * moments.mu(1) ** 2, law.moment(2) - law.moment(1) ** 2],
-        [moments.mu(2) - moments.mu(1) ** 2, squares],
+        [needed * mu(1) ** 2, law.moment(2) - law.moment(1) ** 2],
+        [mu(2) - mu(1) ** 2, squares],
     )
 
 

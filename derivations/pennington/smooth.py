@@ -15,8 +15,8 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w
-from derive.spectra.limits import sigma0
-from derive.spectra.slopes import q
+from derive.symbols import q
+from derive.symbols import sigma_0 as sigma0
 
 L = symbols.L
 v = sigma0**2

@@ -27,7 +27,7 @@ from derive import (
 )
 from derive.oracle import gaussian_average
 from derive.spectra.laws import w, z
-from derive.spectra.slopes import q
+from derive.symbols import q
 
 sigma_w, gamma = sympy.symbols("sigma_w gamma", positive=True)
 n = symbols.n

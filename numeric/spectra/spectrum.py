@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import roots_jacobi
 
 from derive.citations import note
-from derive.errors import InputError, whole
+from derive.errors import InputError, check_installed, whole
 from derive.spectra import Law
 
 from . import kernel
@@ -147,6 +147,7 @@ class Spectrum:
 
         Returns a matplotlib `Figure`.
         """
+        check_installed("plot", "plot", "matplotlib")
         from ..figure import of_spectrum  # noqa: PLC0415  (matplotlib takes a second to import)
 
         return of_spectrum(self, title, points)

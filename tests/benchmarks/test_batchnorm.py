@@ -17,6 +17,8 @@ from numeric import batchnorm
 WIDTH, BATCH, DEPTH, DRAWS = 1000, 10, 100, 20
 START = np.diag([10.0] + [1.0] * (BATCH - 1))
 
+CHAIN = "orthogonality gaps of batch normalization"
+
 
 def stationary():
     law = derived.stationary_gap(1).subs({derived.n: BATCH, derived.d: WIDTH})
@@ -24,6 +26,7 @@ def stationary():
 
 
 def test_gram_chain(benchmark):
+    benchmark.group = CHAIN
     arguments = (WIDTH, BATCH, DEPTH, DRAWS)
     options = {"inputs": START}
     table = benchmark.pedantic(
@@ -65,6 +68,7 @@ PEERS = {"numpy": numpy_chain, "torch": torch_chain}
 @pytest.mark.parametrize("peer", PEERS)
 def test_explicit_matrices(benchmark, peer):
     pytest.importorskip(peer)
+    benchmark.group, benchmark.extra_info["peer"] = CHAIN, peer
     gaps = benchmark.pedantic(PEERS[peer], rounds=1, iterations=1)
     late = np.reshape(gaps, (DRAWS, DEPTH))[:, 50:]
     assert abs(late.mean() / stationary() - 1) < 0.1

@@ -32,8 +32,12 @@ def variance(squares):
     return WIDTH**2 * influence.var() / squares.size
 
 
+VERTEX = "V of an orthogonal ensemble, seconds × variance"
+
+
 @pytest.mark.parametrize("weights", [Orthogonal(1), Gaussian(1)], ids=["orthogonal", "gaussian"])
 def test_simulate(benchmark, weights):
+    benchmark.group = VERTEX if isinstance(weights, Orthogonal) else None
     net = Network(activations.tanh, weights)
     options = {"width": WIDTH, "depth": DEPTH, "draws": DRAWS, "tensors": ["V"]}
     table = benchmark.pedantic(
@@ -98,6 +102,7 @@ PEERS = {"numpy": numpy_ensemble, "torch": torch_ensemble, "jax": jax_ensemble}
 @pytest.mark.parametrize("peer", PEERS)
 def test_explicit_matrices(benchmark, peer):
     pytest.importorskip(peer)
+    benchmark.group, benchmark.extra_info["peer"] = VERTEX, peer
     squares = benchmark.pedantic(PEERS[peer], rounds=2, iterations=1, warmup_rounds=1)
     benchmark.extra_info["time_variance"] = benchmark.stats["mean"] * variance(squares)
 
@@ -105,10 +110,11 @@ def test_explicit_matrices(benchmark, peer):
 @pytest.mark.parametrize("source", ["ours", "numpy"])
 def test_normals(benchmark, source):
     """A million normals: Philox4x32-10 with Box and Muller, and NumPy's Philox Generator."""
-    out = np.empty(1_000_000)
+    benchmark.group, out = "a million normals", np.empty(1_000_000)
     if source == "ours":
         benchmark(fill_normals, out, stream_key(1), 2, 3, 4)
     else:
+        benchmark.extra_info["peer"] = "numpy"
         benchmark(np.random.Generator(np.random.Philox(1)).standard_normal, out=out)
     assert abs(out.mean()) < 5e-3
 

@@ -63,6 +63,7 @@ def test_sympy_table(benchmark, group):
 
 @pytest.mark.parametrize("group", ["O", "U"])
 def test_sympy_table_haarpy(benchmark, group):
+    benchmark.extra_info["peer"] = "haarpy"
     benchmark.group = f"all types in sympy, {group}, k = 6"
     theirs = haarpy.weingarten_orthogonal if group == "O" else haarpy.weingarten_unitary
 
@@ -83,6 +84,7 @@ def test_moment(benchmark, name):
 
 @pytest.mark.parametrize(("name", "algorithm"), HAARPY)
 def test_moment_haarpy(benchmark, name, algorithm):
+    benchmark.extra_info["peer"] = f"haarpy, {algorithm}"
     benchmark.group = f"moment, {name}"
     parsed = parse_moment(MOMENTS[name])
     powers = Counter(zip(parsed.rows, parsed.cols, strict=True))

@@ -1,0 +1,80 @@
+"""The results that `make bench` keeps, as a page: ours beside each peer's, by machine and date.
+
+    python tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md
+
+A test is a peer's where its `extra_info` has a `peer`; it is set against the other test of its
+group in the same run, by the seconds of a call, or by `time_variance` where both have it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TITLE = "# Seconds, beside those of the peers\n"
+TEXT = """
+Written by `make bench` from the results in `benchmarks/`: what is computed, in seconds of a call
+here and by a peer in the same run, and how many times as long the peer takes. For ensembles it is
+seconds times the estimate's variance, which no number of networks changes.
+"""
+HEAD = ("what", "here", "peer", "its", "times", "date", "machine")
+
+
+def cost(result: dict[str, Any]) -> tuple[str, float]:
+    """What a result is compared by, and its value."""
+    found = result["extra_info"].get("time_variance")
+    return ("seconds", result["stats"]["median"]) if found is None else ("variance", found)
+
+
+def machine(run: dict[str, Any]) -> str:
+    """Its processor and its Python."""
+    info = run["machine_info"]
+    processor = info["cpu"].get("brand_raw", info["machine"])
+    return f"{processor}, {info['cpu'].get('count', '?')} threads, Python {info['python_version']}"
+
+
+def rows(run: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for each peer's result of a run."""
+    ours = {
+        (each["group"], cost(each)[0]): cost(each)[1]
+        for each in run["benchmarks"]
+        if each["group"] and "peer" not in each["extra_info"]
+    }
+    for each in run["benchmarks"]:
+        kind, theirs = cost(each)
+        mine = ours.get((each["group"], kind))
+        if "peer" in each["extra_info"] and mine is not None:
+            numbers = f"{mine:.2e}", f"{theirs:.2e}", f"{theirs / mine:.3g}"
+            peer = each["extra_info"]["peer"]
+            yield (
+                each["group"],
+                numbers[0],
+                peer,
+                *numbers[1:],
+                run["datetime"][:10],
+                machine(run),
+            )
+
+
+def page(runs: list[dict[str, Any]]) -> str:
+    """The page: what is compared in order of its name, the newest run of it first."""
+    found = [row for run in runs for row in rows(run)]
+    found.sort(key=lambda row: row[5], reverse=True)
+    found.sort(key=lambda row: (row[0], row[2]))
+    lines = [HEAD, ("---",) * len(HEAD), *found]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{TITLE}{TEXT}\n{table}\n"
+
+
+def main(results: Path, target: Path) -> None:
+    """Write the page from every result in a folder."""
+    files = sorted(results.rglob("*.json"))
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    target.write_text(page(runs), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
