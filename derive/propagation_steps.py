@@ -23,7 +23,7 @@ from .network import Network
 from .propagation_quadrature import Line, double, single
 from .recursion import recursion
 from .symbols import C_W, C_b, tensor
-from .weights import Gaussian, LowRankGaussian, WeightEnsemble
+from .weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
 
 DIGITS = 20
 """Of every number inside; the results are rounded to floats."""
@@ -53,8 +53,7 @@ class Equations(NamedTuple):
     slope: sympy.Expr
 
 
-@cache
-def equations(weights: WeightEnsemble | None = None) -> Equations:
+def equations(weights: WeightEnsemble | str | None = None) -> Equations:
     """The maps of an ensemble, `Gaussian()` if none is given.
 
     length and covariance are the recursion of K; χ_∥ and the slope ∂q_12'/∂q_12 are what the
@@ -64,7 +63,11 @@ def equations(weights: WeightEnsemble | None = None) -> Equations:
     >>> equations().covariance, equations().chi
     (C_W*⟨σ₁ σ₂⟩ + C_b, C_W*⟨σ'²⟩)
     """
-    weights = Gaussian() if weights is None else weights
+    return _equations(Gaussian() if weights is None else as_weights("weights", weights))
+
+
+@cache
+def _equations(weights: WeightEnsemble) -> Equations:
     kernel, response, tangent = (recursion(name, weights) for name in ("K", "G1", "Theta"))
 
     def coefficient(expr: sympy.Expr, of: sympy.Expr) -> sympy.Expr:

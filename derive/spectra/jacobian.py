@@ -17,7 +17,7 @@ import sympy
 from ..activations import Activation, as_activation
 from ..citations import rests_on
 from ..criticality import criticality
-from ..errors import InputError, whole
+from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number
 from ..network import Network
 from ..shown import factor_text
@@ -123,7 +123,7 @@ def jacobian(
     >>> jacobian("relu", "orthogonal", 2).atoms
     {0: 1/2}
     """
-    layers = _depth(depth)
+    layers, critical = _depth(depth), flag("critical", critical)
     slopes, ensemble = _layer(activation, weights, q_star)
     if critical:
         ensemble = rescaled(ensemble, 1 / (slopes.mean * ensemble.mean))
@@ -145,11 +145,15 @@ def layered(
     >>> layered([("relu", Orthogonal(C_W=2), None), ("linear", "gaussian", None)]).moment(2)
     3
     """
+    wanted = "layers, each (activation, weights, variance)"
     counts: Counter[Law] = Counter()
-    for activation, weights, variance in layers:
-        counts.update(_layer(activation, weights, variance))
+    for each in listed("layers", layers, wanted):
+        layer = listed("layers", each, wanted)
+        if len(layer) != 3:
+            raise InputError("layers", each, wanted)
+        counts.update(_layer(*layer))
     if not counts:
-        raise InputError("layers", (), "one layer or more")
+        raise InputError("layers", layers, "one layer or more")
     return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
 
 
@@ -170,7 +174,10 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=3).moment(2)
     4
     """
+    instance("net", net, Network, "a derive.Network")
     depth = whole("depth", depth, 1, MAX_LAYERS)
+    if not net.has_equal_widths(depth):
+        raise InputError("net", str(net), "layers of equal width")
     step = criticality(net.activation).kernel_map
     q = check_variance("q_first", q_first)
     layers = []

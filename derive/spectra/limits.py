@@ -23,8 +23,8 @@ from sympy.polys.rings import PolyElement
 
 from ..activations import Activation, as_activation
 from ..citations import rests_on
-from ..errors import InputError, whole
-from ..expressions import parse_number
+from ..errors import InputError, instance, whole
+from ..expressions import as_expression, parse_number
 from ..oracle import gaussian_average
 from ..shown import Shown
 from ..symbols import q
@@ -181,21 +181,29 @@ def limit(
     return Limit(deviation**2, ((sympy.S.One, 1 - a),))
 
 
-def perturbed(a: sympy.Expr, epsilon: sympy.Expr) -> sympy.Expr:
+def perturbed(a: sympy.Expr | float, epsilon: sympy.Symbol) -> sympy.Expr:
     """log(μ_1 S_{D²}) to first order in ε for D² = a with probability ε, else 1. Derived here.
 
     M = (1 − ε)/(z − 1) + ε a/(z − a) = w at z = (1 + w)/w + ε z_1: one Newton step, then
     log(μ_1 S) = log μ_1 + log((1 + w)/(w z)).
 
     Arguments:
-        a: the value that is rare, 0 or more; a symbol or a number.
+        a: the value that is rare, 0 or more; a number or an expression.
         epsilon: ε, a symbol.
+
+    Raises InputError for an ε that is no symbol of its own.
 
     >>> perturbed(*sympy.symbols("a epsilon"))
     epsilon*w*(a - 1)**2/(a*w - w - 1)
     """
+    a = as_expression("a", a, "a squared slope, a number or an expression")
+    instance("epsilon", epsilon, sympy.Symbol, "a symbol")
+    if epsilon in {w, *a.free_symbols}:
+        raise InputError("epsilon", epsilon, "a symbol of its own")
+    if w in a.free_symbols:
+        raise InputError("a", a, f"an expression without {w}")
     start = (1 + w) / w
-    shift = sympy.Symbol("shift")
+    shift = sympy.Dummy("shift")
     point = start + epsilon * shift
     mean = 1 - epsilon * (1 - a)
     generating = (1 - epsilon) / (point - 1) + epsilon * a / (point - a) - w

@@ -6,14 +6,17 @@ M ~ m_1/z, along a ray to z; each law enters through its own M, evaluated as it 
 
 from __future__ import annotations
 
+from numbers import Complex
+
 import mpmath
 import sympy
 
-from ..errors import InputError
+from ..errors import InputError, instance, whole
+from ..progress import telling
 from .jacobian import Jacobian
 from .laws import Law, Rational
 
-MAX_STEPS = 4000
+MAX_STEPS, MAX_DIGITS = 4000, 100
 
 
 def generating_function(law: Jacobian, point: complex | mpmath.mpc, digits: int = 20) -> mpmath.mpc:
@@ -28,18 +31,18 @@ def generating_function(law: Jacobian, point: complex | mpmath.mpc, digits: int 
         point: z, with a positive imaginary part.
         digits: of the result.
 
-    Raises InputError for a point that is not inside the upper half plane, or that is too close to
-    the real axis to be reached.
+    Raises InputError for a law with symbols, and for a point that is not inside the upper half
+    plane, or that is too close to the real axis to be reached.
 
     >>> from derive.spectra import jacobian
     >>> M = generating_function(jacobian("linear", "gaussian", 1), 1 + 2j)
     >>> abs((1 + M) ** 2 - (1 + 2j) * M) < 1e-15
     True
     """
-    with mpmath.workdps(digits + 10):
-        z = mpmath.mpc(point)
-        if not z.imag > 0:
-            raise InputError("point", point, "a number with positive imaginary part")
+    instance("law", law, Jacobian, "a derive.spectra.Jacobian")
+    digits = whole("digits", digits, 1, MAX_DIGITS)
+    with telling(f"M at a point to {digits} digits"), mpmath.workdps(digits + 10):
+        z = _point(point)
         path = _Path(law, z / abs(z))
         height = mpmath.log(abs(z))
         scale = mpmath.log(abs(path.mean))
@@ -135,6 +138,18 @@ class _Path:
         return value, slope
 
 
+def _point(value: object) -> mpmath.mpc:
+    wanted = "a number with positive imaginary part"
+    try:
+        known = isinstance(value, Complex | sympy.Expr)
+        z = mpmath.mpc(mpmath.mpmathify(value)) if known else mpmath.mpc(0)
+    except (TypeError, ValueError):
+        raise InputError("point", value, wanted) from None
+    if not (mpmath.isfinite(z) and z.imag > 0):
+        raise InputError("point", value, wanted)
+    return z
+
+
 def _with_derivative(law: Law, x: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
     """M(x) and M'(x), the latter by a central difference that Newton's method forgives."""
     step = abs(x.imag) * mpmath.mpf(10) ** (-mpmath.mp.dps // 3)
@@ -143,4 +158,7 @@ def _with_derivative(law: Law, x: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
 
 
 def _number(value: sympy.Expr) -> mpmath.mpf:
-    return mpmath.mpf(sympy.N(value, mpmath.mp.dps + 5))
+    found = sympy.N(value, mpmath.mp.dps + 5)
+    if not found.is_number:
+        raise InputError("law", str(value), "numbers throughout, no symbols")
+    return mpmath.mpf(found)

@@ -94,16 +94,24 @@ def nodes(law: Law, alone: bool = False) -> Nodes:
     raise InputError("law", str(law), wanted)
 
 
+def real_number(value: sympy.Expr) -> float:
+    """A number of a law's; InputError for a symbol."""
+    number = sympy.N(value, 25)
+    if not number.is_number or not number.is_real:
+        raise InputError("law", str(value), "numbers throughout, to have a density")
+    return float(number)
+
+
 def _atomic(law: Atomic) -> Nodes:
     mean = law.mean
-    pairs = sorted((float(at / mean), float(mass)) for at, mass in law.masses)
+    pairs = sorted((real_number(at / mean), real_number(mass)) for at, mass in law.masses)
     positions, weights = (np.array(column, complex) for column in zip(*pairs, strict=True))
     support = tuple((at, at) for at, _ in pairs)
-    return Nodes(positions, positions[-1] - positions, weights, support, float(mean))
+    return Nodes(positions, positions[-1] - positions, weights, support, real_number(mean))
 
 
 def _slopes(law: Slopes, finest: float) -> Nodes:
-    mean, scale = float(sympy.N(law.mean, 20)), float(sympy.sqrt(law.variance))
+    scale, mean = real_number(sympy.sqrt(law.variance)), real_number(law.mean)
     parts: list[tuple[Complex, Complex]] = []
     support: list[tuple[float, float]] = []
     least = 0.0
@@ -138,8 +146,8 @@ def _slopes(law: Slopes, finest: float) -> Nodes:
 
 
 def _density(law: Density) -> Nodes:
-    mean = float(law.mean)
-    lower, upper = float(law.lower) / mean, float(law.upper) / mean
+    mean = real_number(law.mean)
+    lower, upper = real_number(law.lower) / mean, real_number(law.upper) / mean
     rho = _compiled(law.expr.subs(law.variable, mean * z) * mean)
     path = _Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
     return _assembled([path.nodes()], [(lower, upper)], mean, str(law))

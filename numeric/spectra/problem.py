@@ -15,7 +15,7 @@ from derive.spectra import Atomic, Jacobian, Law, Limit, Rational, Scaled
 
 from .. import jit, modules
 from . import kernel
-from .contour import Nodes, nodes
+from .contour import Nodes, nodes, real_number
 
 _ENTRY = '''\
 """Continuation along the spectral curve of a free product (numeric.spectra.kernel).
@@ -56,10 +56,10 @@ class Problem:
         factors: dict[float, float] = {1.0: 1.0}
         jumps: list[tuple[float, float]] = []
         if isinstance(law, Limit):
-            jumps = [(_float(law.variance * p), _float(b)) for p, b in law.jumps]
+            jumps = [(real_number(law.variance * p), real_number(b)) for p, b in law.jumps]
         elif isinstance(law, Jacobian):
             for each in law.factors:
-                count, scale = _float(each.count), _float(each.scale)
+                count, scale = real_number(each.count), real_number(each.scale)
                 powers = _powers(each.law)
                 if powers is None:
                     self.groups.append(nodes(each.law, alone=count == 1))
@@ -69,7 +69,7 @@ class Problem:
                     for a, e in powers:
                         factors[a * scale] = factors.get(a * scale, 0.0) - e * count
             logs = (each.count * sympy.log(each.law.mean) for each in law.factors)
-            self.log_mean = _float(sum(logs, sympy.S.Zero))
+            self.log_mean = real_number(sum(logs, sympy.S.Zero))
         else:
             raise InputError("law", str(law), "a Jacobian or a Limit of derive.spectra")
         self.base = max((a for a, c in factors.items() if c != 0.0), default=1.0)
@@ -147,20 +147,13 @@ def _powers(law: Law) -> list[tuple[float, int]] | None:
     if isinstance(law, Scaled):
         return _powers(law.law)
     if isinstance(law, Rational):
-        return [(_float(a), e) for a, e in law.powers]
+        return [(real_number(a), e) for a, e in law.powers]
     if isinstance(law, Atomic):
         kept = [mass for at, mass in law.masses if at != 0]
         if len(kept) == 1:
-            return [(1.0, 1), (_float(1 / kept[0]), -1)] if kept[0] != 1 else []
+            return [(1.0, 1), (real_number(1 / kept[0]), -1)] if kept[0] != 1 else []
     return None
 
 
 def _zeros(group: Nodes) -> float:
     return float(np.sum(group.weights[group.positions == 0]).real)
-
-
-def _float(value: sympy.Expr) -> float:
-    number = sympy.N(value, 25)
-    if not number.is_number or not number.is_real:
-        raise InputError("law", str(value), "numbers throughout, to have a density")
-    return float(number)

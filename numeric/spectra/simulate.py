@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 
 from derive.activations import Activation, z
 from derive.citations import rests_on
-from derive.errors import InputError
+from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network
+from derive.progress import telling
+from derive.resources import check_memory, check_time, number
+from derive.spectra.slopes import check_variance
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -26,21 +29,29 @@ from derive.weights import (
     Orthogonal,
     Truncated,
     WeightEnsemble,
+    as_weights,
 )
 
-from .. import random
+from .. import checks
 from .. import table as tables
 from ..hyperparameters import hyperparameters
-from ..weights import singular_values
+from ..weights import singular_values, steps
 
 Real = NDArray[np.float64]
+
+MAX_MOMENTS = 8
+
+_MATRICES = 8
+"""Square ones, of what is held at a time."""
+_LAYER, _ENTRY = 1e-4, 3e-10
+"""Seconds that a layer takes: of Python's, and for each of width³ products."""
 
 
 @rests_on("pennington2018")
 def simulate(
     net: Network,
     q_first: float,
-    width: int = 1000,
+    width: int = 300,
     depth: int = 10,
     draws: int = 1,
     *,
@@ -66,9 +77,11 @@ def simulate(
         seed: draw number d is the same whatever `draws` is.
 
     Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
-    layer, with standard errors over the draws as m1_se, …; and what repeats it in the attributes.
+    layer, with standard errors over the draws, if there are two or more, as m1_se, …; and what
+    repeats it in the attributes.
 
-    Raises InputError for an argument that can't be used, and for Jacobians that overflow.
+    Raises InputError for what cannot be sampled, for Jacobians that overflow, and for what would
+    take more memory than there is or longer than a day.
 
     >>> from derive import activations
     >>> net = Network(activations.linear, Orthogonal())  # J is orthogonal
@@ -76,50 +89,53 @@ def simulate(
     >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
     ((2, 8), array([1.]))
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
-    random.stream_key(seed)  # checks it
-    shown = sorted(set(layers)) if layers is not None else [depth]
-    for name, value, least in (("width", width, 2), ("depth", depth, 1), ("draws", draws, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(name, value, f"a whole number, {least} or more")
-    if not 1 <= moments <= 8:
-        raise InputError("moments", moments, "a number of moments from 1 to 8")
-    if not shown or shown[0] < 1 or shown[-1] > depth:
-        raise InputError("layers", shown, f"layers among 1 … {depth}")
-    if zero_padded and not isinstance(net.weights_at(1), LowRankOrthogonal):
-        raise InputError("zero_padded", zero_padded, "LowRankOrthogonal weights")
-    spread = float(q_first) - float(net.C_b_at(1))
-    if not (np.isfinite(spread) and spread >= 0 and float(net.weights_at(1).C_W) > 0):
+    instance("net", net, Network, "a derive.Network")
+    seed = checks.seed(seed)
+    width, depth = whole("width", width, 2), whole("depth", depth, 1)
+    draws, moments = checks.draws(draws, 1), whole("moments", moments, 1, MAX_MOMENTS)
+    zero_padded = flag("zero_padded", zero_padded)
+    shown = _layers(layers, depth)
+    seconds = _check_cost(width, depth, draws, len(shown) * moments)
+    per_layer = hyperparameters(net, depth, width, width)
+    if (per_layer["r_out"] != 1).any():
+        raise InputError("net", str(net), "layers of equal width")
+    ensembles = [net.weights_at(layer, width) for layer in range(1, depth + 1)]
+    biases = [float(net.C_b_at(layer, width)) for layer in range(1, depth + 1)]
+    for ensemble in dict.fromkeys(ensembles):
+        _check_ensemble(ensemble, width, zero_padded)
+    spread = _first_variance(q_first) - biases[0]
+    if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
     values = np.empty((draws, width))
     table = np.empty((draws, len(shown), moments))
-    for draw in range(draws):
-        rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
-        J = np.eye(width)
-        x = rng.standard_normal(width)
-        x *= np.sqrt(width * spread / float(net.weights_at(1).C_W)) / np.linalg.norm(x)
-        for layer in range(1, depth + 1):
-            W = weight_matrix(net.weights_at(layer), width, rng, zero_padded=zero_padded)
-            h = W @ x + np.sqrt(float(net.C_b_at(layer))) * rng.standard_normal(width)
-            sigma, slope = _compiled(net.activation)
-            J = slope(h)[:, None] * (W @ J)
-            x = sigma(h)
-            if layer in shown:
-                table[draw, shown.index(layer)] = _moments(J, moments)
-        values[draw] = np.linalg.svd(J, compute_uv=False)
-    if not np.isfinite(table).all():
-        raise InputError("net", str(net), "Jacobians that do not overflow")
+    sigma, slope = _compiled(net.activation)
+    what = f"sampling {number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
+    with telling(what, seconds, draws) as told, np.errstate(over="ignore", invalid="ignore"):
+        for draw in range(draws):
+            rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
+            J = np.eye(width)
+            x = rng.standard_normal(width)
+            x *= np.sqrt(width * spread / float(ensembles[0].C_W)) / np.linalg.norm(x)
+            for layer in range(1, depth + 1):
+                W = weight_matrix(ensembles[layer - 1], width, rng, zero_padded=zero_padded)
+                h = W @ x + np.sqrt(biases[layer - 1]) * rng.standard_normal(width)
+                J = slope(h)[:, None] * (W @ J)
+                x = sigma(h)
+                if layer in shown:
+                    table[draw, shown.index(layer)] = _moments(J, moments)
+                told.advance(1 / depth)
+            if not (np.isfinite(table[draw]).all() and np.isfinite(J).all()):
+                raise InputError("net", str(net), "Jacobians that do not overflow")
+            values[draw] = np.linalg.svd(J, compute_uv=False)
     about: dict[str, int | float] = {
-        "width": int(width),
-        "depth": int(depth),
-        "draws": int(draws),
-        "blocks": int(draws),
-        "seed": int(seed),
+        "width": width,
+        "depth": depth,
+        "draws": draws,
+        "blocks": draws,
+        "seed": seed,
         "q_first": float(q_first),
         "zero_padded": int(zero_padded),
     }
-    per_layer = hyperparameters(net, depth, width, width)
     symbols = {name: column[np.array(shown) - 1] for name, column in per_layer.items()}
     arrays = _arrays(values, table)
     return tables.dataset(arrays, shown, about, net=net, symbols=symbols)
@@ -142,6 +158,11 @@ def weight_matrix(
     >>> bool(np.allclose(W.T @ W, 2 * np.eye(3)))
     True
     """
+    weights, n = as_weights("weights", weights), whole("n", n, 1)
+    instance("rng", rng, np.random.Generator, "a generator, such as numpy.random.default_rng(0)")
+    zero_padded = flag("zero_padded", zero_padded)
+    check_memory("n", n, _MATRICES * 8 * n**2, f"matrices of {number(n)} rows")
+    _check_ensemble(weights, n, zero_padded)
     C = float(weights.C_W)
     match weights:
         case Gaussian():
@@ -149,17 +170,17 @@ def weight_matrix(
         case Orthogonal():
             return float(np.sqrt(C)) * _frame(n, n, rng)
         case LowRankOrthogonal():
-            rank = _rank(weights.gamma, n)
+            rank = round(float(weights.gamma) * n)
             U = float(np.sqrt(C * n / rank)) * _frame(n, rank, rng)
             if zero_padded:
                 return np.concatenate([U, np.zeros((n, n - rank))], axis=1)
             return np.asarray(U @ _frame(n, rank, rng).T)
         case LowRankGaussian():
-            rank = _rank(weights.gamma, n)
+            rank = round(float(weights.gamma) * n)
             A = float(np.sqrt(C / rank)) * rng.standard_normal((rank, n))
             return np.asarray(_frame(n, rank, rng) @ A)
         case Truncated():
-            size = _rank(weights.ratio, n)
+            size = round(float(weights.ratio) * n)
             return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
         case BiInvariant():
             squares = np.resize(singular_values(weights, n, n), n)
@@ -168,16 +189,50 @@ def weight_matrix(
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
 
 
+def _layers(layers: Iterable[int] | None, depth: int) -> list[int]:
+    """The layers to look at, ascending."""
+    if layers is None:
+        return [depth]
+    wanted = f"layers among 1 … {depth}"
+    shown = {whole("layers", each, 1, depth, wanted) for each in listed("layers", layers, wanted)}
+    if not shown:
+        raise InputError("layers", layers, wanted)
+    return sorted(shown)
+
+
+def _first_variance(q_first: object) -> float:
+    """The variance of the first preactivations, a number."""
+    variance = check_variance("q_first", q_first)
+    if not variance.is_number:
+        raise InputError("q_first", q_first, "a number, not a symbol")
+    return float(variance)
+
+
+def _check_cost(width: int, depth: int, draws: int, columns: int) -> float:
+    """The seconds that sampling takes, roughly; InputError for more than the machine holds."""
+    held = 8 * draws * (width + columns) + 2000 * depth
+    held += _MATRICES * 8 * width**2
+    what = f"{number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
+    got = width, depth, draws
+    check_memory("width, depth, draws", got, held, what)
+    seconds = draws * (depth + 2) * (_LAYER + _ENTRY * width**3)
+    check_time("width, depth, draws", got, seconds, what)
+    return seconds
+
+
+def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
+    """InputError for an ensemble that has no square matrices of n rows."""
+    if zero_padded and not isinstance(weights, LowRankOrthogonal):
+        raise InputError("zero_padded", zero_padded, "LowRankOrthogonal weights")
+    if isinstance(weights, Truncated) and weights.ratio.is_number:
+        size = int(weights.ratio * n)
+        check_memory("weights", str(weights), 8 * 2 * size * n, f"a frame of {number(size)} rows")
+    steps(weights, n, n)
+
+
 def _frame(n: int, columns: int, rng: np.random.Generator) -> Real:
     Q, R = np.linalg.qr(rng.standard_normal((n, columns)))
     return np.asarray(Q * np.where(np.diag(R) < 0, -1.0, 1.0))
-
-
-def _rank(ratio: sympy.Expr, n: int) -> int:
-    rank = float(ratio) * n
-    if abs(rank - round(rank)) > 1e-9 * n:
-        raise InputError("width", n, f"a width with a whole number {ratio} · n")
-    return round(rank)
 
 
 def _moments(J: Real, count: int) -> Real:
@@ -205,8 +260,9 @@ def _arrays(values: Real, moments: Real) -> dict[str, xarray.Variable]:
     singular = {"long_name": "singular values of J at the last layer, descending"}
     arrays = {"singular_values": xarray.Variable(("draw", "neuron"), values, singular)}
     for k, each in enumerate(np.moveaxis(moments, 2, 0), 1):
-        error = each.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.nan * each[0]
         about = {"long_name": f"mean of (1/n) tr (J Jᵀ)^{k}"}
         arrays[f"m{k}"] = xarray.Variable("layer", each.mean(axis=0), about)
-        arrays[f"m{k}_se"] = xarray.Variable("layer", error)
+        if draws > 1:
+            error = each.std(axis=0, ddof=1) / np.sqrt(draws)
+            arrays[f"m{k}_se"] = xarray.Variable("layer", error)
     return arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -153,11 +154,28 @@ class Spectrum:
         return of_spectrum(self, title, points)
 
     def __str__(self) -> str:
+        """The law with its edges, atoms and moments; or why there are none of them."""
         lines = [f"eigenvalues of JJᵀ: {self.law}"]
-        lines += [f"  density on {low:.6g} … {high:.6g}" for low, high in self.edges]
-        lines += [f"  atom at {at:.6g}, mass {mass:.6g}" for at, mass in self.atoms.items()]
-        values = ", ".join(f"{value:.6g}" for value in self.moments(4))
-        return "\n".join([*lines, f"  moments {values}, …"])
+        for part in (self._edge_lines, self._atom_lines, self._moment_lines):
+            try:
+                lines += [f"  {line}" for line in part()]
+            except (InputError, ArithmeticError) as refusal:
+                if (line := f"  {refusal}") not in lines:
+                    lines.append(line)
+        return "\n".join(lines)
+
+    def _edge_lines(self) -> list[str]:
+        return [f"density on {low:.6g} … {high:.6g}" for low, high in self.edges]
+
+    def _atom_lines(self) -> list[str]:
+        return [f"atom at {at:.6g}, mass {mass:.6g}" for at, mass in self.atoms.items()]
+
+    def _moment_lines(self) -> list[str]:
+        values = list(self.moments(1))
+        with suppress(InputError):  # a law that is known by fewer
+            for k in (2, 3, 4):
+                values.append(self._float(self.law.moment(k)))
+        return [f"moments {', '.join(f'{value:.6g}' for value in values)}, …"]
 
     def __repr__(self) -> str:
         return str(self)
