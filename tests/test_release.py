@@ -173,3 +173,12 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     assert code == 0, (out[-2000:], errors[-2000:])
     assert "exact" in out
     assert (tmp_path / "report" / "index.html").is_file()
+
+
+def test_the_pictures_of_the_docs_are_compact():
+    pictures = list((ROOT / "docs" / "figures").glob("*.svg"))
+    assert pictures
+    for path in pictures:
+        text = path.read_text(encoding="utf-8")
+        assert "<metadata" not in text, path
+        assert not re.search(r'\b(?:d|x|y)="[^"]*\.\d{4}', text), path
