@@ -205,5 +205,5 @@ def test_learning_rates_that_are_no_powers_are_refused():
 
 @pytest.mark.parametrize("terms", [0, 10**9, 2.0, True])
 def test_a_counterterm_of_no_number_of_terms_is_refused(terms):
-    with pytest.raises(InputError, match="terms: .* a number of terms, 1 to"):
+    with pytest.raises(InputError, match=r"terms: .* a number of terms, 1 to"):
         counterterm(a.tanh, terms=terms)
