@@ -11,6 +11,7 @@ from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, 
 from derive.errors import InputError
 from derive.oracle import gaussian_average
 from derive.tensors import FIRST_ORDER
+from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters
 from numeric.table import ACCURACY
@@ -305,3 +306,10 @@ def test_what_is_the_same_at_every_layer_is_looked_up_once(monkeypatch):
         "lambda_b": 50,
     }
     assert net.has_equal_widths(10**9)
+
+
+@pytest.mark.parametrize("ratio", ["1e400", "1e300", "1e17"])
+def test_blocks_of_matrices_beyond_memory_are_refused(ratio):
+    net = Network(activations.tanh, Truncated(ratio=sympy.Integer(10) ** int(ratio[2:])))
+    with pytest.raises(InputError, match="ratio: "):
+        simulate(net, [1.0, 2.0], 5, 2, 10, tensors=["K"])
