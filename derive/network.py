@@ -206,7 +206,9 @@ class Network:
 
     def has_equal_widths(self, depth: int) -> bool:
         """Whether layers 1 … depth all have n neurons."""
-        return all(self.width_ratio_at(layer) == 1 for layer in range(1, depth + 1))
+        same = self.widths is None and not self.changes("width_ratio")
+        layers = range(1, 2 if same else depth + 1)
+        return all(self.width_ratio_at(layer) == 1 for layer in layers)
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""

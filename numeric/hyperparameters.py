@@ -7,6 +7,7 @@ are given beside it: parameters={"a": 0.5, "rate": lambda layer: 1 / layer}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -34,17 +35,22 @@ def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> di
     Raises:
         InputError: for what is still a symbol.
     """
-    layers = range(1, depth + 1)
-    out = _numbers("width_ratio", [net.width_ratio_at(layer) for layer in layers])
+
+    def column(value: Callable[[int], object], *, same: bool) -> list[object]:
+        """Its values at all layers; looked up once where all are the same."""
+        return [value(1)] * depth if same else [value(layer) for layer in range(1, depth + 1)]
+
+    equal = net.widths is None and not net.changes("width_ratio")
+    out = _numbers("width_ratio", column(net.width_ratio_at, same=equal))
     into = np.array([out[0] if width is None else n_0 / width, *out[:-1]])
     columns = {
-        "C_W": [net.weights_at(layer).C_W for layer in layers],
-        "C_b": [net.C_b_at(layer) for layer in layers],
-        "lambda_W": [net.lambda_W_at(layer) for layer in layers],
-        "lambda_b": [net.lambda_b_at(layer) for layer in layers],
+        "C_W": [net.weights_at(1).C_W, *[net.weights_at(2).C_W] * (depth - 1)],
+        "C_b": column(net.C_b_at, same=not net.changes("C_b")),
+        "lambda_W": column(net.lambda_W_at, same=not net.changes("lambda_W")),
+        "lambda_b": column(net.lambda_b_at, same=not net.changes("lambda_b")),
     }
     columns |= {
-        f"{variance}{order}": [net.correction_at(variance, order, layer) for layer in layers]
+        f"{variance}{order}": column(partial(net.correction_at, variance, order), same=False)
         for variance in ("C_W", "C_b")
         for order in range(1, net.corrections + 1)
     }
@@ -108,6 +114,9 @@ def _values(name: str, value: object, depth: int) -> Array:
 def _numbers(name: str, column: list[object]) -> Array:
     numbers = np.empty(len(column))
     for at, value in enumerate(column):
+        if at and value is column[at - 1]:
+            numbers[at] = numbers[at - 1]
+            continue
         try:
             numbers[at] = float(value)  # type: ignore[arg-type]
         except TypeError:

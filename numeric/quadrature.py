@@ -247,9 +247,15 @@ def _line() -> NDArray[Any]:
 @cache
 def _on_line(activation: Activation, order: int, b: float) -> NDArray[Any]:
     """σ^{(order)}(x + i b), b > 0; σ is real on the real line, so −b has the same size."""
-    compiled = sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"])
     with np.errstate(all="ignore"):
-        return np.asarray(compiled(_line() + 1j * b), complex)
+        return np.asarray(_compiled(activation, order)(_line() + 1j * b), complex)
+
+
+@cache
+def _compiled(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    found: Callable[[NDArray[Any]], NDArray[Any]]
+    found = sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"])
+    return found
 
 
 def rate(activation: Activation) -> float:

@@ -23,6 +23,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
+from derive.resources import check_memory, number
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -152,9 +153,11 @@ def _number(ensemble: WeightEnsemble, name: str) -> float:
 
 
 def _whole(ensemble: WeightEnsemble, name: str, width: int) -> int:
-    size = _number(ensemble, name) * width
-    if not math.isclose(size, round(size), rel_tol=1e-12) or round(size) < 1:
-        raise InputError(name, getattr(ensemble, name), f"a whole part of the width {width}")
+    size, given = _number(ensemble, name) * width, getattr(ensemble, name)
+    near = math.isfinite(size) and math.isclose(size, round(size), rel_tol=1e-12)
+    if not near or round(size) < 1:
+        raise InputError(name, given, f"a whole part of the width {width}")
+    check_memory(name, given, 32 * round(size), f"vectors of {number(round(size))} neurons")
     return round(size)
 
 

@@ -11,7 +11,9 @@ from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, 
 from derive.errors import InputError
 from derive.oracle import gaussian_average
 from derive.tensors import FIRST_ORDER
+from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
+from numeric.hyperparameters import hyperparameters
 from numeric.table import ACCURACY
 from numeric.table import tensors as tensors_of
 
@@ -277,3 +279,37 @@ def test_one_label_is_not_given_to_two_orders_of_axes(other):
         simulate(net, inputs, 4, 3, 8, tensors=["F", other])
     twice = flow(net, inputs, 3, ["D", "kappa(z,z,H|01 23)", "kappa(z,z,H|10 23)"])
     assert [name for name in twice if not str(name).endswith("_floor")] == ["D"]
+
+
+def test_what_is_the_same_at_every_layer_is_looked_up_once(monkeypatch):
+    """A depth of 10⁵ costs no look-ups; the numbers are those of each layer."""
+    net = Network(
+        activations.tanh, Gaussian(2), Gaussian(1), C_b=0.5, lambda_b=lambda layer: 1 / layer
+    )
+    values = hyperparameters(net, 9, 3, None)
+    assert values["C_W"].tolist() == [1, *[2] * 8]
+    assert values["C_b"].tolist() == [0.5] * 9
+    np.testing.assert_allclose(values["lambda_b"], 1 / np.arange(1, 10), rtol=1e-15)
+    asked = []
+    value = Network._value
+
+    def counted(self, name, layer):
+        asked.append(name)
+        return value(self, name, layer)
+
+    monkeypatch.setattr(Network, "_value", counted)
+    hyperparameters(net, 50, 3, None)
+    assert {name: asked.count(name) for name in asked} == {
+        "width_ratio": 1,
+        "C_b": 1,
+        "lambda_W": 1,
+        "lambda_b": 50,
+    }
+    assert net.has_equal_widths(10**9)
+
+
+@pytest.mark.parametrize("ratio", ["1e400", "1e300", "1e17"])
+def test_blocks_of_matrices_beyond_memory_are_refused(ratio):
+    net = Network(activations.tanh, Truncated(ratio=sympy.Integer(10) ** int(ratio[2:])))
+    with pytest.raises(InputError, match="ratio: "):
+        simulate(net, [1.0, 2.0], 5, 2, 10, tensors=["K"])
