@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations import Activation
 from derive.citations import rests_on
-from derive.errors import InputError
+from derive.errors import InputError, instance, listed, whole
 from derive.network import Network
-from derive.resources import number
+from derive.progress import telling
+from derive.resources import check_memory, check_time, number
 from derive.shapes import Shape
 from derive.tensors import named
 from derive.weights import (
@@ -38,9 +39,9 @@ from derive.weights import (
     WeightEnsemble,
 )
 
-from . import brackets, table, weights
+from . import brackets, checks, table, weights
 from .bracket_shapes import SingleShape
-from .ensemble import Ensemble, checked_count, checked_ensemble, checked_inputs
+from .ensemble import Ensemble, checked_ensemble, checked_inputs
 from .hyperparameters import hyperparameters
 from .sampling import counting
 from .weights import Array
@@ -50,6 +51,12 @@ BIASES = ("neuron", "direction", "layer")
 
 BLOCK = 32
 """Draws that share a stream of random numbers."""
+
+_FINITE = "networks and inputs whose layers do not overflow"
+_ARRAYS = 6
+"""As large as a layer of a block, of what is held at a time."""
+_LAYER, _ENTRY = 2e-4, 5e-8
+"""Seconds that a layer of a block takes, and for each of its neurons."""
 
 
 class Sample(NamedTuple):
@@ -97,17 +104,15 @@ def sample(
     >>> K.shape, b.shape
     ((4, 3, 1, 1), (4, 3))
     """
-    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
-    checked_count("draws", draws, 1)
     _check_biases(biases)
-    ranks = _ranks(ensemble)
-    m = len(ensemble.inputs)
+    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
+    depth, m, ranks = ensemble.depth, len(ensemble.inputs), _ranks(ensemble)
     if m > min(ranks):
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
+    draws, seconds = _checked_draws(ensemble, draws, m * m + 1)
     K = np.empty((draws, depth, m, m))
     b = np.zeros((draws, depth))
-    what = f"sampling {number(draws)} networks of {number(depth)} layers, {number(width)} neurons"
-    with counting(what, draws, progress=progress) as advance:
+    with counting(_what(ensemble, draws), draws, seconds, progress=progress) as advance, _silent():
         for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
             kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
             size = kept.stop - kept.start
@@ -119,6 +124,8 @@ def sample(
                 sigma = np.ascontiguousarray(z)
                 ensemble.activate(sigma)
             advance(size)
+    if not np.isfinite(K).all():
+        raise InputError("net", str(net), _FINITE)
     return Sample(K, b if biases == "layer" else None)
 
 
@@ -154,7 +161,7 @@ def simulate(
     >>> found["K"].dims, bool((abs(found["K"] - 1) < 5 * found["K_se"]).all())
     (('layer',), True)
     """
-    checked_count("draws", draws, 2)
+    draws = checks.draws(draws, 2)
     K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
     single = np.ndim(inputs) == 1
     arrays = {
@@ -165,8 +172,8 @@ def simulate(
     }
     about: dict[str, int | str] = {
         "width": int(width),
-        "draws": int(draws),
-        "blocks": int(draws),
+        "draws": draws,
+        "blocks": draws,
         "biases": biases,
         "seed": int(seed),
     }
@@ -199,24 +206,32 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     >>> given_biases(Network(activations.linear), [2.0, 2.0], b=[[1.0, 3.0]]).ravel()
     array([ 5., 14.])
     """
-    drawn = np.atleast_2d(np.asarray(b, float))
-    if drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
-        raise InputError("b", b, "finite numbers of shape (draws, depth)")
-    _check_network(net)
-    X = checked_inputs(inputs)
-    net.check_inputs(X.shape[1])
+    wanted = "finite numbers of shape (draws, depth)"
+    try:
+        drawn = np.atleast_2d(np.asarray(b, float))
+    except (TypeError, ValueError):
+        raise InputError("b", b, wanted) from None
+    if np.ma.isMaskedArray(b) or drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
+        raise InputError("b", b, wanted)
     draws, depth = drawn.shape
-    net, activation = net.tabulated(depth), net.activation
+    written, X = _written(net), checked_inputs(inputs)
+    written.check_inputs(X.shape[1])
+    C_W = hyperparameters(written, depth, X.shape[1], None)["C_W"]
+    laws = (_low_rank(written.weights_at(layer)) for layer in range(1, depth + 1))
+    gammas = [sympy.sympify(law.gamma) for law in laws]
+    if not all(gamma.is_number for gamma in gammas):
+        raise InputError("net", str(net), "a network whose γ is a number")
     K = np.empty((draws, depth, len(X), len(X)))
-    for layer in range(depth):
-        law = _low_rank(net.weights_at(layer + 1))
-        C_W, gamma = sympy.sympify((law.C_W, law.gamma))
-        if not (C_W.is_number and gamma.is_number):
-            raise InputError("weights", str(law), "numbers for C_W and gamma")
-        for draw in range(draws):
-            below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
-            second = below if layer == 0 else _averages(activation, below)
-            K[draw, layer] = float(C_W) * second + float(gamma) * drawn[draw, layer] ** 2
+    with telling("averages at every draw", total=draws * depth) as told, _silent():
+        for layer in range(depth):
+            gamma = float(gammas[layer])
+            for draw in range(draws):
+                below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
+                second = below if layer == 0 else _averages(net.activation, below)
+                K[draw, layer] = C_W[layer] * second + gamma * drawn[draw, layer] ** 2
+                told.advance()
+    if not np.isfinite(K).all():
+        raise InputError("b", b, _FINITE)
     return K
 
 
@@ -267,9 +282,22 @@ class CrossEntropy:
     labels: tuple[int, ...]
     classes: int
 
+    def __post_init__(self) -> None:
+        classes = whole("classes", self.classes, 1)
+        wanted = f"a class, 0 to {classes - 1}, for each input"
+        given = listed("labels", self.labels, wanted)
+        labels = tuple(whole("labels", each, 0, classes - 1, wanted) for each in given)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "classes", classes)
+
     def __call__(self, last: Layer, inputs: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """σ'(z) ∘ Vᵀ(p − e_label)."""
         networks, n = last.z.shape
+        if inputs.max() >= len(self.labels):
+            raise InputError(
+                "labels", self.labels, f"one for each input, {inputs.max() + 1} or more"
+            )
+        check_memory("classes", self.classes, 32 * networks * self.classes, "their logits")
         scale = 1 / np.sqrt(n)
         logits = scale * _norm(last.sigma) * rng.standard_normal((networks, self.classes))
         error = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -323,29 +351,44 @@ def backward(
     >>> bool(np.allclose(back.K, 1) and np.allclose(back.delta, 1))
     True
     """
-    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
-    checked_count("draws", draws, 1)
     _check_biases(biases)
+    if not callable(loss):
+        raise InputError(
+            "loss", loss, "a function such as squares, or CrossEntropy(labels, classes)"
+        )
+    ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
+    depth = ensemble.depth
+    draws, seconds = _checked_draws(ensemble, draws, 4)
     found = np.empty((4, draws, depth))
-    for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
-        numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
-        own = numbers % len(ensemble.inputs)
-        kept = slice(numbers[0], min(numbers[-1] + 1, draws))
-        layers = [Layer(*[ensemble.inputs[own]] * 3)]
-        drawn = []
-        for layer in range(depth):
-            z, known = _forward(ensemble, layer, layers[-1].sigma, biases, rng)
-            drawn.append(known)
-            layers.append(_activated(ensemble, z))
-        delta = loss(layers[-1], own, rng)
-        for layer in range(depth, 0, -1):
-            z, below = layers[layer].z, layers[layer - 1]
-            inside, down = _through(ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng)
-            n = z.shape[1]
-            squared = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
-            values = (z**2).sum(axis=1) / n, (delta**2).sum(axis=1) / n, (z * delta).sum(axis=1) / n
-            found[:, kept, layer - 1] = np.array([*values, squared])[:, : kept.stop - kept.start]
-            delta = below.slope * down
+    with telling(_what(ensemble, draws), seconds, draws) as told, _silent():
+        for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+            numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
+            own = numbers % len(ensemble.inputs)
+            kept = slice(numbers[0], min(numbers[-1] + 1, draws))
+            layers = [Layer(*[ensemble.inputs[own]] * 3)]
+            drawn = []
+            for layer in range(depth):
+                z, known = _forward(ensemble, layer, layers[-1].sigma, biases, rng)
+                drawn.append(known)
+                layers.append(_activated(ensemble, z))
+            delta = loss(layers[-1], own, rng)
+            for layer in range(depth, 0, -1):
+                z, below = layers[layer].z, layers[layer - 1]
+                inside, down = _through(
+                    ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng
+                )
+                n = z.shape[1]
+                squared = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
+                values = (
+                    (z**2).sum(axis=1) / n,
+                    (delta**2).sum(axis=1) / n,
+                    (z * delta).sum(axis=1) / n,
+                )
+                found[:, kept, layer - 1] = np.array([*values, squared])[
+                    :, : kept.stop - kept.start
+                ]
+                delta = below.slope * down
+            told.advance(kept.stop - kept.start)
     if not np.isfinite(found).all():
         raise InputError("net", str(net), "networks and inputs whose layers are not all zero")
     return Backward(*found)
@@ -442,7 +485,7 @@ def _orthogonal(rng: np.random.Generator, *directions: Array) -> Array:
 
 
 def _check_biases(biases: str) -> None:
-    if biases not in BIASES:
+    if not isinstance(biases, str) or biases not in BIASES:
         raise InputError("biases", biases, f"one of {', '.join(BIASES)}")
 
 
@@ -455,10 +498,14 @@ def _low_rank_ensemble(
     net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
 ) -> Ensemble:
     """The ensemble, its weights written as of low rank, of full rank too."""
-    _check_network(net)
+    return checked_ensemble(_written(net), inputs, width, depth, seed)
+
+
+def _written(net: Network) -> Network:
+    """The network with weights of low rank, of full rank too."""
+    instance("net", net, Network, "a derive.Network")
     first = None if net.first_weights is None else _low_rank(net.first_weights)
-    written = replace(net, weights=_low_rank(net.weights), first_weights=first)
-    return checked_ensemble(written, inputs, width, depth, seed)
+    return replace(net, weights=_low_rank(net.weights), first_weights=first)
 
 
 def _low_rank(ensemble: WeightEnsemble) -> LowRankGaussian | LowRankOrthogonal:
@@ -470,6 +517,27 @@ def _low_rank(ensemble: WeightEnsemble) -> LowRankGaussian | LowRankOrthogonal:
         case Orthogonal():
             return LowRankOrthogonal(ensemble.C_W, gamma=1)
     raise InputError("weights", str(ensemble), "Gaussian or orthogonal ones, of full or low rank")
+
+
+def _checked_draws(ensemble: Ensemble, draws: object, columns: int) -> tuple[int, float]:
+    """How many draws, and the seconds that they take, roughly; InputError for too many."""
+    count, depth = checks.draws(draws, 1), ensemble.depth
+    check_memory("draws", draws, 8 * count * depth * columns, _what(ensemble, count))
+    held = 8 * _ARRAYS * BLOCK * len(ensemble.inputs) * max(ensemble.widths)
+    check_memory("width", ensemble.width, held, f"layers of {number(ensemble.width)} neurons")
+    entries = BLOCK * len(ensemble.inputs) * max(ensemble.widths)
+    seconds = -(-count // BLOCK) * depth * (_LAYER + _ENTRY * entries)
+    check_time("draws", draws, seconds, _what(ensemble, count))
+    return count, seconds
+
+
+def _what(ensemble: Ensemble, draws: int) -> str:
+    return f"sampling {number(draws)} networks of width {number(ensemble.width)}"
+
+
+def _silent() -> np.errstate:
+    """What overflows is looked for, and refused."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def _ranks(ensemble: Ensemble) -> list[int]:
@@ -526,7 +594,10 @@ def _applied(step: weights.Step, X: Array, rng: np.random.Generator) -> Array:
     basis, m Gaussian vectors or m of a uniform frame.
     """
     draws, m, _ = X.shape
-    length, directions = np.linalg.eigh(X @ X.transpose(0, 2, 1))
+    gram = X @ X.transpose(0, 2, 1)
+    if not np.isfinite(gram).all():
+        raise InputError("inputs", "lengths that overflow", _FINITE)
+    length, directions = np.linalg.eigh(gram)
     root = (directions * np.sqrt(np.maximum(length, 0.0))[:, None]) @ directions.transpose(0, 2, 1)
     if step.kind == weights.GAUSSIAN:
         basis = rng.standard_normal((draws, m, step.size))

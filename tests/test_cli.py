@@ -119,6 +119,17 @@ def test_kernel_writes_a_module(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("option", "value"),
+    [("--q-star", "1e400"), ("--q-star", "1e-320")]
+    + [("--C_W", value) for value in ("1e308", "1e400", "1e-320")],
+)
+def test_spectra_beyond_floats_are_refused(capsys, option, value):
+    status, out, err = run(capsys, "spectrum", option, value)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("wickgarten: ")
+
+
+@pytest.mark.parametrize(
     ("arguments", "named"),
     [
         (("derive", "W"), "tensor"),

@@ -168,7 +168,7 @@ def parameters(function):
     """The parameters that a caller names, and what they are where they are not odd."""
     found = {}
     for name, each in inspect.signature(function).parameters.items():
-        if each.kind in {each.VAR_KEYWORD, each.VAR_POSITIONAL}:
+        if each.kind in {each.VAR_KEYWORD, each.VAR_POSITIONAL} or name == "argument":
             continue
         required = each.default is each.empty
         found[name] = GOOD[name] if required and name in GOOD else each.default

@@ -422,3 +422,14 @@ def test_the_edge_of_tanh_begins_at_exactly_zero_and_rises_as_a_cube() -> None:
     assert edge[0] == (0.0, 1.0)
     for point, q in zip(edge[1:3], edge.lengths[1:3], strict=True):
         assert point.C_b == pytest.approx(4 * q**3 / 3, rel=1e-2)
+
+
+@pytest.mark.parametrize("weights", [np.ma.masked, [], {}, np.ones(2), "gauss", 1])
+def test_maps_are_those_of_an_ensemble(weights: object) -> None:
+    with pytest.raises(InputError) as refusal:
+        propagation.equations(weights)
+    assert refusal.value.argument == "weights"
+
+
+def test_an_ensemble_has_a_name() -> None:
+    assert propagation.equations("gaussian") == propagation.equations()

@@ -276,3 +276,27 @@ def test_errors_name_the_argument(net, width: int, biases: str, argument: str) -
     with pytest.raises(InputError) as error:
         sample(net, two_inputs(), width, 2, 2, biases=biases)
     assert error.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: sample(GAUSSIAN, np.ones(64), 64, 2, 10**9), "draws"),
+        (lambda: sample(GAUSSIAN, np.ones(64), 64, 2, True), "draws"),
+        (lambda: sample(GAUSSIAN, np.ones(64), 64, 2, 4, biases=np.array(["a", "b"])), "biases"),
+        (lambda: sample(Network(a.linear), np.full(4, 1e200), 4, 2, 4), "inputs"),
+        (lambda: simulate(GAUSSIAN, np.ones(64), 64, 2, 1), "draws"),
+        (lambda: backward(GAUSSIAN, np.ones(64), 64, 2, 4, 1), "loss"),
+        (lambda: backward(GAUSSIAN, two_inputs(), 64, 2, 4, CrossEntropy((0,), 3)), "labels"),
+        (lambda: given_biases(GAUSSIAN, np.ones(64), [np.nan]), "b"),
+        (lambda: given_biases(GAUSSIAN, np.ones(64), "b"), "b"),
+        (lambda: given_biases(GAUSSIAN, np.ones(64), []), "b"),
+        (lambda: CrossEntropy((0, 3), 3), "labels"),
+        (lambda: CrossEntropy("01", 3), "labels"),
+        (lambda: CrossEntropy((0, 1), 0), "classes"),
+    ],
+)
+def test_odd_arguments_are_refused(call, argument: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert refusal.value.argument == argument

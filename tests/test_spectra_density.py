@@ -274,3 +274,16 @@ def test_no_wrong_branch_in_two_thousand_configurations(first: int) -> None:
 def test_bad_input_is_named(call, argument: str) -> None:
     with pytest.raises(InputError, match=argument):
         call()
+
+
+@pytest.mark.parametrize(
+    ("spectrum", "shown"),
+    [
+        (spectra.jacobian("linear", BiInvariant(moments=(1, 2, 5)), 3), "moments 1, 4, 22, …"),
+        (spectra.jacobian("linear", BiInvariant(), 3), "moments 1, …"),
+        (spectra.jacobian("tanh", Orthogonal(), 3, sympy.Symbol("q")), "numbers throughout"),
+        (spectra.jacobian("linear", Orthogonal(), 3), "atom at 1, mass 1"),
+    ],
+)
+def test_what_has_no_density_shows_itself(spectrum, shown: str) -> None:
+    assert shown in repr(spectrum)

@@ -25,6 +25,7 @@ from derive import spectra as symbolic
 from numeric import compare, spectra
 
 HALF = sympy.Rational(1, 2)
+RNG = np.random.default_rng(0)
 
 
 def network(activation, weights_type, q, **parameters) -> Network:
@@ -111,6 +112,21 @@ def test_draws_are_repeatable() -> None:
     assert three["layer"].to_numpy().tolist() == [1, 3]
 
 
+def test_one_draw_has_no_standard_errors() -> None:
+    net = network(activations.erf, Gaussian, HALF)
+    one, two = (spectra.simulate(net, 0.5, 8, 2, draws) for draws in (1, 2))
+    assert set(two.data_vars) - set(one.data_vars) == {"m1_se", "m2_se"}
+    assert all(np.isfinite(one[name]).all() for name in one.data_vars)
+
+
+def test_corrections_of_the_variances_are_sampled() -> None:
+    corrected, plain = (
+        Network(activations.linear, Orthogonal(1), C_W_corrections=c) for c in ((4,), ())
+    )
+    found, wanted = (spectra.simulate(net, 1.0, 4, 3, 1) for net in (corrected, plain))
+    np.testing.assert_allclose(found["m1"], 2**3 * wanted["m1"], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
@@ -128,6 +144,25 @@ def test_draws_are_repeatable() -> None:
             ),
             "width",
         ),
+        (lambda net: spectra.simulate(net, 0.5, 10**9, 3), "width"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 10**9), "depth"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 3, 2**31), "draws"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 3, moments=2.0), "moments"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 3, layers="12"), "layers"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 3, layers=[]), "layers"),
+        (lambda net: spectra.simulate(net, sympy.Symbol("q"), 6, 3), "q_first"),
+        (lambda net: spectra.simulate(net, 1e308, 6, 3), "q_first"),
+        (lambda net: spectra.simulate(net, 0.5, 6, 3, zero_padded=1), "zero_padded"),
+        (lambda net: spectra.simulate(Network("tanh", width_ratio=2), 0.5, 6, 3), "net"),
+        (lambda net: spectra.simulate(Network("linear", Gaussian(1e200)), 1, 6, 9), "net"),
+        (lambda net: spectra.simulate("net", 0.5, 6, 3), "net"),
+        (lambda net: spectra.weight_matrix("gauss", 6, RNG), "weights"),
+        (lambda net: spectra.weight_matrix(Gaussian(sympy.Symbol("C")), 6, RNG), "C_W"),
+        (lambda net: spectra.weight_matrix(Gaussian(), 10**9, RNG), "n"),
+        (lambda net: spectra.weight_matrix(Gaussian(), 6, np.random), "rng"),
+        (lambda net: spectra.weight_matrix(Gaussian(), 6, RNG, zero_padded=True), "zero_padded"),
+        (lambda net: spectra.weight_matrix(LowRankOrthogonal(gamma="1/9"), 4, RNG), "gamma"),
+        (lambda net: spectra.weight_matrix(Truncated(ratio=10**12), 4, RNG), "weights"),
     ],
 )
 def test_bad_input_is_named(call, argument: str) -> None:

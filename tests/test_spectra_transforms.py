@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import comb
 
 import mpmath
+import numpy as np
 import pytest
 import sympy
 from hypothesis import given, settings
@@ -276,3 +277,41 @@ def test_bad_input_is_named(call, argument: str) -> None:
     with pytest.raises(InputError, match=argument) as raised:
         call()
     assert raised.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: spectra.jacobian("linear", "gaussian", 2, critical=np.ones(2)), "critical"),
+        (lambda: spectra.jacobian("linear", "gaussian", 2, critical=1), "critical"),
+        (lambda: spectra.layered(3), "layers"),
+        (lambda: spectra.layered("abc"), "layers"),
+        (lambda: spectra.layered([("linear", "gaussian")]), "layers"),
+        (lambda: spectra.layered([]), "layers"),
+        (lambda: spectra.of_network("tanh", 1, 2), "net"),
+        (lambda: spectra.of_network(Network("tanh", width_ratio=2), 1, 2), "net"),
+        (lambda: spectra.of_network(Network("tanh"), 1, sympy.Symbol("L")), "depth"),
+        (lambda: spectra.perturbed(None, sympy.Symbol("e")), "a"),
+        (lambda: spectra.perturbed(spectra.weight_law("gaussian").S(), sympy.Symbol("e")), "a"),
+        (lambda: spectra.perturbed(2, 0.5), "epsilon"),
+        (lambda: spectra.perturbed(sympy.Symbol("e"), sympy.Symbol("e")), "epsilon"),
+        (lambda: spectra.generating_function("law", 1j), "law"),
+        (lambda: spectra.generating_function(LINEAR_LAW, 1), "point"),
+        (lambda: spectra.generating_function(LINEAR_LAW, complex("nan+1j")), "point"),
+        (lambda: spectra.generating_function(LINEAR_LAW, np.ones(3)), "point"),
+        (lambda: spectra.generating_function(LINEAR_LAW, 1j, "x"), "digits"),
+        (lambda: spectra.generating_function(LINEAR_LAW, 1j, 10**9), "digits"),
+        (lambda: spectra.generating_function(of_depth(sympy.Symbol("L")), 1j), "law"),
+    ],
+)
+def test_odd_arguments_are_refused(call, argument: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert refusal.value.argument == argument
+
+
+def of_depth(depth):
+    return spectra.jacobian("linear", "gaussian", depth)
+
+
+LINEAR_LAW = of_depth(2)

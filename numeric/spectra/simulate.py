@@ -224,8 +224,9 @@ def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
     """InputError for an ensemble that has no square matrices of n rows."""
     if zero_padded and not isinstance(weights, LowRankOrthogonal):
         raise InputError("zero_padded", zero_padded, "LowRankOrthogonal weights")
-    if isinstance(weights, Truncated) and isinstance(weights.ratio, sympy.Number):
-        size = int(weights.ratio * n)
+    ratio = sympy.sympify(weights.ratio) if isinstance(weights, Truncated) else sympy.S.Zero
+    if ratio.is_number:
+        size = int(ratio * n)
         check_memory("weights", str(weights), 8 * 2 * size * n, f"a frame of {number(size)} rows")
     steps(weights, n, n)
 
