@@ -489,11 +489,6 @@ def _check_biases(biases: str) -> None:
         raise InputError("biases", biases, f"one of {', '.join(BIASES)}")
 
 
-def _check_network(net: object) -> None:
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
-
-
 def _low_rank_ensemble(
     net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
 ) -> Ensemble:
