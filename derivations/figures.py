@@ -13,13 +13,11 @@ import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from derivations.expansions import normalised_vertex
 from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
 from numeric import Comparison, compare, flow, normalise, simulate, table
-
-Array = NDArray[np.float64]
+from numeric.arrays import Array
 
 INITIALISATIONS = {
     "Gaussian": (Gaussian, None),

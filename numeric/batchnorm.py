@@ -28,9 +28,9 @@ from derive.errors import InputError, flag, instance, whole
 from derive.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
+from .arrays import Array
 from .ensemble import checked_inputs, load_template
 from .sampling import counting
-from .weights import Array
 
 __all__ = [
     "Chain",

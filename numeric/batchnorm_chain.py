@@ -12,9 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver
 from .random import fill_normals, padded
-from .weights import Array, add_multiple, dot, put_multiple
+from .weights import add_multiple, dot, put_multiple
 
 ROWS = 256
 """Neurons that are drawn at a time; each batch of them has a stream of its own."""

@@ -23,9 +23,9 @@ from scipy import linalg, optimize, special
 from derive.activations import Activation, as_activation
 from derive.errors import InputError, whole
 
+from .arrays import Array
 from .batchnorm import kernels
 from .random import stream_key
-from .weights import Array
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
-from numpy.typing import NDArray
 from scipy import special
 
 from derive.errors import InputError, check_installed, listed, whole
 
 from . import checks
+from .arrays import Array
 from .table import ACCURACY, tensors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 _COLUMNS = ("tensor", "layer", "theory", "sample", "se")
 

@@ -14,13 +14,13 @@ from derive.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
 from . import path_kernels, paths, random, weights
+from .arrays import Array
 from .ensemble import Ensemble, load_template
 from .estimate import Reading
 from .lazy import reading
 from .observables import Plan, Statistic
 from .polynomials import Structure, flattened
 from .sampling import Sampler, common_kernels
-from .weights import Array
 
 _LAYER = '''\
 """The kernels that take forward paths from layer to layer.

@@ -22,8 +22,8 @@ from derive.resources import check_memory, number
 from derive.weights import WeightEnsemble
 
 from . import checks, fastmath, jit, modules, printer, random, weights
+from .arrays import Array
 from .hyperparameters import hyperparameters
-from .weights import Array
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.

@@ -41,11 +41,11 @@ from derive.pairings import (
 from derive.weights import WeightEnsemble
 from derive.weingarten import weingarten
 
+from .arrays import Array
 from .moments import Record
 from .observables import Plan, Statistic, Target, expanded
 from .polynomials import Structure, flattened
 from .probes import Jet, Probes, degrees, edges_of
-from .weights import Array
 
 Vector = tuple[Jet, int]
 """The vector s_{;O} of one sample."""

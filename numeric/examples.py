@@ -30,7 +30,7 @@ from derive.weights import (
     WeightEnsemble,
 )
 
-from .weights import Array
+from .arrays import Array
 
 T = TypeVar("T")
 

@@ -30,11 +30,12 @@ from derive.weights import (
     WeightEnsemble,
 )
 
+from .arrays import Array
 from .ensemble import Ensemble
 from .estimate import haar_coefficient
 from .observables import Plan, derivatives, followed, terms_of
 from .sampling import Sampler
-from .weights import Array, singular_values
+from .weights import singular_values
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from derive.errors import InputError, listed
 
+from .arrays import Array
 from .table import tensors as tensors_of
-from .weights import Array
 
 if TYPE_CHECKING:
     from .compare import Comparison, Row

@@ -27,10 +27,10 @@ from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 
 from . import accuracy, codegen, modules, table
+from .arrays import Array
 from .bracket_shapes import MAX_POSITIONS
 from .ensemble import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
-from .weights import Array
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""

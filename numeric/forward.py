@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from derive.activations import Activation
 
 from . import fastmath, forward_kernels, random, weights
+from .arrays import Array
 from .ensemble import Ensemble, load_template, sigma_source
 from .forward_kernels import LANES
 from .lazy import ProbeSampler
 from .observables import Plan
 from .probes import Probes
 from .sampling import common_kernels
-from .weights import COLUMN, DIAGONAL, FACTOR, Array
+from .weights import COLUMN, DIAGONAL, FACTOR
 
 _FORWARD = '''\
 """The forward pass of networks side by side: {name}.

@@ -12,9 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver
 from .random import circle, padded, philox, twice_minus_log
-from .weights import BIAS, HAAR, Array
+from .weights import BIAS, HAAR
 
 LANES = 16
 """Two vectors of eight numbers: with one, LLVM unrolls the loop where it should vectorise it."""

@@ -18,7 +18,7 @@ from derive.fields import AnyField
 from derive.network import Network
 from derive.parameters import Parameter
 
-from .weights import Array
+from .arrays import Array
 
 Given: TypeAlias = "Mapping[str, float | Callable[[int], float]] | None"
 """Numbers, or functions of the layer ℓ = 1, 2, …, by the symbols' names."""

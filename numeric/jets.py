@@ -10,9 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver
 from .random import fill_signs
-from .weights import Array, add_multiple, cholesky, factorise, put_multiple
+from .weights import add_multiple, cholesky, factorise, put_multiple
 
 PROBE = 1 << 30
 """Stream of a layer's directions: column k of probe e is PROBE + COLUMNS·e + k."""

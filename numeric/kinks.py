@@ -30,8 +30,9 @@ from derive.activations import Activation, z
 from derive.errors import InputError
 
 from . import orthants, printer
+from .arrays import Array
 from .jit import driver, scalar
-from .orthants import SLACK, Array, Counts, moment
+from .orthants import SLACK, Counts, moment
 
 
 @scalar

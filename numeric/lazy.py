@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from derive.fields import AnyField
 
 from . import estimate, jets, random, weights
+from .arrays import Array
 from .ensemble import Ensemble, load_template
 from .hyperparameters import symbols_of
 from .polynomials import Structure
 from .probes import Probes
 from .sampling import Sampler, common_kernels
-from .weights import COLUMN, DIAGONAL, FACTOR, Array, Step
+from .weights import COLUMN, DIAGONAL, FACTOR, Step
 
 _LAYER = '''\
 """The kernels that take an ensemble from layer to layer.

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver
 from .observables import Plan
-from .weights import Array
 
 BLOCKS = 256
 

@@ -10,8 +10,8 @@ import xarray
 
 from derive.errors import InputError
 
+from .arrays import Array
 from .table import TWINS
-from .weights import Array
 
 _STANDARDS: dict[str, tuple[str, ...]] = {
     "G1": ("K",),

@@ -28,9 +28,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver, scalar
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 PATH_NODES, PATH_WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -11,9 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array
 from .jit import driver, reduction
 from .random import fill_normals, padded
-from .weights import BIAS, COLUMN, HAAR, Array, add_multiple, dot, orthonormalise, put_multiple
+from .weights import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
 
 BLOCK = 64
 """Neurons whose products are held at a time."""

@@ -35,9 +35,10 @@ from derive.pairings import Pairing, Partition, coset_type, ordered, pair_partit
 from derive.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.tensors import slot_orders
 
+from .arrays import Array
 from .estimate import Reading, haar_coefficient
 from .observables import Statistic
-from .weights import HAAR, Array
+from .weights import HAAR
 
 Kind = tuple[AnyField, ...]
 """A product of fields, in the order of their ranks."""

@@ -40,11 +40,11 @@ from derive.weights import (
 )
 
 from . import brackets, checks, table, weights
+from .arrays import Array
 from .bracket_shapes import SingleShape
 from .ensemble import Ensemble, checked_ensemble, checked_inputs
 from .hyperparameters import hyperparameters
 from .sampling import counting
-from .weights import Array
 
 BIASES = ("neuron", "direction", "layer")
 """The kinds of biases."""

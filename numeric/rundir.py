@@ -32,9 +32,9 @@ from derive.equations import Equation
 from derive.errors import InputError
 
 from . import checks, moments, outputs
+from .arrays import Array
 from .modules import write
 from .sampling import Sampler
-from .weights import Array
 
 if sys.platform == "win32":
     import msvcrt

@@ -34,9 +34,9 @@ from tqdm import tqdm
 from derive.errors import InputError
 
 from . import moments
+from .arrays import Array
 from .rundir import Directory, manifest
 from .sampling import Sampler
-from .weights import Array
 
 _SAVE_EVERY = 5.0  # seconds
 _UNDER_WAY = 1 << 30  # bytes of sums that may wait for the chunks before them

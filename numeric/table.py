@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from derive.network import Network
 from derive.tensors import Name
 
-from .weights import Array
+from .arrays import Array
 
 TWINS = {
     "_se": "standard error of",

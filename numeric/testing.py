@@ -21,8 +21,8 @@ from derive.network import Network
 from derive.weights import WeightEnsemble
 
 from . import examples as drawing
+from .arrays import Array
 from .examples import Choose, Example
-from .weights import Array
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

@@ -34,10 +34,9 @@ from derive.weights import (
     WeightEnsemble,
 )
 
+from .arrays import Array
 from .jit import driver, reduction
 from .random import fill_normals, padded
-
-Array = NDArray[np.float64]
 
 GAUSSIAN, HAAR, DIAGONAL = 0, 1, 2
 """The kinds of factors of a weight matrix."""

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 import xarray
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, close, misprint, sampled
 from derivations.section import show
-
-Array = NDArray[np.float64]
+from numeric.arrays import Array
 
 
 def unfold(H: Array, size: int) -> Array:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 import sympy
 import xarray
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, sampled
 from derivations.gaussian_moments import evaluate, wick
@@ -23,8 +22,7 @@ from derive import Network, activations
 from derive.brackets import Component
 from derive.recursion import recursion
 from derive.symbols import C_W as _C_W
-
-Array = NDArray[np.float64]
+from numeric.arrays import Array
 
 
 @claim("000", "Figure 1", "Ṽ by layer, both panels", sampled=True)

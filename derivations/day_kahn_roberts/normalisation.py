@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from derivations.claims import Verdict, both, claim, close, equal
 from derivations.section import show
@@ -28,8 +27,8 @@ from derive.fields import DDH_I, DDH_II, DH, AnyField, H, Z
 from derive.parameters import Parameter
 from derive.tensors import Tensor
 from derive.weights import Orthogonal
+from numeric.arrays import Array
 
-Array = NDArray[np.float64]
 K, Theta = sympy.symbols("K Theta", positive=True)
 z, ntk = sympy.symbols("z H", positive=True)
 TwoPoint = Callable[[int, int], Any]

@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
 from derivations.section import show
 from derive import Network, activations, propagation
+from numeric.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 WIDTHS = (256, 512, 1024)
 DEPTH, DRAWS = 8, 1024
 INPUTS = np.array([[1.0, 0.0], [0.6, 0.8]]) * np.sqrt(2)

@@ -13,18 +13,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, sampled
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.section import show
 from derive import Network, propagation
+from numeric.arrays import Array
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 WIDTHS = (256, 512, 1024)
 DRAWS = 1024
 ROOTS = ("1.3", "2.5", "4")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
@@ -26,6 +25,7 @@ from derive import Equation, LowRankGaussian, Network, activations, haar_moment,
 from derive.brackets import Average
 from derive.recursion import recursion
 from derive.symbols import C_W
+from numeric.arrays import Array
 
 if TYPE_CHECKING:
     import xarray
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numeric.propagation import Loss
 
-Array = NDArray[np.float64]
 WIDENING = Network(
     activations.tanh,
     LowRankGaussian(2, gamma=GAMMA),

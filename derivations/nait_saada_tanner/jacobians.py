@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 import xarray
-from numpy.typing import NDArray
 
 from derivations.claims import Sampling, Verdict, claim, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
@@ -34,7 +33,6 @@ from derive import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
 L = symbols.L
 

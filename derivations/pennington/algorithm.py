@@ -20,8 +20,6 @@ from derivations.claims import Verdict, both, claim, close, equal
 from derivations.section import show
 from derive import Orthogonal, activations, spectra
 
-Array = NDArray[np.float64]
-
 
 def bernoulli_equation(z: complex, p: float, depth: int) -> NDArray[np.complex128]:
     """(15) for M_{D²} = p/(z − 1) and orthogonal weights at χ = 1, a polynomial in G:

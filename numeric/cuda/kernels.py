@@ -11,8 +11,9 @@ import math
 import numpy as np
 from numba import cuda
 
+from ..arrays import Array
 from ..jets import COLUMNS, PROBE
-from ..weights import BIAS, HAAR, Array
+from ..weights import BIAS, HAAR
 from .device import THREADS, Indices, Key, Words, kernel
 from .linear import cholesky, dot, factorise, fill_normals, fill_words, orthogonal
 from .linear import gram as gram_of_one

@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda
 
 from .. import random, weights
-from ..weights import Array
+from ..arrays import Array
 from .device import FEWEST_LANES, THREADS, Key, Shared, Words, device, taken_over
 
 cholesky = taken_over(weights.cholesky)

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from derive.activations import Activation, z
 
 from .. import modules, moments, printer
+from ..arrays import Array
 from ..conditional import PathSampler
 from ..lazy import ProbeSampler
 from ..random import padded
 from ..sampling import Sampler
-from ..weights import COLUMN, DIAGONAL, FACTOR, HAAR, Array, Step
+from ..weights import COLUMN, DIAGONAL, FACTOR, HAAR, Step
 from . import kernels, statistics
 from .device import SIMULATED, THREADS, Rooms, blocks
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from numba import cuda
 
+from ..arrays import Array
 from ..polynomials import Structure
-from ..weights import Array
 from .device import THREADS, Indices, kernel
 
 

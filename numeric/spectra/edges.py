@@ -14,10 +14,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Array
 from .problem import Problem
 from .roots import root
 
-Real = NDArray[np.float64]
 Point = tuple[float, float, float, list[tuple[float, float]]]
 
 _SCAN = 600
@@ -151,7 +151,7 @@ class _Arc:
             return None
         return w, float(height), float(slope), places
 
-    def logarithms(self, w: float, one_plus: float, inner: Real) -> float:
+    def logarithms(self, w: float, one_plus: float, inner: Array) -> float:
         """Σ c log|1 + a w|, with 1 + w taken out as the kernel does."""
         problem = self.problem
         ratios = inner / one_plus
@@ -208,7 +208,7 @@ class _Arc:
                 yield self.run(grid, points, i, j)
                 i = j + 1
 
-    def beside_poles(self) -> Real:
+    def beside_poles(self) -> Array:
         """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
         problem = self.problem
         low, high = self.precise(0)
@@ -221,7 +221,7 @@ class _Arc:
         return np.asarray(beside[(beside > low) & (beside < high)])
 
     def run(
-        self, grid: Real, points: Sequence[Point | None], i: int, j: int
+        self, grid: Array, points: Sequence[Point | None], i: int, j: int
     ) -> tuple[float, float, Edge | None, Edge | None]:
         """One run, its ends refined. log z grows with x, and x with u where it is positive."""
         low_edge = high_edge = None

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Array
 from ..jit import driver, scalar
 
 Complex = NDArray[np.complex128]
-Real = NDArray[np.float64]
 Problem = tuple[Any, ...]
 
 SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
@@ -227,13 +227,13 @@ def march(
     kind: int,
     a: complex,
     b: complex,
-    thetas: Real,
+    thetas: Array,
     theta: float,
     xi: Complex,
     tangent: Complex,
     ws: Complex,
     xs: Complex,
-    residuals: Real,
+    residuals: Array,
     status: NDArray[np.int64],
 ) -> None:
     """Follow the curve from θ, where ξ and dξ/dθ are given, through ascending or descending θs.

@@ -12,7 +12,6 @@ from functools import cache
 import numpy as np
 import sympy
 import xarray
-from numpy.typing import NDArray
 
 from derive.activations import Activation, z
 from derive.citations import rests_on
@@ -34,10 +33,9 @@ from derive.weights import (
 
 from .. import checks
 from .. import table as tables
+from ..arrays import Array
 from ..hyperparameters import hyperparameters
 from ..weights import singular_values, steps
-
-Real = NDArray[np.float64]
 
 MAX_MOMENTS = 8
 
@@ -143,7 +141,7 @@ def simulate(
 
 def weight_matrix(
     weights: WeightEnsemble, n: int, rng: np.random.Generator, *, zero_padded: bool = False
-) -> Real:
+) -> Array:
     """A square W with E[W_ij²] = C_W/n (source 000, eq. 3.2), drawn from its ensemble.
 
     Arguments:
@@ -231,12 +229,12 @@ def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
     steps(weights, n, n)
 
 
-def _frame(n: int, columns: int, rng: np.random.Generator) -> Real:
+def _frame(n: int, columns: int, rng: np.random.Generator) -> Array:
     Q, R = np.linalg.qr(rng.standard_normal((n, columns)))
     return np.asarray(Q * np.where(np.diag(R) < 0, -1.0, 1.0))
 
 
-def _moments(J: Real, count: int) -> Real:
+def _moments(J: Array, count: int) -> Array:
     """(1/n) tr (JJᵀ)^k, k = 1 … count."""
     gram = J @ J.T
     n, found, power = len(J), [], gram
@@ -248,14 +246,14 @@ def _moments(J: Real, count: int) -> Real:
 
 
 @cache
-def _compiled(activation: Activation) -> tuple[Callable[[Real], Real], Callable[[Real], Real]]:
+def _compiled(activation: Activation) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     value, slope = (
         sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"]) for order in (0, 1)
     )
     return value, lambda h: np.broadcast_to(np.asarray(slope(h), float), h.shape)
 
 
-def _arrays(values: Real, moments: Real) -> dict[str, xarray.Variable]:
+def _arrays(values: Array, moments: Array) -> dict[str, xarray.Variable]:
     """From singular values (draws, width) and moments (draws, layers, k)."""
     draws = len(values)
     singular = {"long_name": "singular values of J at the last layer, descending"}

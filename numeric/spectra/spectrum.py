@@ -16,6 +16,7 @@ from derive.citations import note
 from derive.errors import InputError, check_installed, whole
 from derive.spectra import Law
 
+from ..arrays import Array
 from . import kernel
 from .edges import Bulk, bulks
 from .problem import Problem, march
@@ -23,7 +24,6 @@ from .problem import Problem, march
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 ACCURACY = 1e-11
@@ -47,7 +47,7 @@ class Solution:
     """
 
     M: Complex
-    residual: Real
+    residual: Array
     status: NDArray[np.int64]
 
 
@@ -110,7 +110,7 @@ class Spectrum:
             for b in self._bulks
         )
 
-    def density(self, eigenvalues: ArrayLike) -> Real:
+    def density(self, eigenvalues: ArrayLike) -> Array:
         """ρ(λ) of the eigenvalues λ > 0 of JJᵀ, atoms left out; 0 outside the edges.
 
         Of the shape of `eigenvalues`; −Im G(λ + i0)/π (source 002, eq. 8).
@@ -121,7 +121,7 @@ class Spectrum:
         lam = _positive("eigenvalues", eigenvalues)
         return np.asarray(self.log_density(np.log(lam)) / lam)
 
-    def singular_density(self, values: ArrayLike) -> Real:
+    def singular_density(self, values: ArrayLike) -> Array:
         """The density 2s ρ(s²) of the singular values s > 0 of J, atoms left out.
 
         Raises as `density`.
@@ -129,7 +129,7 @@ class Spectrum:
         s = _positive("values", values)
         return np.asarray(2.0 * s * self.density(s * s))
 
-    def curve(self, points: int = 600) -> tuple[Real, Real]:
+    def curve(self, points: int = 600) -> tuple[Array, Array]:
         """Singular values, this many between any two edges and denser near them, with their
         density: two arrays of `points` for each interval of `edges`.
 
@@ -187,7 +187,7 @@ class Spectrum:
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
 
-    def log_density(self, heights: ArrayLike) -> Real:
+    def log_density(self, heights: ArrayLike) -> Array:
         """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|."""
         solved = self.solve(heights)
         self._certify(solved, np.asarray(heights, float))
@@ -224,7 +224,7 @@ class Spectrum:
         found = np.array([self._follow(complex(np.log(each)))[0] for each in z.ravel()], complex)
         return np.asarray(found.reshape(z.shape))
 
-    def moments(self, order: int) -> Real:
+    def moments(self, order: int) -> Array:
         """m_1 … m_order, from the exact ones of the law: an array, of at most 16.
 
         Raises InputError for another order, and for a law with symbols.
@@ -243,7 +243,7 @@ class Spectrum:
             raise InputError("law", f"{self.law}, with a number {sympy.N(number, 3)}", wanted)
         return found
 
-    def integrated_moments(self, order: int) -> Real:
+    def integrated_moments(self, order: int) -> Array:
         """Total mass and m_1 … m_order from the density and the atoms: the self-check."""
         order = len(self.moments(order))
         total = np.zeros(order + 1)
@@ -254,7 +254,7 @@ class Spectrum:
             total += self._integrate(bulk, powers)
         return total
 
-    def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Real:
+    def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Array:
         """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
 
         s is θ on a bulk with two edges, where the integrand is analytic; on one that reaches 0 it
@@ -289,7 +289,7 @@ class Spectrum:
             total += second[~done].sum(axis=0)
         return total
 
-    def _panels(self, bulk: Bulk) -> Real:
+    def _panels(self, bulk: Bulk) -> Array:
         if bulk.lower is not None:
             marks = np.linspace(0.0, np.pi, 9)
         else:
@@ -300,8 +300,8 @@ class Spectrum:
         return np.stack([marks[:-1], marks[1:]], axis=1)
 
     def _panel_sums(
-        self, bulk: Bulk, panels: Real, powers: NDArray[np.int_], nodes: Real, weights: Real
-    ) -> Real:
+        self, bulk: Bulk, panels: Array, powers: NDArray[np.int_], nodes: Array, weights: Array
+    ) -> Array:
         """The integral over each panel, (panels, powers), by one rule or a row for each."""
         centre, half = panels.mean(axis=1), (panels[:, 1] - panels[:, 0]) / 2
         s = centre[:, None] + half[:, None] * nodes
@@ -310,7 +310,7 @@ class Spectrum:
         sums = (rows.reshape(len(powers), *s.shape) * weights).sum(axis=-1)
         return np.asarray((sums * half).T)
 
-    def _mass(self, bulk: Bulk, s: Real) -> tuple[Real, Real]:
+    def _mass(self, bulk: Bulk, s: Array) -> tuple[Array, Array]:
         """log λ and ρ |dλ/ds| at s."""
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
@@ -364,7 +364,7 @@ class Spectrum:
             )
         return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
 
-    def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Real:
+    def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
         """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density.
 
         Arguments:
@@ -386,7 +386,7 @@ class Spectrum:
             total = total + above[-1] - np.interp(-np.log(lam), -t, above)
         return np.asarray(total)
 
-    def _along(self, bulk: Bulk, heights: Real) -> tuple[Complex, Real, NDArray[np.int64]]:
+    def _along(self, bulk: Bulk, heights: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
         """Solve at descending heights inside one bulk."""
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
@@ -401,7 +401,7 @@ class Spectrum:
             thetas = np.sqrt(np.real(a) - heights)
         return self._solve_thetas(bulk, thetas)
 
-    def _solve_thetas(self, bulk: Bulk, thetas: Real) -> tuple[Complex, Real, NDArray[np.int64]]:
+    def _solve_thetas(self, bulk: Bulk, thetas: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
         """Solve at ascending θs: outward from where the bulk's solution is known."""
         theta, xi, tangent = self._start(bulk)
         split = int(np.searchsorted(thetas, theta))
@@ -417,9 +417,9 @@ class Spectrum:
     def _outward(
         self,
         path: tuple[int, complex, complex],
-        thetas: Real,
+        thetas: Array,
         start: tuple[float, Complex, Complex],
-    ) -> tuple[Complex, Complex, Real, NDArray[np.int64]]:
+    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
         """`_march`; where it loses its way, on from a point that is reached from infinity.
 
         It does where the density is less than rounding and an x passes by 0, where ξ is infinite.
@@ -444,9 +444,9 @@ class Spectrum:
     def _march(
         self,
         path: tuple[int, complex, complex],
-        thetas: Real,
+        thetas: Array,
         start: tuple[float, Complex, Complex],
-    ) -> tuple[Complex, Complex, Real, NDArray[np.int64]]:
+    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
         """w, ξ, |residual| and status; failed, too, where the nodes do not stand for their law."""
         ws, xs, residual, status = march(self._arrays, path, thetas, start)
         for group, xi in zip(self.problem.groups, xs.T, strict=True):
@@ -485,7 +485,7 @@ class Spectrum:
             xi = xs[-1]
         return complex(ws[-1]) / problem.base, xi
 
-    def _rounding(self, M: Complex) -> Real:
+    def _rounding(self, M: Complex) -> Array:
         """What the last bits of w change in log z, where a factor of S is nearly 0 or ∞."""
         problem, total = self.problem, np.zeros(M.shape)
         w = np.where(np.isfinite(M), M * problem.base, 0.0)
@@ -496,7 +496,7 @@ class Spectrum:
             total += np.abs(v * w / (1.0 + b * w) ** 2)
         return 1e-14 * total
 
-    def _certify(self, solved: Solution, heights: Real | float) -> None:
+    def _certify(self, solved: Solution, heights: Array | float) -> None:
         factors = 1.0 + self.problem.counts.sum()
         bound = ACCURACY * (factors + np.abs(heights)) + self._rounding(solved.M)
         bad = (solved.status == kernel.NO_CONVERGENCE) | ~(solved.residual < bound)
@@ -507,7 +507,7 @@ class Spectrum:
             )
 
 
-def _to_the_ends(count: int) -> tuple[Real, Real]:
+def _to_the_ends(count: int) -> tuple[Array, Array]:
     """A quadrature rule as Lobatto's, whose outer nodes are as good as the ends of (−1, 1): it sees
     a density begin in a corner of a panel that all nodes of Gauss's rules miss."""
     nodes = np.concatenate([[-1 + 1e-6], roots_jacobi(count - 2, 1, 1)[0], [1 - 1e-6]])
@@ -525,7 +525,7 @@ def _path(bulk: Bulk) -> tuple[int, complex, complex]:
     return kernel.COSINE, complex(0.5 * (upper + lower)), complex(0.5 * (upper - lower))
 
 
-def _positive(name: str, values: ArrayLike) -> Real:
+def _positive(name: str, values: ArrayLike) -> Array:
     try:
         array = np.asarray(values, float)
     except (TypeError, ValueError):
