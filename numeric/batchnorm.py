@@ -29,8 +29,9 @@ from derive.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
 from .arrays import Array
-from .ensemble import checked_inputs, load_template
+from .checks import checked_inputs
 from .sampling import counting
+from .templates import load_template
 
 __all__ = [
     "Chain",

@@ -23,7 +23,7 @@ from derive.errors import InputError, whole
 
 from .arrays import Array
 from .batchnorm import kernels
-from .ensemble import checked_inputs
+from .checks import checked_inputs
 
 SMALLEST = 1e-12
 """σ_n/σ_1 below which a batch does not fix the weights."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
+
+from .arrays import Array
 
 
 def seed(value: object) -> int:
@@ -39,3 +42,26 @@ def path(argument: str, value: object) -> str:
     if not isinstance(text, str) or not usable:
         raise InputError(argument, value, "the path of a file or directory")
     return text
+
+
+def checked_inputs(inputs: ArrayLike) -> Array:
+    """The inputs as (m, n_0), finite and real, or an InputError."""
+    wanted = "real numbers of shape (n_0,) or (m, n_0)"
+    if np.ma.isMaskedArray(inputs):
+        raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
+    try:
+        X = np.asarray(inputs)
+    except (TypeError, ValueError):
+        raise InputError("inputs", inputs, wanted) from None
+    if X.dtype.kind not in "biuf":
+        raise InputError("inputs", f"{X.dtype} values", wanted)
+    if X.ndim not in (1, 2) or X.size == 0:
+        raise InputError("inputs", f"shape {X.shape}", f"{wanted}, not empty")
+    if not np.isfinite(X).all():
+        raise InputError("inputs", "NaN or infinity", "finite numbers")
+    return np.ascontiguousarray(np.atleast_2d(X), dtype=float)
+
+
+def checked_count(name: str, value: int, least: int) -> int:
+    """The value, or an InputError unless it is an integer, `least` or more."""
+    return whole(name, value, least)

@@ -21,9 +21,11 @@ from derive.network import Network
 from derive.resources import check_memory, number
 from derive.weights import WeightEnsemble
 
-from . import checks, fastmath, jit, modules, printer, random, weights
+from . import checks, fastmath, random, weights
 from .arrays import Array
+from .checks import checked_inputs
 from .hyperparameters import hyperparameters
+from .templates import load_template, sigma_source
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.
@@ -174,29 +176,6 @@ def checked_ensemble(
     return ensemble
 
 
-def checked_inputs(inputs: ArrayLike) -> Array:
-    """The inputs as (m, n_0), finite and real, or an InputError."""
-    wanted = "real numbers of shape (n_0,) or (m, n_0)"
-    if np.ma.isMaskedArray(inputs):
-        raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
-    try:
-        X = np.asarray(inputs)
-    except (TypeError, ValueError):
-        raise InputError("inputs", inputs, wanted) from None
-    if X.dtype.kind not in "biuf":
-        raise InputError("inputs", f"{X.dtype} values", wanted)
-    if X.ndim not in (1, 2) or X.size == 0:
-        raise InputError("inputs", f"shape {X.shape}", f"{wanted}, not empty")
-    if not np.isfinite(X).all():
-        raise InputError("inputs", "NaN or infinity", "finite numbers")
-    return np.ascontiguousarray(np.atleast_2d(X), dtype=float)
-
-
-def checked_count(name: str, value: int, least: int) -> int:
-    """The value, or an InputError unless it is an integer, `least` or more."""
-    return whole(name, value, least)
-
-
 @cache
 def _activation(activation: activations.Activation, orders: int) -> ModuleType:
     stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
@@ -208,23 +187,3 @@ def _activation(activation: activations.Activation, orders: int) -> ModuleType:
         sigma=sigma_source(activation, orders),
         stores=stores,
     )
-
-
-def sigma_source(activation: activations.Activation, orders: int) -> str:
-    """`sigma(z)`, the tuple of σ and its derivatives below this order, as source."""
-    derivatives = [activation.derivative(order) for order in range(orders)]
-    printed = printer.function(
-        "sigma", [activations.z], derivatives, decorator="@scalar", doc="σ and its derivatives."
-    )
-    return fastmath.vectorised(printed)
-
-
-@cache
-def load_template(
-    template: str, stem: str, kernels: tuple[ModuleType, ...], **fields: str
-) -> ModuleType:
-    """The module of a template, with the hash of the kernels that it calls."""
-    fingerprint = jit.fingerprint(jit, *kernels)
-    prelude, entry = modules.PRELUDE, jit.ENTRY
-    source = template.format(fingerprint=fingerprint, prelude=prelude, entry=entry, **fields)
-    return modules.load(source, stem)

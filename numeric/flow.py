@@ -29,7 +29,7 @@ from derive.weights import WeightEnsemble
 from . import accuracy, codegen, modules, table
 from .arrays import Array
 from .bracket_shapes import MAX_POSITIONS
-from .ensemble import checked_inputs
+from .checks import checked_inputs
 from .hyperparameters import Given, hyperparameters, own_parameters
 
 _RATE = 5000

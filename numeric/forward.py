@@ -19,12 +19,13 @@ from derive.activations import Activation
 
 from . import fastmath, forward_kernels, random, weights
 from .arrays import Array
-from .ensemble import Ensemble, load_template, sigma_source
+from .ensemble import Ensemble
 from .forward_kernels import LANES
 from .lazy import ProbeSampler
 from .observables import Plan
 from .probes import Probes
 from .sampling import common_kernels
+from .templates import load_template, sigma_source
 from .weights import COLUMN, DIAGONAL, FACTOR
 
 _FORWARD = '''\

@@ -42,7 +42,8 @@ from derive.weights import (
 from . import brackets, checks, table, weights
 from .arrays import Array
 from .bracket_shapes import SingleShape
-from .ensemble import Ensemble, checked_ensemble, checked_inputs
+from .checks import checked_inputs
+from .ensemble import Ensemble, checked_ensemble
 from .hyperparameters import hyperparameters
 from .sampling import counting
 
