@@ -21,7 +21,7 @@ from derive.errors import InputError, check_installed, listed, whole
 
 from . import checks
 from .arrays import Array
-from .table import ACCURACY, tensors
+from .table import ACCURACY, LINES, tensors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,9 +144,7 @@ class Comparison:
         Components whose theory coincides at every layer share a line; at most six are drawn.
         """
         check_installed("plot", "plot", "matplotlib")
-        from .figure import of_comparison  # noqa: PLC0415  (matplotlib takes a second to import)
-
-        return of_comparison(self)
+        return _figure(self)
 
 
 def compare(
@@ -314,3 +312,37 @@ def _table(rows: Sequence[Row]) -> str:
             f"{row.se:10.3g}  {row.z:6.2f}"
         )
     return "\n".join(lines)
+
+
+def _figure(comparison: Comparison) -> Figure:
+    """See `Comparison.plot`."""
+    from .figure import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+
+    tensors = list(dict.fromkeys(row.tensor for row in comparison.rows))
+    figure, panels = side_by_side(tensors)
+    for tensor, panel in zip(tensors, panels, strict=True):
+        for number, rows in enumerate(_lines(comparison, tensor)):
+            layers, colour = [row.layer for row in rows], f"C{number}"
+            panel.plot(layers, [row.theory for row in rows], color=colour)
+            panel.errorbar(
+                layers,
+                [row.sample for row in rows],
+                [row.se for row in rows],
+                fmt="o",
+                markersize=3,
+                color=colour,
+                label=rows[0].name,
+            )
+        panel.legend()
+    return figure
+
+
+def _lines(comparison: Comparison, tensor: str) -> list[list[Row]]:
+    components: dict[tuple[int, ...], list[Row]] = {}
+    for row in comparison.rows:
+        if row.tensor == tensor:
+            components.setdefault(row.indices, []).append(row)
+    distinct: dict[tuple[float, ...], list[Row]] = {}
+    for rows in components.values():
+        distinct.setdefault(tuple(row.theory for row in rows), rows)
+    return list(distinct.values())[:LINES]

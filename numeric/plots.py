@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import xarray
 
-from derive.errors import check_installed
+from derive.errors import InputError, check_installed, listed
 
+from .arrays import Array
+from .table import LINES
 from .table import tensors as tensors_of
 
 if TYPE_CHECKING:
@@ -38,9 +41,33 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     ['K']
     """
     check_installed("plot", "plot", "matplotlib")
-    from .figure import of_table  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .figure import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
 
-    return of_table(table, tensors)
+    if not isinstance(table, xarray.Dataset) or "layer" not in table.dims:
+        raise InputError("table", type(table).__name__, "a table from flow or simulate")
+    known = [str(name) for name in table.data_vars if "layer" in table[name].dims]
+    drawn = [name for name in tensors_of(table) if name in known]
+    wanted = f"names among {', '.join(drawn)}"
+    chosen = drawn if tensors is None else tensors
+    names = [chosen] if isinstance(chosen, str) else listed("tensors", chosen, wanted)
+    if not names or not all(isinstance(name, str) and name in known for name in names):
+        raise InputError("tensors", tensors, wanted)
+    figure, panels = side_by_side(names)
+    layers = table["layer"].to_numpy()
+    for name, panel in zip(names, panels, strict=True):
+        values = _by_layer(table[name])
+        twin = f"{name}_se"
+        errors = _by_layer(table[twin]) if twin in table else None
+        for number, place in enumerate(_distinct(values)):
+            at: tuple[slice | int, ...] = (slice(None), *place)
+            label = f"{name}_{''.join(str(a + 1) for a in place)}".rstrip("_")
+            style = {"color": f"C{number}", "label": label}
+            if errors is None:
+                panel.plot(layers, values[at], **style)
+            else:
+                panel.errorbar(layers, values[at], errors[at], fmt="o", markersize=3, **style)
+        panel.legend()
+    return figure
 
 
 @xarray.register_dataset_accessor("wickgarten")  # type: ignore[no-untyped-call]
@@ -64,3 +91,17 @@ class Accessor:
         from .normalise import normalise  # noqa: PLC0415
 
         return normalise(self._table)
+
+
+def _by_layer(array: xarray.DataArray) -> Array:
+    return array.transpose("layer", ...).to_numpy()
+
+
+def _distinct(values: Array) -> list[tuple[int, ...]]:
+    """The components that differ from those before them at some layer, `LINES` at most."""
+    found: dict[bytes, tuple[int, ...]] = {}
+    for place in np.ndindex(values.shape[1:]):
+        found.setdefault(values[(slice(None), *place)].tobytes(), place)
+        if len(found) == LINES:
+            break
+    return list(found.values())

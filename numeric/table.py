@@ -131,3 +131,7 @@ def variable(values: Array, rank: int, *, single: bool) -> xarray.DataArray:
     dims = axes(rank, single=single)
     shape = values.shape[:1] + ((1,) * rank if values.ndim == 1 else values.shape[1:])
     return xarray.DataArray(values.reshape(shape[: len(dims)]), dims=dims)
+
+
+LINES = 6
+"""How many components of a tensor are drawn at most."""

@@ -149,9 +149,7 @@ class Spectrum:
         Returns a matplotlib `Figure`.
         """
         check_installed("plot", "plot", "matplotlib")
-        from ..figure import of_spectrum  # noqa: PLC0415  (matplotlib takes a second to import)
-
-        return of_spectrum(self, title, points)
+        return _figure(self, title, points)
 
     def __str__(self) -> str:
         """The law with its edges, atoms and moments; or why there are none of them."""
@@ -533,3 +531,25 @@ def _positive(name: str, values: ArrayLike) -> Array:
     if not (np.isfinite(array) & (array > 0)).all():
         raise InputError(name, values, "positive finite numbers")
     return array
+
+
+def _figure(spectrum: Spectrum, title: str = "", points: int = 600) -> Figure:
+    """See `Spectrum.plot`."""
+    from ..figure import Drawing  # noqa: PLC0415  (matplotlib takes a second to import)
+
+    figure = Drawing(figsize=(6, 4), layout="constrained")
+    panel = figure.subplots()
+    values, density = spectrum.curve(points)
+    panel.plot(values, density, color="black", linewidth=1)
+    top = float(density[values > 0.02].max(initial=0.0)) or 1.0
+    panel.set(xlabel="singular value of J", ylabel="density", ylim=(0, 1.15 * top), title=title)
+    for at, mass in spectrum.atoms.items():
+        panel.annotate(
+            f"{mass:.3g}",
+            (at**0.5, 0),
+            (at**0.5, top),
+            ha="center",
+            arrowprops={"arrowstyle": "<-", "color": "C1"},
+            color="C1",
+        )
+    return figure
