@@ -16,15 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import sympy
 
 from .errors import InputError
+from .pieces import Pieces
 from .symbols import K11, K12, K22, K, z
-
-if TYPE_CHECKING:
-    from .activations import Activation
 
 K_PAIR = (K11, K12, K22)
 _FIRST, _SECOND = sympy.symbols("z_1 z_2", real=True)
@@ -40,7 +38,7 @@ class _Term(NamedTuple):
 
 
 @cache
-def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy.Expr | None:
+def single(activation: Pieces, orders: tuple[int, ...], outer: int) -> sympy.Expr | None:
     """K^{−outer/2} ⟨Π_p σ^{(orders_p)}(z) He_outer(z/√K)⟩_K as a function of `K`, or None.
 
     Raises InputError where a product of distributions at a kink has no limit: see `deltas`.
@@ -59,7 +57,7 @@ def single(activation: Activation, orders: tuple[int, ...], outer: int) -> sympy
 
 
 @cache
-def double(activation: Activation, order1: int, order2: int) -> sympy.Expr | None:
+def double(activation: Pieces, order1: int, order2: int) -> sympy.Expr | None:
     """⟨σ^{(order1)}(z_1) σ^{(order2)}(z_2)⟩ as a function of `K_PAIR`, or None."""
     if activation.is_smooth:
         first, second = (activation.expr.diff(z, order) for order in (order1, order2))
@@ -274,7 +272,7 @@ def _density(at: sympy.Expr, variance: sympy.Expr) -> sympy.Expr:
     return sympy.exp(-(at**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
 
 
-def _on_kinks(activation: Activation, orders: tuple[int, ...], weight: sympy.Expr) -> sympy.Expr:
+def _on_kinks(activation: Pieces, orders: tuple[int, ...], weight: sympy.Expr) -> sympy.Expr:
     """What the δ-functions of σ^{(order)} at the kinks add."""
     total = sympy.Integer(0)
     for (kink, m), coefficient in deltas(activation, orders).items():
@@ -282,9 +280,7 @@ def _on_kinks(activation: Activation, orders: tuple[int, ...], weight: sympy.Exp
     return total
 
 
-def deltas(
-    activation: Activation, orders: Sequence[int]
-) -> dict[tuple[sympy.Expr, int], sympy.Expr]:
+def deltas(activation: Pieces, orders: Sequence[int]) -> dict[tuple[sympy.Expr, int], sympy.Expr]:
     """The singular part Σ c δ^{(m)}(z − κ) of Π σ^{(order)}(z), as {(κ, m): c}.
 
     σ^{(n)} has jump_j δ^{(n−1−j)} for every jump of σ^{(j)}, j < n. A product is the limit of the
@@ -307,7 +303,7 @@ def deltas(
 
 
 def _through(
-    activation: Activation,
+    activation: Pieces,
     factors: tuple[int, ...],
     kink: sympy.Expr,
     m: int,
@@ -334,7 +330,7 @@ def _through(
     return [(low + high) / 2 for low, high in zip(before, after, strict=True)]
 
 
-def _no_limit(activation: Activation, orders: tuple[int, ...], kink: sympy.Expr) -> InputError:
+def _no_limit(activation: Pieces, orders: tuple[int, ...], kink: sympy.Expr) -> InputError:
     product = " ".join(f"σ^({order})" if order else "σ" for order in orders)
     wanted = f"a product with a limit at the kink {kink} of {activation}, as {product} has not"
     return InputError("orders", orders, f"{wanted} (put derivatives outside: average_outer)")
