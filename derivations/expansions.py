@@ -11,7 +11,7 @@ import sympy
 from derive import symbols
 from derive.activations import Activation
 from derive.brackets import Average
-from derive.criticality import small_kernel_average
+from derive.kernel_series import small_kernel_average
 from derive.network import Network
 from derive.recursion import Recursion, recursion
 from derive.symbols import C_W as _C_W

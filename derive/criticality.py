@@ -18,19 +18,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from math import factorial
 
 import mpmath
 import sympy
-from sympy.core.evalf import PrecisionExhausted
 
 from .activations import Activation, as_activation
 from .brackets import Average
 from .citations import rests_on
 from .errors import InputError, whole
 from .expressions import as_expression
-from .oracle import bracket
-from .shapes import Shape
+from .kernel_series import average_at, small_kernel_average
 from .shown import Shown, lines_latex
 from .symbols import C_W, C_b, K, layer, z
 from .weights import WeightEnsemble, as_weights
@@ -90,36 +87,6 @@ class KernelFunction(Shown):
         closed = self.expr
         value = "" if closed is None else f" = {closed}"
         return f"{self.name} of {self.activation}: {self._definition}{value}"
-
-
-def average_at(
-    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
-) -> mpmath.mpf:
-    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
-    quadrature, in mpmath's working precision, and 0 where that is below its error."""
-    closed = closed_average(activation, orders, outer, at, digits)
-    if closed is not None:
-        return closed
-    shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
-    value, radius = bracket(activation, shape, at, digits)
-    return value if abs(value) > radius else mpmath.mpf(0)
-
-
-def closed_average(
-    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
-) -> mpmath.mpf | None:
-    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
-    it cancels more digits than sympy carries."""
-    closed = activation.average_outer(orders, outer, K) if at > 0 else None
-    if closed is None:
-        return None
-    try:
-        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
-        inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
-        value = closed.evalf(digits + inner, subs=exact, strict=True)
-        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
-    except PrecisionExhausted:
-        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -284,33 +251,6 @@ def _criticality(activation: Activation, digits: int) -> Criticality:
     return Criticality(activation, "none", unstable, reason)
 
 
-def small_kernel_average(activation: Activation, orders: tuple[int, ...], power: int) -> sympy.Expr:
-    """⟨Π σ^{(orders)}⟩_K for small K, through K^power; asymptotic.
-
-    Each side of 0 by its own Taylor series, with ⟨|z|^k 1(z>0)⟩ = K^{k/2} 2^{k/2} Γ((k+1)/2)/(2√π):
-    a kink at 0 brings in odd powers of √K, one elsewhere only what is smaller than any power.
-    Orders must not ask for a δ at 0.
-    """
-    if any(0 in activation.jumps(j) for order in orders for j in range(order)):
-        raise InputError("orders", orders, f"derivatives of {activation} without a δ at its kink 0")
-    degree = 2 * power
-    total = sympy.Integer(0)
-    for side, expr in _sides(activation):
-        series = [sympy.Integer(1)] + [sympy.Integer(0)] * degree
-        for order in orders:
-            factor = _taylor(expr.diff(z, order), degree)
-            series = [
-                sum(series[j] * factor[k - j] for j in range(k + 1)) for k in range(degree + 1)
-            ]
-        for k, coefficient in enumerate(series):
-            half = sympy.Rational(k, 2)
-            moment = (
-                (2 * K) ** half * sympy.gamma(half + sympy.Rational(1, 2)) / sympy.sqrt(sympy.pi)
-            )
-            total += coefficient * side**k * moment / 2
-    return sympy.expand(total)
-
-
 @rests_on("roberts2022")
 def fixed_points(
     activation: Activation,
@@ -355,15 +295,6 @@ def _sides(activation: Activation) -> Iterator[tuple[int, sympy.Expr]]:
     """(−1, σ left of 0) and (1, σ right of 0)."""
     yield -1, next(piece.expr for piece in activation.pieces if piece.lower < 0 <= piece.upper)
     yield 1, next(piece.expr for piece in activation.pieces if piece.lower <= 0 < piece.upper)
-
-
-def _taylor(derivative: sympy.Expr, degree: int) -> list[sympy.Expr]:
-    """The Taylor coefficients at 0 of an expression in z."""
-    coefficients = []
-    for k in range(degree + 1):
-        coefficients.append(derivative.subs(z, 0) / factorial(k))
-        derivative = derivative.diff(z)
-    return coefficients
 
 
 def _point_at_zero(activation: Activation) -> CriticalPoint | None:

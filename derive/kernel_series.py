@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from functools import cache
 
+import mpmath
 import sympy
+from sympy.core.evalf import PrecisionExhausted
 
 from .activations import Activation
 from .brackets import Bracket
 from .errors import InputError
+from .oracle import bracket
+from .shapes import Shape
 from .symbols import K, z
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
@@ -112,3 +116,40 @@ def scale_invariant(activation: Activation, bracket: Bracket) -> sympy.Expr:
     if value is None:
         raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
     return sympy.expand(sympy.simplify(value))
+
+
+def average_at(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> mpmath.mpf:
+    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` ≥ 0: the closed form if it keeps its digits, else
+    quadrature, in mpmath's working precision, and 0 where that is below its error."""
+    closed = closed_average(activation, orders, outer, at, digits)
+    if closed is not None:
+        return closed
+    shape = Shape(orders, (outer,) + (0,) * (len(orders) - 1))
+    value, radius = bracket(activation, shape, at, digits)
+    return value if abs(value) > radius else mpmath.mpf(0)
+
+
+def closed_average(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> mpmath.mpf | None:
+    """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
+    it cancels more digits than sympy carries."""
+    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    if closed is None:
+        return None
+    try:
+        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+        inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
+        value = closed.evalf(digits + inner, subs=exact, strict=True)
+        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
+    except PrecisionExhausted:
+        return None
+
+
+def small_kernel_average(activation: Activation, orders: tuple[int, ...], power: int) -> sympy.Expr:
+    """⟨Π σ^{(orders)}⟩_K for small K, through K^power, as a sum of powers of `K`."""
+    factors = tuple((1, order) for order in sorted(orders))
+    terms = around_zero(activation, Bracket(factors), sympy.Integer(power))
+    return sympy.expand(sympy.Add(*(value * K**exponent for exponent, value in terms.items())))

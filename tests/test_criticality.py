@@ -9,8 +9,9 @@ import sympy
 from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations import from_expr
-from derive.criticality import C_W, C_b, K, criticality, fixed_points, small_kernel_average
+from derive.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.errors import InputError
+from derive.kernel_series import small_kernel_average
 
 R = sympy.Rational
 ELU = from_expr("Max(0,z) + Min(0,exp(z)-1)")

@@ -10,9 +10,9 @@ from derive import activations as a
 from derive import oracle
 from derive.brackets import Bracket
 from derive.coefficients import ring
-from derive.criticality import K, small_kernel_average
+from derive.criticality import K
 from derive.errors import InputError
-from derive.kernel_series import around_zero, taylor_at_zero
+from derive.kernel_series import around_zero, small_kernel_average, taylor_at_zero
 from derive.logseries import EXACT, LogSeries, solve_linear
 from derive.shapes import Shape
 

@@ -19,7 +19,8 @@ from derivations.section import show
 from derive import activations, symbols
 from derive.activations import Activation
 from derive.brackets import Average, Component
-from derive.criticality import criticality, fixed_points, small_kernel_average
+from derive.criticality import criticality, fixed_points
+from derive.kernel_series import small_kernel_average
 from derive.oracle import gaussian_average
 from derive.recursion import recursion
 from derive.symbols import C_W, C_b, K

@@ -15,7 +15,8 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.expansions import small_kernel, through
 from derivations.section import show
 from derive import activations, symbols
-from derive.criticality import criticality, small_kernel_average
+from derive.criticality import criticality
+from derive.kernel_series import small_kernel_average
 from derive.network import Network
 from derive.recursion import recursion
 from derive.symbols import C_W, C_b, K
