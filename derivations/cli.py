@@ -200,7 +200,11 @@ def _check_extrapolation(
 ) -> None:
     """A first layer that depends on n_0/n is no series in 1/n."""
     from derive.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
-    from derive.recursion import closure, recursion, wanted  # noqa: PLC0415
+    from derive.recursion import closure  # noqa: PLC0415
+    from derive.recursions import (
+        recursion,  # noqa: PLC0415
+        wanted,  # noqa: PLC0415
+    )
 
     first = net.weights_at(1)
     found = {
@@ -225,7 +229,7 @@ def _show(
     tables: Sequence[tuple[Network, xarray.Dataset, int | None]], arguments: argparse.Namespace
 ) -> None:
     """The tables on stdout, a row per layer; or as CSV in a file, a row per number."""
-    from derive.recursion import wanted  # noqa: PLC0415
+    from derive.recursions import wanted  # noqa: PLC0415
 
     if arguments.csv is not None:
         text = printed.long_csv((table, width) for _, table, width in tables)

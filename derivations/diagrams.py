@@ -33,7 +33,7 @@ from derive.brackets import Average, Bracket
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError
 from derive.fields import Field, Term
-from derive.recursion import Recursion
+from derive.recursions import Recursion
 from derive.tensors import Tensor, spell, tensor
 
 Slots = tuple[int, ...]

@@ -13,7 +13,7 @@ from derive.activations import Activation
 from derive.brackets import Average
 from derive.kernel_series import small_kernel_average
 from derive.network import Network
-from derive.recursion import Recursion, recursion
+from derive.recursions import Recursion, recursion
 from derive.symbols import C_W as _C_W
 from derive.symbols import C_b as _C_b
 from derive.symbols import K

@@ -14,7 +14,7 @@ from .errors import InputError
 from .haar import haar_moment
 from .network import Network
 from .pairings import coset_type, pair_partitions
-from .recursion import Recursion, recursion
+from .recursions import Recursion, recursion
 from .weights import (
     BiInvariant,
     Gaussian,

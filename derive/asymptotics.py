@@ -27,7 +27,7 @@ from .fields import Field
 from .logseries import EXACT, LogSeries
 from .per_layer import PerLayer, normal, value_at
 from .progress import telling
-from .recursion import Recursion, recursion
+from .recursion import Step, step
 from .shown import Shown
 from .symbols import K, ell
 from .tensors import Name, named
@@ -253,7 +253,7 @@ class Asymptotics(Shown):
         solved = system.solve(2).tensors
         fixed: dict[sympy.Symbol, sympy.Expr] = {}
         for made in system.recursions[1:]:
-            first = recursion(made.target, weights, first_layer=True).single_input().expr
+            first = step(made.target, weights, first_layer=True).single_input().expr
             named_values = {each: values.get(str(each), each) for each in first.free_symbols}
             constant = system.constants[made.name]
             rest = _expression(solved[made.name]).subs(ell, 1) - constant
@@ -304,7 +304,7 @@ class Asymptotics(Shown):
 
 @rests_on("day2025")
 def asymptotics(
-    made: Recursion,
+    made: Step,
     activation: Activation,
     terms: int = 2,
     *,
@@ -343,7 +343,7 @@ def counterterm(
     c_b^{1} = 0.
     """
     terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
-    made = recursion("G1", Gaussian() if weights is None else weights, corrections=1)
+    made = step("G1", Gaussian() if weights is None else weights, corrections=1)
     system = _system(made, activation, sympy.Integer(1), sympy.Integer(1))
 
     def tuned(solution: Solution) -> LogSeries:
@@ -398,15 +398,15 @@ def breakdown(
     name = named(tensor)
     further = _next(name, Gaussian() if weights is None else weights)
     leading = []
-    for each in (further, recursion(name, further.weights)):
+    for each in (further, step(name, further.weights)):
         solved = asymptotics(each, activation, 1, lambda_b=lambda_b, lambda_W=lambda_W)
         leading.append(solved.terms[0].expr)
     return Breakdown(sympy.factor(leading[0] / leading[1]))
 
 
-def _next(name: Name, weights: WeightEnsemble) -> Recursion:
+def _next(name: Name, weights: WeightEnsemble) -> Step:
     """The recursion of the same cumulant's coefficient at one more order in 1/n."""
-    return recursion(list(name.fields), weights, pairing=name.pairing, order=name.order + 1)
+    return step(list(name.fields), weights, pairing=name.pairing, order=name.order + 1)
 
 
 def dimension(name: Name) -> tuple[sympy.Rational, sympy.Rational]:
@@ -420,10 +420,8 @@ def dimension(name: Name) -> tuple[sympy.Rational, sympy.Rational]:
     return kernel, tangent
 
 
-def _system(
-    made: Recursion, activation: Activation, lambda_b: PerLayer, lambda_W: PerLayer
-) -> System:
-    if not isinstance(made, Recursion) or not made.square or made.first_layer:
+def _system(made: Step, activation: Activation, lambda_b: PerLayer, lambda_W: PerLayer) -> System:
+    if not isinstance(made, Step) or not made.square or made.first_layer:
         raise InputError("recursion", made, "a derived one between hidden layers of equal width")
     activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))

@@ -24,7 +24,7 @@ from .errors import InputError
 from .kernel_series import PowerSeries, around_zero, scale_invariant
 from .logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
 from .parameters import Parameter
-from .recursion import Recursion, recursion
+from .recursion import Step, step
 from .shown import Shown, lines_latex
 from .symbols import K, constant, ell
 from .tensors import NAMES, Name, Tensor, identify
@@ -58,7 +58,7 @@ class System(Shown):
         lambda_b, lambda_W: learning rates at layer `ell`; a step ℓ → ℓ+1 takes those of ℓ+1.
     """
 
-    recursions: tuple[Recursion, ...]
+    recursions: tuple[Step, ...]
     activation: Activation
     lambda_b: sympy.Expr
     lambda_W: sympy.Expr
@@ -125,11 +125,11 @@ class System(Shown):
         return "\n".join(map(str, self.recursions))
 
 
-def closed_set(made: Recursion) -> tuple[Recursion, ...]:
+def closed_set(made: Step) -> tuple[Step, ...]:
     """The single-input recursions that one needs, K first and itself last."""
-    found: dict[str, Recursion] = {}
+    found: dict[str, Step] = {}
 
-    def visit(each: Recursion, above: tuple[str, ...]) -> None:
+    def visit(each: Step, above: tuple[str, ...]) -> None:
         for name in each.needs:
             if name.label in above:
                 wanted = f"one that needs itself through {each.name} no more"
@@ -143,8 +143,8 @@ def closed_set(made: Recursion) -> tuple[Recursion, ...]:
     return tuple(found.values())
 
 
-def _single(name: Name, weights: WeightEnsemble) -> Recursion:
-    return recursion(name, weights).single_input()
+def _single(name: Name, weights: WeightEnsemble) -> Step:
+    return step(name, weights).single_input()
 
 
 def in_field(series: LogSeries) -> LogSeries:
@@ -220,7 +220,7 @@ class _Solver:
         self._powers: dict[sympy.Rational, LogSeries] = {}
         self._brackets: dict[Bracket, LogSeries] = {}
 
-    def _step(self, made: Recursion, solved: Mapping[str, LogSeries]) -> dict[str, LogSeries]:
+    def _step(self, made: Step, solved: Mapping[str, LogSeries]) -> dict[str, LogSeries]:
         """The right-hand side by what its parts multiply: the tensor itself, C_W1, …, or ""."""
         parts = {name: LogSeries(self.ring, {}) for name in (made.name, "", *CORRECTIONS)}
         for (mono, _), value in made.terms.items():

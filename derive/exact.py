@@ -30,7 +30,7 @@ from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multip
 from .network import Network
 from .pairings import Pairing
 from .parameters import R_BIG, R_IN, R_OUT, Parameter
-from .recursion import checked_fields, recursion
+from .recursion import checked_fields, step
 from .symbols import K0, n
 from .tensors import Name
 from .weights import WeightEnsemble
@@ -303,7 +303,7 @@ def _target(
     name: str | Sequence[str | AnyField], pairing: Pairing | None, samples: Sequence[int] | None
 ) -> tuple[Name, tuple[int, ...]]:
     """The cumulant that is asked for, and the sample of each of its slots."""
-    target = recursion(name, pairing=pairing).target
+    target = step(name, pairing=pairing).target
     if target.order:
         wanted = "the name of a leading order, such as K for G1: the exact value holds every order"
         raise InputError("name", name, wanted)

@@ -19,7 +19,7 @@ from .activations import Activation
 from .asymptotics import asymptotics
 from .errors import InputError
 from .expressions import as_expression
-from .recursion import recursion
+from .recursion import step
 from .symbols import Symbol, ell, v
 from .weights import Gaussian, WeightEnsemble
 
@@ -67,7 +67,7 @@ def optimal_aspect_ratio(
     (`asymptotics`). None where V/K² does not grow with depth, as under orthogonal weights:
     then depth brings no more information and costs none (source 000, §5.5).
     """
-    vertex = asymptotics(recursion("V", weights or Gaussian()), activation, 1).normalised
+    vertex = asymptotics(step("V", weights or Gaussian()), activation, 1).normalised
     slope = sympy.limit(vertex.expr / ell, ell, sympy.oo)
     if not slope.is_positive:
         return None

@@ -21,7 +21,7 @@ from .errors import InputError, listed, whole
 from .expressions import as_expression
 from .network import Network
 from .propagation_quadrature import Line, double, single
-from .recursion import recursion
+from .recursion import step
 from .symbols import C_W, C_b, tensor
 from .weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
 
@@ -68,7 +68,7 @@ def equations(weights: WeightEnsemble | str | None = None) -> Equations:
 
 @cache
 def _equations(weights: WeightEnsemble) -> Equations:
-    kernel, response, tangent = (recursion(name, weights) for name in ("K", "G1", "Theta"))
+    kernel, response, tangent = (step(name, weights) for name in ("K", "G1", "Theta"))
 
     def coefficient(expr: sympy.Expr, of: sympy.Expr) -> sympy.Expr:
         return sympy.expand(expr).coeff(of)

@@ -1,11 +1,11 @@
-"""`recursion("V", weights=Orthogonal())`: one tensor at layer ℓ+1 in terms of layer ℓ, derived."""
+"""One tensor at layer ℓ+1 in terms of layer ℓ, derived; and all that its recursion needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
 import sympy
 
@@ -13,19 +13,16 @@ from . import lines, symbols
 from .activations import Activation, as_activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
-from .citations import rests_on
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
-from .network import Network
 from .pairings import Pairing
 from .parameters import Parameter
 from .progress import telling
 from .resources import DAY, check_time
 from .shown import Shown
 from .tensors import (
-    FIRST_ORDER,
     MOST_ORDER,
     NAMES,
     Name,
@@ -41,17 +38,11 @@ from .tensors import (
 )
 from .weights import Gaussian, WeightEnsemble, as_weights
 
-if TYPE_CHECKING:
-    from .asymptotics import Asymptotics
-
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
-
-Wanted: TypeAlias = "str | Name | Recursion"
-"""A tensor, by its label, as it is, or as what a recursion has on its left."""
 
 
 @dataclass(frozen=True, repr=False)
-class Recursion(Shown):
+class Step(Shown):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
     Attributes:
@@ -64,7 +55,7 @@ class Recursion(Shown):
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         left_out: which of weights, square and corrections are defaults that nobody asked for.
 
-    >>> vertex = recursion("V").single_input()
+    >>> vertex = step("V").single_input()
     >>> vertex.depends_on
     ('K', 'V')
     >>> vertex.expr
@@ -185,41 +176,13 @@ class Recursion(Shown):
         known = [name for label, name in NAMES.items() if label in found]
         return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
-    def single_input(self) -> Recursion:
+    def single_input(self) -> Self:
         """The same with one input: every sample index equal."""
         return replace(self, samples=(1,) * len(self.samples))
 
-    def specialise(self, activation: Activation | str) -> Recursion:
+    def specialise(self, activation: Activation | str) -> Self:
         """The same for a given activation, its brackets in closed form where there is one."""
         return replace(self, activation=as_activation(activation))
-
-    def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
-        """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
-
-        With several inputs the sums run over `data`, or stay raised indices (`derive.stein`).
-        """
-        from .stein import kernel_form  # noqa: PLC0415
-
-        return kernel_form(self, data)
-
-    def asymptotics(
-        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
-    ) -> Asymptotics:
-        """The tensor at large depth and criticality, to so many terms (`derive.asymptotics`).
-
-        Arguments:
-            activation: σ, or its name; left out, the recursion's own.
-            terms: how many, 1 or more.
-            rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
-
-        Raises InputError where there is no activation, and as `derive.asymptotics` does.
-        """
-        from .asymptotics import asymptotics  # noqa: PLC0415
-
-        sigma = self.activation if activation is None else activation
-        if sigma is None:
-            raise InputError("activation", None, "an activation of derive.activations")
-        return asymptotics(self, as_activation(sigma), terms, **rates)
 
     def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
         r"""The equation in LaTeX: left, and right `expr`, or another form of it.
@@ -246,8 +209,7 @@ class Recursion(Shown):
         return lines.text(f"{name}{subscripts}({layer}) = {self.expr}")
 
 
-@rests_on("day2025", "roberts2022")
-def recursion(
+def step(
     tensor_name: str | Name | Sequence[str | AnyField],
     weights: WeightEnsemble | str | None = None,
     *,
@@ -257,7 +219,7 @@ def recursion(
     first_layer: bool = False,
     square: bool | None = None,
     corrections: int | None = None,
-) -> Recursion:
+) -> Step:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
     Arguments:
@@ -281,9 +243,9 @@ def recursion(
     Raises:
         InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
 
-    >>> recursion("K")
+    >>> step("K")
     K[1,2](ℓ+1) = C_W*⟨σ₁ σ₂⟩ + C_b
-    >>> recursion(["z", "z", "H"], pairing="02 13").name
+    >>> step(["z", "z", "H"], pairing="02 13").name
     'F'
     """
     given = {"weights": weights, "square": square, "corrections": corrections}
@@ -303,7 +265,7 @@ def recursion(
         chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
-    made = Recursion(chosen, weights, samples, None, first_layer, square, corrections, left_out)
+    made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out)
     return made if activation is None else made.specialise(activation)
 
 
@@ -354,74 +316,7 @@ def _coefficient(
     return cumulant
 
 
-def wanted(
-    tensors: Wanted | Iterable[Wanted], net: Network | None = None, depth: int = 1
-) -> tuple[Name, ...]:
-    """The tensors that were asked for, each once: names, recursions (what is on their left), "all".
-
-    "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`. Raises InputError for what is no
-    tensor, and for a recursion of another network than `net`, to this depth.
-    """
-    known = f"one or more of {', '.join(NAMES)}"
-    kinds = (str, Name, Recursion)
-    items = [tensors] if isinstance(tensors, kinds) else listed("tensors", tensors, known)
-    found: dict[str, Name] = {}
-    for item in items:
-        if not isinstance(item, kinds):
-            raise InputError("tensors", item, "names of tensors, or recursions")
-        if isinstance(item, Recursion) and net is not None:
-            _check_same(item, net, depth)
-        for each in FIRST_ORDER if isinstance(item, str) and item == "all" else (item,):
-            _keep(found, _name_of(each))
-    if not found:
-        raise InputError("tensors", items, known)
-    return tuple(found.values())
-
-
-def _name_of(item: Wanted) -> Name:
-    if isinstance(item, Recursion):
-        return item.target
-    return named(item) if isinstance(item, str) else item
-
-
-def _check_same(made: Recursion, net: Network, depth: int) -> None:
-    """Refuse a recursion that was derived for another network: the network's own would be run.
-
-    What was left out when it was derived differs from nothing, and symbols among the ensemble's
-    parameters stand for any number. C_W is a symbol in every recursion.
-    """
-    weights = net.weights_at(2)
-    if "weights" not in made.left_out and not _covers(made.weights, weights):
-        what, wanted = f"weights {made.weights}", f"the network's {weights}"
-    elif made.activation is not None and not _equal(made.activation, net.activation):
-        what, wanted = f"activation {made.activation}", f"the network's {net.activation}"
-    elif "corrections" not in made.left_out and made.corrections != net.corrections:
-        what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
-    elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
-        what, wanted = "square=True", "square=False, for the network's unequal widths"
-    elif made.first_layer:
-        what, wanted = "first_layer=True", "a recursion of hidden layers"
-    else:
-        return
-    raise InputError("tensors", f"a recursion of {made.name} with {what}", f"{wanted}, or a name")
-
-
-def _equal(one: Activation, other: Activation) -> bool:
-    return one.expr == other.expr or bool(sympy.simplify(one.expr - other.expr) == 0)
-
-
-def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
-    """Whether one is the other, but for C_W and parameters that are symbols or left out."""
-
-    def matches(name: str) -> bool:
-        value, number = getattr(own, name), getattr(other, name)
-        return value in (number, ()) or bool(sympy.Tuple(value).free_symbols)
-
-    same = type(own) is type(other)
-    return same and all(matches(each.name) for each in fields(own) if each.name != "C_W")
-
-
-def _keep(found: dict[str, Name], name: Name) -> bool:
+def add_name(found: dict[str, Name], name: Name) -> bool:
     """Add a tensor, if it is new; an error if another has its label, or it has other axes."""
     if name.label not in found:
         found[name.label] = name
@@ -456,8 +351,8 @@ def closure(
     with telling("deriving the tensors that are needed"):
         while pending:
             name = pending.pop()
-            if _keep(found, name):
-                made = recursion(name, weights, corrections=corrections)
+            if add_name(found, name):
+                made = step(name, weights, corrections=corrections)
                 made = made.single_input() if single else made
                 if most_factors is not None:
                     _check_factors(made, most_factors, asker[name])
@@ -469,7 +364,7 @@ def closure(
     return (*known, *(found[label] for label in others))
 
 
-def _check_factors(made: Recursion, most: int, asker: Name) -> None:
+def _check_factors(made: Step, most: int, asker: Name) -> None:
     """Of trees there is a bracket with a factor for each node, all at one neuron: known before."""
     name = made.target
     if all(isinstance(each, Field) for each in name.fields):
@@ -480,6 +375,3 @@ def _check_factors(made: Recursion, most: int, asker: Name) -> None:
         got = asker.label if name == asker else f"{asker.label}, which needs {name.label}"
         wanted = f"one input, or tensors whose brackets have at most {most} factors, not {factors}"
         raise InputError("tensors", got, wanted)
-
-
-__all__ = ["Recursion", "closure", "recursion", "wanted"]

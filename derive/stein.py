@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import comb, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, cast
 
 import sympy
 
@@ -25,9 +25,6 @@ from .brackets import Average, Bracket, Component, GaussianAverage, specialise
 from .errors import InputError
 from .pairings import double_factorial_pairings
 from .symbols import K, z
-
-if TYPE_CHECKING:
-    from .recursion import Recursion
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
 
@@ -126,8 +123,20 @@ class InverseKernel(sympy.Expr):
         return "K^{" + "".join(rf"\alpha_{{{sample}}}" for sample in self.args[1]) + "}"
 
 
+class Derived(Protocol):
+    """A recursion: its right-hand side, and the activation that is inserted in it, if any."""
+
+    @property
+    def activation(self) -> Activation | None:
+        """The activation, or None for the unspecified σ."""
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The right-hand side."""
+
+
 def kernel_form(
-    given: Recursion | Bracket | sympy.Expr, data: Sequence[int] | None = None
+    given: Derived | Bracket | sympy.Expr, data: Sequence[int] | None = None
 ) -> sympy.Expr:
     """Every outer derivative as a factor :z z …:, by integration by parts.
 
@@ -148,7 +157,7 @@ def kernel_form(
         return _kernel_form(Average(given.factors, given.outer), data)
     if given.activation is None:
         return _kernel_form(given.expr, data)
-    return _specialised(replace(given, activation=None).expr, given.activation, data)
+    return _specialised(replace(cast(Any, given), activation=None).expr, given.activation, data)
 
 
 def derivative_form(expression: sympy.Expr) -> sympy.Expr:

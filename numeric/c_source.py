@@ -18,7 +18,7 @@ from sympy.printing.c import C99CodePrinter
 from derive.activations import Activation
 from derive.algebra import Atom
 from derive.errors import InputError
-from derive.recursion import Recursion
+from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
 from . import bracket_single, c_templates, codegen, outputs, printer, quadrature

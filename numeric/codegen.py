@@ -16,7 +16,8 @@ from derive.activations import Activation, as_activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
 from derive.progress import telling
-from derive.recursion import Recursion, closure, recursion
+from derive.recursion import closure
+from derive.recursions import Recursion, recursion
 from derive.tensors import Name
 from derive.weights import WeightEnsemble
 

@@ -14,7 +14,7 @@ from derive.activations import Activation
 from derive.algebra import Atom, Monomial
 from derive.brackets import Bracket
 from derive.parameters import Parameter
-from derive.recursion import Recursion
+from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
 from . import printer

@@ -8,7 +8,7 @@ from itertools import product
 
 from derive.algebra import Atom
 from derive.brackets import Bracket
-from derive.recursion import Recursion
+from derive.recursions import Recursion
 from derive.shapes import Shape
 from derive.tensors import Tensor, identify
 

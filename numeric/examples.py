@@ -18,7 +18,7 @@ from derive.activations import Activation
 from derive.expressions import parse_layer_expression
 from derive.network import Network
 from derive.per_layer import PerLayer
-from derive.recursion import Wanted
+from derive.recursions import Wanted
 from derive.symbols import layer
 from derive.weights import (
     BiInvariant,

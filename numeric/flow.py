@@ -21,7 +21,8 @@ from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
 from derive.progress import telling
-from derive.recursion import Wanted, closure, recursion, wanted
+from derive.recursion import closure
+from derive.recursions import Wanted, recursion, wanted
 from derive.resources import check_memory, check_time, number
 from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble

@@ -25,7 +25,7 @@ from derive.errors import InputError
 from derive.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.network import Network
 from derive.pairings import Pairing, mobius
-from derive.recursion import Wanted, wanted
+from derive.recursions import Wanted, wanted
 from derive.tensors import Name, Tensor, spell, tensor
 
 Statistic: TypeAlias = Tensor

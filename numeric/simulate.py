@@ -22,7 +22,7 @@ from derive.fields import AnyField, Field
 from derive.network import Network
 from derive.per_layer import Tabulated
 from derive.progress import quiet, telling
-from derive.recursion import Wanted
+from derive.recursions import Wanted
 from derive.resources import check_memory, check_time, number
 
 from . import (

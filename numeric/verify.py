@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from derive.errors import InputError, listed, whole
 from derive.network import Network
-from derive.recursion import Recursion, Wanted
+from derive.recursions import Recursion, Wanted
 from derive.tensors import Name
 
 from . import examples as drawing

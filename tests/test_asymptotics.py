@@ -11,7 +11,7 @@ from derive import exact, symbols
 from derive.asymptotics import asymptotics, breakdown, counterterm, ell
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.tensors import FIRST_ORDER
 from derive.weights import BiInvariant, Gaussian, LowRankOrthogonal, Orthogonal
 from numeric import flow

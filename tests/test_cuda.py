@@ -17,7 +17,7 @@ from derive import activations
 from derive.equations import Equation
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,
     Gaussian,

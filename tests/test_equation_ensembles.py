@@ -13,7 +13,7 @@ from sample_fields import DNTK, NTK
 from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, activations, exact
 from derive.errors import InputError
 from derive.fields import DH, H
-from derive.recursion import recursion
+from derive.recursions import recursion
 from numeric import compare, observables
 from numeric.ensemble import checked_ensemble
 from numeric.explicit import ExplicitSampler

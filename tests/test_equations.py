@@ -13,7 +13,7 @@ from sample_fields import DNTK, NTK
 from derive import Equation, Gaussian, LowRankOrthogonal, Orthogonal, recursion, symbols
 from derive.errors import InputError
 from derive.pairings import pair_partitions
-from derive.recursion import wanted
+from derive.recursions import wanted
 
 ENSEMBLES = [Gaussian(), Orthogonal(), LowRankOrthogonal(gamma=sympy.Rational(1, 3))]
 JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from derive import activations, exact, symbols
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import K0
 from derive.weights import Gaussian, Orthogonal
 

@@ -10,7 +10,7 @@ import pytest
 
 from derivations import cli, printed
 from derive import Equation, Network, activations, recursion
-from derive.recursion import wanted
+from derive.recursions import wanted
 from numeric import flow, simulate
 
 NET = Network(activations.linear)

@@ -14,7 +14,7 @@ from derive import activations
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z
 from derive.network import Network
 from derive.parameters import LAMBDA_B, LAMBDA_W
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,
     Gaussian,

@@ -11,7 +11,7 @@ import sympy
 from derive.algebra import Expansion
 from derive.errors import InputError
 from derive.pairings import coset_type, pair_partitions
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,
     Gaussian,

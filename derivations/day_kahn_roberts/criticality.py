@@ -22,7 +22,7 @@ from derive.brackets import Average, Component
 from derive.criticality import criticality, fixed_points
 from derive.kernel_series import small_kernel_average
 from derive.oracle import gaussian_average
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal
 

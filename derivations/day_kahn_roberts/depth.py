@@ -18,7 +18,7 @@ from derive import activations, symbols
 from derive.criticality import criticality
 from derive.kernel_series import small_kernel_average
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 

@@ -20,7 +20,7 @@ from derivations.gaussian_moments import evaluate, wick
 from derivations.section import show
 from derive import Network, activations
 from derive.brackets import Component
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W as _C_W
 from numeric.arrays import Array
 

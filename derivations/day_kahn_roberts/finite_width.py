@@ -33,7 +33,7 @@ from derive.brackets import Component
 from derive.fields import Placed, Z
 from derive.finite_width import Moments, Spectrum
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 

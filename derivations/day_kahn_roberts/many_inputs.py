@@ -18,7 +18,7 @@ from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.section import show
 from derive import symbols
 from derive.brackets import Component
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.weights import Orthogonal
 
 Kernel = Callable[[int, int], sympy.Expr]

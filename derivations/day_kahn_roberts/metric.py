@@ -16,7 +16,7 @@ from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 from derivations.expansions import small_kernel, through
 from derivations.section import show
 from derive import activations, symbols
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 

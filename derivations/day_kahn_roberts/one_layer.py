@@ -30,7 +30,7 @@ from derive import activations
 from derive.brackets import Component
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import series

@@ -24,7 +24,7 @@ from derive import activations, exact, symbols
 from derive.activations import Activation
 from derive.brackets import Average, Component
 from derive.network import Network
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, K
 from derive.weights import Gaussian, Orthogonal
 

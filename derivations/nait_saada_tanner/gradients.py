@@ -23,7 +23,7 @@ from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
 from derivations.section import show
 from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
 from derive.brackets import Average
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric.arrays import Array
 

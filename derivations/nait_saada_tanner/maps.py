@@ -29,7 +29,7 @@ from derive import (
     symbols,
 )
 from derive.brackets import Average
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 
 n = symbols.n

@@ -28,7 +28,7 @@ from derive import (
     symbols,
 )
 from derive.brackets import Average
-from derive.recursion import Recursion, recursion
+from derive.recursions import Recursion, recursion
 from derive.spectra import moments, series
 from derive.spectra.laws import w, z
 from derive.symbols import C_W

@@ -33,7 +33,7 @@ from derive import (
 )
 from derive.brackets import Average
 from derive.oracle import gaussian_average
-from derive.recursion import recursion
+from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 
 q = symbols.q

@@ -1,0 +1,195 @@
+"""`recursion("V", weights=Orthogonal())`: one tensor at layer ℓ+1 in terms of layer ℓ, derived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias
+
+import sympy
+
+from .activations import Activation, as_activation
+from .asymptotics import Asymptotics, asymptotics
+from .citations import rests_on
+from .errors import InputError, listed
+from .fields import AnyField
+from .network import Network
+from .pairings import Pairing
+from .recursion import Step, add_name, step
+from .stein import kernel_form
+from .tensors import (
+    FIRST_ORDER,
+    NAMES,
+    Name,
+    named,
+)
+from .weights import WeightEnsemble
+
+
+class Recursion(Step):
+    """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
+
+    Attributes:
+        target: the cumulant, order and pairing this is the coefficient of.
+        weights: the ensemble it was derived for; its C_W stays the symbol C_W.
+        samples: the sample label of each subscript of the target.
+        activation: the activation, or None for the unspecified σ.
+        first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
+        square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
+        corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
+        left_out: which of weights, square and corrections are defaults that nobody asked for.
+
+    >>> vertex = recursion("V").single_input()
+    >>> vertex.depends_on
+    ('K', 'V')
+    >>> vertex.expr
+    C_W**2*(V*⟨(σ²)''⟩**2/4 - ⟨σ²⟩**2 + ⟨σ⁴⟩)
+    """
+
+    def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
+        """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
+
+        With several inputs the sums run over `data`, or stay raised indices (`derive.stein`).
+        """
+        return kernel_form(self, data)
+
+    def asymptotics(
+        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """The tensor at large depth and criticality, to so many terms (`derive.asymptotics`).
+
+        Arguments:
+            activation: σ, or its name; left out, the recursion's own.
+            terms: how many, 1 or more.
+            rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
+
+        Raises InputError where there is no activation, and as `derive.asymptotics` does.
+        """
+        sigma = self.activation if activation is None else activation
+        if sigma is None:
+            raise InputError("activation", None, "an activation of derive.activations")
+        return asymptotics(self, as_activation(sigma), terms, **rates)
+
+
+@rests_on("day2025", "roberts2022")
+def recursion(
+    tensor_name: str | Name | Sequence[str | AnyField],
+    weights: WeightEnsemble | str | None = None,
+    *,
+    pairing: Pairing | str | None = None,
+    order: int = 0,
+    activation: Activation | str | None = None,
+    first_layer: bool = False,
+    square: bool | None = None,
+    corrections: int | None = None,
+) -> Recursion:
+    """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
+
+    Arguments:
+        tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
+            ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
+            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.fields.Field`) or
+            a forward equation of one's own (`derive.Equation`).
+        weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
+            symbol.
+        pairing: for a list of fields, the pairing p of their neural indices, such as "01 23" or
+            ((0, 1), (2, 3)); it may be left out where all pairings are alike.
+        order: for a list of fields, the relative order g in 1/n.
+        activation: specialise at once; otherwise σ is unspecified.
+        first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
+        square: False keeps unequal widths: n_ℓ = r_in n; True by default.
+        corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
+            000, eq. 5.28).
+
+    Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
+
+    Raises:
+        InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
+
+    >>> recursion("K")
+    K[1,2](ℓ+1) = C_W*⟨σ₁ σ₂⟩ + C_b
+    >>> recursion(["z", "z", "H"], pairing="02 13").name
+    'F'
+    """
+    made = step(
+        tensor_name,
+        weights,
+        pairing=pairing,
+        order=order,
+        activation=activation,
+        first_layer=first_layer,
+        square=square,
+        corrections=corrections,
+    )
+    return Recursion(**{each.name: getattr(made, each.name) for each in fields(made)})
+
+
+Wanted: TypeAlias = "str | Name | Recursion"
+"""A tensor, by its label, as it is, or as what a recursion has on its left."""
+
+
+def wanted(
+    tensors: Wanted | Iterable[Wanted], net: Network | None = None, depth: int = 1
+) -> tuple[Name, ...]:
+    """The tensors that were asked for, each once: names, recursions (what is on their left), "all".
+
+    "all" are those of order 1/n, `derive.tensors.FIRST_ORDER`. Raises InputError for what is no
+    tensor, and for a recursion of another network than `net`, to this depth.
+    """
+    known = f"one or more of {', '.join(NAMES)}"
+    kinds = (str, Name, Recursion)
+    items = [tensors] if isinstance(tensors, kinds) else listed("tensors", tensors, known)
+    found: dict[str, Name] = {}
+    for item in items:
+        if not isinstance(item, kinds):
+            raise InputError("tensors", item, "names of tensors, or recursions")
+        if isinstance(item, Recursion) and net is not None:
+            _check_same(item, net, depth)
+        for each in FIRST_ORDER if isinstance(item, str) and item == "all" else (item,):
+            add_name(found, _name_of(each))
+    if not found:
+        raise InputError("tensors", items, known)
+    return tuple(found.values())
+
+
+def _name_of(item: Wanted) -> Name:
+    if isinstance(item, Recursion):
+        return item.target
+    return named(item) if isinstance(item, str) else item
+
+
+def _check_same(made: Recursion, net: Network, depth: int) -> None:
+    """Refuse a recursion that was derived for another network: the network's own would be run.
+
+    What was left out when it was derived differs from nothing, and symbols among the ensemble's
+    parameters stand for any number. C_W is a symbol in every recursion.
+    """
+    weights = net.weights_at(2)
+    if "weights" not in made.left_out and not _covers(made.weights, weights):
+        what, wanted = f"weights {made.weights}", f"the network's {weights}"
+    elif made.activation is not None and not _equal(made.activation, net.activation):
+        what, wanted = f"activation {made.activation}", f"the network's {net.activation}"
+    elif "corrections" not in made.left_out and made.corrections != net.corrections:
+        what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
+    elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
+        what, wanted = "square=True", "square=False, for the network's unequal widths"
+    elif made.first_layer:
+        what, wanted = "first_layer=True", "a recursion of hidden layers"
+    else:
+        return
+    raise InputError("tensors", f"a recursion of {made.name} with {what}", f"{wanted}, or a name")
+
+
+def _equal(one: Activation, other: Activation) -> bool:
+    return one.expr == other.expr or bool(sympy.simplify(one.expr - other.expr) == 0)
+
+
+def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
+    """Whether one is the other, but for C_W and parameters that are symbols or left out."""
+
+    def matches(name: str) -> bool:
+        value, number = getattr(own, name), getattr(other, name)
+        return value in (number, ()) or bool(sympy.Tuple(value).free_symbols)
+
+    same = type(own) is type(other)
+    return same and all(matches(each.name) for each in fields(own) if each.name != "C_W")
