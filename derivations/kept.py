@@ -13,9 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
-from derivations.claims import Claim, Kind, Outcome, Sampling, Verdict
 from derivations.files import make_directory, write_text
 from derivations.pictures import Drawn, drawn
+from derivations.registry import Claim, Outcome, Sampling
+from derivations.verdicts import Kind, Verdict
 from derive.errors import InputError
 
 PACKAGES = (

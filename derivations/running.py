@@ -17,8 +17,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from derivations.claims import Claim, Outcome, Sampling, Verdict
 from derivations.pictures import drawn
+from derivations.registry import Claim, Outcome, Sampling
+from derivations.verdicts import Verdict
 from derive.errors import InputError
 from derive.progress import quiet
 

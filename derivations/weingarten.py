@@ -22,8 +22,9 @@ from math import prod
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, misprint
 from derive import symbols
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from derivations import claims
-from derivations.claims import CHAPTERS, Claim
+from derivations.registry import CHAPTERS, Claim
 
 BOOK = claims.claims()
 MISPRINTS = {

@@ -6,7 +6,8 @@ import pytest
 import sympy
 
 from derivations import claims
-from derivations.claims import Claim, Outcome, Sampling, Verdict
+from derivations.registry import Claim, Outcome, Sampling
+from derivations.verdicts import Verdict
 from derive import InputError
 from derive.brackets import Average, Component
 

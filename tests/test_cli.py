@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from derivations import check_command, claims, cli, reading, report, running
-from derivations.claims import Claim, Verdict
+from derivations.registry import Claim
+from derivations.verdicts import Verdict
 from derive import Gaussian, Network, Orthogonal
 
 ORTHOGONAL = ("--weights", "orthogonal")

@@ -14,9 +14,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from derivations import claims, cli, kept, report, running
-from derivations.claims import Claim, Outcome, Sampling, Verdict
 from derivations.kept import Kept
 from derivations.pictures import drawn
+from derivations.registry import Claim, Outcome, Sampling
+from derivations.verdicts import Verdict
 from derive import InputError
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -17,8 +17,9 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import activations, batchnorm
 
 CASES = (

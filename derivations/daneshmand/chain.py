@@ -19,8 +19,9 @@ import sympy
 import xarray
 from sympy.matrices.exceptions import ShapeError
 
-from derivations.claims import Sampling, Verdict, both, claim, close, equal, misprint, sampled
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import batchnorm, batchnorm_gap, batchnorm_series
 from derive.batchnorm import d, n
 from derive.weights import Gaussian

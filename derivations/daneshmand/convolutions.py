@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
-from derivations.claims import Sampling, Verdict, both, claim, close, misprint, sampled
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, misprint, sampled
 from numeric.arrays import Array
 
 

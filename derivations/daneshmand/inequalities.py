@@ -20,8 +20,9 @@ from itertools import product
 import sympy
 from flint import acb, fmpq
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import batchnorm, batchnorm_bounds
 from derive.batchnorm import n, theta
 

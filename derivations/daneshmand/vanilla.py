@@ -14,9 +14,10 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.daneshmand.inequalities import positive_coefficients
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, misprint, sampled
 from derive import symbols
 from derive.linear_laws import law, lyapunov_exponents
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import log
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, recursion
 from derive.activations import Activation
 from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell

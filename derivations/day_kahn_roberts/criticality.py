@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.activations import Activation
 from derive.brackets import Average, Component

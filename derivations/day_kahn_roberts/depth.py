@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.expansions import small_kernel, through
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.criticality import criticality
 from derive.kernel_series import small_kernel_average

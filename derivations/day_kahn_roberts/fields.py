@@ -17,8 +17,9 @@ from math import prod
 import sympy
 
 from derivations.by_definition import Index, SmallNetwork
-from derivations.claims import Verdict, both, claim, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations
 from derive.algebra import Atom
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward

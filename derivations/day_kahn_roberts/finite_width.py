@@ -23,9 +23,10 @@ from typing import cast
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, equal
 from derivations.gaussian_moments import variables, wick
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
 from derive.activations import Activation
 from derive.algebra import UNIT, Expansion, add, multiply_all

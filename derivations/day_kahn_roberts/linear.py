@@ -18,8 +18,9 @@ from typing import Any
 import mpmath
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derivations.weingarten import paired
 from derive import linear, linear_laws
 from derive.brackets import Component

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import symbols
 from derive.brackets import Component
 from derive.recursions import recursion

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal
 from derive import recursion
 from derive.algebra import Monomial
 from derive.brackets import Bracket

@@ -23,9 +23,10 @@ from math import prod
 import numpy as np
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
 from derivations.day_kahn_roberts.weights import PATTERNS, n, pairs_up, printed_weingarten
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations
 from derive.brackets import Component
 from derive.haar import haar_moment

@@ -24,11 +24,12 @@ from itertools import product
 import sympy
 
 from derivations.by_definition import SmallNetwork
-from derivations.claims import Verdict, both, claim, equal
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.diagrams import draw
 from derivations.expansions import small_kernel
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal
 from derive import activations, recursion, symbols
 from derive.brackets import Average, Component
 from derive.fields import DDH_I, DDH_II, DH, Field, H

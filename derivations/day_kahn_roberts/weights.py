@@ -18,8 +18,9 @@ from itertools import product
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, equal
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal
 from derive import symbols
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions

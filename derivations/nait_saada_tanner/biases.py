@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
-from derivations.claims import Sampling, Verdict, both, claim, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, misprint, sampled
 from derive import Network, activations, propagation
 from numeric.arrays import Array
 

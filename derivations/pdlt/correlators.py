@@ -15,8 +15,9 @@ from itertools import pairwise, product
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, misprint
 from derive import linear, linear_laws
 from derive.brackets import Component
 from derive.pairings import coset_type, double_factorial_pairings, loops, pair_partitions

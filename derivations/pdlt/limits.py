@@ -17,8 +17,9 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.claims import Sampling, Verdict, both, claim, equal, sampled
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal, sampled
 from derive import activations, linear, linear_limits
 from derive.linear_limits import r
 from derive.network import Network

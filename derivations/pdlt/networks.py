@@ -21,8 +21,9 @@ from typing import Any
 
 import sympy
 
-from derivations.claims import Verdict, both, claim, equal
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, linear
 from derive.brackets import Component
 from derive.network import Network

@@ -16,8 +16,9 @@ import sympy
 from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 
-from derivations.claims import Verdict, both, claim, close, equal
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal
 from derive import Orthogonal, activations, spectra
 
 

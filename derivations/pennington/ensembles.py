@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from derivations.claims import Sampling, Verdict, both, claim, close, equal, sampled
+from derivations.registry import Sampling, claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, sampled
 from derive import (
     Gaussian,
     LowRankGaussian,

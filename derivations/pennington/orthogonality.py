@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.claims import Verdict, claim, equal
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, equal
 from derive import (
     Gaussian,
     LowRankGaussian,

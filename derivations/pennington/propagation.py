@@ -19,8 +19,9 @@ from typing import NamedTuple
 import mpmath
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     Equation,
     Gaussian,

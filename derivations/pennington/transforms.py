@@ -14,8 +14,9 @@ from __future__ import annotations
 import mpmath
 import sympy
 
-from derivations.claims import Verdict, both, claim, close, equal, misprint
+from derivations.registry import claim
 from derivations.section import show
+from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     Gaussian,
     LowRankGaussian,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from derivations.claims import FALSE_ALARMS, Outcome, Verdict
+from derivations.registry import FALSE_ALARMS, Outcome
+from derivations.verdicts import Verdict
 
 from .book import Book, count
 

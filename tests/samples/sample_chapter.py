@@ -24,7 +24,8 @@ import numpy as np
 import sympy
 from matplotlib.figure import Figure
 
-from derivations.claims import Verdict, claim, close, equal, misprint
+from derivations.registry import claim
+from derivations.verdicts import Verdict, close, equal, misprint
 
 x, n = sympy.symbols("x n", positive=True)
 

@@ -4,7 +4,8 @@ import os
 import threading
 from pathlib import Path
 
-from derivations.claims import Verdict, claim
+from derivations.registry import claim
+from derivations.verdicts import Verdict
 
 
 def note(name):

@@ -1,0 +1,146 @@
+"""Claims: a printed equation, the function that proves it, and the book's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from derive.errors import InputError
+
+from .verdicts import Verdict
+
+FALSE_ALARMS = 5.7e-7
+"""The chance that a run in which everything is true reports a failure."""
+
+
+CHAPTERS: Mapping[str, tuple[str, ...]] = {
+    "000": (
+        "derivations.day_kahn_roberts.weights",
+        "derivations.weingarten",
+        "derivations.day_kahn_roberts.linear",
+        "derivations.day_kahn_roberts.one_layer",
+        "derivations.day_kahn_roberts.criticality",
+        "derivations.day_kahn_roberts.vertex",
+        "derivations.day_kahn_roberts.depth",
+        "derivations.day_kahn_roberts.metric",
+        "derivations.day_kahn_roberts.many_inputs",
+        "derivations.day_kahn_roberts.fields",
+        "derivations.day_kahn_roberts.tower",
+        "derivations.day_kahn_roberts.finite_width",
+        "derivations.day_kahn_roberts.normalisation",
+        "derivations.day_kahn_roberts.asymptotics",
+        "derivations.day_kahn_roberts.ensembles",
+        "derivations.day_kahn_roberts.measurements",
+    ),
+    "001": (
+        "derivations.nait_saada_tanner.maps",
+        "derivations.nait_saada_tanner.biases",
+        "derivations.nait_saada_tanner.depth",
+        "derivations.nait_saada_tanner.correlations",
+        "derivations.nait_saada_tanner.gradients",
+        "derivations.nait_saada_tanner.jacobians",
+        "derivations.pennington.propagation",
+        "derivations.pennington.transforms",
+        "derivations.pennington.ensembles",
+    ),
+    "002": (
+        "derivations.pennington.propagation",
+        "derivations.pennington.free",
+        "derivations.pennington.algorithm",
+        "derivations.pennington.transforms",
+        "derivations.pennington.moments",
+        "derivations.pennington.limits",
+        "derivations.pennington.smooth",
+        "derivations.pennington.orthogonality",
+        "derivations.pennington.ensembles",
+    ),
+    "003": (
+        "derivations.daneshmand.chain",
+        "derivations.daneshmand.inequalities",
+        "derivations.daneshmand.drift",
+        "derivations.daneshmand.vanilla",
+        "derivations.daneshmand.activations",
+        "derivations.daneshmand.initialization",
+        "derivations.daneshmand.convolutions",
+    ),
+    "004": (
+        "derivations.pdlt.networks",
+        "derivations.pdlt.correlators",
+        "derivations.pdlt.limits",
+    ),
+}
+"""The sources' chapters, each a list of modules that register their claims."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a sampled claim may use: a seed, and its share of the run's false alarms."""
+
+    seed: int
+    false_alarms: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a source with the function that derives it; its docstring is the prose."""
+
+    source: str
+    equation: str
+    title: str
+    prove: Callable[..., Verdict]
+    sampled: bool
+
+    @property
+    def name(self) -> str:
+        """module.function, as the ledger writes it."""
+        return f"{self.prove.__module__.rpartition('.')[2]}.{self.prove.__name__}"
+
+    @property
+    def prose(self) -> str:
+        """The function's docstring."""
+        return (self.prove.__doc__ or "").strip()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A claim with its verdict, and the seconds it took."""
+
+    claim: Claim
+    verdict: Verdict
+    seconds: float
+
+
+_registry: dict[str, list[Claim]] = {}
+
+
+def claim(
+    source: str, equation: str, title: str, *, sampled: bool = False
+) -> Callable[[Callable[..., Verdict]], Callable[..., Verdict]]:
+    """Register a function as the proof of an equation; with `sampled` it takes a `Sampling`."""
+
+    def register(prove: Callable[..., Verdict]) -> Callable[..., Verdict]:
+        _registry.setdefault(prove.__module__, []).append(
+            Claim(source, equation, title, prove, sampled)
+        )
+        return prove
+
+    return register
+
+
+def claims(chapters: Sequence[str] = ()) -> list[Claim]:
+    """The claims of these chapters in the book's order; of all of them, if none is named."""
+    for chapter in chapters:
+        if chapter not in CHAPTERS:
+            raise InputError("chapter", chapter, f"one of {', '.join(CHAPTERS)}")
+    found: list[Claim] = []
+    for chapter in dict.fromkeys(chapters or CHAPTERS):
+        for module in CHAPTERS[chapter]:
+            import_module(module)
+            found.extend(each for each in _registry[module] if each.source == chapter)
+    return found
+
+
+def in_module(module: str) -> list[Claim]:
+    """The claims of an imported module, of every chapter that it has a part in."""
+    return list(_registry.get(module, ()))
