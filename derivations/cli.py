@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from derive.errors import InputError
-from derive.progress import telling
+from derive.work.progress import telling
 
 from . import (
     batchnorm_command,

@@ -21,7 +21,7 @@ from derivations.pictures import drawn
 from derivations.registry import Claim, Outcome, Sampling
 from derivations.verdicts import Verdict
 from derive.errors import InputError
-from derive.progress import quiet
+from derive.work.progress import quiet
 
 GUESS = {False: 1.0, True: 20.0}
 """Seconds of a claim that was never timed, by whether it samples."""

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from derive.errors import InputError
-from derive.progress import SLOW, say
-from derive.resources import duration
+from derive.work.progress import SLOW, say
+from derive.work.resources import duration
 
 if TYPE_CHECKING:
     from derive.weights import WeightEnsemble

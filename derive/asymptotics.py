@@ -26,12 +26,12 @@ from .errors import InputError, whole
 from .fields import Field
 from .logseries import EXACT, LogSeries
 from .per_layer import PerLayer, normal, value_at
-from .progress import telling
 from .recursion import Step, step
 from .shown import Shown
 from .symbols import K, ell
 from .tensors import Name, named
 from .weights import Gaussian, WeightEnsemble
+from .work.progress import telling
 
 __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
 

@@ -12,8 +12,8 @@ from math import factorial, prod
 from typing import TypeVar
 
 from .errors import InputError, whole
-from .progress import telling
-from .resources import check_memory
+from .work.progress import telling
+from .work.resources import check_memory
 
 Pairing = tuple[tuple[int, int], ...]
 Partition = tuple[int, ...]

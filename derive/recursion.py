@@ -19,8 +19,6 @@ from .errors import InputError, listed, whole
 from .fields import AnyField, Field
 from .pairings import Pairing
 from .parameters import Parameter
-from .progress import telling
-from .resources import DAY, check_time
 from .shown import Shown
 from .tensors import (
     MOST_ORDER,
@@ -37,6 +35,8 @@ from .tensors import (
     tensor,
 )
 from .weights import Gaussian, WeightEnsemble, as_weights
+from .work.progress import telling
+from .work.resources import DAY, check_time
 
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 

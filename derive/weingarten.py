@@ -35,8 +35,8 @@ from flint import fmpq, fmpz_poly
 from .citations import note
 from .errors import InputError, listed, whole
 from .pairings import Pairing, Partition, coset_type, pair_partitions
-from .progress import telling
 from .rational import RationalFunction, as_sympy, linear_product
+from .work.progress import telling
 from .zonal import (
     insert,
     invertible_functions,

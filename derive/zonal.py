@@ -29,7 +29,7 @@ from sympy.utilities.iterables import partitions as multiplicities
 from .citations import note
 from .errors import whole
 from .pairings import Partition
-from .resources import check_memory
+from .work.resources import check_memory
 
 Marked = tuple[int, Partition]
 

@@ -25,7 +25,7 @@ from derive import activations
 from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
-from derive.resources import check_memory, check_time, number
+from derive.work.resources import check_memory, check_time, number
 
 from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
 from .arrays import Array

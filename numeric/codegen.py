@@ -15,11 +15,11 @@ from pathlib import Path
 from derive.activations import Activation, as_activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
-from derive.progress import telling
 from derive.recursion import closure
 from derive.recursions import Recursion, recursion
 from derive.tensors import Name
 from derive.weights import WeightEnsemble
+from derive.work.progress import telling
 
 from . import brackets, outputs
 from .bracket_shapes import MAX_POSITIONS

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.errors import InputError, whole
 from derive.network import Network
-from derive.resources import check_memory, number
 from derive.weights import WeightEnsemble
+from derive.work.resources import check_memory, number
 
 from . import checks, fastmath, random, weights
 from .arrays import Array

@@ -20,12 +20,12 @@ from derive.errors import InputError, whole
 from derive.fields import Field
 from derive.network import Network
 from derive.parameters import Parameter
-from derive.progress import telling
 from derive.recursion import closure
 from derive.recursions import Wanted, recursion, wanted
-from derive.resources import check_memory, check_time, number
 from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
+from derive.work.progress import telling
+from derive.work.resources import check_memory, check_time, number
 
 from . import accuracy, codegen, modules, table
 from .arrays import Array

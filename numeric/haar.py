@@ -11,8 +11,8 @@ import sympy
 
 from derive.errors import InputError, listed, whole
 from derive.haar import Index, haar_moment
-from derive.progress import telling
-from derive.resources import check_memory, check_time, number
+from derive.work.progress import telling
+from derive.work.resources import check_memory, check_time, number
 
 from . import checks
 

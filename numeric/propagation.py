@@ -27,8 +27,6 @@ from derive.activations import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, instance, listed, whole
 from derive.network import Network
-from derive.progress import telling
-from derive.resources import check_memory, check_time, number
 from derive.shapes import Shape
 from derive.tensors import named
 from derive.weights import (
@@ -38,6 +36,8 @@ from derive.weights import (
     Orthogonal,
     WeightEnsemble,
 )
+from derive.work.progress import telling
+from derive.work.resources import check_memory, check_time, number
 
 from . import brackets, checks, table, weights
 from .arrays import Array

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from derive.errors import flag
-from derive.progress import quiet, telling
+from derive.work.progress import quiet, telling
 
 from . import moments, polynomials
 from .arrays import Array

@@ -21,9 +21,9 @@ from derive.errors import InputError, flag
 from derive.fields import AnyField, Field
 from derive.network import Network
 from derive.per_layer import Tabulated
-from derive.progress import quiet, telling
 from derive.recursions import Wanted
-from derive.resources import check_memory, check_time, number
+from derive.work.progress import quiet, telling
+from derive.work.resources import check_memory, check_time, number
 
 from . import (
     checks,

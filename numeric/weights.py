@@ -23,7 +23,6 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
-from derive.resources import check_memory, number
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -33,6 +32,7 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
+from derive.work.resources import check_memory, number
 
 from .arrays import Array
 from .jit import driver, reduction

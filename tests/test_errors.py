@@ -6,7 +6,7 @@ import sympy
 
 from derive import Network, activations, recursion
 from derive.errors import InputError, whole
-from derive.resources import check_memory, memory, size
+from derive.work.resources import check_memory, memory, size
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), sympy.Integer(3), np.array(3)])

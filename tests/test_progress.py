@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from derive import progress
 from derive.errors import InputError
-from derive.progress import quiet, telling
-from derive.resources import check_time, duration
+from derive.work import progress
+from derive.work.progress import quiet, telling
+from derive.work.resources import check_time, duration
 
 
 class Terminal(io.StringIO):

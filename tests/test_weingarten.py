@@ -9,7 +9,6 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import resources
 from derive import weingarten as public
 from derive.errors import InputError
 from derive.pairings import Partition, coset_type
@@ -26,6 +25,7 @@ from derive.weingarten import (
     weingarten,
     weingarten_latex,
 )
+from derive.work import resources
 from derive.zonal import invertible_functions, partitions, spherical_functions
 
 n = sympy.Symbol("n")

@@ -12,7 +12,7 @@ import mpmath
 import sympy
 
 from ..errors import InputError, instance, whole
-from ..progress import telling
+from ..work.progress import telling
 from .jacobian import Jacobian
 from .laws import Law, Rational
 

@@ -17,8 +17,6 @@ from derive.activations import Activation, z
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network
-from derive.progress import telling
-from derive.resources import check_memory, check_time, number
 from derive.spectra.slopes import check_variance
 from derive.weights import (
     BiInvariant,
@@ -30,6 +28,8 @@ from derive.weights import (
     WeightEnsemble,
     as_weights,
 )
+from derive.work.progress import telling
+from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from .. import table as tables

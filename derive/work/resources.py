@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import InputError
+from ..errors import InputError
 
 _SHARE = 0.5
 _UNKNOWN = 8 * 2**30

@@ -1,0 +1,1 @@
+"""What a computation costs: refused before it starts, told while it runs."""
