@@ -25,10 +25,10 @@ import sympy
 from .activations import Activation, as_activation
 from .brackets import Average
 from .citations import rests_on
+from .display.objects import Shown, lines_latex
 from .errors import InputError, whole
 from .expressions import as_expression
 from .kernel_series import average_at, small_kernel_average
-from .shown import Shown, lines_latex
 from .symbols import C_W, C_b, K, layer, z
 from .weights import WeightEnsemble, as_weights
 

@@ -21,10 +21,10 @@ import sympy
 from flint import fmpq
 
 from .citations import rests_on
+from .display.objects import Shown
 from .errors import InputError, whole
 from .linear import Ensembles, chain
 from .linear_mellin import Mellin
-from .shown import Shown
 from .symbols import K0, rho, u
 from .weights import Gaussian, Orthogonal, larger
 

@@ -13,9 +13,9 @@ import sympy
 
 from .activations import Activation, as_activation
 from .criticality import criticality
+from .display.objects import lines_latex
 from .errors import InputError, listed, whole
 from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
-from .shown import lines_latex
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
 

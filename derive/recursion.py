@@ -9,17 +9,18 @@ from typing import Self, TypeVar
 
 import sympy
 
-from . import lines, symbols
+from . import symbols
 from .activations import Activation, as_activation
 from .algebra import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
+from .display import lines
+from .display.objects import Shown
 from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
 from .pairings import Pairing
 from .parameters import Parameter
-from .shown import Shown
 from .tensors import (
     MOST_ORDER,
     NAMES,

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from derivations import cli
-from derive import BiInvariant, Orthogonal, activations, lines, recursion
+from derive import BiInvariant, Orthogonal, activations, recursion
+from derive.display import lines
 from derive.errors import InputError
 
 SHORT = recursion("V", Orthogonal()).single_input()

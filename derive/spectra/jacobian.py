@@ -17,10 +17,10 @@ import sympy
 from ..activations import Activation, as_activation
 from ..citations import rests_on
 from ..criticality import criticality
+from ..display.objects import factor_text
 from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number
 from ..network import Network
-from ..shown import factor_text
 from ..weights import WeightEnsemble
 from . import series
 from .ensembles import projected, weight_law

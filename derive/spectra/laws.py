@@ -18,9 +18,9 @@ import mpmath
 import sympy
 
 from ..brackets import GaussianAverage
+from ..display.objects import Shown, factor_latex, factor_text
 from ..errors import InputError
 from ..expressions import as_expression, parse_number
-from ..shown import Shown, factor_latex, factor_text
 from ..symbols import Symbol
 from ..weights import are_moments
 from . import series

@@ -23,10 +23,10 @@ from sympy.polys.rings import PolyElement
 
 from ..activations import Activation, as_activation
 from ..citations import rests_on
+from ..display.objects import Shown
 from ..errors import InputError, instance, whole
 from ..expressions import as_expression, parse_number
 from ..oracle import gaussian_average
-from ..shown import Shown
 from ..symbols import q
 from ..symbols import sigma_0 as sigma0
 from ..symbols import z as h

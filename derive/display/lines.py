@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
-from .errors import whole
+from ..errors import whole
 
 WIDTH = 80
 """Symbols, as a page prints them, that a line of a one-column article has room for."""

@@ -1,0 +1,1 @@
+"""How objects show themselves: text at a prompt, mathematics in a notebook, lines that fit."""
