@@ -199,7 +199,7 @@ def _check_extrapolation(
     net: Network, n_0: int, widths: Sequence[int], tensors: Sequence[str]
 ) -> None:
     """A first layer that depends on n_0/n is no series in 1/n."""
-    from derive.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
+    from derive.arithmetic.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
     from derive.recursion import closure  # noqa: PLC0415
     from derive.recursions import (
         recursion,  # noqa: PLC0415

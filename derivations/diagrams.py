@@ -28,7 +28,7 @@ from itertools import product
 import sympy
 
 from derivations.files import write_text
-from derive.algebra import Expansion, Monomial, add, monomial, multiply
+from derive.arithmetic.polynomials import Expansion, Monomial, add, monomial, multiply
 from derive.brackets import Average, Bracket
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError

@@ -26,9 +26,9 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
 from derive import symbols
+from derive.arithmetic.rational import RationalFunction, Term
 from derive.haar import haar_moment
 from derive.pairings import coset_type, pair_partitions
-from derive.rational import RationalFunction, Term
 from derive.symbols import C_W, K0, n
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from derive.weingarten import class_size, gram_matrix, table, weingarten

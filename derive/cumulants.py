@@ -19,7 +19,8 @@ from itertools import combinations_with_replacement, product
 from math import comb, factorial, inf, prod
 from typing import NamedTuple
 
-from .algebra import (
+from .arithmetic.parameters import C_B, C_W, R_IN, correction
+from .arithmetic.polynomials import (
     UNIT,
     Expansion,
     Monomial,
@@ -46,7 +47,6 @@ from .pairings import (
     refining_pairings,
     set_partitions,
 )
-from .parameters import C_B, C_W, R_IN, correction
 from .tensors import tensor
 from .weights import WeightEnsemble
 

@@ -17,14 +17,14 @@ import sympy
 from sympy.polys.polyerrors import CoercionFailed
 
 from .activations import Activation
+from .arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
+from .arithmetic.parameters import Parameter
+from .arithmetic.rings import Ring, ring
 from .brackets import Bracket
-from .coefficients import Ring, ring
 from .criticality import CriticalPoint, criticality
 from .display.objects import Shown, lines_latex
 from .errors import InputError
 from .kernel_series import PowerSeries, around_zero, scale_invariant
-from .logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
-from .parameters import Parameter
 from .recursion import Step, step
 from .symbols import K, constant, ell
 from .tensors import NAMES, Name, Tensor, identify

@@ -19,8 +19,9 @@ from typing import TypeAlias
 import sympy
 
 from .activations import Activation
-from .algebra import Expansion, Monomial, add, constant
-from .algebra import multiply as truncated_product
+from .arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
+from .arithmetic.polynomials import Expansion, Monomial, add, constant
+from .arithmetic.polynomials import multiply as truncated_product
 from .brackets import Component
 from .citations import rests_on
 from .errors import InputError, instance, listed, whole
@@ -29,7 +30,6 @@ from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 from .network import Network
 from .pairings import Pairing
-from .parameters import R_BIG, R_IN, R_OUT, Parameter
 from .recursion import checked_fields, step
 from .symbols import K0, n
 from .tensors import Name

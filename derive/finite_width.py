@@ -25,8 +25,9 @@ import sympy
 
 from . import symbols
 from .activations import z
-from .algebra import Expansion, add, constant, power
-from .algebra import multiply as truncated_product
+from .arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
+from .arithmetic.polynomials import Expansion, add, constant, power
+from .arithmetic.polynomials import multiply as truncated_product
 from .errors import InputError
 from .fields import Placed, Term, Z, forward
 from .network import Network
@@ -41,7 +42,6 @@ from .pairings import (
     refining_pairings,
     set_partitions,
 )
-from .parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
 from .weights import WeightEnsemble
 from .weingarten import class_size
 from .zonal import partitions

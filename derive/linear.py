@@ -20,12 +20,12 @@ from math import comb
 import sympy
 
 from . import exact
+from .arithmetic.rational import RationalFunction, Term, as_sympy
 from .brackets import Component
 from .citations import rests_on
 from .errors import InputError, flag, instance, listed, whole
 from .expressions import as_expression, as_width
 from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
-from .rational import RationalFunction, Term, as_sympy
 from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
 from .weingarten import MOST_PAIRS, class_size, table
 from .zonal import partitions, spherical_functions

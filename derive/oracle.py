@@ -20,7 +20,7 @@ import sympy
 from flint import acb, arb, ctx
 
 from .activations import Activation
-from .arb import Ball, compile_arb
+from .arithmetic.balls import Ball, compile_arb
 from .closed_forms import hermite_weight
 from .errors import InputError, whole
 from .piecewise import split_pieces

@@ -8,7 +8,7 @@ from itertools import pairwise
 import sympy
 from flint import acb, arb, ctx, fmpq
 
-from .arb import Ball, compile_arb
+from .arithmetic.balls import Ball, compile_arb
 from .errors import InputError
 from .symbols import z
 

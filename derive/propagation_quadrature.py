@@ -26,7 +26,7 @@ from flint import acb, arb, ctx
 
 from . import oracle
 from .activations import Activation
-from .arb import Ball, compile_arb
+from .arithmetic.balls import Ball, compile_arb
 from .errors import InputError
 from .kernel_series import average_at, closed_average, small_kernel_average
 from .piecewise import logistic_to_tanh

@@ -11,7 +11,8 @@ import sympy
 
 from . import symbols
 from .activations import Activation, as_activation
-from .algebra import Expansion
+from .arithmetic.parameters import Parameter
+from .arithmetic.polynomials import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .display import lines
@@ -20,7 +21,6 @@ from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
 from .pairings import Pairing
-from .parameters import Parameter
 from .tensors import (
     MOST_ORDER,
     NAMES,

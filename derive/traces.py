@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import sympy
 
+from .arithmetic.rational import RationalFunction, Term, as_sympy
 from .errors import InputError, whole
 from .pairings import (
     Pairing,
@@ -30,7 +31,6 @@ from .pairings import (
     double_factorial_pairings,
     pair_partitions,
 )
-from .rational import RationalFunction, Term, as_sympy
 from .weingarten import dimension, elements_of, table, value_at
 
 LAWS = ("O", "U", "GOE", "Ginibre", "Wishart")

@@ -27,13 +27,23 @@ from typing import Any
 
 import sympy
 
-from .algebra import UNIT, Expansion, Monomial, add, constant, multiply, multiply_all, power, times
+from .arithmetic.parameters import R_BIG, R_IN, Parameter
+from .arithmetic.polynomials import (
+    UNIT,
+    Expansion,
+    Monomial,
+    add,
+    constant,
+    multiply,
+    multiply_all,
+    power,
+    times,
+)
+from .arithmetic.rational import as_sympy
 from .citations import note
 from .errors import InputError
 from .expressions import as_expression, parse_number
 from .pairings import Partition
-from .parameters import R_BIG, R_IN, Parameter
-from .rational import as_sympy
 from .symbols import r_big, r_in, r_out, trace_moment
 from .weingarten import as_partition, series, weingarten
 from .zonal import Spherical, spherical_functions, type_class_size

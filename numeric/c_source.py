@@ -16,7 +16,7 @@ import sympy
 from sympy.printing.c import C99CodePrinter
 
 from derive.activations import Activation
-from derive.algebra import Atom
+from derive.arithmetic.polynomials import Atom
 from derive.errors import InputError
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble

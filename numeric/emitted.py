@@ -11,9 +11,9 @@ from importlib.metadata import version
 import sympy
 
 from derive.activations import Activation
-from derive.algebra import Atom, Monomial
+from derive.arithmetic.parameters import Parameter
+from derive.arithmetic.polynomials import Atom, Monomial
 from derive.brackets import Bracket
-from derive.parameters import Parameter
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 

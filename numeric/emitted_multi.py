@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import product
 
-from derive.algebra import Atom
+from derive.arithmetic.polynomials import Atom
 from derive.brackets import Bracket
 from derive.recursions import Recursion
 from derive.shapes import Shape

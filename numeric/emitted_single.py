@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from derive.activations import Activation
-from derive.algebra import Atom
+from derive.arithmetic.polynomials import Atom
 from derive.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.arithmetic.parameters import Parameter
 from derive.errors import InputError
 from derive.fields import AnyField, Z, slots_of
 from derive.pairings import coset_type, pair_partitions
-from derive.parameters import Parameter
 from derive.weights import (
     BiInvariant,
     Gaussian,

@@ -16,10 +16,10 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations import Activation
+from derive.arithmetic.parameters import Parameter
 from derive.errors import InputError, whole
 from derive.fields import Field
 from derive.network import Network
-from derive.parameters import Parameter
 from derive.recursion import closure
 from derive.recursions import Wanted, recursion, wanted
 from derive.tensors import Name, Tensor, identify, named, tensor

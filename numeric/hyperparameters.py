@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from derive.arithmetic.parameters import Parameter
 from derive.equations import Equation
 from derive.errors import InputError
 from derive.fields import AnyField
 from derive.network import Network
-from derive.parameters import Parameter
 
 from .arrays import Array
 

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.fields import AnyField, Term, Z, forward, slots_of
 from derive.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
-from derive.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.tensors import slot_orders
 
 from .arrays import Array

@@ -12,9 +12,9 @@ import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations import z
+from derive.arithmetic.parameters import Parameter
 from derive.brackets import Bracket
 from derive.errors import InputError
-from derive.parameters import Parameter
 from derive.tensors import NAMES, Tensor, spell
 from numeric import flow
 

@@ -12,7 +12,7 @@ import sympy
 
 from derivations.diagrams import Drawing, diagrams, draw
 from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion, symbols
-from derive.algebra import add
+from derive.arithmetic.polynomials import add
 from derive.brackets import Average
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

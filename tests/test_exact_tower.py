@@ -30,9 +30,9 @@ from derive import (
     exact,
     recursion,
 )
+from derive.arithmetic.parameters import Parameter
 from derive.brackets import Bracket
 from derive.pairings import Pairing, ordered
-from derive.parameters import Parameter
 from derive.tensors import NAMES, Tensor, tensor
 
 Kernel = dict[tuple[int, int], Fraction]

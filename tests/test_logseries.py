@@ -8,12 +8,12 @@ import sympy
 
 from derive import activations as a
 from derive import oracle
+from derive.arithmetic.logseries import EXACT, LogSeries, solve_linear
+from derive.arithmetic.rings import ring
 from derive.brackets import Bracket
-from derive.coefficients import ring
 from derive.criticality import K
 from derive.errors import InputError
 from derive.kernel_series import around_zero, small_kernel_average, taylor_at_zero
-from derive.logseries import EXACT, LogSeries, solve_linear
 from derive.shapes import Shape
 
 R = sympy.Rational

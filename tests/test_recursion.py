@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbols
-from derive.algebra import add, constant, distinct_neurons, monomial, multiply
+from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
 from derive.brackets import Average, Component
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError

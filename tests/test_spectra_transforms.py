@@ -24,8 +24,8 @@ from derive import (
     criticality,
     spectra,
 )
+from derive.arithmetic import powerseries
 from derive.spectra import moments as formulas
-from derive.spectra import series
 from derive.spectra.laws import g, w, z
 from derive.symbols import C_W as C
 
@@ -74,8 +74,8 @@ def test_eight_moments_at_one_layer_are_the_slopes() -> None:
 @settings(max_examples=25, deadline=None)
 def test_series_of_s_and_moments_are_inverse(coefficients) -> None:
     log_s = [sympy.S.Zero, *map(sympy.Rational, coefficients)]
-    ratios = series.ratios_from_log_s(log_s)
-    assert series.log_s_from_ratios(ratios) == log_s[:6]
+    ratios = powerseries.ratios_from_log_s(log_s)
+    assert powerseries.log_s_from_ratios(ratios) == log_s[:6]
 
 
 @pytest.mark.parametrize("weights", ENSEMBLES, ids=str)

@@ -11,9 +11,9 @@ import sympy
 from scipy import stats
 
 from derive import activations
+from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z
 from derive.network import Network
-from derive.parameters import LAMBDA_B, LAMBDA_W
 from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive.algebra import Expansion
+from derive.arithmetic.polynomials import Expansion
 from derive.errors import InputError
 from derive.pairings import coset_type, pair_partitions
 from derive.recursions import recursion

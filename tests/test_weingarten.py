@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import weingarten as public
+from derive.arithmetic.rational import RationalFunction, Term
 from derive.errors import InputError
 from derive.pairings import Partition, coset_type
-from derive.rational import RationalFunction, Term
 from derive.weingarten import (
     class_size,
     elements_of,

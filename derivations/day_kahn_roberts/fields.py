@@ -21,9 +21,9 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations
-from derive.algebra import Atom
+from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
+from derive.arithmetic.polynomials import Atom
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward
-from derive.parameters import LAMBDA_B, LAMBDA_W
 
 HALF, THIRD = sympy.Rational(1, 2), sympy.Rational(1, 3)
 

@@ -29,7 +29,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
 from derive.activations import Activation
-from derive.algebra import UNIT, Expansion, add, multiply_all
+from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.brackets import Component
 from derive.fields import Placed, Z
 from derive.finite_width import Moments, Spectrum

@@ -28,9 +28,10 @@ from derive import (
     spectra,
     symbols,
 )
+from derive.arithmetic import powerseries
 from derive.brackets import Average
 from derive.recursions import Recursion, recursion
-from derive.spectra import moments, series
+from derive.spectra import moments
 from derive.spectra.laws import w, z
 from derive.symbols import C_W
 from derive.traces import large_n, trace_moment
@@ -233,19 +234,21 @@ def master_equation() -> Verdict:
         M = [sympy.S.Zero, *m]
         powers = [[sympy.S.One] + [sympy.S.Zero] * order]
         for _ in range(order):
-            powers.append(series.multiply(powers[-1], M))
+            powers.append(powerseries.multiply(powers[-1], M))
         S = [sum(a * p[k] for a, p in zip([1, *s], powers, strict=False)) for k in range(order + 1)]
         one_plus = [1 + M[0], *M[1:]]
         part = sympy.Rational(1, layers)
         # 1/x = z^{−1/L}/F(M), with M = m_1/z (1 + …) and m_1 = χ^L.
-        inverse = series.multiply(
-            series.power([each / m[0] for each in m], 1 - part),
-            series.multiply(series.power(S, -1), series.power(one_plus, part - 1))[:order],
+        inverse = powerseries.multiply(
+            powerseries.power([each / m[0] for each in m], 1 - part),
+            powerseries.multiply(powerseries.power(S, -1), powerseries.power(one_plus, part - 1))[
+                :order
+            ],
         )
         y = [sympy.S.Zero, *(C * (C * mu[0]) ** (layers - 1) * each for each in inverse)]
         total, power = [sympy.S.Zero] * (order + 1), [sympy.S.One] + [sympy.S.Zero] * order
         for value in mu:
-            power = series.multiply(power, y)
+            power = powerseries.multiply(power, y)
             total = [a + value * b for a, b in zip(total, power, strict=True)]
         left += M[1:]
         right += total[1:]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from ..activations import Activation, as_activation
+from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..criticality import criticality
 from ..display.objects import factor_text
@@ -22,7 +23,6 @@ from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number
 from ..network import Network
 from ..weights import WeightEnsemble
-from . import series
 from .ensembles import projected, weight_law
 from .laws import Law, Rational, Scaled, product_atoms, simplified, w
 from .slopes import check_variance, slope_law
@@ -75,7 +75,7 @@ class Jacobian(Law):
 
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem; exact in the depth."""
-        return self.first_moment**k * series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+        return self.first_moment**k * powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:

@@ -17,13 +17,13 @@ from functools import cached_property
 import mpmath
 import sympy
 
+from ..arithmetic import powerseries
 from ..brackets import GaussianAverage
 from ..display.objects import Shown, factor_latex, factor_text
 from ..errors import InputError
 from ..expressions import as_expression, parse_number
 from ..symbols import Symbol
 from ..weights import are_moments
-from . import series
 
 z = Symbol("z")
 """The argument of G and M."""
@@ -79,21 +79,21 @@ class Law(Shown, ABC):
 
     def log_s(self, order: int) -> list[sympy.Expr]:
         """The coefficients of w^0 … w^order in log(m_1 S(w)); the first is 0."""
-        return series.log_s_from_ratios(self.ratios(order + 1))
+        return powerseries.log_s_from_ratios(self.ratios(order + 1))
 
     def S_series(self, order: int) -> list[sympy.Expr]:
         """The coefficients of w^0 … w^order in S(w)."""
-        return [sympy.expand(c) / self.mean for c in series.exponential(self.log_s(order))]
+        return [sympy.expand(c) / self.mean for c in powerseries.exponential(self.log_s(order))]
 
     def R_series(self, order: int) -> list[sympy.Expr]:
         """The free cumulants: the coefficients of g^0 … g^order in R(g).
 
         With w = g R(g), R = 1/S(w): Lagrange's theorem for w S(w) = g.
         """
-        s = series.exponential(self.log_s(order))
+        s = powerseries.exponential(self.log_s(order))
         found = []
         for n in range(1, order + 2):
-            found.append(sympy.expand(self.mean**n * series.power(s, -n)[n - 1] / n))
+            found.append(sympy.expand(self.mean**n * powerseries.power(s, -n)[n - 1] / n))
         return found
 
     def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
@@ -210,7 +210,7 @@ class Rational(Law):
         log_s = [sympy.S.Zero] * k
         for j in range(1, k):
             log_s[j] = sum((e * (-1) ** (j + 1) * a**j for a, e in self.powers), sympy.S.Zero) / j
-        return self.mean_value**k * sympy.factor(series.ratios_from_log_s(log_s)[k - 1])
+        return self.mean_value**k * sympy.factor(powerseries.ratios_from_log_s(log_s)[k - 1])
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -369,7 +369,7 @@ class Product(Law):
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem."""
         mean = sympy.prod(factor.mean for factor in self.factors)
-        return mean**k * series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+        return mean**k * powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
 
     @property
     def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -477,7 +477,7 @@ class Power(Law):
 
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem."""
-        ratio = series.ratios_from_log_s(self.log_s(k - 1))[k - 1]
+        ratio = powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1]
         return self.law.mean ** (k * self.count) * ratio
 
     @property

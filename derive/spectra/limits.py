@@ -22,6 +22,7 @@ from sympy.polys.ring_series import rs_mul, rs_pow, rs_series_inversion, rs_trun
 from sympy.polys.rings import PolyElement
 
 from ..activations import Activation, as_activation
+from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..display.objects import Shown
 from ..errors import InputError, instance, whole
@@ -30,7 +31,6 @@ from ..oracle import gaussian_average
 from ..symbols import q
 from ..symbols import sigma_0 as sigma0
 from ..symbols import z as h
-from . import series
 from .laws import Atomic, Law, w, z
 from .slopes import Slopes, slope_law
 
@@ -88,7 +88,7 @@ class Limit(Law):
 
     def moment(self, k: int) -> sympy.Expr:
         """By Lagrange's theorem; m_1 = 1, m_2 = 1 + σ_0²."""
-        return sympy.expand(series.ratios_from_log_s(self.log_s(k - 1))[k - 1])
+        return sympy.expand(powerseries.ratios_from_log_s(self.log_s(k - 1))[k - 1])
 
     def M(self, at: sympy.Expr = z) -> sympy.Expr:
         """z G − 1."""
@@ -425,10 +425,10 @@ def _small_q(activation: Activation, order: int, terms: int) -> list[PolyElement
     slope = [(k + 1) * c / taylor[1] for k, c in enumerate(taylor[1:])]
     domain, exact = sympy.construct_domain(slope, field=True)
     ring, x = sympy.ring("q", domain)
-    squared = series.multiply(exact, exact)
+    squared = powerseries.multiply(exact, exact)
     moments, power = [], [domain.one] + [domain.zero] * (2 * terms)
     for _ in range(order):
-        power = series.multiply(power, squared)
+        power = powerseries.multiply(power, squared)
         even = (
             power[2 * j] * domain.from_sympy(sympy.factorial2(2 * j - 1)) for j in range(terms + 1)
         )
@@ -437,7 +437,7 @@ def _small_q(activation: Activation, order: int, terms: int) -> list[PolyElement
     ratios = [ring.one]
     for k, moment in enumerate(moments[1:], start=2):
         ratios.append(rs_mul(moment, rs_pow(inverse, k, x, terms + 1), x, terms + 1))
-    return [rs_trunc(c, x, terms + 1) for c in series.log_s_from_ratios(ratios)]
+    return [rs_trunc(c, x, terms + 1) for c in powerseries.log_s_from_ratios(ratios)]
 
 
 def _leading(element: PolyElement) -> tuple[sympy.Expr, int] | None:

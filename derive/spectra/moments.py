@@ -16,13 +16,13 @@ from typing import Any
 
 import sympy
 
+from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..errors import InputError, listed, whole
 from ..expressions import as_expression
 from ..symbols import C_W, L
 from ..symbols import slope_moment as mu
 from ..symbols import weight_coefficient as s
-from . import series
 
 MAX_ORDER = 16
 
@@ -110,11 +110,11 @@ def _universal(order: int) -> tuple[dict[int, dict[tuple[int, ...], Any]], ...]:
     names = ["L", *(f"a{k}" for k in range(2, order + 1)), *(f"s{k}" for k in range(1, order))]
     ring, *generators = sympy.ring(names, sympy.QQ)
     layers, ratios, steps = generators[0], generators[1:order], generators[order:]
-    slopes = series.log_s_from_ratios([ring.one, *ratios])
-    weights = series.logarithm([ring.one, *steps])
+    slopes = powerseries.log_s_from_ratios([ring.one, *ratios])
+    weights = powerseries.logarithm([ring.one, *steps])
     log_s = [layers * (a + b) for a, b in zip(slopes, weights, strict=True)]
     found = []
-    for element in series.ratios_from_log_s(log_s):
+    for element in powerseries.ratios_from_log_s(log_s):
         by_power: dict[int, dict[tuple[int, ...], Any]] = {}
         for (power, *rest), coefficient in element.terms():
             by_power.setdefault(power, {})[tuple(rest)] = coefficient

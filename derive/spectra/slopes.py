@@ -20,7 +20,7 @@ import sympy
 from flint import acb, arb, ctx
 
 from ..activations import Activation, as_activation
-from ..arb import Ball, compile_arb
+from ..arithmetic.balls import Ball, compile_arb
 from ..brackets import GaussianAverage
 from ..errors import InputError
 from ..expressions import parse_number

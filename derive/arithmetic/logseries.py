@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 import sympy
 from sympy.functions.combinatorial.numbers import stirling
 
-from .coefficients import Element, Ring
-from .errors import InputError
-from .symbols import ell
+from ..errors import InputError
+from ..symbols import ell
+from .rings import Element, Ring
 
 Key: TypeAlias = tuple[Any, int]
 """(a, b) of ℓ^{−a} log^b ℓ; a is an exact sympy number."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import sympy
 from flint import fmpq, fmpz_poly
 
-from .errors import InputError
+from ..errors import InputError
 
 
 def linear_product(exponents: Mapping[int, int]) -> fmpz_poly:

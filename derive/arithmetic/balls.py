@@ -11,7 +11,7 @@ from collections.abc import Callable
 import sympy
 from flint import acb, arb, fmpq
 
-from .errors import InputError
+from ..errors import InputError
 
 Ball = Callable[[acb, bool], acb]
 

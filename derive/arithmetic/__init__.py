@@ -1,0 +1,1 @@
+"""Exact and enclosed arithmetic: polynomials, rational functions, rings, series, balls."""
