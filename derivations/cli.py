@@ -110,7 +110,7 @@ def _derive(arguments: argparse.Namespace) -> int:
 def _haar(arguments: argparse.Namespace) -> int:
     import sympy  # noqa: PLC0415
 
-    from derive.haar import parse_moment  # noqa: PLC0415
+    from derive.groups.moments import parse_moment  # noqa: PLC0415
 
     moment = parse_moment(arguments.moment)
     n = _dimension(arguments.n)

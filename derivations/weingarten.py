@@ -27,12 +27,12 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
 from derive import symbols
 from derive.arithmetic.rational import RationalFunction, Term
-from derive.haar import haar_moment
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.moments import haar_moment
+from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.weingarten import class_size, gram_matrix, table, weingarten
+from derive.groups.zonal import partitions
 from derive.symbols import C_W, K0, n
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from derive.weingarten import class_size, gram_matrix, table, weingarten
-from derive.zonal import partitions
 
 norm = symbols.Symbol("|x|", positive=True)
 depth = sympy.Symbol("ell", positive=True, integer=True)

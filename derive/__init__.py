@@ -11,9 +11,10 @@ from .citations import cite
 from .criticality import criticality
 from .equations import Equation
 from .errors import InputError
-from .haar import haar_moment
+from .groups.moments import haar_moment
+from .groups.pairings import coset_type, pair_partitions
+from .groups.weingarten import weingarten
 from .network import Network
-from .pairings import coset_type, pair_partitions
 from .recursions import Recursion, recursion
 from .weights import (
     BiInvariant,
@@ -24,7 +25,6 @@ from .weights import (
     Truncated,
     WeightEnsemble,
 )
-from .weingarten import weingarten
 
 __all__ = [
     "Activation",

@@ -35,7 +35,7 @@ from .arithmetic.polynomials import (
 from .brackets import Bracket
 from .errors import InputError
 from .fields import AnyField, Placed, Term, Z, forward, slots_of
-from .pairings import (
+from .groups.pairings import (
     MOST_POINTS,
     Pairing,
     coset_type,

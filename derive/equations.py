@@ -32,7 +32,7 @@ from .arithmetic.parameters import Parameter
 from .arithmetic.polynomials import UNIT, Monomial, power, times
 from .errors import InputError
 from .fields import FIELD_NAMES, AnyField, AtInputs, Edge, Placed, Term
-from .pairings import ordered
+from .groups.pairings import ordered
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 

@@ -28,14 +28,14 @@ from .errors import InputError, instance, listed, whole
 from .expressions import as_expression, as_width, parse_number
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
+from .groups.pairings import Pairing
+from .groups.weingarten import MOST_PAIRS, class_size
+from .groups.zonal import partitions, set_partition_count
 from .network import Network
-from .pairings import Pairing
 from .recursion import checked_fields, step
 from .symbols import K0, n
 from .tensors import Name
 from .weights import WeightEnsemble
-from .weingarten import MOST_PAIRS, class_size
-from .zonal import partitions, set_partition_count
 
 __all__ = [
     "component",

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, Protocol
 from .arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from .arithmetic.polynomials import UNIT, Monomial, power, times
 from .errors import InputError
-from .pairings import ordered, set_partitions
+from .groups.pairings import ordered, set_partitions
 
 Edge = tuple[int, int]
 AtInputs = Literal["zero", "identity", "inputs"]

@@ -30,8 +30,7 @@ from .arithmetic.polynomials import Expansion, add, constant, power
 from .arithmetic.polynomials import multiply as truncated_product
 from .errors import InputError
 from .fields import Placed, Term, Z, forward
-from .network import Network
-from .pairings import (
+from .groups.pairings import (
     Pairing,
     Partition,
     coset_type,
@@ -42,9 +41,10 @@ from .pairings import (
     refining_pairings,
     set_partitions,
 )
+from .groups.weingarten import class_size
+from .groups.zonal import partitions
+from .network import Network
 from .weights import WeightEnsemble
-from .weingarten import class_size
-from .zonal import partitions
 
 MAX_POINTS = 12
 """Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""

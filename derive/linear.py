@@ -25,10 +25,10 @@ from .brackets import Component
 from .citations import rests_on
 from .errors import InputError, flag, instance, listed, whole
 from .expressions import as_expression, as_width
-from .pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
+from .groups.pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
+from .groups.weingarten import MOST_PAIRS, class_size, table
+from .groups.zonal import partitions, spherical_functions
 from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
-from .weingarten import MOST_PAIRS, class_size, table
-from .zonal import partitions, spherical_functions
 
 __all__ = [
     "chain",

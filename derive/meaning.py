@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
 from .fields import DDH_I, DDH_II, DH, AnyField, Edge, Field, H, Z, automorphisms, slots_of
-from .pairings import Pairing, ordered
+from .groups.pairings import Pairing, ordered
 
 _KERNEL = "NTK"
 

@@ -20,7 +20,7 @@ from .display.objects import Shown
 from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
-from .pairings import Pairing
+from .groups.pairings import Pairing
 from .tensors import (
     MOST_ORDER,
     NAMES,

@@ -13,8 +13,8 @@ from .asymptotics import Asymptotics, asymptotics
 from .citations import rests_on
 from .errors import InputError, listed
 from .fields import AnyField
+from .groups.pairings import Pairing
 from .network import Network
-from .pairings import Pairing
 from .recursion import Step, add_name, step
 from .stein import kernel_form
 from .tensors import (

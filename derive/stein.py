@@ -23,7 +23,7 @@ from . import symbols
 from .activations import Activation
 from .brackets import Average, Bracket, Component, GaussianAverage, specialise
 from .errors import InputError
-from .pairings import double_factorial_pairings
+from .groups.pairings import double_factorial_pairings
 from .symbols import K, z
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from .errors import InputError, whole
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
+from .groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 from .meaning import meaning, normalisation
-from .pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 
 
 class Tensor(NamedTuple):

@@ -43,10 +43,10 @@ from .arithmetic.rational import as_sympy
 from .citations import note
 from .errors import InputError
 from .expressions import as_expression, parse_number
-from .pairings import Partition
+from .groups.pairings import Partition
+from .groups.weingarten import as_partition, series, weingarten
+from .groups.zonal import Spherical, spherical_functions, type_class_size
 from .symbols import r_big, r_in, r_out, trace_moment
-from .weingarten import as_partition, series, weingarten
-from .zonal import Spherical, spherical_functions, type_class_size
 
 _MISSING: Any = None
 

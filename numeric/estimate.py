@@ -29,7 +29,7 @@ import sympy
 
 from derive.errors import InputError
 from derive.fields import Field
-from derive.pairings import (
+from derive.groups.pairings import (
     Pairing,
     Partition,
     coset_type,
@@ -38,8 +38,8 @@ from derive.pairings import (
     pair_partitions,
     set_partitions,
 )
+from derive.groups.weingarten import weingarten
 from derive.weights import WeightEnsemble
-from derive.weingarten import weingarten
 
 from .arrays import Array
 from .moments import Record

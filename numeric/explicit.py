@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from derive.arithmetic.parameters import Parameter
 from derive.errors import InputError
 from derive.fields import AnyField, Z, slots_of
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.pairings import coset_type, pair_partitions
 from derive.weights import (
     BiInvariant,
     Gaussian,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import sympy
 
 from derive.errors import InputError, listed, whole
-from derive.haar import Index, haar_moment
+from derive.groups.moments import Index, haar_moment
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from derive.cumulants import splittings
 from derive.errors import InputError
 from derive.fields import AnyField, Field, Term, Z, forward, slots_of
+from derive.groups.pairings import Pairing, mobius
 from derive.network import Network
-from derive.pairings import Pairing, mobius
 from derive.recursions import Wanted, wanted
 from derive.tensors import Name, Tensor, spell, tensor
 

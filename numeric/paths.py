@@ -32,7 +32,7 @@ from scipy import sparse
 
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.fields import AnyField, Term, Z, forward, slots_of
-from derive.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
+from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
 from derive.tensors import slot_orders
 
 from .arrays import Array

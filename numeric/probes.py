@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.fields import Edge, Field
-from derive.pairings import set_partitions
+from derive.groups.pairings import set_partitions
 
 Jet = tuple[int, ...]
 """The probes along which z is differentiated, ascending; () is z itself."""

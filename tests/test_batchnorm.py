@@ -15,7 +15,7 @@ from derive import batchnorm, batchnorm_bounds, batchnorm_gap, batchnorm_series
 from derive.batchnorm import d, n
 from derive.batchnorm_series import FIELD
 from derive.errors import InputError
-from derive.pairings import pair_partitions
+from derive.groups.pairings import pair_partitions
 
 GOLD = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 

@@ -36,7 +36,7 @@ from derive import (
     exact,
     haar_moment,
 )
-from derive.pairings import set_partitions
+from derive.groups.pairings import set_partitions
 from derive.weights import WeightEnsemble
 
 Entries = tuple[tuple[int, int], ...]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.errors import InputError
-from derive.pairings import coset_type, loops, pair_partitions, set_partitions
+from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
 from derive.weights import Gaussian, Orthogonal
 from numeric import estimate, moments
 from numeric.observables import Plan, targets

@@ -32,7 +32,7 @@ from derive import (
 )
 from derive.arithmetic.parameters import Parameter
 from derive.brackets import Bracket
-from derive.pairings import Pairing, ordered
+from derive.groups.pairings import Pairing, ordered
 from derive.tensors import NAMES, Tensor, tensor
 
 Kernel = dict[tuple[int, int], Fraction]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from derive.errors import InputError
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.pairings import coset_type, pair_partitions
 from derive.weights import (
     BiInvariant,
     Gaussian,

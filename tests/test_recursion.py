@@ -15,7 +15,7 @@ from derive.brackets import Average, Component
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
-from derive.pairings import pair_partitions
+from derive.groups.pairings import pair_partitions
 from derive.recursion import closure
 from derive.symbols import C_W, C_b
 from derive.tensors import NAMES, spell, tensor

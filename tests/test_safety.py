@@ -49,7 +49,7 @@ from derive import (
 from derive.asymptotics import breakdown
 from derive.batchnorm import mean_spectrum
 from derive.expressions import parse_layer_expression, parse_number
-from derive.haar import parse_moment
+from derive.groups.moments import parse_moment
 from derive.tensors import named
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, haar, normalise, plot, simulate, write_module

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sympy import Adjoint, MatrixSymbol, Trace
 
 from derive.errors import InputError
-from derive.haar import haar_moment
-from derive.traces import large_n, trace_moment
+from derive.groups.moments import haar_moment
+from derive.groups.traces import large_n, trace_moment
 from numeric.haar import orthogonal, unitary
 
 n, m = sympy.symbols("n m")

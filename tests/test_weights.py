@@ -10,7 +10,9 @@ import sympy
 
 from derive.arithmetic.polynomials import Expansion
 from derive.errors import InputError
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.weingarten import class_size, weingarten
+from derive.groups.zonal import partitions
 from derive.recursions import recursion
 from derive.weights import (
     BiInvariant,
@@ -21,8 +23,6 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
-from derive.weingarten import class_size, weingarten
-from derive.zonal import partitions
 from numeric.haar import orthogonal, stiefel
 
 n, g, r_in, r_out = sympy.symbols("n gamma r_in r_out", positive=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from derive import weingarten as public
 from derive.arithmetic.rational import RationalFunction, Term
 from derive.errors import InputError
-from derive.pairings import Partition, coset_type
-from derive.weingarten import (
+from derive.groups.pairings import Partition, coset_type
+from derive.groups.weingarten import (
     class_size,
     elements_of,
     gram_determinant,
@@ -25,8 +25,8 @@ from derive.weingarten import (
     weingarten,
     weingarten_latex,
 )
+from derive.groups.zonal import invertible_functions, partitions, spherical_functions
 from derive.work import resources
-from derive.zonal import invertible_functions, partitions, spherical_functions
 
 n = sympy.Symbol("n")
 GROUPS = ("O", "U", "Sp")

@@ -29,12 +29,12 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations
 from derive.brackets import Component
-from derive.haar import haar_moment
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.moments import haar_moment
+from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.weingarten import series
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from derive.weingarten import series
 
 # %% [markdown]
 # ## Gaussian averages (3.10)

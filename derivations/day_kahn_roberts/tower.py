@@ -33,7 +33,7 @@ from derivations.verdicts import Verdict, both, equal
 from derive import activations, recursion, symbols
 from derive.brackets import Average, Component
 from derive.fields import DDH_I, DDH_II, DH, Field, H
-from derive.pairings import loops
+from derive.groups.pairings import loops
 from derive.recursions import Recursion
 from derive.stein import kernel_form
 from derive.symbols import C_W, C_b, K, lambda_b, lambda_W

@@ -22,8 +22,9 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import symbols
-from derive.haar import haar_moment
-from derive.pairings import coset_type, pair_partitions
+from derive.groups.moments import haar_moment
+from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.weingarten import gram_matrix, series, weingarten
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -33,7 +34,6 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
-from derive.weingarten import gram_matrix, series, weingarten
 
 n = symbols.n
 g, ratio = sympy.symbols("gamma rho", positive=True)

@@ -26,8 +26,8 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, linear
 from derive.brackets import Component
+from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
 from derive.network import Network
-from derive.pairings import Pairing, double_factorial_pairings, pair_partitions
 from derive.symbols import C_W
 from derive.weights import Gaussian
 

@@ -30,11 +30,11 @@ from derive import (
 )
 from derive.arithmetic import powerseries
 from derive.brackets import Average
+from derive.groups.traces import large_n, trace_moment
 from derive.recursions import Recursion, recursion
 from derive.spectra import moments
 from derive.spectra.laws import w, z
 from derive.symbols import C_W
-from derive.traces import large_n, trace_moment
 
 n = symbols.n
 

@@ -10,8 +10,8 @@ from importlib import import_module
 import pytest
 import sympy
 
-from derive.haar import parse_moment
-from derive.zonal import partitions
+from derive.groups.moments import parse_moment
+from derive.groups.zonal import partitions
 
 weingarten = import_module("derive.weingarten")
 zonal = import_module("derive.zonal")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from flint import Ordering, fmpz, fmpz_mpoly, fmpz_mpoly_ctx, fmpz_poly
 
-from .arithmetic.rational import RationalFunction
+from ..arithmetic.rational import RationalFunction
 
 
 class Row(NamedTuple):

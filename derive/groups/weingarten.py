@@ -32,11 +32,11 @@ from math import prod
 import sympy
 from flint import fmpq, fmpz_poly
 
-from .arithmetic.rational import RationalFunction, as_sympy, linear_product
-from .citations import note
-from .errors import InputError, listed, whole
+from ..arithmetic.rational import RationalFunction, as_sympy, linear_product
+from ..citations import note
+from ..errors import InputError, listed, whole
+from ..work.progress import telling
 from .pairings import Pairing, Partition, coset_type, pair_partitions
-from .work.progress import telling
 from .zonal import (
     insert,
     invertible_functions,

@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeAlias
 import sympy
 from flint import fmpq
 
-from .arithmetic.rational import RationalFunction, Term, as_sympy
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
+from ..errors import InputError, flag, listed
+from ..expressions import as_expression, is_name
 from .columns import Entry, Row, column_average
-from .errors import InputError, flag, listed
-from .expressions import as_expression, is_name
 from .pairings import Pairing, Partition, coset_type, double_factorial_pairings
 from .weingarten import dimension, table, value_at
 

@@ -26,10 +26,10 @@ from math import factorial, prod
 from flint import fmpq
 from sympy.utilities.iterables import partitions as multiplicities
 
-from .citations import note
-from .errors import whole
+from ..citations import note
+from ..errors import whole
+from ..work.resources import check_memory
 from .pairings import Partition
-from .work.resources import check_memory
 
 Marked = tuple[int, Partition]
 

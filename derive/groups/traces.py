@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import sympy
 
-from .arithmetic.rational import RationalFunction, Term, as_sympy
-from .errors import InputError, whole
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
+from ..errors import InputError, whole
 from .pairings import (
     Pairing,
     Partition,

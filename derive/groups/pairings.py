@@ -11,9 +11,9 @@ from itertools import product
 from math import factorial, prod
 from typing import TypeVar
 
-from .errors import InputError, whole
-from .work.progress import telling
-from .work.resources import check_memory
+from ..errors import InputError, whole
+from ..work.progress import telling
+from ..work.resources import check_memory
 
 Pairing = tuple[tuple[int, int], ...]
 Partition = tuple[int, ...]

@@ -1,0 +1,1 @@
+"""Averages over O(n), U(n) and Sp(n): pairings, Weingarten functions, moments, traces."""
