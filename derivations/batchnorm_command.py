@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-    from derive.activations import Activation
+    from derive.activations.functions import Activation
 
 
 def arguments(command: argparse.ArgumentParser) -> None:

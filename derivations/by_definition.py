@@ -17,7 +17,7 @@ from typing import Any
 
 import sympy
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.fields import Field
 
 Index = tuple[int, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sympy
 
 from derive import symbols
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.brackets import Average
 from derive.kernel_series import small_kernel_average
 from derive.network import Network

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import sympy
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.brackets import Average, Component
 
 Integral = Callable[[sympy.Expr], sympy.Expr]

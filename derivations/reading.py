@@ -141,7 +141,7 @@ def first_ensemble(
 
 def activation(name: str) -> Activation:
     """An activation by its name, or by an expression in z."""
-    from derive.activations import by_name  # noqa: PLC0415
+    from derive.activations.functions import by_name  # noqa: PLC0415
 
     return by_name(name)
 

@@ -6,7 +6,7 @@ V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 """
 
 from . import activations, batchnorm, exact, linear, propagation, spectra, symbols
-from .activations import Activation
+from .activations.functions import Activation
 from .citations import cite
 from .criticality import criticality
 from .equations import Equation

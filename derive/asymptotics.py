@@ -18,7 +18,7 @@ import mpmath
 import sympy
 
 from . import symbols
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .arithmetic.logseries import EXACT, LogSeries
 from .brackets import component_latex
 from .citations import rests_on

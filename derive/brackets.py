@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from .activations import Activation
+from .activations.functions import Activation
 from .errors import InputError
 from .oracle import gaussian_average
 from .symbols import K, is_named, real, z

@@ -22,7 +22,7 @@ from itertools import pairwise
 import mpmath
 import sympy
 
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .brackets import Average
 from .citations import rests_on
 from .display.objects import Shown, lines_latex

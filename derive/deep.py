@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import sympy
 from sympy.polys.polyerrors import CoercionFailed
 
-from .activations import Activation
+from .activations.functions import Activation
 from .arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
 from .arithmetic.parameters import Parameter
 from .arithmetic.rings import Ring, ring

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import sympy
 
-from .activations import Activation
+from .activations.functions import Activation
 from .arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
 from .arithmetic.polynomials import Expansion, Monomial, add, constant
 from .arithmetic.polynomials import multiply as truncated_product

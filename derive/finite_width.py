@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 import sympy
 
 from . import symbols
-from .activations import z
+from .activations.functions import z
 from .arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
 from .arithmetic.polynomials import Expansion, add, constant, power
 from .arithmetic.polynomials import multiply as truncated_product

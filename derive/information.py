@@ -15,7 +15,7 @@ from functools import cache
 
 import sympy
 
-from .activations import Activation
+from .activations.functions import Activation
 from .asymptotics import asymptotics
 from .errors import InputError
 from .expressions import as_expression

@@ -16,7 +16,7 @@ import mpmath
 import sympy
 from sympy.core.evalf import PrecisionExhausted
 
-from .activations import Activation
+from .activations.functions import Activation
 from .brackets import Bracket
 from .errors import InputError
 from .oracle import bracket

@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy
 
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .criticality import criticality
 from .display.objects import lines_latex
 from .errors import InputError, listed, whole

@@ -19,11 +19,11 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from .activations import Activation
+from .activations.closed_forms import hermite_weight
+from .activations.functions import Activation
+from .activations.piecewise import split_pieces
 from .arithmetic.balls import Ball, compile_arb
-from .closed_forms import hermite_weight
 from .errors import InputError, whole
-from .piecewise import split_pieces
 from .shapes import Shape
 from .symbols import z
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import mpmath
 import sympy
 
-from .activations import Activation
+from .activations.functions import Activation
 from .citations import rests_on
 from .errors import InputError
 from .expressions import parse_number

@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 import mpmath
 import sympy
 
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .citations import rests_on
 from .errors import InputError, listed, whole
 from .propagation_fixed import SCAN, zero

@@ -25,11 +25,11 @@ import sympy
 from flint import acb, arb, ctx
 
 from . import oracle
-from .activations import Activation
+from .activations.functions import Activation
+from .activations.piecewise import logistic_to_tanh
 from .arithmetic.balls import Ball, compile_arb
 from .errors import InputError
 from .kernel_series import average_at, closed_average, small_kernel_average
-from .piecewise import logistic_to_tanh
 from .shapes import Shape
 from .symbols import K, z
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import mpmath
 import sympy
 
-from .activations import Activation
+from .activations.functions import Activation
 from .brackets import Average, Component
 from .errors import InputError, listed, whole
 from .expressions import as_expression

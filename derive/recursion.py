@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import sympy
 
 from . import symbols
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .arithmetic.parameters import Parameter
 from .arithmetic.polynomials import Expansion
 from .brackets import Average, Bracket, Component, component_latex, specialise

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import sympy
 
-from .activations import Activation, as_activation
+from .activations.functions import Activation, as_activation
 from .asymptotics import Asymptotics, asymptotics
 from .citations import rests_on
 from .errors import InputError, listed

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 import sympy
 
 from . import symbols
-from .activations import Activation
+from .activations.functions import Activation
 from .brackets import Average, Bracket, Component, GaussianAverage, specialise
 from .errors import InputError
 from .groups.pairings import double_factorial_pairings

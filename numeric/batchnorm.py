@@ -22,7 +22,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
 from derive.work.resources import check_memory, check_time, number

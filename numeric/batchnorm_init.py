@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive import activations
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, whole
 

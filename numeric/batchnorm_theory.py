@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
-from derive.activations import Activation, as_activation
+from derive.activations.functions import Activation, as_activation
 from derive.errors import InputError, whole
 
 from .arrays import Array

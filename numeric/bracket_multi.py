@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.shapes import Shape
 
 from . import kinks, printer, quadrature

@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import sympy
 
-from derive import closed_forms
-from derive.activations import Activation, z
+from derive.activations import closed_forms
+from derive.activations.functions import Activation, z
 
 from . import printer, quadrature
 from .bracket_shapes import SingleShape, describe, hermite, is_even, leibniz

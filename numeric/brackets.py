@@ -20,8 +20,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from derive import closed_forms
-from derive.activations import Activation
+from derive.activations import closed_forms
+from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.shapes import Shape
 

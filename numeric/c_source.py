@@ -15,7 +15,7 @@ from pathlib import Path
 import sympy
 from sympy.printing.c import C99CodePrinter
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.errors import InputError
 from derive.recursions import Recursion

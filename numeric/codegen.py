@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from derive.activations import Activation, as_activation, z
+from derive.activations.functions import Activation, as_activation, z
 from derive.brackets import Bracket
 from derive.errors import InputError, listed
 from derive.recursion import closure

@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 import sympy
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.brackets import Bracket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.tensors import Tensor, identify
 from derive.weights import WeightEnsemble

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from derive import activations
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.expressions import parse_layer_expression
 from derive.network import Network
 from derive.per_layer import PerLayer

@@ -15,7 +15,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.errors import InputError, whole
 from derive.fields import Field

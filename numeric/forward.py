@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 
 from . import fastmath, forward_kernels, random, weights
 from .arrays import Array

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
 from . import orthants, printer

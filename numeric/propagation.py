@@ -23,7 +23,7 @@ import sympy
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, instance, listed, whole
 from derive.network import Network

@@ -40,7 +40,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy import special
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
 from . import printer

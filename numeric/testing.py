@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble

@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.activations import by_name, z
+from derive.activations.functions import by_name, z
 from derive.arithmetic.parameters import Parameter
 from derive.brackets import Bracket
 from derive.errors import InputError

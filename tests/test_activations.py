@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import activations as a
-from derive.activations import by_name, from_expr, z
+from derive.activations.functions import by_name, from_expr, z
 from derive.errors import InputError
 from derive.oracle import bracket
 from derive.shapes import Shape

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import activations, oracle
-from derive.activations import by_name, z
+from derive.activations.functions import by_name, z
 from derive.errors import InputError
 from derive.shapes import Shape
 from numeric import brackets, modules, quadrature

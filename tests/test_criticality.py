@@ -8,7 +8,7 @@ import sympy
 
 from derive import Orthogonal, symbols
 from derive import activations as a
-from derive.activations import from_expr
+from derive.activations.functions import from_expr
 from derive.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.errors import InputError
 from derive.kernel_series import small_kernel_average

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from derive import activations
-from derive.activations import from_expr
+from derive.activations.functions import from_expr
 from derive.errors import InputError
 from derive.shapes import Shape
 from numeric import bracket_multi, kinks, modules

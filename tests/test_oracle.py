@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 from derive import activations as a
-from derive.activations import z
+from derive.activations.functions import z
 from derive.errors import InputError
 from derive.oracle import bracket, gaussian_average
 from derive.shapes import Shape

@@ -22,7 +22,7 @@ from derive import (
     symbols,
 )
 from derive import activations as a
-from derive.activations import from_expr
+from derive.activations.functions import from_expr
 from derive.brackets import Average
 from derive.oracle import bracket, gaussian_average
 from derive.propagation_quadrature import Line, double, single

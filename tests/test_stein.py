@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, oracle, recursion
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.brackets import Average, Bracket, Component, GaussianAverage, K
 from derive.shapes import Shape
 from derive.stein import (

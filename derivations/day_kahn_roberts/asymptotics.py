@@ -23,7 +23,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, recursion
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
 from derive.information import optimal_aspect_ratio
 from derive.network import Network

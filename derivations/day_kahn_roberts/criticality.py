@@ -18,7 +18,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.brackets import Average, Component
 from derive.criticality import criticality, fixed_points
 from derive.kernel_series import small_kernel_average

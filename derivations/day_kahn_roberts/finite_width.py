@@ -28,7 +28,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.brackets import Component
 from derive.fields import Placed, Z

@@ -22,7 +22,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal
 from derive import activations, exact, symbols
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.brackets import Average, Component
 from derive.network import Network
 from derive.recursions import recursion

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from numeric import spectra as compiled
 
 

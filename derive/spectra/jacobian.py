@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from ..activations import Activation, as_activation
+from ..activations.functions import Activation, as_activation
 from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..criticality import criticality

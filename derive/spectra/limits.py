@@ -21,7 +21,7 @@ import sympy
 from sympy.polys.ring_series import rs_mul, rs_pow, rs_series_inversion, rs_trunc
 from sympy.polys.rings import PolyElement
 
-from ..activations import Activation, as_activation
+from ..activations.functions import Activation, as_activation
 from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..display.objects import Shown

@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 
 from .. import modules, moments, printer
 from ..arrays import Array

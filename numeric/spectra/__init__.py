@@ -9,7 +9,7 @@ from __future__ import annotations
 import sympy
 
 from derive import spectra as symbolic
-from derive.activations import Activation
+from derive.activations.functions import Activation
 from derive.errors import whole
 from derive.network import Network
 from derive.spectra import Law

@@ -18,9 +18,9 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.activations import z
+from derive.activations.functions import z
+from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
-from derive.piecewise import analytic_strip, logistic_to_tanh
 from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
 
 from .roots import root

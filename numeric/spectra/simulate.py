@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 import xarray
 
-from derive.activations import Activation, z
+from derive.activations.functions import Activation, z
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network

@@ -8,9 +8,9 @@ from itertools import pairwise
 import sympy
 from flint import acb, arb, ctx, fmpq
 
-from .arithmetic.balls import Ball, compile_arb
-from .errors import InputError
-from .symbols import z
+from ..arithmetic.balls import Ball, compile_arb
+from ..errors import InputError
+from ..symbols import z
 
 Interval = tuple[sympy.Expr, sympy.Expr, sympy.Expr]
 MAX_GROWTH = 1.95

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import sympy
 
-from .errors import InputError, whole
+from ..errors import InputError, whole
+from ..symbols import z
 from .piecewise import analytic_strip, logistic_to_tanh, split_pieces
-from .symbols import z
 
 
 class Piece(NamedTuple):

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import sympy
 
-from .errors import InputError
+from ..errors import InputError
+from ..symbols import K11, K12, K22, K, z
 from .pieces import Pieces
-from .symbols import K11, K12, K22, K, z
 
 K_PAIR = (K11, K12, K22)
 _FIRST, _SECOND = sympy.symbols("z_1 z_2", real=True)

@@ -12,19 +12,13 @@ from dataclasses import dataclass
 
 import sympy
 
-from . import closed_forms, symbols
-from .errors import InputError, listed, whole
-from .expressions import (
-    MAX_DEGREE,
-    REFUSED,
-    as_expression,
-    degree,
-    parse_expression,
-    parse_number,
-)
+from .. import symbols
+from ..errors import InputError, listed, whole
+from ..expressions import MAX_DEGREE, REFUSED, as_expression, degree, parse_expression, parse_number
+from ..symbols import z
+from . import closed_forms
 from .pieces import Piece, Pieces, checked_order
 from .piecewise import check_usable, logistic_to_tanh
-from .symbols import z
 
 __all__ = [
     "Activation", "Piece", "arctan", "as_activation", "by_name", "erf", "erf_scaled",
