@@ -29,10 +29,10 @@ import sympy
 
 from derivations.files import write_text
 from derive.arithmetic.polynomials import Expansion, Monomial, add, monomial, multiply
-from derive.brackets import Average, Bracket
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError
 from derive.fields import Field, Term
+from derive.gaussian.brackets import Average, Bracket
 from derive.recursions import Recursion
 from derive.tensors import Tensor, spell, tensor
 

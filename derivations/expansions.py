@@ -10,8 +10,8 @@ import sympy
 
 from derive import symbols
 from derive.activations.functions import Activation
-from derive.brackets import Average
-from derive.kernel_series import small_kernel_average
+from derive.gaussian.brackets import Average
+from derive.gaussian.small_kernel import small_kernel_average
 from derive.network import Network
 from derive.recursions import Recursion, recursion
 from derive.symbols import C_W as _C_W

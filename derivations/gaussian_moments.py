@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from derive.activations.functions import Activation, z
-from derive.brackets import Average, Component
+from derive.gaussian.brackets import Average, Component
 
 Integral = Callable[[sympy.Expr], sympy.Expr]
 """⟨f⟩_K of a function f of z_1, z_2, …"""

@@ -20,12 +20,12 @@ import sympy
 from . import symbols
 from .activations.functions import Activation, as_activation
 from .arithmetic.logseries import EXACT, LogSeries
-from .brackets import component_latex
 from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, quotient
 from .display.objects import Shown
 from .errors import InputError, whole
 from .fields import Field
+from .gaussian.brackets import component_latex
 from .per_layer import PerLayer, normal, value_at
 from .recursion import Step, step
 from .symbols import K, ell

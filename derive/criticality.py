@@ -23,12 +23,12 @@ import mpmath
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .brackets import Average
 from .citations import rests_on
 from .display.objects import Shown, lines_latex
 from .errors import InputError, whole
 from .expressions import as_expression
-from .kernel_series import average_at, small_kernel_average
+from .gaussian.brackets import Average
+from .gaussian.small_kernel import average_at, small_kernel_average
 from .symbols import C_W, C_b, K, layer, z
 from .weights import WeightEnsemble, as_weights
 

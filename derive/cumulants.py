@@ -32,9 +32,9 @@ from .arithmetic.polynomials import (
     power,
     times,
 )
-from .brackets import Bracket
 from .errors import InputError
 from .fields import AnyField, Placed, Term, Z, forward, slots_of
+from .gaussian.brackets import Bracket
 from .groups.pairings import (
     MOST_POINTS,
     Pairing,

@@ -20,11 +20,11 @@ from .activations.functions import Activation
 from .arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
 from .arithmetic.parameters import Parameter
 from .arithmetic.rings import Ring, ring
-from .brackets import Bracket
 from .criticality import CriticalPoint, criticality
 from .display.objects import Shown, lines_latex
 from .errors import InputError
-from .kernel_series import PowerSeries, around_zero, scale_invariant
+from .gaussian.brackets import Bracket
+from .gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
 from .recursion import Step, step
 from .symbols import K, constant, ell
 from .tensors import NAMES, Name, Tensor, identify

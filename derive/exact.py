@@ -22,12 +22,12 @@ from .activations.functions import Activation
 from .arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
 from .arithmetic.polynomials import Expansion, Monomial, add, constant
 from .arithmetic.polynomials import multiply as truncated_product
-from .brackets import Component
 from .citations import rests_on
 from .errors import InputError, instance, listed, whole
 from .expressions import as_expression, as_width, parse_number
 from .fields import AnyField, Placed, slots_of
 from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
+from .gaussian.brackets import Component
 from .groups.pairings import Pairing
 from .groups.weingarten import MOST_PAIRS, class_size
 from .groups.zonal import partitions, set_partition_count

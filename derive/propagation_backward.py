@@ -29,8 +29,8 @@ import sympy
 
 from .citations import rests_on
 from .errors import InputError, listed
+from .gaussian.quadrature import Line, single
 from .network import Network
-from .propagation_quadrature import Line, single
 from .propagation_steps import DIGITS, number, ranks_of, rounded, steps_of, variance
 from .weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 

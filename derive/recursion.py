@@ -13,13 +13,13 @@ from . import symbols
 from .activations.functions import Activation, as_activation
 from .arithmetic.parameters import Parameter
 from .arithmetic.polynomials import Expansion
-from .brackets import Average, Bracket, Component, component_latex, specialise
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .display import lines
 from .display.objects import Shown
 from .equations import Equation
 from .errors import InputError, listed, whole
 from .fields import AnyField, Field
+from .gaussian.brackets import Average, Bracket, Component, component_latex, specialise
 from .groups.pairings import Pairing
 from .tensors import (
     MOST_ORDER,

@@ -13,10 +13,10 @@ from .asymptotics import Asymptotics, asymptotics
 from .citations import rests_on
 from .errors import InputError, listed
 from .fields import AnyField
+from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Pairing
 from .network import Network
 from .recursion import Step, add_name, step
-from .stein import kernel_form
 from .tensors import (
     FIRST_ORDER,
     NAMES,

@@ -117,7 +117,7 @@ class Name(NamedTuple):
 
     def latex(self) -> str:
         """The tensor's symbol in LaTeX."""
-        from .brackets import component_latex  # noqa: PLC0415  (it needs activations)
+        from .gaussian.brackets import component_latex  # noqa: PLC0415  (it needs activations)
 
         return component_latex(self.label, ())
 

@@ -19,7 +19,7 @@ from functools import cache
 from typing import NamedTuple
 
 from derive.activations.functions import Activation, z
-from derive.shapes import Shape
+from derive.gaussian.shapes import Shape
 
 from . import kinks, printer, quadrature
 from .bracket_shapes import describe, hermite, is_even

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import sympy
 
-from derive.brackets import Average
 from derive.errors import InputError, whole
-from derive.shapes import Shape
+from derive.gaussian.brackets import Average
+from derive.gaussian.shapes import Shape
 
 MAX_POSITIONS = 4
 

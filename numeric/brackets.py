@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.shapes import Shape
+from derive.gaussian.shapes import Shape
 
 from . import bracket_multi, bracket_single, kinks, modules, quadrature
 from .bracket_multi import bracket_name

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
-from derive.brackets import Bracket
 from derive.errors import InputError, listed
+from derive.gaussian.brackets import Bracket
 from derive.recursion import closure
 from derive.recursions import Recursion, recursion
 from derive.tensors import Name

@@ -13,7 +13,7 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
-from derive.brackets import Bracket
+from derive.gaussian.brackets import Bracket
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 

@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import product
 
 from derive.arithmetic.polynomials import Atom
-from derive.brackets import Bracket
+from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import Shape
 from derive.recursions import Recursion
-from derive.shapes import Shape
 from derive.tensors import Tensor, identify
 
 from . import bracket_multi, brackets, modules, usage

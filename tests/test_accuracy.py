@@ -12,8 +12,8 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import by_name, z
 from derive.arithmetic.parameters import Parameter
-from derive.brackets import Bracket
 from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
 from derive.recursion import closure
 from derive.tensors import Tensor, identify
 from numeric import accuracy, brackets, codegen, flow, modules, quadrature

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from derive import activations as a
 from derive.activations.functions import by_name, from_expr, z
 from derive.errors import InputError
-from derive.oracle import bracket
-from derive.shapes import Shape
+from derive.gaussian.oracle import bracket
+from derive.gaussian.shapes import Shape
 from derive.symbols import K
 
 R = sympy.Rational

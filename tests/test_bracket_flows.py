@@ -13,8 +13,8 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import z
 from derive.arithmetic.parameters import Parameter
-from derive.brackets import Bracket
 from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
 from derive.tensors import NAMES, Tensor, spell
 from numeric import flow
 

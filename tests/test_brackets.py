@@ -10,10 +10,11 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import activations, oracle
+from derive import activations
 from derive.activations.functions import by_name, z
 from derive.errors import InputError
-from derive.shapes import Shape
+from derive.gaussian import oracle
+from derive.gaussian.shapes import Shape
 from numeric import brackets, modules, quadrature
 from numeric.bracket_shapes import hermite, leibniz
 from numeric.brackets import SingleShape, bracket_name, evaluate, module_source

@@ -9,7 +9,7 @@ from derivations import claims
 from derivations.registry import Claim, Outcome, Sampling
 from derivations.verdicts import Verdict
 from derive import InputError
-from derive.brackets import Average, Component
+from derive.gaussian.brackets import Average, Component
 
 x = sympy.Symbol("x", positive=True)
 

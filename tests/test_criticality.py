@@ -11,7 +11,7 @@ from derive import activations as a
 from derive.activations.functions import from_expr
 from derive.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.errors import InputError
-from derive.kernel_series import small_kernel_average
+from derive.gaussian.small_kernel import small_kernel_average
 
 R = sympy.Rational
 ELU = from_expr("Max(0,z) + Min(0,exp(z)-1)")

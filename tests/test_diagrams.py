@@ -13,7 +13,7 @@ import sympy
 from derivations.diagrams import Drawing, diagrams, draw
 from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion, symbols
 from derive.arithmetic.polynomials import add
-from derive.brackets import Average
+from derive.gaussian.brackets import Average
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 p_1, p_2 = sympy.symbols("p_1 p_2", positive=True)

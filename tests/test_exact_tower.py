@@ -31,7 +31,7 @@ from derive import (
     recursion,
 )
 from derive.arithmetic.parameters import Parameter
-from derive.brackets import Bracket
+from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import Pairing, ordered
 from derive.tensors import NAMES, Tensor, tensor
 

@@ -9,7 +9,7 @@ import sympy
 
 from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion, symbols
 from derive.errors import InputError
-from derive.oracle import gaussian_average
+from derive.gaussian.oracle import gaussian_average
 from derive.tensors import FIRST_ORDER
 from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate

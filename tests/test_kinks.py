@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from derive import activations
 from derive.activations.functions import from_expr
 from derive.errors import InputError
-from derive.shapes import Shape
+from derive.gaussian.shapes import Shape
 from numeric import bracket_multi, kinks, modules
 from numeric.bracket_shapes import SingleShape
 from numeric.brackets import bracket_name, evaluate, module_source, support_source

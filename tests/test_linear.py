@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import activations, exact, linear
-from derive.brackets import Component
 from derive.errors import InputError
+from derive.gaussian.brackets import Component
 from derive.groups.pairings import coset_type, pair_partitions
 from derive.network import Network
 from derive.weights import BiInvariant, Gaussian, LowRankGaussian, Orthogonal, Truncated

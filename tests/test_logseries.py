@@ -7,14 +7,14 @@ import pytest
 import sympy
 
 from derive import activations as a
-from derive import oracle
 from derive.arithmetic.logseries import EXACT, LogSeries, solve_linear
 from derive.arithmetic.rings import ring
-from derive.brackets import Bracket
 from derive.criticality import K
 from derive.errors import InputError
-from derive.kernel_series import around_zero, small_kernel_average, taylor_at_zero
-from derive.shapes import Shape
+from derive.gaussian import oracle
+from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import Shape
+from derive.gaussian.small_kernel import around_zero, small_kernel_average, taylor_at_zero
 
 R = sympy.Rational
 ONE = sympy.Integer(1)

@@ -9,8 +9,8 @@ import sympy
 from derive import activations as a
 from derive.activations.functions import z
 from derive.errors import InputError
-from derive.oracle import bracket, gaussian_average
-from derive.shapes import Shape
+from derive.gaussian.oracle import bracket, gaussian_average
+from derive.gaussian.shapes import Shape
 
 HALF = sympy.Rational(1, 2)
 

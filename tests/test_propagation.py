@@ -23,10 +23,10 @@ from derive import (
 )
 from derive import activations as a
 from derive.activations.functions import from_expr
-from derive.brackets import Average
-from derive.oracle import bracket, gaussian_average
-from derive.propagation_quadrature import Line, double, single
-from derive.shapes import Shape
+from derive.gaussian.brackets import Average
+from derive.gaussian.oracle import bracket, gaussian_average
+from derive.gaussian.quadrature import Line, double, single
+from derive.gaussian.shapes import Shape
 from derive.spectra import jacobian_moments
 
 CHAOTIC = propagation.network(a.tanh, 8, "0.2", "1/4")

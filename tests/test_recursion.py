@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbols
 from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
-from derive.brackets import Average, Component
 from derive.cumulants import hidden_layer, layer_cumulant
 from derive.errors import InputError
 from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
+from derive.gaussian.brackets import Average, Component
 from derive.groups.pairings import pair_partitions
 from derive.recursion import closure
 from derive.symbols import C_W, C_b

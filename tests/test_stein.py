@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
-from derive import Gaussian, InputError, Orthogonal, activations, oracle, recursion
+from derive import Gaussian, InputError, Orthogonal, activations, recursion
 from derive.activations.functions import Activation, z
-from derive.brackets import Average, Bracket, Component, GaussianAverage, K
-from derive.shapes import Shape
-from derive.stein import (
+from derive.gaussian import oracle
+from derive.gaussian.brackets import Average, Bracket, Component, GaussianAverage, K
+from derive.gaussian.kernel_form import (
     HermiteAverage,
     InverseKernel,
     derivative_form,
@@ -27,6 +27,7 @@ from derive.stein import (
     outward,
     wick_ordered,
 )
+from derive.gaussian.shapes import Shape
 from derive.tensors import NAMES
 
 SINGLE = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

@@ -19,7 +19,7 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.brackets import Component, GaussianAverage
+from derive.gaussian.brackets import Component, GaussianAverage
 
 VERTEX = recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr
 """C_W²(3K² + V)/4: a hyperparameter, a kernel and a tensor."""

@@ -25,8 +25,8 @@ from derive import (
     recursion,
     symbols,
 )
-from derive.brackets import Average, Component
-from derive.stein import HermiteAverage, derivative_form
+from derive.gaussian.brackets import Average, Component
+from derive.gaussian.kernel_form import HermiteAverage, derivative_form
 from derive.symbols import C_W, C_b, lambda_b, lambda_W
 from derive.tensors import NAMES, spell, tensor
 

@@ -27,7 +27,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations, batchnorm, batchnorm_bounds, exact, linear
 from derive.batchnorm import n
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian
 

@@ -19,10 +19,10 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.activations.functions import Activation
-from derive.brackets import Average, Component
 from derive.criticality import criticality, fixed_points
-from derive.kernel_series import small_kernel_average
-from derive.oracle import gaussian_average
+from derive.gaussian.brackets import Average, Component
+from derive.gaussian.oracle import gaussian_average
+from derive.gaussian.small_kernel import small_kernel_average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal

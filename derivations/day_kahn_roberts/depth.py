@@ -17,7 +17,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.criticality import criticality
-from derive.kernel_series import small_kernel_average
+from derive.gaussian.small_kernel import small_kernel_average
 from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K

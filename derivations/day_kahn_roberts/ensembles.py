@@ -20,7 +20,7 @@ from derivations.registry import Sampling, claim
 from derivations.section import show
 from derivations.verdicts import Verdict, sampled
 from derive import Network, activations
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.recursions import recursion
 from derive.symbols import C_W as _C_W
 from numeric.arrays import Array

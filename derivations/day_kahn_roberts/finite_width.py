@@ -30,9 +30,9 @@ from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
-from derive.brackets import Component
 from derive.fields import Placed, Z
 from derive.finite_width import Moments, Spectrum
+from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W

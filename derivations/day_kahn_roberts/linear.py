@@ -23,7 +23,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derivations.weingarten import paired
 from derive import linear, linear_laws
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.symbols import C_W, K0, n, rho, u
 from derive.weights import Gaussian, Orthogonal
 

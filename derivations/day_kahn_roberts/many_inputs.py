@@ -18,7 +18,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import symbols
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.recursions import recursion
 from derive.weights import Orthogonal
 

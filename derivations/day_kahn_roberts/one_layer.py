@@ -28,7 +28,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.groups.moments import haar_moment
 from derive.groups.pairings import coset_type, pair_partitions
 from derive.groups.weingarten import series

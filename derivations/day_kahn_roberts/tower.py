@@ -31,11 +31,11 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, recursion, symbols
-from derive.brackets import Average, Component
 from derive.fields import DDH_I, DDH_II, DH, Field, H
+from derive.gaussian.brackets import Average, Component
+from derive.gaussian.kernel_form import kernel_form
 from derive.groups.pairings import loops
 from derive.recursions import Recursion
-from derive.stein import kernel_form
 from derive.symbols import C_W, C_b, K, lambda_b, lambda_W
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 

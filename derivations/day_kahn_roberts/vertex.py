@@ -23,7 +23,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
-from derive.brackets import Average, Component
+from derive.gaussian.brackets import Average, Component
 from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, K

@@ -22,8 +22,8 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import Network, activations, propagation
-from derive.brackets import Average
-from derive.oracle import gaussian_average
+from derive.gaussian.brackets import Average
+from derive.gaussian.oracle import gaussian_average
 from derive.symbols import C_W
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def correlation_maps() -> Verdict:
 
 def _moved_covariance(net: Network, q: float, c: float) -> float:
     """The covariance one layer on, by compiled averages."""
-    from derive.shapes import Shape  # noqa: PLC0415
+    from derive.gaussian.shapes import Shape  # noqa: PLC0415
     from numeric import brackets  # noqa: PLC0415
 
     average = brackets.evaluate(tanh, Shape((0, 0), (0, 0)), [[q, c * q], [c * q, q]])

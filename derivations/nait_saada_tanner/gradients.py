@@ -23,7 +23,7 @@ from derivations.registry import Sampling, claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
-from derive.brackets import Average
+from derive.gaussian.brackets import Average
 from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric.arrays import Array

@@ -29,7 +29,7 @@ from derive import (
     propagation,
     symbols,
 )
-from derive.brackets import Average
+from derive.gaussian.brackets import Average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 

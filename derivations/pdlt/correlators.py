@@ -19,7 +19,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
 from derive import linear, linear_laws
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.groups.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
 from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian

@@ -25,7 +25,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, linear
-from derive.brackets import Component
+from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
 from derive.network import Network
 from derive.symbols import C_W

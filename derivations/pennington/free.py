@@ -29,7 +29,7 @@ from derive import (
     symbols,
 )
 from derive.arithmetic import powerseries
-from derive.brackets import Average
+from derive.gaussian.brackets import Average
 from derive.groups.traces import large_n, trace_moment
 from derive.recursions import Recursion, recursion
 from derive.spectra import moments

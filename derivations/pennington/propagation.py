@@ -32,8 +32,8 @@ from derive import (
     propagation,
     symbols,
 )
-from derive.brackets import Average
-from derive.oracle import gaussian_average
+from derive.gaussian.brackets import Average
+from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
 

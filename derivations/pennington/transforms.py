@@ -26,7 +26,7 @@ from derive import (
     spectra,
     symbols,
 )
-from derive.oracle import gaussian_average
+from derive.gaussian.oracle import gaussian_average
 from derive.spectra.laws import w, z
 from derive.symbols import q
 

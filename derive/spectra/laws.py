@@ -18,10 +18,10 @@ import mpmath
 import sympy
 
 from ..arithmetic import powerseries
-from ..brackets import GaussianAverage
 from ..display.objects import Shown, factor_latex, factor_text
 from ..errors import InputError
 from ..expressions import as_expression, parse_number
+from ..gaussian.brackets import GaussianAverage
 from ..symbols import Symbol
 from ..weights import are_moments
 

@@ -27,7 +27,7 @@ from ..citations import rests_on
 from ..display.objects import Shown
 from ..errors import InputError, instance, whole
 from ..expressions import as_expression, parse_number
-from ..oracle import gaussian_average
+from ..gaussian.oracle import gaussian_average
 from ..symbols import q
 from ..symbols import sigma_0 as sigma0
 from ..symbols import z as h

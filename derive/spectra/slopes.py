@@ -22,9 +22,9 @@ from flint import acb, arb, ctx
 from ..activations.functions import Activation, as_activation
 from ..activations.piecewise import logistic_to_tanh
 from ..arithmetic.balls import Ball, compile_arb
-from ..brackets import GaussianAverage
 from ..errors import InputError
 from ..expressions import parse_number
+from ..gaussian.brackets import GaussianAverage
 from ..symbols import q
 from ..symbols import z as h
 from .laws import Atomic, Law, z

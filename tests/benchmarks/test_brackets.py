@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate
 
 from derive import activations
-from derive.shapes import Shape
+from derive.gaussian.shapes import Shape
 from numeric import modules
 from numeric.brackets import SingleShape, bracket_name, module_source
 

@@ -16,12 +16,12 @@ import mpmath
 import sympy
 from sympy.core.evalf import PrecisionExhausted
 
-from .activations.functions import Activation
+from ..activations.functions import Activation
+from ..errors import InputError
+from ..symbols import K, z
 from .brackets import Bracket
-from .errors import InputError
 from .oracle import bracket
 from .shapes import Shape
-from .symbols import K, z
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
 """{e: coefficient of δ^e}."""

@@ -24,14 +24,14 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
+from ..activations.functions import Activation
+from ..activations.piecewise import logistic_to_tanh
+from ..arithmetic.balls import Ball, compile_arb
+from ..errors import InputError
+from ..symbols import K, z
 from . import oracle
-from .activations.functions import Activation
-from .activations.piecewise import logistic_to_tanh
-from .arithmetic.balls import Ball, compile_arb
-from .errors import InputError
-from .kernel_series import average_at, closed_average, small_kernel_average
 from .shapes import Shape
-from .symbols import K, z
+from .small_kernel import average_at, closed_average, small_kernel_average
 
 Values = tuple[arb, ...]
 Integrand = Callable[[arb], Values]

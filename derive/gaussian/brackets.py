@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from .activations.functions import Activation
-from .errors import InputError
+from ..activations.functions import Activation
+from ..errors import InputError
+from ..symbols import K, is_named, real, z
 from .oracle import gaussian_average
-from .symbols import K, is_named, real, z
 
 
 class Bracket(NamedTuple):

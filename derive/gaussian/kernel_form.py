@@ -19,12 +19,12 @@ from typing import Any, Protocol, cast
 
 import sympy
 
-from . import symbols
-from .activations.functions import Activation
+from .. import symbols
+from ..activations.functions import Activation
+from ..errors import InputError
+from ..groups.pairings import double_factorial_pairings
+from ..symbols import K, z
 from .brackets import Average, Bracket, Component, GaussianAverage, specialise
-from .errors import InputError
-from .groups.pairings import double_factorial_pairings
-from .symbols import K, z
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
 

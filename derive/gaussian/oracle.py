@@ -19,13 +19,13 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from .activations.closed_forms import hermite_weight
-from .activations.functions import Activation
-from .activations.piecewise import split_pieces
-from .arithmetic.balls import Ball, compile_arb
-from .errors import InputError, whole
+from ..activations.closed_forms import hermite_weight
+from ..activations.functions import Activation
+from ..activations.piecewise import split_pieces
+from ..arithmetic.balls import Ball, compile_arb
+from ..errors import InputError, whole
+from ..symbols import z
 from .shapes import Shape
-from .symbols import z
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
 Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]

@@ -1,0 +1,1 @@
+"""Gaussian averages of activations: symbols, enclosures, series, fast quadrature."""
