@@ -18,7 +18,7 @@ from typing import Any
 import sympy
 
 from derive.activations.functions import Activation, z
-from derive.fields import Field
+from derive.engine.fields import Field
 
 Index = tuple[int, int]
 """A neuron and a sample, from 0."""

@@ -200,7 +200,7 @@ def _check_extrapolation(
 ) -> None:
     """A first layer that depends on n_0/n is no series in 1/n."""
     from derive.arithmetic.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
-    from derive.recursion import closure  # noqa: PLC0415
+    from derive.engine.step import closure  # noqa: PLC0415
     from derive.recursions import (
         recursion,  # noqa: PLC0415
         wanted,  # noqa: PLC0415

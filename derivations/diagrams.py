@@ -29,12 +29,12 @@ import sympy
 
 from derivations.files import write_text
 from derive.arithmetic.polynomials import Expansion, Monomial, add, monomial, multiply
-from derive.cumulants import hidden_layer, layer_cumulant
+from derive.engine.cumulants import hidden_layer, layer_cumulant
+from derive.engine.fields import Field, Term
+from derive.engine.tensors import Tensor, spell, tensor
 from derive.errors import InputError
-from derive.fields import Field, Term
 from derive.gaussian.brackets import Average, Bracket
 from derive.recursions import Recursion
-from derive.tensors import Tensor, spell, tensor
 
 Slots = tuple[int, ...]
 """Nodes of the fields at layer ℓ+1, numbered through."""

@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
 def _listing(files: list[str]) -> list[str]:
     if files:
         return [line for name in files for line in _of_module(name)]
-    from derive.tensors import NAMES  # noqa: PLC0415
+    from derive.engine.tensors import NAMES  # noqa: PLC0415
     from numeric.modules import cache_directory  # noqa: PLC0415
 
     lines = ["tensors, as cumulants with a pairing of their indices:"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import xarray
 
-    from derive.tensors import Name
+    from derive.engine.tensors import Name
 
 HEADER = ("width", "tensor", "layer", "samples", "value", "se")
 """The columns of a CSV."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from derive import Activation, Network, WeightEnsemble
-    from derive.tensors import Name
+    from derive.engine.tensors import Name
 
 WEIGHTS = (
     "gaussian",
@@ -106,7 +106,7 @@ def ensemble(
 
 def tensor_names(text: str) -> list[Name]:
     """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
-    from derive.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
+    from derive.engine.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
 
     if text == "all":
         return [named(name) for name in FIRST_ORDER]

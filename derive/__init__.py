@@ -9,7 +9,7 @@ from . import activations, batchnorm, exact, linear, propagation, spectra, symbo
 from .activations.functions import Activation
 from .citations import cite
 from .criticality import criticality
-from .equations import Equation
+from .engine.equations import Equation
 from .errors import InputError
 from .groups.moments import haar_moment
 from .groups.pairings import coset_type, pair_partitions

@@ -23,13 +23,13 @@ from .arithmetic.logseries import EXACT, LogSeries
 from .citations import rests_on
 from .deep import Quantity, Solution, System, closed_set, quotient
 from .display.objects import Shown
+from .engine.fields import Field
+from .engine.step import Step, step
+from .engine.tensors import Name, named
 from .errors import InputError, whole
-from .fields import Field
 from .gaussian.brackets import component_latex
 from .per_layer import PerLayer, normal, value_at
-from .recursion import Step, step
 from .symbols import K, ell
-from .tensors import Name, named
 from .weights import Gaussian, WeightEnsemble
 from .work.progress import telling
 

@@ -22,12 +22,12 @@ from .arithmetic.parameters import Parameter
 from .arithmetic.rings import Ring, ring
 from .criticality import CriticalPoint, criticality
 from .display.objects import Shown, lines_latex
+from .engine.step import Step, step
+from .engine.tensors import NAMES, Name, Tensor, identify
 from .errors import InputError
 from .gaussian.brackets import Bracket
 from .gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
-from .recursion import Step, step
 from .symbols import K, constant, ell
-from .tensors import NAMES, Name, Tensor, identify
 from .weights import WeightEnsemble
 
 CORRECTIONS = ("C_W1", "C_b1")

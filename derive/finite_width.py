@@ -28,8 +28,8 @@ from .activations.functions import z
 from .arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
 from .arithmetic.polynomials import Expansion, add, constant, power
 from .arithmetic.polynomials import multiply as truncated_product
+from .engine.fields import Placed, Term, Z, forward
 from .errors import InputError
-from .fields import Placed, Term, Z, forward
 from .groups.pairings import (
     Pairing,
     Partition,

@@ -17,9 +17,9 @@ import sympy
 
 from .activations.functions import Activation
 from .asymptotics import asymptotics
+from .engine.step import step
 from .errors import InputError
 from .expressions import as_expression
-from .recursion import step
 from .symbols import Symbol, ell, v
 from .weights import Gaussian, WeightEnsemble
 

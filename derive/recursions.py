@@ -11,18 +11,13 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .asymptotics import Asymptotics, asymptotics
 from .citations import rests_on
+from .engine.fields import AnyField
+from .engine.step import Step, add_name, step
+from .engine.tensors import FIRST_ORDER, NAMES, Name, named
 from .errors import InputError, listed
-from .fields import AnyField
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Pairing
 from .network import Network
-from .recursion import Step, add_name, step
-from .tensors import (
-    FIRST_ORDER,
-    NAMES,
-    Name,
-    named,
-)
 from .weights import WeightEnsemble
 
 

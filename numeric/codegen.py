@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
+from derive.engine.step import closure
+from derive.engine.tensors import Name
 from derive.errors import InputError, listed
 from derive.gaussian.brackets import Bracket
-from derive.recursion import closure
 from derive.recursions import Recursion, recursion
-from derive.tensors import Name
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 

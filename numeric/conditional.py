@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.fields import Field
+from derive.engine.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
 from . import path_kernels, paths, random, weights

@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import product
 
 from derive.arithmetic.polynomials import Atom
+from derive.engine.tensors import Tensor, identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 from derive.recursions import Recursion
-from derive.tensors import Tensor, identify
 
 from . import bracket_multi, brackets, modules, usage
 from .emitted import Module, function_source

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
-from derive.tensors import Tensor, identify
+from derive.engine.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 
 from . import brackets, modules, printer, usage

@@ -27,8 +27,8 @@ from math import prod
 import numpy as np
 import sympy
 
+from derive.engine.fields import Field
 from derive.errors import InputError
-from derive.fields import Field
 from derive.groups.pairings import (
     Pairing,
     Partition,

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.arithmetic.parameters import Parameter
+from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
-from derive.fields import AnyField, Z, slots_of
 from derive.groups.pairings import coset_type, pair_partitions
 from derive.weights import (
     BiInvariant,

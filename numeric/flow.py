@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
+from derive.engine.fields import Field
+from derive.engine.step import closure
+from derive.engine.tensors import Name, Tensor, identify, named, tensor
 from derive.errors import InputError, whole
-from derive.fields import Field
 from derive.network import Network
-from derive.recursion import closure
 from derive.recursions import Wanted, recursion, wanted
-from derive.tensors import Name, Tensor, identify, named, tensor
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 
 from derive.arithmetic.parameters import Parameter
-from derive.equations import Equation
+from derive.engine.equations import Equation
+from derive.engine.fields import AnyField
 from derive.errors import InputError
-from derive.fields import AnyField
 from derive.network import Network
 
 from .arrays import Array

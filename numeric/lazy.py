@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.fields import AnyField
+from derive.engine.fields import AnyField
 
 from . import estimate, jets, random, weights
 from .arrays import Array

@@ -20,13 +20,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.cumulants import splittings
+from derive.engine.cumulants import splittings
+from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
+from derive.engine.tensors import Name, Tensor, spell, tensor
 from derive.errors import InputError
-from derive.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.groups.pairings import Pairing, mobius
 from derive.network import Network
 from derive.recursions import Wanted, wanted
-from derive.tensors import Name, Tensor, spell, tensor
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `derive.tensors` orders them."""

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W, Parameter
-from derive.fields import AnyField, Term, Z, forward, slots_of
+from derive.engine.fields import AnyField, Term, Z, forward, slots_of
+from derive.engine.tensors import slot_orders
 from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
-from derive.tensors import slot_orders
 
 from .arrays import Array
 from .estimate import Reading, haar_coefficient

@@ -27,7 +27,7 @@ from itertools import combinations, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.fields import Edge, Field
+from derive.engine.fields import Edge, Field
 from derive.groups.pairings import set_partitions
 
 Jet = tuple[int, ...]

@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.activations.functions import Activation
 from derive.citations import rests_on
+from derive.engine.tensors import named
 from derive.errors import InputError, instance, listed, whole
 from derive.gaussian.shapes import Shape
 from derive.network import Network
-from derive.tensors import named
 from derive.weights import (
     Gaussian,
     LowRankGaussian,

@@ -28,7 +28,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.equations import Equation
+from derive.engine.equations import Equation
 from derive.errors import InputError
 
 from . import checks, moments, outputs

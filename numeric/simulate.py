@@ -17,8 +17,8 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
+from derive.engine.fields import AnyField, Field
 from derive.errors import InputError, flag
-from derive.fields import AnyField, Field
 from derive.network import Network
 from derive.per_layer import Tabulated
 from derive.recursions import Wanted

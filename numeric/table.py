@@ -24,8 +24,8 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
+from derive.engine.tensors import Name
 from derive.network import Network
-from derive.tensors import Name
 
 from .arrays import Array
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
+from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
-from derive.tensors import Name
 
 from . import examples as drawing
 from .checks import probability as checked_probability

@@ -12,10 +12,10 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import by_name, z
 from derive.arithmetic.parameters import Parameter
+from derive.engine.step import closure
+from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from derive.recursion import closure
-from derive.tensors import Tensor, identify
 from numeric import accuracy, brackets, codegen, flow, modules, quadrature
 from numeric.brackets import SingleShape
 

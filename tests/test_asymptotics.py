@@ -9,10 +9,10 @@ from sympy import log
 from derive import activations as a
 from derive import exact, symbols
 from derive.asymptotics import asymptotics, breakdown, counterterm, ell
+from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import recursion
-from derive.tensors import FIRST_ORDER
 from derive.weights import BiInvariant, Gaussian, LowRankOrthogonal, Orthogonal
 from numeric import flow
 

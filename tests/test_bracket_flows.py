@@ -13,9 +13,9 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import z
 from derive.arithmetic.parameters import Parameter
+from derive.engine.tensors import NAMES, Tensor, spell
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from derive.tensors import NAMES, Tensor, spell
 from numeric import flow
 
 FIRST = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

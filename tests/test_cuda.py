@@ -14,7 +14,7 @@ from numba import cuda
 from numba.core import config
 
 from derive import activations
-from derive.equations import Equation
+from derive.engine.equations import Equation
 from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import recursion

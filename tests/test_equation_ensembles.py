@@ -11,8 +11,8 @@ import sympy
 from sample_fields import DNTK, NTK
 
 from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, activations, exact
+from derive.engine.fields import DH, H
 from derive.errors import InputError
-from derive.fields import DH, H
 from derive.recursions import recursion
 from numeric import compare, observables
 from numeric.ensemble import checked_ensemble

@@ -31,9 +31,9 @@ from derive import (
     recursion,
 )
 from derive.arithmetic.parameters import Parameter
+from derive.engine.tensors import NAMES, Tensor, tensor
 from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import Pairing, ordered
-from derive.tensors import NAMES, Tensor, tensor
 
 Kernel = dict[tuple[int, int], Fraction]
 

@@ -8,9 +8,9 @@ import pytest
 import sympy
 
 from derive import Equation, Gaussian, Network, Orthogonal, activations, exact, recursion, symbols
+from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
 from derive.gaussian.oracle import gaussian_average
-from derive.tensors import FIRST_ORDER
 from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters

@@ -20,7 +20,7 @@ from derive import (
     spectra,
     symbols,
 )
-from derive.tensors import NAMES
+from derive.engine.tensors import NAMES
 from numeric import flow, simulate, write_module
 
 NET = Network("tanh", Orthogonal(C_W=2))

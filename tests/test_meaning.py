@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from derive import Equation, Network, activations, recursion
-from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, slots_of
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, slots_of
+from derive.engine.tensors import NAMES, Name, Tensor, named, pairing_classes, target
 from derive.groups.pairings import pair_partitions
-from derive.tensors import NAMES, Name, Tensor, named, pairing_classes, target
 from numeric import flow, simulate
 
 

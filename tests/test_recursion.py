@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbols
 from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
-from derive.cumulants import hidden_layer, layer_cumulant
+from derive.engine.cumulants import hidden_layer, layer_cumulant
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
+from derive.engine.step import closure
+from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
-from derive.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.gaussian.brackets import Average, Component
 from derive.groups.pairings import pair_partitions
-from derive.recursion import closure
 from derive.symbols import C_W, C_b
-from derive.tensors import NAMES, spell, tensor
 
 V, G1, K = map(symbols.tensor, ("V", "G1", "K"))
 ENSEMBLES = [Gaussian(), Orthogonal()]

@@ -48,9 +48,9 @@ from derive import (
 )
 from derive.asymptotics import breakdown
 from derive.batchnorm import mean_spectrum
+from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment
-from derive.tensors import named
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, haar, normalise, plot, simulate, write_module
 from numeric.modules import load, module_name

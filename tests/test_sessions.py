@@ -36,9 +36,9 @@ from derive import (
 from derive import spectra as symbolic
 from derive.asymptotics import breakdown
 from derive.citations import SOURCES, entries
-from derive.fields import H
+from derive.engine.fields import H
+from derive.engine.tensors import NAMES
 from derive.per_layer import Tabulated
-from derive.tensors import NAMES
 from numeric import compare, flow, plot, spectra
 from numeric.verify import Check
 

@@ -12,8 +12,8 @@ import sympy
 from scipy import stats
 
 from derive import activations, symbols
+from derive.engine.fields import Z
 from derive.errors import InputError
-from derive.fields import Z
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import (

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, recursion
 from derive.activations.functions import Activation, z
+from derive.engine.tensors import NAMES
 from derive.gaussian import oracle
 from derive.gaussian.brackets import Average, Bracket, Component, GaussianAverage, K
 from derive.gaussian.kernel_form import (
@@ -28,7 +29,6 @@ from derive.gaussian.kernel_form import (
     wick_ordered,
 )
 from derive.gaussian.shapes import Shape
-from derive.tensors import NAMES
 
 SINGLE = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 

@@ -25,10 +25,10 @@ from derive import (
     recursion,
     symbols,
 )
+from derive.engine.tensors import NAMES, spell, tensor
 from derive.gaussian.brackets import Average, Component
 from derive.gaussian.kernel_form import HermiteAverage, derivative_form
 from derive.symbols import C_W, C_b, lambda_b, lambda_W
-from derive.tensors import NAMES, spell, tensor
 
 TOWER = ["K", "G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
 LEADING_IS_FROZEN = {"K", "Theta"}

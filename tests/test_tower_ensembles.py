@@ -12,7 +12,7 @@ from scipy import stats
 
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
-from derive.fields import DDH_I, DDH_II, DH, Field, H, Z
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z
 from derive.network import Network
 from derive.recursions import recursion
 from derive.weights import (

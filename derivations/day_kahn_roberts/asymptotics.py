@@ -25,10 +25,10 @@ from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, recursion
 from derive.activations.functions import Activation
 from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
+from derive.engine.tensors import FIRST_ORDER, named
 from derive.information import optimal_aspect_ratio
 from derive.network import Network
 from derive.symbols import K
-from derive.tensors import FIRST_ORDER, named
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 if TYPE_CHECKING:

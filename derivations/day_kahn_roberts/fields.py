@@ -23,7 +23,7 @@ from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.arithmetic.polynomials import Atom
-from derive.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Placed, Term, forward
 
 HALF, THIRD = sympy.Rational(1, 2), sympy.Rational(1, 3)
 

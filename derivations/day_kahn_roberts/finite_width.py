@@ -30,7 +30,7 @@ from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
-from derive.fields import Placed, Z
+from derive.engine.fields import Placed, Z
 from derive.finite_width import Moments, Spectrum
 from derive.gaussian.brackets import Component
 from derive.network import Network

@@ -24,9 +24,9 @@ from derivations.verdicts import Verdict, both, close, equal
 from derive import recursion
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Monomial
-from derive.fields import DDH_I, DDH_II, DH, AnyField, H, Z
+from derive.engine.fields import DDH_I, DDH_II, DH, AnyField, H, Z
+from derive.engine.tensors import Tensor
 from derive.gaussian.brackets import Bracket
-from derive.tensors import Tensor
 from derive.weights import Orthogonal
 from numeric.arrays import Array
 

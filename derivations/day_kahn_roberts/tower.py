@@ -31,7 +31,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal
 from derive import activations, recursion, symbols
-from derive.fields import DDH_I, DDH_II, DH, Field, H
+from derive.engine.fields import DDH_I, DDH_II, DH, Field, H
 from derive.gaussian.brackets import Average, Component
 from derive.gaussian.kernel_form import kernel_form
 from derive.groups.pairings import loops

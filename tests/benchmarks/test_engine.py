@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from derive import Gaussian, Orthogonal, cumulants, recursion, tensors
-from derive import fields as field_module
-from derive.recursion import _coefficient
-from derive.tensors import FIRST_ORDER
+from derive import Gaussian, Orthogonal, recursion
+from derive.engine import cumulants, tensors
+from derive.engine import fields as field_module
+from derive.engine.step import _coefficient
+from derive.engine.tensors import FIRST_ORDER
 
 
 def forget():

@@ -19,8 +19,8 @@ from itertools import combinations_with_replacement, product
 from math import comb, factorial, inf, prod
 from typing import NamedTuple
 
-from .arithmetic.parameters import C_B, C_W, R_IN, correction
-from .arithmetic.polynomials import (
+from ..arithmetic.parameters import C_B, C_W, R_IN, correction
+from ..arithmetic.polynomials import (
     UNIT,
     Expansion,
     Monomial,
@@ -32,10 +32,9 @@ from .arithmetic.polynomials import (
     power,
     times,
 )
-from .errors import InputError
-from .fields import AnyField, Placed, Term, Z, forward, slots_of
-from .gaussian.brackets import Bracket
-from .groups.pairings import (
+from ..errors import InputError
+from ..gaussian.brackets import Bracket
+from ..groups.pairings import (
     MOST_POINTS,
     Pairing,
     coset_type,
@@ -47,8 +46,9 @@ from .groups.pairings import (
     refining_pairings,
     set_partitions,
 )
+from ..weights import WeightEnsemble
+from .fields import AnyField, Placed, Term, Z, forward, slots_of
 from .tensors import tensor
-from .weights import WeightEnsemble
 
 Moment = dict[Pairing, Expansion]
 Below = Callable[[Term, int, bool], Expansion]

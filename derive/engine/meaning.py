@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
+from ..groups.pairings import Pairing, ordered
 from .fields import DDH_I, DDH_II, DH, AnyField, Edge, Field, H, Z, automorphisms, slots_of
-from .groups.pairings import Pairing, ordered
 
 _KERNEL = "NTK"
 

@@ -14,9 +14,9 @@ from functools import cache
 from itertools import groupby, permutations, product
 from typing import NamedTuple
 
-from .errors import InputError, whole
+from ..errors import InputError, whole
+from ..groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
-from .groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 from .meaning import meaning, normalisation
 
 
@@ -117,7 +117,7 @@ class Name(NamedTuple):
 
     def latex(self) -> str:
         """The tensor's symbol in LaTeX."""
-        from .gaussian.brackets import component_latex  # noqa: PLC0415  (it needs activations)
+        from ..gaussian.brackets import component_latex  # noqa: PLC0415  (it needs activations)
 
         return component_latex(self.label, ())
 

@@ -19,10 +19,10 @@ from functools import cache
 from itertools import accumulate, pairwise, permutations, product
 from typing import Literal, NamedTuple, Protocol
 
-from .arithmetic.parameters import LAMBDA_B, LAMBDA_W
-from .arithmetic.polynomials import UNIT, Monomial, power, times
-from .errors import InputError
-from .groups.pairings import ordered, set_partitions
+from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
+from ..arithmetic.polynomials import UNIT, Monomial, power, times
+from ..errors import InputError
+from ..groups.pairings import ordered, set_partitions
 
 Edge = tuple[int, int]
 AtInputs = Literal["zero", "identity", "inputs"]

@@ -28,11 +28,11 @@ from typing import NamedTuple
 
 import sympy
 
-from .arithmetic.parameters import Parameter
-from .arithmetic.polynomials import UNIT, Monomial, power, times
-from .errors import InputError
+from ..arithmetic.parameters import Parameter
+from ..arithmetic.polynomials import UNIT, Monomial, power, times
+from ..errors import InputError
+from ..groups.pairings import ordered
 from .fields import FIELD_NAMES, AnyField, AtInputs, Edge, Placed, Term
-from .groups.pairings import ordered
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 

@@ -9,18 +9,21 @@ from typing import Self, TypeVar
 
 import sympy
 
-from . import symbols
-from .activations.functions import Activation, as_activation
-from .arithmetic.parameters import Parameter
-from .arithmetic.polynomials import Expansion
+from .. import symbols
+from ..activations.functions import Activation, as_activation
+from ..arithmetic.parameters import Parameter
+from ..arithmetic.polynomials import Expansion
+from ..display import lines
+from ..display.objects import Shown
+from ..errors import InputError, listed, whole
+from ..gaussian.brackets import Average, Bracket, Component, component_latex, specialise
+from ..groups.pairings import Pairing
+from ..weights import Gaussian, WeightEnsemble, as_weights
+from ..work.progress import telling
+from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
-from .display import lines
-from .display.objects import Shown
 from .equations import Equation
-from .errors import InputError, listed, whole
 from .fields import AnyField, Field
-from .gaussian.brackets import Average, Bracket, Component, component_latex, specialise
-from .groups.pairings import Pairing
 from .tensors import (
     MOST_ORDER,
     NAMES,
@@ -35,9 +38,6 @@ from .tensors import (
     target,
     tensor,
 )
-from .weights import Gaussian, WeightEnsemble, as_weights
-from .work.progress import telling
-from .work.resources import DAY, check_time
 
 Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 

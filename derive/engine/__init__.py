@@ -1,0 +1,1 @@
+"""From forward equations to recursions: fields, tensors, cumulants, one step."""
