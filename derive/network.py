@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .criticality import criticality
+from .depth.criticality import criticality
 from .display.objects import lines_latex
 from .errors import InputError, listed, whole
 from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at

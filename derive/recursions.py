@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .asymptotics import Asymptotics, asymptotics
 from .citations import rests_on
+from .depth.asymptotics import Asymptotics, asymptotics
 from .engine.fields import AnyField
 from .engine.step import Step, add_name, step
 from .engine.tensors import FIRST_ORDER, NAMES, Name, named

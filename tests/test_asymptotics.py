@@ -8,7 +8,7 @@ from sympy import log
 
 from derive import activations as a
 from derive import exact, symbols
-from derive.asymptotics import asymptotics, breakdown, counterterm, ell
+from derive.depth.asymptotics import asymptotics, breakdown, counterterm, ell
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network

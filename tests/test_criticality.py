@@ -9,7 +9,7 @@ import sympy
 from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations.functions import from_expr
-from derive.criticality import C_W, C_b, K, criticality, fixed_points
+from derive.depth.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.errors import InputError
 from derive.gaussian.small_kernel import small_kernel_average
 

@@ -7,8 +7,8 @@ import pytest
 import sympy
 
 from derive import Gaussian, Orthogonal, activations
+from derive.depth.information import entropy_deficit, mutual_information, optimal_aspect_ratio, v
 from derive.errors import InputError
-from derive.information import entropy_deficit, mutual_information, optimal_aspect_ratio, v
 
 
 def mixture_deficit(neurons, spread):

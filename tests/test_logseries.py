@@ -9,7 +9,7 @@ import sympy
 from derive import activations as a
 from derive.arithmetic.logseries import EXACT, LogSeries, solve_linear
 from derive.arithmetic.rings import ring
-from derive.criticality import K
+from derive.depth.criticality import K
 from derive.errors import InputError
 from derive.gaussian import oracle
 from derive.gaussian.brackets import Bracket

@@ -46,8 +46,8 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.asymptotics import breakdown
 from derive.batchnorm import mean_spectrum
+from derive.depth.asymptotics import breakdown
 from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment

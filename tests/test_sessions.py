@@ -34,8 +34,8 @@ from derive import (
     recursion,
 )
 from derive import spectra as symbolic
-from derive.asymptotics import breakdown
 from derive.citations import SOURCES, entries
+from derive.depth.asymptotics import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.per_layer import Tabulated

@@ -11,7 +11,6 @@ from derive import (
     LowRankGaussian,
     Orthogonal,
     activations,
-    asymptotics,
     batchnorm,
     exact,
     linear_laws,
@@ -19,6 +18,7 @@ from derive import (
     recursion,
     symbols,
 )
+from derive.depth import asymptotics
 from derive.gaussian.brackets import Component, GaussianAverage
 
 VERTEX = recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr

@@ -24,9 +24,9 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, recursion
 from derive.activations.functions import Activation
-from derive.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
+from derive.depth.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell
+from derive.depth.information import optimal_aspect_ratio
 from derive.engine.tensors import FIRST_ORDER, named
-from derive.information import optimal_aspect_ratio
 from derive.network import Network
 from derive.symbols import K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble

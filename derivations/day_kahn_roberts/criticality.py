@@ -19,7 +19,7 @@ from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.activations.functions import Activation
-from derive.criticality import criticality, fixed_points
+from derive.depth.criticality import criticality, fixed_points
 from derive.gaussian.brackets import Average, Component
 from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.small_kernel import small_kernel_average

@@ -16,7 +16,7 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
-from derive.criticality import criticality
+from derive.depth.criticality import criticality
 from derive.gaussian.small_kernel import small_kernel_average
 from derive.network import Network
 from derive.recursions import recursion

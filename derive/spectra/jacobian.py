@@ -17,7 +17,7 @@ import sympy
 from ..activations.functions import Activation, as_activation
 from ..arithmetic import powerseries
 from ..citations import rests_on
-from ..criticality import criticality
+from ..depth.criticality import criticality
 from ..display.objects import factor_text
 from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number

@@ -22,15 +22,15 @@ from itertools import pairwise
 import mpmath
 import sympy
 
-from .activations.functions import Activation, as_activation
-from .citations import rests_on
-from .display.objects import Shown, lines_latex
-from .errors import InputError, whole
-from .expressions import as_expression
-from .gaussian.brackets import Average
-from .gaussian.small_kernel import average_at, small_kernel_average
-from .symbols import C_W, C_b, K, layer, z
-from .weights import WeightEnsemble, as_weights
+from ..activations.functions import Activation, as_activation
+from ..citations import rests_on
+from ..display.objects import Shown, lines_latex
+from ..errors import InputError, whole
+from ..expressions import as_expression
+from ..gaussian.brackets import Average
+from ..gaussian.small_kernel import average_at, small_kernel_average
+from ..symbols import C_W, C_b, K, layer, z
+from ..weights import WeightEnsemble, as_weights
 
 SCAN = (-3, 4)
 """Isolated fixed points are looked for at K between 10^−3 and 10^4."""

@@ -16,19 +16,19 @@ from typing import NamedTuple, TypeAlias
 import sympy
 from sympy.polys.polyerrors import CoercionFailed
 
-from .activations.functions import Activation
-from .arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
-from .arithmetic.parameters import Parameter
-from .arithmetic.rings import Ring, ring
+from ..activations.functions import Activation
+from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
+from ..arithmetic.parameters import Parameter
+from ..arithmetic.rings import Ring, ring
+from ..display.objects import Shown, lines_latex
+from ..engine.step import Step, step
+from ..engine.tensors import NAMES, Name, Tensor, identify
+from ..errors import InputError
+from ..gaussian.brackets import Bracket
+from ..gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
+from ..symbols import K, constant, ell
+from ..weights import WeightEnsemble
 from .criticality import CriticalPoint, criticality
-from .display.objects import Shown, lines_latex
-from .engine.step import Step, step
-from .engine.tensors import NAMES, Name, Tensor, identify
-from .errors import InputError
-from .gaussian.brackets import Bracket
-from .gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
-from .symbols import K, constant, ell
-from .weights import WeightEnsemble
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""

@@ -15,13 +15,13 @@ from functools import cache
 
 import sympy
 
-from .activations.functions import Activation
+from ..activations.functions import Activation
+from ..engine.step import step
+from ..errors import InputError
+from ..expressions import as_expression
+from ..symbols import Symbol, ell, v
+from ..weights import Gaussian, WeightEnsemble
 from .asymptotics import asymptotics
-from .engine.step import step
-from .errors import InputError
-from .expressions import as_expression
-from .symbols import Symbol, ell, v
-from .weights import Gaussian, WeightEnsemble
 
 __all__ = ["entropy_deficit", "mutual_information", "optimal_aspect_ratio", "v"]
 

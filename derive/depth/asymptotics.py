@@ -17,21 +17,21 @@ from typing import Any
 import mpmath
 import sympy
 
-from . import symbols
-from .activations.functions import Activation, as_activation
-from .arithmetic.logseries import EXACT, LogSeries
-from .citations import rests_on
-from .deep import Quantity, Solution, System, closed_set, quotient
-from .display.objects import Shown
-from .engine.fields import Field
-from .engine.step import Step, step
-from .engine.tensors import Name, named
-from .errors import InputError, whole
-from .gaussian.brackets import component_latex
-from .per_layer import PerLayer, normal, value_at
-from .symbols import K, ell
-from .weights import Gaussian, WeightEnsemble
-from .work.progress import telling
+from .. import symbols
+from ..activations.functions import Activation, as_activation
+from ..arithmetic.logseries import EXACT, LogSeries
+from ..citations import rests_on
+from ..display.objects import Shown
+from ..engine.fields import Field
+from ..engine.step import Step, step
+from ..engine.tensors import Name, named
+from ..errors import InputError, whole
+from ..gaussian.brackets import component_latex
+from ..per_layer import PerLayer, normal, value_at
+from ..symbols import K, ell
+from ..weights import Gaussian, WeightEnsemble
+from ..work.progress import telling
+from .systems import Quantity, Solution, System, closed_set, quotient
 
 __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
 

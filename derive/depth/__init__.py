@@ -1,0 +1,1 @@
+"""Criticality and large depth: fixed points, closed systems, their asymptotics."""
