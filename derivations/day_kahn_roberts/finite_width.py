@@ -31,7 +31,7 @@ from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
 from derive.engine.fields import Placed, Z
-from derive.finite_width import Moments, Spectrum
+from derive.exact.moments import Moments, Spectrum
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.recursions import recursion

@@ -18,24 +18,24 @@ from typing import TypeAlias
 
 import sympy
 
-from .activations.functions import Activation
-from .arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
-from .arithmetic.polynomials import Expansion, Monomial, add, constant
-from .arithmetic.polynomials import multiply as truncated_product
-from .citations import rests_on
-from .engine.fields import AnyField, Placed, slots_of
-from .engine.step import checked_fields, step
-from .engine.tensors import Name
-from .errors import InputError, instance, listed, whole
-from .expressions import as_expression, as_width, parse_number
-from .finite_width import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
-from .gaussian.brackets import Component
-from .groups.pairings import Pairing
-from .groups.weingarten import MOST_PAIRS, class_size
-from .groups.zonal import partitions, set_partition_count
-from .network import Network
-from .symbols import K0, n
-from .weights import WeightEnsemble
+from ..activations.functions import Activation
+from ..arithmetic.parameters import R_BIG, R_IN, R_OUT, Parameter
+from ..arithmetic.polynomials import Expansion, Monomial, add, constant
+from ..arithmetic.polynomials import multiply as truncated_product
+from ..citations import rests_on
+from ..engine.fields import AnyField, Placed, slots_of
+from ..engine.step import checked_fields, step
+from ..engine.tensors import Name
+from ..errors import InputError, instance, listed, whole
+from ..expressions import as_expression, as_width, parse_number
+from ..gaussian.brackets import Component
+from ..groups.pairings import Pairing
+from ..groups.weingarten import MOST_PAIRS, class_size
+from ..groups.zonal import partitions, set_partition_count
+from ..network import Network
+from ..symbols import K0, n
+from ..weights import WeightEnsemble
+from .moments import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
 
 __all__ = [
     "component",

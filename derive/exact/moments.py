@@ -23,14 +23,14 @@ from typing import NamedTuple, TypeAlias
 
 import sympy
 
-from . import symbols
-from .activations.functions import z
-from .arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
-from .arithmetic.polynomials import Expansion, add, constant, power
-from .arithmetic.polynomials import multiply as truncated_product
-from .engine.fields import Placed, Term, Z, forward
-from .errors import InputError
-from .groups.pairings import (
+from .. import symbols
+from ..activations.functions import z
+from ..arithmetic.parameters import C_B, C_W, LAMBDA_B, LAMBDA_W, R_BIG, R_IN, R_OUT, Parameter
+from ..arithmetic.polynomials import Expansion, add, constant, power
+from ..arithmetic.polynomials import multiply as truncated_product
+from ..engine.fields import Placed, Term, Z, forward
+from ..errors import InputError
+from ..groups.pairings import (
     Pairing,
     Partition,
     coset_type,
@@ -41,10 +41,10 @@ from .groups.pairings import (
     refining_pairings,
     set_partitions,
 )
-from .groups.weingarten import class_size
-from .groups.zonal import partitions
-from .network import Network
-from .weights import WeightEnsemble
+from ..groups.weingarten import class_size
+from ..groups.zonal import partitions
+from ..network import Network
+from ..weights import WeightEnsemble
 
 MAX_POINTS = 12
 """Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""

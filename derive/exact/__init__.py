@@ -1,0 +1,27 @@
+"""Finite width without truncation, where it can be had."""
+
+from .cumulants import (
+    component,
+    cumulant,
+    moment_factor,
+    n,
+    row_sum,
+    scale_invariant_moment,
+    series,
+    vertex,
+)
+
+__all__ = [
+    "component",
+    "cumulant",
+    "moment_factor",
+    "n",
+    "row_sum",
+    "scale_invariant_moment",
+    "series",
+    "vertex",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
