@@ -7,7 +7,7 @@ import sympy
 
 from derive import activations, batchnorm
 from derive.errors import InputError
-from derive.linear_laws import lyapunov_exponents
+from derive.linear.laws import lyapunov_exponents
 from numeric import batchnorm as ensembles
 from numeric import batchnorm_init, batchnorm_theory
 

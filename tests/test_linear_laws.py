@@ -8,9 +8,10 @@ import pytest
 import sympy
 from scipy import special
 
-from derive import linear, linear_laws
+from derive import linear
 from derive.errors import InputError
-from derive.linear_laws import K0, law, lyapunov_exponents, rho, sphere_component, u
+from derive.linear import laws
+from derive.linear.laws import K0, law, lyapunov_exponents, rho, sphere_component, u
 from derive.weights import Gaussian, LowRankGaussian, Orthogonal
 
 n = sympy.Symbol("n", positive=True)
@@ -24,7 +25,7 @@ CHAINS = [
 
 
 def test_doctests() -> None:
-    assert doctest.testmod(linear_laws).failed == 0
+    assert doctest.testmod(laws).failed == 0
 
 
 @pytest.mark.parametrize(("widths", "weights", "inputs"), CHAINS)

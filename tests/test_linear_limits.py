@@ -5,13 +5,14 @@ import doctest
 import pytest
 import sympy
 
-from derive import linear, linear_limits
+from derive import linear
 from derive.errors import InputError
-from derive.linear_limits import m, n, r
+from derive.linear import limits
+from derive.linear.limits import m, n, r
 
 
 def test_doctests() -> None:
-    assert doctest.testmod(linear_limits).failed == 0
+    assert doctest.testmod(limits).failed == 0
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 5])
@@ -19,14 +20,14 @@ def test_log_factor_is_the_series_of_the_logarithm(pairs: int) -> None:
     x = sympy.Symbol("x", positive=True)
     log = sum(sympy.log(1 + 2 * s * x) for s in range(pairs))
     series = sympy.series(log, x, 0, 5).removeO()
-    found = [value.subs(m, pairs) for value in linear_limits.log_factor(4)]
+    found = [value.subs(m, pairs) for value in limits.log_factor(4)]
     assert [series.coeff(x, k) for k in range(1, 5)] == found
 
 
 @pytest.mark.parametrize("terms", [1, 2, 3])
 def test_interpolation_misses_by_the_next_order(terms: int) -> None:
     """n^terms × the error stays bounded while n grows: exact correlators at L = n/2."""
-    approximation = linear_limits.interpolation(terms).subs({m: 3, r: sympy.Rational(1, 2)})
+    approximation = limits.interpolation(terms).subs({m: 3, r: sympy.Rational(1, 2)})
     scaled = []
     for width in (200, 400, 800):
         exact = sympy.Rational((width + 2) * (width + 4), width**2) ** (width // 2 - 1)
@@ -39,14 +40,14 @@ def test_interpolation_misses_by_the_next_order(terms: int) -> None:
 @pytest.mark.parametrize("pairs", range(1, 7))
 def test_connected_correlators_count_trees(pairs: int) -> None:
     """Leading order m^{m−2} (2r)^{m−1}: one for every labelled tree (Cayley)."""
-    found = linear_limits.connected_interpolation(pairs)
+    found = limits.connected_interpolation(pairs)
     expected = (2 * r) ** (pairs - 1) * sympy.Integer(pairs) ** (pairs - 2)
     assert sympy.series(found, r, 0, pairs).removeO() == sympy.expand(expected)
 
 
 def test_breakdown_is_where_the_factor_leaves_the_tolerance() -> None:
     width, depth = 50, 20
-    pairs = linear_limits.breakdown(width, depth, 0.1)
+    pairs = limits.breakdown(width, depth, 0.1)
     ratios = []
     for k in (pairs - 1, pairs):
         exact = float(linear.contraction_factor(k, width)) ** (depth - 1)
@@ -55,18 +56,18 @@ def test_breakdown_is_where_the_factor_leaves_the_tolerance() -> None:
 
 
 def test_breakdown_grows_as_a_cube_root_at_fixed_ratio() -> None:
-    small, large = (linear_limits.breakdown(width, width) for width in (1000, 8000))
+    small, large = (limits.breakdown(width, width) for width in (1000, 8000))
     assert small < large <= 3 * small
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: linear_limits.interpolation(0),
-        lambda: linear_limits.log_factor(1.5),
-        lambda: linear_limits.connected_interpolation(0),
-        lambda: linear_limits.breakdown(0, 1),
-        lambda: linear_limits.breakdown(1, 1, -1),
+        lambda: limits.interpolation(0),
+        lambda: limits.log_factor(1.5),
+        lambda: limits.connected_interpolation(0),
+        lambda: limits.breakdown(0, 1),
+        lambda: limits.breakdown(1, 1, -1),
     ],
 )
 def test_bad_input(call) -> None:

@@ -29,7 +29,6 @@ from derive import (
     activations,
     cite,
     criticality,
-    linear_laws,
     propagation,
     recursion,
 )
@@ -38,6 +37,7 @@ from derive.citations import SOURCES, entries
 from derive.depth.asymptotics import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
+from derive.linear import laws
 from derive.per_layer import Tabulated
 from numeric import compare, flow, plot, spectra
 from numeric.verify import Check
@@ -74,7 +74,7 @@ SHOWN = {
     "a universality class": lambda: symbolic.classify(activations.hard_tanh),
     "a product of laws": lambda: symbolic.Atomic({0: 0.5, 2: 0.5}) * symbolic.Moments([1, 2]) * 3,
     "a power of a law": lambda: symbolic.Rational(sympy.Integer(1)) ** 3,
-    "a linear network's law": lambda: linear_laws.law([4, 2], Orthogonal()),
+    "a linear network's law": lambda: laws.law([4, 2], Orthogonal()),
     "a fixed point": lambda: propagation.depth_scales(Network(TANH, Gaussian(2), C_b=0.1)),
     "a spectrum": lambda: spectra.limit("smooth", 0.5),
 }

@@ -13,13 +13,12 @@ from derive import (
     activations,
     batchnorm,
     exact,
-    linear_laws,
-    linear_limits,
     recursion,
     symbols,
 )
 from derive.depth import asymptotics
 from derive.gaussian.brackets import Component, GaussianAverage
+from derive.linear import laws, limits
 
 VERTEX = recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr
 """C_W²(3K² + V)/4: a hyperparameter, a kernel and a tensor."""
@@ -61,8 +60,8 @@ def test_they_print_as_symbols():
         recursion("V", BiInvariant()).single_input().expr,
         recursion("V", Orthogonal(), first_layer=True).single_input().expr,
         recursion("V").asymptotics(activations.tanh).expr,
-        linear_laws.law([symbols.n], Orthogonal()).characteristic_function(),
-        linear_limits.log_factor(2)[1],
+        laws.law([symbols.n], Orthogonal()).characteristic_function(),
+        limits.log_factor(2)[1],
         batchnorm.stationary_gap(),
     ],
 )
@@ -74,7 +73,7 @@ def test_every_symbol_of_a_result_answers_to_its_name(expr):
 
 
 def test_one_symbol_each():
-    assert exact.n is linear_limits.n is symbols.n
+    assert exact.n is limits.n is symbols.n
     assert asymptotics.ell is symbols.ell
     assert batchnorm.n is symbols.batch
     assert batchnorm.d is symbols.width

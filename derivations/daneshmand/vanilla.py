@@ -19,7 +19,7 @@ from derivations.registry import Sampling, claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint, sampled
 from derive import symbols
-from derive.linear_laws import law, lyapunov_exponents
+from derive.linear.laws import law, lyapunov_exponents
 
 d, n = symbols.width, symbols.batch
 

@@ -22,8 +22,9 @@ from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
 from derivations.weingarten import paired
-from derive import linear, linear_laws
+from derive import linear
 from derive.gaussian.brackets import Component
+from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho, u
 from derive.weights import Gaussian, Orthogonal
 
@@ -76,7 +77,7 @@ def moment_series() -> Verdict:
     vector, small = sympy.symbols("u_1:4", real=True), sympy.Symbol("epsilon", positive=True)
     radius = sympy.sqrt(size * C_W**depth * K0)
     z = sympy.Symbol("z", real=True)
-    density = linear_laws.sphere_component(size, radius)
+    density = laws.sphere_component(size, radius)
     wave = sympy.integrate(sympy.cos(u * z) * density, (z, -radius, radius))
     series = sympy.series(wave.subs(u, small * u), small, 0, 2 * points + 1).removeO()
     square = sum(value**2 for value in vector)
@@ -117,9 +118,7 @@ def characteristic_series() -> Verdict:
 def confluent() -> Verdict:
     r"""The law's characteristic function is ${}_0F_1(n/2;\cdot)$ at every depth, the same in
     $C_W^\ell K^{(0)}$."""
-    found = [
-        linear_laws.law([n] * depth, Orthogonal(C_W)).characteristic_function() for depth in DEPTHS
-    ]
+    found = [laws.law([n] * depth, Orthogonal(C_W)).characteristic_function() for depth in DEPTHS]
     arguments = [each.args[2] for each in found]
     shapes = [(tuple(each.ap), tuple(each.bq)) == ((), (n / 2,)) for each in found]
     printed = [-(u**2) * n * C_W**depth * K0 / 4 for depth in DEPTHS]
@@ -191,13 +190,11 @@ def sphere() -> Verdict:
         (radial_inverse(size, mpmath.mpf("0.8"), lambda k: mpmath.exp(-(k**2) / 2)), size)
         for size in (3, 4, 7)
     ]
-    law = linear_laws.law([n, n], Orthogonal(C_W))
+    law = laws.law([n, n], Orthogonal(C_W))
     z = sympy.Symbol("z", real=True)
     derived, transformed = [], []
     for size in (3, 4, 7):
-        component = sympy.lambdify(
-            z, linear_laws.sphere_component(size, sympy.sqrt(size)), "mpmath"
-        )
+        component = sympy.lambdify(z, laws.sphere_component(size, sympy.sqrt(size)), "mpmath")
         root = mpmath.sqrt(size)
         derived.append(mpmath.hyp0f1(mpmath.mpf(size) / 2, -mpmath.mpf(size) / 4))
         transformed.append(
@@ -227,7 +224,7 @@ def meijer() -> Verdict:
     variables. The printed argument and prefactor lack $n^{-\ell}$: at $\ell = 1$ they are not those
     of $N(0, C_W K_0)$."""
     size, depth = 4, 3
-    law = linear_laws.law([size] * depth)
+    law = laws.law([size] * depth)
     scale = 2**depth * sympy.Rational(size) ** (1 - depth) * K0
     repaired = (
         sympy.gamma(sympy.Rational(size, 2)) ** (1 - depth)
@@ -242,7 +239,7 @@ def meijer() -> Verdict:
     )
     if not agrees.holds:
         return agrees
-    one_layer = linear_laws.law([n]).scale
+    one_layer = laws.law([n]).scale
     return misprint(
         one_layer,
         2 * n * K0,

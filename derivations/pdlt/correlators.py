@@ -18,9 +18,10 @@ import sympy
 from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
-from derive import linear, linear_laws
+from derive import linear
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
+from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian
 
@@ -179,7 +180,7 @@ def action() -> Verdict:
     a uniform direction), is $e^{-S}/Z$ with $S=|z|^2/(2G_2^{(1)})$ and
     $Z=(2\\pi G_2^{(1)})^{n_1/2}$."""
     size = sympy.Symbol("n_1", positive=True, integer=True)
-    law = linear_laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
+    law = laws.law([size], Gaussian(C_W), inputs=sympy.Symbol("n_0", positive=True))
     G_2 = C_W * K0
     S = rho**2 / (2 * G_2)
     density = sympy.hyperexpand(law.density())

@@ -20,8 +20,9 @@ import xarray
 from derivations.registry import Sampling, claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, sampled
-from derive import activations, linear, linear_limits
-from derive.linear_limits import r
+from derive import activations, linear
+from derive.linear import limits as linear_limits
+from derive.linear.limits import r
 from derive.network import Network
 from derive.symbols import m, n
 from derive.weights import Gaussian

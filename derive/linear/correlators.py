@@ -19,16 +19,23 @@ from math import comb
 
 import sympy
 
-from . import exact
-from .arithmetic.rational import RationalFunction, Term, as_sympy
-from .citations import rests_on
-from .errors import InputError, flag, instance, listed, whole
-from .expressions import as_expression, as_width
-from .gaussian.brackets import Component
-from .groups.pairings import Partition, coset_type, mobius, ordered, pair_partitions, set_partitions
-from .groups.weingarten import MOST_PAIRS, class_size, table
-from .groups.zonal import partitions, spherical_functions
-from .weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
+from .. import exact
+from ..arithmetic.rational import RationalFunction, Term, as_sympy
+from ..citations import rests_on
+from ..errors import InputError, flag, instance, listed, whole
+from ..expressions import as_expression, as_width
+from ..gaussian.brackets import Component
+from ..groups.pairings import (
+    Partition,
+    coset_type,
+    mobius,
+    ordered,
+    pair_partitions,
+    set_partitions,
+)
+from ..groups.weingarten import MOST_PAIRS, class_size, table
+from ..groups.zonal import partitions, spherical_functions
+from ..weights import Gaussian, Orthogonal, WeightEnsemble, as_weights, larger
 
 __all__ = [
     "chain",

@@ -20,13 +20,13 @@ import mpmath
 import sympy
 from flint import fmpq
 
-from .citations import rests_on
-from .display.objects import Shown
-from .errors import InputError, whole
-from .linear import Ensembles, chain
-from .linear_mellin import Mellin
-from .symbols import K0, rho, u
-from .weights import Gaussian, Orthogonal, larger
+from ..citations import rests_on
+from ..display.objects import Shown
+from ..errors import InputError, whole
+from ..symbols import K0, rho, u
+from ..weights import Gaussian, Orthogonal, larger
+from .correlators import Ensembles, chain
+from .mellin import Mellin
 
 
 @dataclass(frozen=True, repr=False)

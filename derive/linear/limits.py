@@ -12,9 +12,9 @@ from functools import cache
 
 import sympy
 
-from .errors import InputError, whole
-from .linear import cumulants
-from .symbols import Symbol, m, n
+from ..errors import InputError, whole
+from ..symbols import Symbol, m, n
+from .correlators import cumulants
 
 r = Symbol("r", nonnegative=True)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import mpmath
 from flint import acb, arb, ctx, fmpq
 
-from .errors import InputError
+from ..errors import InputError
 
 MAX_HALVINGS = 12
 

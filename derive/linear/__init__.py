@@ -1,0 +1,33 @@
+"""Deep linear networks, exact at any widths: correlators, laws, limits."""
+
+from .correlators import (
+    chain,
+    coefficient,
+    connected,
+    contraction_factor,
+    correlator,
+    cumulants,
+    loop_census,
+    norm_moment,
+    norm_variance,
+    pairing_matrix,
+    row_sum,
+)
+
+__all__ = [
+    "chain",
+    "coefficient",
+    "connected",
+    "contraction_factor",
+    "correlator",
+    "cumulants",
+    "loop_census",
+    "norm_moment",
+    "norm_variance",
+    "pairing_matrix",
+    "row_sum",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
