@@ -11,12 +11,12 @@ from typing import NamedTuple, overload
 import mpmath
 import sympy
 
-from .activations.functions import Activation, as_activation
-from .citations import rests_on
-from .errors import InputError, listed, whole
-from .propagation_fixed import SCAN, zero
-from .propagation_steps import DIGITS, Step, check_chi, equations, variance
-from .weights import LowRankGaussian
+from ..activations.functions import Activation, as_activation
+from ..citations import rests_on
+from ..errors import InputError, listed, whole
+from ..weights import LowRankGaussian
+from .fixed import SCAN, zero
+from .steps import DIGITS, Step, check_chi, equations, variance
 
 MAX_POINTS = 10**4
 """Of the curve, milliseconds each."""

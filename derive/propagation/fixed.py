@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import mpmath
 
-from .citations import rests_on
-from .errors import InputError
-from .network import Network
-from .propagation_steps import DIGITS, Step, step_of
+from ..citations import rests_on
+from ..errors import InputError
+from ..network import Network
+from .steps import DIGITS, Step, step_of
 
 SCAN = (-12, 4)
 """Fixed lengths are looked for at q between 10^−12 and 10^4."""

@@ -21,15 +21,16 @@ from collections.abc import Sequence
 import mpmath
 import sympy
 
-from .activations.functions import Activation
-from .citations import rests_on
-from .errors import InputError
-from .expressions import parse_number
-from .network import Network
-from .propagation_backward import gradients
-from .propagation_edge import Edge, EdgePoint, edge_of_chaos
-from .propagation_fixed import FixedPoint, depth_scales, fixed_points
-from .propagation_steps import (
+from ..activations.functions import Activation
+from ..citations import rests_on
+from ..errors import InputError
+from ..expressions import parse_number
+from ..network import Network
+from ..weights import LowRankGaussian
+from .backward import gradients
+from .edge import Edge, EdgePoint, edge_of_chaos
+from .fixed import FixedPoint, depth_scales, fixed_points
+from .steps import (
     DIGITS,
     Equations,
     equations,
@@ -41,7 +42,6 @@ from .propagation_steps import (
     steps_of,
     variance,
 )
-from .weights import LowRankGaussian
 
 __all__ = [
     "Edge",

@@ -27,12 +27,12 @@ from collections.abc import Sequence
 import mpmath
 import sympy
 
-from .citations import rests_on
-from .errors import InputError, listed
-from .gaussian.quadrature import Line, single
-from .network import Network
-from .propagation_steps import DIGITS, number, ranks_of, rounded, steps_of, variance
-from .weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
+from ..citations import rests_on
+from ..errors import InputError, listed
+from ..gaussian.quadrature import Line, single
+from ..network import Network
+from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
+from .steps import DIGITS, number, ranks_of, rounded, steps_of, variance
 
 
 @rests_on("naitsaada2023", "bolthausen2014")

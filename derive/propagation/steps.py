@@ -15,15 +15,15 @@ from typing import NamedTuple, TypeAlias
 import mpmath
 import sympy
 
-from .activations.functions import Activation
-from .engine.step import step
-from .errors import InputError, listed, whole
-from .expressions import as_expression
-from .gaussian.brackets import Average, Component
-from .gaussian.quadrature import Line, double, single
-from .network import Network
-from .symbols import C_W, C_b, tensor
-from .weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
+from ..activations.functions import Activation
+from ..engine.step import step
+from ..errors import InputError, listed, whole
+from ..expressions import as_expression
+from ..gaussian.brackets import Average, Component
+from ..gaussian.quadrature import Line, double, single
+from ..network import Network
+from ..symbols import C_W, C_b, tensor
+from ..weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
 
 DIGITS = 20
 """Of every number inside; the results are rounded to floats."""

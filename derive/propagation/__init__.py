@@ -1,0 +1,47 @@
+"""Lengths, correlations and gradients through wide networks, at any rank."""
+
+from .maps import (
+    Edge,
+    EdgePoint,
+    Equations,
+    FixedPoint,
+    chi,
+    chi_parallel,
+    correlation_map,
+    correlation_slope,
+    covariance_map,
+    depth_scales,
+    edge_of_chaos,
+    equations,
+    fixed_points,
+    gradients,
+    kernels,
+    length_map,
+    lengths,
+    network,
+)
+
+__all__ = [
+    "Edge",
+    "EdgePoint",
+    "Equations",
+    "FixedPoint",
+    "chi",
+    "chi_parallel",
+    "correlation_map",
+    "correlation_slope",
+    "covariance_map",
+    "depth_scales",
+    "edge_of_chaos",
+    "equations",
+    "fixed_points",
+    "gradients",
+    "kernels",
+    "length_map",
+    "lengths",
+    "network",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
