@@ -6,7 +6,7 @@
 """
 
 from .ensembles import weight_law
-from .jacobian import Factor, Jacobian, jacobian, layered, of_network, zero_padded
+from .jacobians import Factor, Jacobian, jacobian, layered, of_network, zero_padded
 from .laws import Atomic, Density, Law, Moments, Power, Product, Rational, Scaled
 from .limits import (
     Limit,

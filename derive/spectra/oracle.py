@@ -13,7 +13,7 @@ import sympy
 
 from ..errors import InputError, instance, whole
 from ..work.progress import telling
-from .jacobian import Jacobian
+from .jacobians import Jacobian
 from .laws import Law, Rational
 
 MAX_STEPS, MAX_DIGITS = 4000, 100
