@@ -11,16 +11,18 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import batchnorm, batchnorm_bounds, batchnorm_gap, batchnorm_series
-from derive.batchnorm import d, n
-from derive.batchnorm_series import FIELD
+from derive import batchnorm
+from derive.batchnorm import bounds, stationary
+from derive.batchnorm import series as batchnorm_series
+from derive.batchnorm.chain import d, n
+from derive.batchnorm.series import FIELD
 from derive.errors import InputError
 from derive.groups.pairings import pair_partitions
 
 GOLD = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
 
-@pytest.mark.parametrize("module", [batchnorm, batchnorm_gap, batchnorm_series, batchnorm_bounds])
+@pytest.mark.parametrize("module", [batchnorm, stationary, batchnorm_series, bounds])
 def test_doctests(module) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -62,9 +64,9 @@ def test_printed_integral_is_the_same_number() -> None:
         sympy.lambdify(batchnorm.theta, integral.function, "mpmath"), [0, 1, mpmath.inf]
     )
     assert abs(value - batchnorm.mean_spectrum(GOLD)[2]) < 1e-12
-    enclosed = batchnorm_bounds.mean_spectrum(batchnorm_bounds.spectrum(GOLD))[2]
+    enclosed = bounds.mean_spectrum(bounds.spectrum(GOLD))[2]
     assert (
-        enclosed.contains(batchnorm_bounds.arb(str(batchnorm.mean_spectrum(GOLD)[2])))
+        enclosed.contains(bounds.arb(str(batchnorm.mean_spectrum(GOLD)[2])))
         or abs(float(enclosed) - float(value)) < 1e-14
     )
 
@@ -171,21 +173,21 @@ def test_gaussian_moments_of_traceless_matrices() -> None:
             factors = [(index[a], index[b]) for a, b in entries]
             for pairing in pair_partitions(len(factors)):
                 total += np.prod([covariance(*factors[a], *factors[b]) for a, b in pairing])
-        found = FIELD.to_sympy(batchnorm_gap.wick(powers)).subs(n, size)
+        found = FIELD.to_sympy(stationary.wick(powers)).subs(n, size)
         assert float(found) == pytest.approx(total)
 
 
 def test_fourth_cumulant_vanishes_at_leading_order() -> None:
     """E t_2² that a step leaves unchanged is the Gaussian one: two derivations of one number."""
-    moments = batchnorm_gap.stationary()
+    moments = stationary.stationary()
     again = {powers: dict(orders) for powers, orders in moments.items()}
-    batchnorm_gap._solve(again, (2, 2), batchnorm_gap._steps()[2], 2)
+    stationary._solve(again, (2, 2), stationary._steps()[2], 2)
     assert again[2, 2][2] == moments[2, 2][2]
 
 
 def test_fourth_moment_by_edgeworth_is_the_direct_one() -> None:
-    moments = batchnorm_gap.stationary()
-    _, correction = batchnorm_gap.norm_moment(4)
+    moments = stationary.stationary()
+    _, correction = stationary.norm_moment(4)
     direct = FIELD.to_sympy(moments[2, 2][3] / moments[2, 2][2])
     assert sympy.simplify(correction - direct) == 0
 
@@ -227,8 +229,8 @@ def test_two_samples_exactly() -> None:
         lambda: batchnorm.mean_spectrum([]),
         lambda: batchnorm.mean_eigenvalue([1, 2], 2),
         lambda: batchnorm.mean_eigenvalue_two(1, 2, 3, 2),
-        lambda: batchnorm_bounds.spectrum([1]),
-        lambda: batchnorm_bounds.spectrum([1, -1]),
+        lambda: bounds.spectrum([1]),
+        lambda: bounds.spectrum([1, -1]),
     ],
 )
 def test_bad_input(call) -> None:
@@ -239,13 +241,13 @@ def test_bad_input(call) -> None:
 SPECTRA = st.lists(st.fractions(Fraction(1, 200), 1, max_denominator=200), min_size=2, max_size=5)
 
 
-@pytest.mark.parametrize("name", batchnorm_bounds.INEQUALITIES)
+@pytest.mark.parametrize("name", bounds.INEQUALITIES)
 @settings(max_examples=15, deadline=None)
 @given(values=SPECTRA)
 def test_inequalities_in_interval_arithmetic(name: str, values: list[Fraction]) -> None:
     """Proven where the two sides are apart; never refuted."""
-    eigenvalues = batchnorm_bounds.spectrum(values)
-    bound = batchnorm_bounds.INEQUALITIES[name](eigenvalues)
+    eigenvalues = bounds.spectrum(values)
+    bound = bounds.INEQUALITIES[name](eigenvalues)
     assert not bound.refuted
     assert bound.proven or bound.left.overlaps(bound.right)
     if len(set(eigenvalues)) > 1:
@@ -254,15 +256,15 @@ def test_inequalities_in_interval_arithmetic(name: str, values: list[Fraction]) 
 
 def test_sharp_constants_are_sharp() -> None:
     """A constant one per cent smaller is refuted somewhere."""
-    fmpq = batchnorm_bounds.fmpq
+    fmpq = bounds.fmpq
     size = 6
-    near = batchnorm_bounds.spectrum([Fraction(10_001), *[Fraction(10_000)] * (size - 1)])
-    far = batchnorm_bounds.spectrum([Fraction(1000), *[Fraction(1)] * (size - 1)])
+    near = bounds.spectrum([Fraction(10_001), *[Fraction(10_000)] * (size - 1)])
+    far = bounds.spectrum([Fraction(1000), *[Fraction(1)] * (size - 1)])
     squared = sum((value**2 for value in far), fmpq(0)) - fmpq(1, size)
-    assert fmpq(99, 100) ** 2 * size * (size - 1) * batchnorm_bounds.gap_hat(far) ** 2 < squared
-    deviation = batchnorm_bounds.lemma_6(near).left
-    assert deviation > batchnorm_bounds.arb(fmpq(99, 100) * fmpq(size - 1, size))
-    low = batchnorm_bounds.spectrum([Fraction(10_000)] * (size - 1) + [Fraction(9_999)])
-    left = batchnorm_bounds.lemma_8(low).left
+    assert fmpq(99, 100) ** 2 * size * (size - 1) * bounds.gap_hat(far) ** 2 < squared
+    deviation = bounds.lemma_6(near).left
+    assert deviation > bounds.arb(fmpq(99, 100) * fmpq(size - 1, size))
+    low = bounds.spectrum([Fraction(10_000)] * (size - 1) + [Fraction(9_999)])
+    left = bounds.lemma_8(low).left
     steeper = fmpq(101, 100) * fmpq(2 * size, size + 2) * low[-1]
-    assert left > batchnorm_bounds.arb((1 - steeper) * batchnorm_bounds.gap_hat(low))
+    assert left > bounds.arb((1 - steeper) * bounds.gap_hat(low))

@@ -46,7 +46,7 @@ from derive import (
     spectra,
     weingarten,
 )
-from derive.batchnorm import mean_spectrum
+from derive.batchnorm.chain import mean_spectrum
 from derive.depth.asymptotics import breakdown
 from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number

@@ -25,8 +25,9 @@ from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_
 from derivations.registry import Sampling, claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, equal, misprint
-from derive import activations, batchnorm, batchnorm_bounds, exact, linear
-from derive.batchnorm import n
+from derive import activations, batchnorm, exact, linear
+from derive.batchnorm import bounds
+from derive.batchnorm.chain import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian
@@ -48,7 +49,7 @@ def drift() -> Verdict:
     proven = []
     for eigenvalues in spectra:
         size = len(eigenvalues)
-        p, hat = batchnorm_bounds.mean_spectrum(eigenvalues), batchnorm_bounds.gap_hat(eigenvalues)
+        p, hat = bounds.mean_spectrum(eigenvalues), bounds.gap_hat(eigenvalues)
         noise = 1 - sum((each**2 for each in p), arb(0))
         for width in (size, 100, 10**6):
             derived = fmpq(1, size) - p[-1] + (noise / width).sqrt()
@@ -83,7 +84,7 @@ def theorem_5(sampling: Sampling) -> Verdict:
             found = ensembles.simulate(
                 width, 8, 1, 1000, sampling.seed, inputs=inputs, smallest=True
             )
-            hat, least = batchnorm_bounds.gap_hat(eigenvalues), eigenvalues[-1]
+            hat, least = bounds.gap_hat(eigenvalues), eigenvalues[-1]
             sharp = arb((1 - fmpq(8, 5) * least) * hat) + (arb(fmpq(7, 8)) / width).sqrt()
             sample, se = float(found["gap_hat"][0]), float(found["gap_hat_se"][0])
             z = (sample - float(sharp)) / se
@@ -206,12 +207,12 @@ def one_number() -> Verdict:
     for size in (3, 9, 50):
         for part in (Fraction(1, 10), Fraction(9, 10), Fraction(999, 1000)):
             other = (size - part) / (size - 1)
-            eigenvalues = batchnorm_bounds.spectrum([other] * (size - 1) + [part])
+            eigenvalues = bounds.spectrum([other] * (size - 1) + [part])
             least = next(two_valued(size, part))
             pairs = (
-                (mean_of_smallest(size, least), batchnorm_bounds.mean_spectrum(eigenvalues)[-1]),
-                (gap(size, least), batchnorm_bounds.gap(eigenvalues)),
-                (distance(size, least), batchnorm_bounds.distance(eigenvalues)),
+                (mean_of_smallest(size, least), bounds.mean_spectrum(eigenvalues)[-1]),
+                (gap(size, least), bounds.gap(eigenvalues)),
+                (distance(size, least), bounds.distance(eigenvalues)),
             )
             overlaps += [
                 int(bool(a.overlaps(b)) and float((a - b).abs_upper()) < 1e-12) for a, b in pairs

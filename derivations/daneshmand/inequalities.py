@@ -23,8 +23,9 @@ from flint import acb, fmpq
 from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
-from derive import batchnorm, batchnorm_bounds
-from derive.batchnorm import n, theta
+from derive import batchnorm
+from derive.batchnorm import bounds as batchnorm_bounds
+from derive.batchnorm.chain import n, theta
 
 delta = sympy.Symbol("delta", positive=True)
 excess = sympy.Symbol("k", nonnegative=True)

@@ -17,7 +17,7 @@ from derivations.daneshmand.inequalities import grid, on_grid
 from derivations.registry import claim
 from derivations.section import show
 from derivations.verdicts import Verdict, both, close, equal, misprint
-from derive import batchnorm_bounds
+from derive.batchnorm import bounds as batchnorm_bounds
 
 
 @claim("003", "6", "weights that orthogonalize a batch")

@@ -14,7 +14,7 @@ import sympy
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
-from .batchnorm_series import FIELD, GRADES, N, Powers, gram_moment
+from .series import FIELD, GRADES, N, Powers, gram_moment
 
 DIMENSION = (N - 1) * (N + 2) / 2
 """Of the traceless symmetric n × n matrices."""

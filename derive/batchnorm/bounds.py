@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from flint import acb, arb, fmpq
 
-from .errors import InputError
+from ..errors import InputError
 
 Spectrum = tuple[fmpq, ...]
 

@@ -20,10 +20,10 @@ import sympy
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
-from .groups.pairings import ordered, set_partitions
-from .groups.weingarten import class_size
-from .groups.zonal import partitions
-from .symbols import batch as n
+from ..groups.pairings import ordered, set_partitions
+from ..groups.weingarten import class_size
+from ..groups.zonal import partitions
+from ..symbols import batch as n
 
 DEGREE = 4
 """The largest power of D that any of this needs."""

@@ -18,14 +18,14 @@ from typing import TypeAlias
 import mpmath
 import sympy
 
-from . import batchnorm_gap, batchnorm_series
-from .batchnorm_series import FIELD
-from .citations import rests_on
-from .errors import InputError, listed, whole
-from .expressions import as_expression, as_width, parse_number
-from .symbols import Symbol, theta
-from .symbols import batch as n
-from .symbols import width as d
+from ..citations import rests_on
+from ..errors import InputError, listed, whole
+from ..expressions import as_expression, as_width, parse_number
+from ..symbols import Symbol, theta
+from ..symbols import batch as n
+from ..symbols import width as d
+from . import series, stationary
+from .series import FIELD
 
 __all__ = [
     "contraction_rate",
@@ -52,8 +52,8 @@ def contraction_rate() -> sympy.Expr:
     >>> contraction_rate()
     n/(n + 2)
     """
-    form = batchnorm_series.mean_form(1)
-    slope = form.coeff(batchnorm_series.RING.gens[-batchnorm_series.DEGREE])
+    form = series.mean_form(1)
+    slope = form.coeff(series.RING.gens[-series.DEGREE])
     return sympy.factor(n * FIELD.to_sympy(slope))
 
 
@@ -69,7 +69,7 @@ def noise_covariance(width: sympy.Expr = d) -> tuple[sympy.Expr, sympy.Expr]:
     (1/(d*n*(n + 2)), -2/(d*n**2*(n + 2)))
     """
     width = as_width("width", width)
-    fourth = 1 / FIELD.to_sympy(batchnorm_series.census(2))
+    fourth = 1 / FIELD.to_sympy(series.census(2))
     return sympy.factor(fourth / width), sympy.factor((fourth - 1 / n**2) / width)
 
 
@@ -89,8 +89,8 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     """
     terms = whole("terms", terms, 1, 2, "1 or 2 orders in 1/d")
     moment = whole("moment", moment, 1, wanted="a power of V, 1 or more")
-    leading, correction = batchnorm_gap.norm_moment(moment)
-    scale = sympy.factor(FIELD.to_sympy(batchnorm_gap.variance()) / n**2)
+    leading, correction = stationary.norm_moment(moment)
+    scale = sympy.factor(FIELD.to_sympy(stationary.variance()) / n**2)
     value = leading * (scale / d) ** sympy.Rational(moment, 2)
     return value if terms == 1 else value * (1 + correction / d)
 
@@ -105,10 +105,10 @@ def mean_series(order: int) -> sympy.Expr:
     >>> mean_series(1)
     delta*n/(n + 2) + 1
     """
-    order = whole("order", order, 1, batchnorm_series.DEGREE)
+    order = whole("order", order, 1, series.DEGREE)
     delta = Symbol("delta")
     total = sympy.Integer(0)
-    for (k,), value in batchnorm_series.by_forms(batchnorm_series.mean_form(order)).items():
+    for (k,), value in series.by_forms(series.mean_form(order)).items():
         total += value.as_expr() * delta**k
     return sympy.Add(*(sympy.factor(term * n) for term in sympy.Add.make_args(total)))
 

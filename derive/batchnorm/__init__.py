@@ -1,0 +1,33 @@
+"""The Gram chain of batch normalization: its map, its noise, its stationary law."""
+
+from .chain import (
+    contraction_rate,
+    d,
+    fourth_moments,
+    mean_eigenvalue,
+    mean_eigenvalue_two,
+    mean_series,
+    mean_spectrum,
+    n,
+    noise_covariance,
+    stationary_gap,
+    theta,
+)
+
+__all__ = [
+    "contraction_rate",
+    "d",
+    "fourth_moments",
+    "mean_eigenvalue",
+    "mean_eigenvalue_two",
+    "mean_series",
+    "mean_spectrum",
+    "n",
+    "noise_covariance",
+    "stationary_gap",
+    "theta",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
