@@ -43,7 +43,8 @@ def run(given: argparse.Namespace) -> int:
     if not given.tensors:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
     from derive import recursion  # noqa: PLC0415
-    from numeric import outputs, write_c, write_module  # noqa: PLC0415
+    from numeric import write_c, write_module  # noqa: PLC0415
+    from numeric.emit import outputs  # noqa: PLC0415
 
     output = f"kernel.{_ENDINGS[given.target]}" if given.output is None else given.output
     (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
@@ -63,7 +64,7 @@ def _listing(files: list[str]) -> list[str]:
     if files:
         return [line for name in files for line in _of_module(name)]
     from derive.engine.tensors import NAMES  # noqa: PLC0415
-    from numeric.modules import cache_directory  # noqa: PLC0415
+    from numeric.emit.modules import cache_directory  # noqa: PLC0415
 
     lines = ["tensors, as cumulants with a pairing of their indices:"]
     for name in NAMES.values():

@@ -118,7 +118,7 @@ def _required(name: str, value: str | None) -> str:
 
 
 def _save(figure: Figure, path: str) -> None:
-    from numeric import outputs  # noqa: PLC0415
+    from numeric.emit import outputs  # noqa: PLC0415
 
     image, kind = io.BytesIO(), Path(path).suffix[1:]
     figure.savefig(image, format=kind, metadata={"Date": None} if kind == "svg" else None)

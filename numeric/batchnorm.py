@@ -27,11 +27,12 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
 from derive.work.resources import check_memory, check_time, number
 
-from . import batchnorm_chain, checks, fastmath, printer, random, table, weights
+from . import batchnorm_chain, checks, random, table, weights
 from .arrays import Array
 from .checks import checked_inputs
+from .emit import fastmath, printer
+from .emit.templates import load_template
 from .sampling import counting
-from .templates import load_template
 
 __all__ = [
     "Chain",
@@ -63,7 +64,8 @@ _CHAIN = '''\
 """
 
 {prelude}
-from numeric import batchnorm_chain, fastmath
+from numeric import batchnorm_chain
+from numeric.emit import fastmath
 
 {entry}
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver
+from .emit.jit import driver
 from .random import fill_normals, padded
 from .weights import add_multiple, dot, put_multiple
 

@@ -21,8 +21,9 @@ from typing import NamedTuple
 from derive.activations.functions import Activation, z
 from derive.gaussian.shapes import Shape
 
-from . import kinks, printer, quadrature
+from . import kinks, quadrature
 from .bracket_shapes import describe, hermite, is_even
+from .emit import printer
 
 
 def bracket_name(shape: Shape) -> str:

@@ -30,8 +30,9 @@ import sympy
 from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
 
-from . import printer, quadrature
+from . import quadrature
 from .bracket_shapes import SingleShape, describe, hermite, is_even, leibniz
+from .emit import printer
 
 _NEXT = "\n        "
 

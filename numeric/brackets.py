@@ -25,9 +25,10 @@ from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 
-from . import bracket_multi, bracket_single, kinks, modules, quadrature
+from . import bracket_multi, bracket_single, kinks, quadrature
 from .bracket_multi import bracket_name
 from .bracket_shapes import SingleShape, check, describe
+from .emit import modules
 
 __all__ = [
     "SingleShape",

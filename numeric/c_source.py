@@ -21,8 +21,9 @@ from derive.errors import InputError
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from . import bracket_single, c_templates, codegen, outputs, printer, quadrature
+from . import bracket_single, c_templates, codegen, quadrature
 from .bracket_shapes import is_even
+from .emit import outputs, printer
 from .emitted import right_side
 from .emitted_single import SingleModule
 

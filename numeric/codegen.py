@@ -21,8 +21,9 @@ from derive.recursions import Recursion, recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from . import brackets, outputs
+from . import brackets
 from .bracket_shapes import MAX_POSITIONS
+from .emit import outputs
 from .emitted import Recursions, shape_of
 from .emitted_multi import MultiModule
 from .emitted_single import SingleModule

@@ -15,13 +15,13 @@ from derive.weights import Gaussian, Orthogonal, Truncated
 
 from . import path_kernels, paths, random, weights
 from .arrays import Array
+from .emit.templates import load_template
 from .ensemble import Ensemble
 from .estimate import Reading
 from .lazy import reading
 from .observables import Plan, Statistic
 from .polynomials import Structure, flattened
 from .sampling import Sampler, common_kernels
-from .templates import load_template
 
 _LAYER = '''\
 """The kernels that take forward paths from layer to layer.

@@ -17,8 +17,8 @@ from derive.gaussian.brackets import Bracket
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from . import printer
 from .bracket_shapes import SingleShape
+from .emit import printer
 from .hyperparameters import KNOWN, symbols_of
 
 Recursions = dict[str, Recursion]

@@ -12,7 +12,8 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 from derive.recursions import Recursion
 
-from . import bracket_multi, brackets, modules, usage
+from . import bracket_multi, brackets, usage
+from .emit import modules
 from .emitted import Module, function_source
 
 _LETTERS = "abcdefghijkl"

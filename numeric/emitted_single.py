@@ -10,8 +10,9 @@ from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 
-from . import brackets, modules, printer, usage
+from . import brackets, usage
 from .bracket_shapes import SingleShape
+from .emit import modules, printer
 from .emitted import Module, Recursions, function_source, shape_of
 
 

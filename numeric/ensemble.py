@@ -21,11 +21,12 @@ from derive.network import Network
 from derive.weights import WeightEnsemble
 from derive.work.resources import check_memory, number
 
-from . import checks, fastmath, random, weights
+from . import checks, random, weights
 from .arrays import Array
 from .checks import checked_inputs
+from .emit import fastmath
+from .emit.templates import load_template, sigma_source
 from .hyperparameters import hyperparameters
-from .templates import load_template, sigma_source
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.
@@ -34,7 +35,7 @@ _ACTIVATION = '''\
 """
 
 {prelude}
-from numeric import fastmath
+from numeric.emit import fastmath
 
 {entry}
 

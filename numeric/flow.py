@@ -27,10 +27,11 @@ from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import accuracy, codegen, modules, table
+from . import accuracy, codegen, table
 from .arrays import Array
 from .bracket_shapes import MAX_POSITIONS
 from .checks import checked_inputs
+from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
 
 _RATE = 5000

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 
-from . import fastmath, forward_kernels, random, weights
+from . import forward_kernels, random, weights
 from .arrays import Array
+from .emit import fastmath
+from .emit.templates import load_template, sigma_source
 from .ensemble import Ensemble
 from .forward_kernels import LANES
 from .lazy import ProbeSampler
 from .observables import Plan
 from .probes import Probes
 from .sampling import common_kernels
-from .templates import load_template, sigma_source
 from .weights import COLUMN, DIAGONAL, FACTOR
 
 _FORWARD = '''\
@@ -35,7 +36,8 @@ _FORWARD = '''\
 """
 
 {prelude}
-from numeric import fastmath, forward_kernels
+from numeric.emit import fastmath
+from numeric import forward_kernels
 
 {entry}
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver
+from .emit.jit import driver
 from .random import circle, padded, philox, twice_minus_log
 from .weights import BIAS, HAAR
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver
+from .emit.jit import driver
 from .random import fill_signs
 from .weights import add_multiple, cholesky, factorise, put_multiple
 

@@ -20,12 +20,12 @@ from derive.engine.fields import AnyField
 
 from . import estimate, jets, random, weights
 from .arrays import Array
+from .emit.templates import load_template
 from .ensemble import Ensemble
 from .hyperparameters import symbols_of
 from .polynomials import Structure
 from .probes import Probes
 from .sampling import Sampler, common_kernels
-from .templates import load_template
 from .weights import COLUMN, DIAGONAL, FACTOR, Step
 
 _LAYER = '''\

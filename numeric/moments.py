@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver
+from .emit.jit import driver
 from .observables import Plan
 
 BLOCKS = 256

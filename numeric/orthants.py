@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver, scalar
+from .emit.jit import driver, scalar
 
 Counts = NDArray[np.int64]
 

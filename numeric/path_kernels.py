@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver, reduction
+from .emit.jit import driver, reduction
 from .random import fill_normals, padded
 from .weights import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
 

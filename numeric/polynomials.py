@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array
-from .jit import driver
+from .emit.jit import driver
 
 Factor = TypeVar("Factor", bound=Hashable)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from derive.errors import whole
 
 from . import checks
-from .jit import driver, scalar
+from .emit.jit import driver, scalar
 
 Counter = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 

@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 from derive.engine.equations import Equation
 from derive.errors import InputError
 
-from . import checks, moments, outputs
+from . import checks, moments
 from .arrays import Array
-from .modules import write
+from .emit import outputs
+from .emit.modules import write
 from .sampling import Sampler
 
 if sys.platform == "win32":

@@ -27,9 +27,9 @@ from derive.work.progress import quiet, telling
 
 from . import moments, polynomials
 from .arrays import Array
+from .emit.templates import load_template
 from .ensemble import Ensemble
 from .observables import Plan
-from .templates import load_template
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work

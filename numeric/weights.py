@@ -35,7 +35,7 @@ from derive.weights import (
 from derive.work.resources import check_memory, number
 
 from .arrays import Array
-from .jit import driver, reduction
+from .emit.jit import driver, reduction
 from .random import fill_normals, padded
 
 GAUSSIAN, HAAR, DIAGONAL = 0, 1, 2

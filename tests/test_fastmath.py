@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from numeric import fastmath
+from numeric.emit import fastmath
 
 TINY = np.finfo(float).tiny
 

@@ -15,7 +15,7 @@ from derivations.cli import BAD_INPUT, OK, main
 from derive import Network, Orthogonal, activations, recursion
 from derive.engine.tensors import NAMES
 from numeric import flow, write_module
-from numeric.modules import load
+from numeric.emit.modules import load
 
 
 def examples(path):

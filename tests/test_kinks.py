@@ -13,9 +13,10 @@ from derive import activations
 from derive.activations.functions import from_expr
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
-from numeric import bracket_multi, kinks, modules
+from numeric import bracket_multi, kinks
 from numeric.bracket_shapes import SingleShape
 from numeric.brackets import bracket_name, evaluate, module_source, support_source
+from numeric.emit import modules
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")
 ABSOLUTE = from_expr("Abs(z)", name="absolute")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from derive.errors import InputError
-from numeric import modules
+from numeric.emit import modules
 
 SOURCE = modules.PRELUDE + "\n\n@scalar\ndef double(x):\n    return 2.0 * x\n"
 PROGRAM = f"""

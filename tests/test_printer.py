@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.errors import InputError
-from numeric import modules, printer
+from numeric.emit import modules, printer
 
 z, K = sympy.symbols("z K", real=True)
 FAR = (-1000.0, -300.0, -40.0, -3.3, -0.5, 0.2, 1.0, 7.0, 50.0, 300.0, 1000.0)
@@ -158,7 +158,7 @@ def test_constants_and_tuples():
 
 def test_output_does_not_depend_on_the_hash_seed():
     program = (
-        "import sympy; from numeric import printer; z, K = sympy.symbols('z K', real=True);"
+        "import sympy; from numeric.emit import printer; z, K = sympy.symbols('z K', real=True);"
         "e = sympy.tanh(K*z)/(1+sympy.exp(-z)) + sympy.sin(z)*K;"
         "print(printer.function('f', [z, K], [e.diff(z, k) for k in range(3)]))"
     )

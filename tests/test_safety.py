@@ -53,7 +53,7 @@ from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment
 from numeric import batchnorm as sampled_batchnorm
 from numeric import compare, flow, haar, normalise, plot, simulate, write_module
-from numeric.modules import load, module_name
+from numeric.emit.modules import load, module_name
 from numeric.random import stream_key
 from numeric.verify import verify
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation, z
 
-from .. import modules, moments, printer
+from .. import moments
 from ..arrays import Array
 from ..conditional import PathSampler
+from ..emit import modules, printer
 from ..lazy import ProbeSampler
 from ..random import padded
 from ..sampling import Sampler

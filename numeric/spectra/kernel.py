@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..jit import driver, scalar
+from ..emit.jit import driver, scalar
 
 Complex = NDArray[np.complex128]
 Problem = tuple[Any, ...]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.spectra import Atomic, Jacobian, Law, Limit, Rational, Scaled
 
-from .. import jit, modules
+from ..emit import jit, modules
 from . import kernel
 from .contour import Nodes, nodes, real_number
 

@@ -11,8 +11,8 @@ from scipy import integrate
 
 from derive import activations
 from derive.gaussian.shapes import Shape
-from numeric import modules
 from numeric.brackets import SingleShape, bracket_name, module_source
+from numeric.emit import modules
 
 K = 4.0
 AVERAGE = "⟨tanh²⟩ to 1e-12"

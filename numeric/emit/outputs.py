@@ -8,7 +8,8 @@ from pathlib import Path
 
 from derive.errors import InputError
 
-from . import checks, modules
+from .. import checks
+from . import modules
 
 _IMPORTED = ("math", "numba", "numpy")
 """What an emitted module imports, and may not be called."""

@@ -1,0 +1,1 @@
+"""Python source of kernels: printed, written, loaded, and every option of numba."""
