@@ -122,7 +122,7 @@ def _haar(arguments: argparse.Namespace) -> int:
         print(average)
     if not arguments.draws:
         return OK
-    from numeric import haar  # noqa: PLC0415
+    from numeric.random import haar  # noqa: PLC0415
 
     checked = haar.check(
         moment.rows,

@@ -27,11 +27,12 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
 from derive.work.resources import check_memory, check_time, number
 
-from . import batchnorm_chain, checks, random, table, weights
+from . import batchnorm_chain, checks, table
 from .arrays import Array
 from .checks import checked_inputs
 from .emit import fastmath, printer
 from .emit.templates import load_template
+from .random import lazy, philox
 from .sampling import counting
 
 __all__ = [
@@ -184,7 +185,7 @@ class Chain:
     @cached_property
     def key(self) -> NDArray[np.uint64]:
         """Of the random numbers: other widths and batches are independent."""
-        return random.stream_key(self.seed, self.width, self.batch)
+        return philox.stream_key(self.seed, self.width, self.batch)
 
     def run(self, start: int, stop: int, keep: bool) -> tuple[Array, Array]:
         """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n)."""
@@ -238,7 +239,7 @@ class Chain:
         """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
         X = self.inputs
         Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
-        rank = weights.triangle(X.copy(), Q, R, squares)
+        rank = lazy.triangle(X.copy(), Q, R, squares)
         if rank == 0:
             raise InputError("inputs", "only zeros", "inputs that do not vanish")
         scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
@@ -513,7 +514,7 @@ def _check_memory(chain: Chain, numbers: int) -> None:
 def kernels(activation: Activation) -> ModuleType:
     """The module with `advance` and `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
-    called = (batchnorm_chain, fastmath, random, weights)
+    called = (batchnorm_chain, fastmath, philox, lazy)
     return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
 
 

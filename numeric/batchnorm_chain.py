@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from .arrays import Array
 from .emit.jit import driver
-from .random import fill_normals, padded
-from .weights import add_multiple, dot, put_multiple
+from .random.lazy import add_multiple, dot, put_multiple
+from .random.philox import fill_normals, padded
 
 ROWS = 256
 """Neurons that are drawn at a time; each batch of them has a stream of its own."""

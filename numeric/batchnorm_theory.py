@@ -25,7 +25,7 @@ from derive.errors import InputError, whole
 
 from .arrays import Array
 from .batchnorm import kernels
-from .random import stream_key
+from .random.philox import stream_key
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from derive.engine.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
-from . import path_kernels, paths, random, weights
+from . import path_kernels, paths
 from .arrays import Array
 from .emit.templates import load_template
 from .ensemble import Ensemble
@@ -21,6 +21,7 @@ from .estimate import Reading
 from .lazy import reading
 from .observables import Plan, Statistic
 from .polynomials import Structure, flattened
+from .random import lazy, philox
 from .sampling import Sampler, common_kernels
 
 _LAYER = '''\
@@ -108,7 +109,7 @@ class PathSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        kernels = load_template(_LAYER, "path", (path_kernels, random, weights))
+        kernels = load_template(_LAYER, "path", (path_kernels, philox, lazy))
         evaluate = common_kernels().evaluate
         ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
         states, orders = compiled.states, compiled.orders

@@ -21,12 +21,13 @@ from derive.network import Network
 from derive.weights import WeightEnsemble
 from derive.work.resources import check_memory, number
 
-from . import checks, random, weights
+from . import checks
 from .arrays import Array
 from .checks import checked_inputs
 from .emit import fastmath
 from .emit.templates import load_template, sigma_source
 from .hyperparameters import hyperparameters
+from .random import lazy, philox
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.
@@ -89,7 +90,7 @@ class Ensemble:
     @cached_property
     def key(self) -> NDArray[np.uint64]:
         """The key of the random numbers: ensembles of different width are independent."""
-        return random.stream_key(self.seed, self.width)
+        return philox.stream_key(self.seed, self.width)
 
     def weights_at(self, layer: int) -> WeightEnsemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
@@ -122,11 +123,11 @@ class Ensemble:
         return known | {name: np.array(values) for name, values in self.own}
 
     @cached_property
-    def steps(self) -> tuple[tuple[weights.Step, ...], ...]:
+    def steps(self) -> tuple[tuple[lazy.Step, ...], ...]:
         """The factors of the weight matrices of layers 1 … depth."""
         sizes = zip(self.widths, self.widths[1:], strict=False)
         return tuple(
-            tuple(weights.steps(self.weights_at(layer), n_in, n_out))
+            tuple(lazy.steps(self.weights_at(layer), n_in, n_out))
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
 

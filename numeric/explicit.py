@@ -34,8 +34,8 @@ from .arrays import Array
 from .ensemble import Ensemble
 from .estimate import haar_coefficient
 from .observables import Plan, derivatives, followed, terms_of
+from .random.lazy import singular_values
 from .sampling import Sampler
-from .weights import singular_values
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""

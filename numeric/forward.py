@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 
-from . import forward_kernels, random, weights
+from . import forward_kernels
 from .arrays import Array
 from .emit import fastmath
 from .emit.templates import load_template, sigma_source
@@ -26,8 +26,9 @@ from .forward_kernels import LANES
 from .lazy import ProbeSampler
 from .observables import Plan
 from .probes import Probes
+from .random import lazy, philox
+from .random.lazy import COLUMN, DIAGONAL, FACTOR
 from .sampling import common_kernels
-from .weights import COLUMN, DIAGONAL, FACTOR
 
 _FORWARD = '''\
 """The forward pass of networks side by side: {name}.
@@ -153,7 +154,7 @@ def _kernels(activation: Activation) -> ModuleType:
     return load_template(
         _FORWARD,
         "forward",
-        (fastmath, forward_kernels, random, weights),
+        (fastmath, forward_kernels, philox, lazy),
         name=activation.name,
         sigma=sigma_source(activation, 1),
         lanes=str(LANES),

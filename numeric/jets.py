@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .arrays import Array
 from .emit.jit import driver
-from .random import fill_signs
-from .weights import add_multiple, cholesky, factorise, put_multiple
+from .random.lazy import add_multiple, cholesky, factorise, put_multiple
+from .random.philox import fill_signs
 
 PROBE = 1 << 30
 """Stream of a layer's directions: column k of probe e is PROBE + COLUMNS·e + k."""

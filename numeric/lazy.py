@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import AnyField
 
-from . import estimate, jets, random, weights
+from . import estimate, jets
 from .arrays import Array
 from .emit.templates import load_template
 from .ensemble import Ensemble
 from .hyperparameters import symbols_of
 from .polynomials import Structure
 from .probes import Probes
+from .random import lazy, philox
+from .random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from .sampling import Sampler, common_kernels
-from .weights import COLUMN, DIAGONAL, FACTOR, Step
 
 _LAYER = '''\
 """The kernels that take an ensemble from layer to layer.
@@ -35,7 +36,8 @@ _LAYER = '''\
 """
 
 {prelude}
-from numeric import jets, weights
+from numeric import jets
+from numeric.random import lazy as weights
 
 {entry}
 
@@ -165,7 +167,7 @@ def weighted(
 
 def kernels() -> ModuleType:
     """`gram`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
-    return load_template(_LAYER, "layer", (jets, random, weights))
+    return load_template(_LAYER, "layer", (jets, philox, lazy))
 
 
 def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> estimate.Reading:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .arrays import Array
 from .emit.jit import driver, reduction
-from .random import fill_normals, padded
-from .weights import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
+from .random.lazy import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
+from .random.philox import fill_normals, padded
 
 BLOCK = 64
 """Neurons whose products are held at a time."""

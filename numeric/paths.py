@@ -38,7 +38,7 @@ from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair
 from .arrays import Array
 from .estimate import Reading, haar_coefficient
 from .observables import Statistic
-from .weights import HAAR
+from .random.lazy import HAAR
 
 Kind = tuple[AnyField, ...]
 """A product of fields, in the order of their ranks."""

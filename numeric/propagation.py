@@ -39,12 +39,13 @@ from derive.weights import (
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import brackets, checks, table, weights
+from . import brackets, checks, table
 from .arrays import Array
 from .bracket_shapes import SingleShape
 from .checks import checked_inputs
 from .ensemble import Ensemble, checked_ensemble
 from .hyperparameters import hyperparameters
+from .random import lazy
 from .sampling import counting
 
 BIASES = ("neuron", "direction", "layer")
@@ -320,7 +321,7 @@ class Backward(NamedTuple):
     K: Array
     delta: Array
     overlap: Array
-    weights: Array
+    lazy: Array
 
 
 def backward(
@@ -437,7 +438,7 @@ def _through(
     if r > 1:
         part = rng.beta((r - 1) / 2, (n - r) / 2, (len(delta), 1)) if r < n else 1.0
         inside = inside + rest * np.sqrt(part) * _orthogonal(rng, known.c)
-    if inward.kind == weights.GAUSSIAN:
+    if inward.kind == lazy.GAUSSIAN:
         return inside, _back(sigma, known.coefficients, inside, inward.scale, rng)
     return inside, _back_frame(sigma, known.coefficients, inside, inward.scale, rng)
 
@@ -583,7 +584,7 @@ def _biases(
     return inner, outer, drawn
 
 
-def _applied(step: weights.Step, X: Array, rng: np.random.Generator) -> Array:
+def _applied(step: lazy.Step, X: Array, rng: np.random.Generator) -> Array:
     """F Xᵀ, transposed, for a factor F of its own for each draw: (draws, m, n) → (draws, m, size).
 
     Only the Gram matrix of the vectors matters: F Xᵀ = F' (X Xᵀ)^{1/2}, with F' on an orthonormal
@@ -595,7 +596,7 @@ def _applied(step: weights.Step, X: Array, rng: np.random.Generator) -> Array:
         raise InputError("inputs", "lengths that overflow", _FINITE)
     length, directions = np.linalg.eigh(gram)
     root = (directions * np.sqrt(np.maximum(length, 0.0))[:, None]) @ directions.transpose(0, 2, 1)
-    if step.kind == weights.GAUSSIAN:
+    if step.kind == lazy.GAUSSIAN:
         basis = rng.standard_normal((draws, m, step.size))
     else:
         normal = rng.standard_normal((draws, m, step.big))

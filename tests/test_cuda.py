@@ -26,9 +26,10 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import moments, observables, random
+from numeric import moments, observables
 from numeric.cuda import on_device
 from numeric.ensemble import checked_ensemble
+from numeric.random import philox
 from numeric.simulate import make_sampler, simulate
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -137,10 +138,10 @@ def test_cuda_draws_the_same_random_numbers():
             linear.fill_normals(normals, key, 7, 2, 5)
             linear.fill_words(words, key, 7, 2, 5)
 
-    normals, words = launched(fill, np.empty(24), np.empty(8, np.uint64), random.stream_key(3))[:2]
-    np.testing.assert_allclose(normals, random.normals(3, 7, 2, 5, 24), rtol=1e-13, atol=1e-15)
+    normals, words = launched(fill, np.empty(24), np.empty(8, np.uint64), philox.stream_key(3))[:2]
+    np.testing.assert_allclose(normals, philox.normals(3, 7, 2, 5, 24), rtol=1e-13, atol=1e-15)
     signs = np.empty(256)
-    random.fill_signs(signs, random.stream_key(3), 7, 2, 5)
+    philox.fill_signs(signs, philox.stream_key(3), 7, 2, 5)
     bits = (words[:, None] >> np.arange(32, dtype=np.uint64)) & np.uint64(1)
     assert np.array_equal(1.0 - 2.0 * bits.ravel(), signs)
 

@@ -19,12 +19,13 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import forward, observables, random, sampling
+from numeric import forward, observables, sampling
 from numeric.ensemble import checked_ensemble
 from numeric.forward import ForwardSampler
 from numeric.forward_kernels import LANES, fill_normals
 from numeric.lazy import ProbeSampler
 from numeric.probes import Probes
+from numeric.random import philox
 from numeric.simulate import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
@@ -84,11 +85,11 @@ def test_one_layer_has_no_weights_to_draw():
 
 
 def test_normals_are_those_of_the_stream():
-    key, out = random.stream_key(3), np.empty((12, LANES))
+    key, out = philox.stream_key(3), np.empty((12, LANES))
     networks = np.arange(100, 100 + LANES, dtype=np.uint64)
     squares = np.ones(LANES)
     fill_normals(out, squares, key, networks, 5, 6)
-    expected = np.stack([random.normals(3, int(each), 5, 6, 12) for each in networks], axis=1)
+    expected = np.stack([philox.normals(3, int(each), 5, 6, 12) for each in networks], axis=1)
     np.testing.assert_allclose(out, expected, rtol=1e-14)
     np.testing.assert_allclose(squares, 1 + np.sum(expected**2, axis=0), rtol=1e-14)
 

@@ -15,7 +15,7 @@ from derive.groups import moments
 from derive.groups.moments import Moment, haar_moment, parse_moment
 from derive.groups.pairings import coset_type
 from derive.groups.weingarten import elements_of, weingarten
-from numeric.haar import check, orthogonal, stiefel, symplectic, unitary
+from numeric.random.haar import check, orthogonal, stiefel, symplectic, unitary
 
 n = sympy.Symbol("n")
 

@@ -22,8 +22,7 @@ from derive.weights import (
     Truncated,
 )
 from numeric import explicit, lazy
-from numeric.random import stream_key
-from numeric.weights import (
+from numeric.random.lazy import (
     cholesky,
     combine,
     divide,
@@ -33,6 +32,7 @@ from numeric.weights import (
     steps,
     triangle,
 )
+from numeric.random.philox import stream_key
 
 
 def factor(X):

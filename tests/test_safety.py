@@ -52,9 +52,10 @@ from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment
 from numeric import batchnorm as sampled_batchnorm
-from numeric import compare, flow, haar, normalise, plot, simulate, write_module
+from numeric import compare, flow, normalise, plot, simulate, write_module
 from numeric.emit.modules import load, module_name
-from numeric.random import stream_key
+from numeric.random import haar
+from numeric.random.philox import stream_key
 from numeric.verify import verify
 
 ROOT = Path(derive.__file__).parents[1]

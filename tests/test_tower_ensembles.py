@@ -26,7 +26,7 @@ from derive.weights import (
 from numeric import compare, conditional, explicit, flow, lazy, observables, paths, simulate
 from numeric.ensemble import checked_ensemble
 from numeric.probes import Probes, needed, spare
-from numeric.random import fill_signs, stream_key
+from numeric.random.philox import fill_signs, stream_key
 from numeric.table import ACCURACY
 from numeric.table import tensors as tensors_of
 

@@ -14,7 +14,7 @@ from sympy import Adjoint, MatrixSymbol, Trace
 from derive.errors import InputError
 from derive.groups.moments import haar_moment
 from derive.groups.traces import large_n, trace_moment
-from numeric.haar import orthogonal, unitary
+from numeric.random.haar import orthogonal, unitary
 
 n, m = sympy.symbols("n m")
 R, X, A, B, C = (MatrixSymbol(name, n, n) for name in "RXABC")

@@ -23,7 +23,7 @@ from derive.weights import (
     Truncated,
     WeightEnsemble,
 )
-from numeric.haar import orthogonal, stiefel
+from numeric.random.haar import orthogonal, stiefel
 
 n, g, r_in, r_out = sympy.symbols("n gamma r_in r_out", positive=True)
 p1, p2, p3 = sympy.symbols("p1 p2 p3", positive=True)

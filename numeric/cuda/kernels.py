@@ -13,7 +13,7 @@ from numba import cuda
 
 from ..arrays import Array
 from ..jets import COLUMNS, PROBE
-from ..weights import BIAS, HAAR
+from ..random.lazy import BIAS, HAAR
 from .device import THREADS, Indices, Key, Words, kernel
 from .linear import cholesky, dot, factorise, fill_normals, fill_words, orthogonal
 from .linear import gram as gram_of_one

@@ -12,12 +12,13 @@ import math
 import numpy as np
 from numba import cuda
 
-from .. import random, weights
 from ..arrays import Array
+from ..random import lazy
+from ..random import philox as random
 from .device import FEWEST_LANES, THREADS, Key, Shared, Words, device, taken_over
 
-cholesky = taken_over(weights.cholesky)
-divide = taken_over(weights.divide)
+cholesky = taken_over(lazy.cholesky)
+divide = taken_over(lazy.divide)
 philox = taken_over(random.philox)
 _twice_minus_log = taken_over(random.twice_minus_log)
 _circle = taken_over(random.circle)

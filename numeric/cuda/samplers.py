@@ -22,9 +22,9 @@ from ..arrays import Array
 from ..conditional import PathSampler
 from ..emit import modules, printer
 from ..lazy import ProbeSampler
-from ..random import padded
+from ..random.lazy import COLUMN, DIAGONAL, FACTOR, HAAR, Step
+from ..random.philox import padded
 from ..sampling import Sampler
-from ..weights import COLUMN, DIAGONAL, FACTOR, HAAR, Step
 from . import kernels, statistics
 from .device import SIMULATED, THREADS, Rooms, blocks
 

@@ -35,7 +35,7 @@ from .. import checks
 from .. import table as tables
 from ..arrays import Array
 from ..hyperparameters import hyperparameters
-from ..weights import singular_values, steps
+from ..random.lazy import singular_values, steps
 
 MAX_MOMENTS = 8
 

@@ -14,7 +14,7 @@ from derive.groups.moments import Index, haar_moment
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks
+from .. import checks
 
 Matrices = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 BATCH = 2**22

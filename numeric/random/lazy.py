@@ -34,9 +34,9 @@ from derive.weights import (
 )
 from derive.work.resources import check_memory, number
 
-from .arrays import Array
-from .emit.jit import driver, reduction
-from .random import fill_normals, padded
+from ..arrays import Array
+from ..emit.jit import driver, reduction
+from .philox import fill_normals, padded
 
 GAUSSIAN, HAAR, DIAGONAL = 0, 1, 2
 """The kinds of factors of a weight matrix."""

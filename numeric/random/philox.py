@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from derive.errors import whole
 
-from . import checks
-from .emit.jit import driver, scalar
+from .. import checks
+from ..emit.jit import driver, scalar
 
 Counter = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 

@@ -1,0 +1,1 @@
+"""Random numbers and random matrices, the same on CPU and GPU."""
