@@ -21,8 +21,9 @@ from derive.errors import InputError
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from . import bracket_single, c_templates, codegen, quadrature
-from .bracket_shapes import is_even
+from . import c_templates, codegen
+from .brackets import one_input, quadrature
+from .brackets.shapes import is_even
 from .emit import outputs, printer
 from .emitted import right_side
 from .emitted_single import SingleModule
@@ -187,10 +188,10 @@ def _array(name: str, values: Iterable[float], kind: str = "double") -> str:
 def _smooth(planned: SingleModule) -> str:
     """`brackets` for an analytic activation: the trapezoid rule of `bracket_single`."""
     odd = planned.activation.is_odd  # what is odd in z sums to zero, and sets no step
-    sums = bracket_single.smooth_sums(planned.activation, planned.shapes)
+    sums = one_input.smooth_sums(planned.activation, planned.shapes)
     kept = [shape for shape in planned.shapes if not odd or is_even(*shape)]
-    steps = bracket_single.smooth_sums(planned.activation, kept)
-    results, derivatives = bracket_single.leibniz_integrands(planned.activation, sums.integrands)
+    steps = one_input.smooth_sums(planned.activation, kept)
+    results, derivatives = one_input.leibniz_integrands(planned.activation, sums.integrands)
     integrands = [result.xreplace(dict(derivatives)) for result in results]
     strips = quadrature.strips(planned.activation)
     far = [part or (place, 0) for place, part in enumerate(sums.far)]
@@ -219,7 +220,7 @@ def _smooth(planned: SingleModule) -> str:
 def _kinked(planned: SingleModule) -> str:
     """`brackets` for a piecewise analytic one: panels between kinks, and what sits on them."""
     scale = sympy.Symbol("scale", positive=True)
-    pieces = bracket_single.kinked_pieces(planned.activation, planned.shapes, scale)
+    pieces = one_input.kinked_pieces(planned.activation, planned.shapes, scale)
     panels, rate = quadrature.PANELS[0], quadrature.rate(planned.activation)
     factors = max(len(shape.orders) for shape in planned.shapes)
     reach = (

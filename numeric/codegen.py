@@ -22,7 +22,7 @@ from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
 from . import brackets
-from .bracket_shapes import MAX_POSITIONS
+from .brackets.shapes import MAX_POSITIONS
 from .emit import outputs
 from .emitted import Recursions, shape_of
 from .emitted_multi import MultiModule

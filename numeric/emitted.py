@@ -17,7 +17,7 @@ from derive.gaussian.brackets import Bracket
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from .bracket_shapes import SingleShape
+from .brackets.shapes import SingleShape
 from .emit import printer
 from .hyperparameters import KNOWN, symbols_of
 

@@ -12,7 +12,8 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 from derive.recursions import Recursion
 
-from . import bracket_multi, brackets, usage
+from . import brackets, usage
+from .brackets import several_inputs
 from .emit import modules
 from .emitted import Module, function_source
 
@@ -52,7 +53,7 @@ class MultiModule(Module):
         entries = ", ".join(f"{name}[layer]" for name in self.arguments)
         at_first = ", ".join(f"{name}[0]" for name in self.arguments)
         passed = f"{names}, {used}, {arguments}"
-        kernels = {shape: bracket_multi.kernel(self.activation, shape) for shape in shapes}
+        kernels = {shape: several_inputs.kernel(self.activation, shape) for shape in shapes}
         values = [
             _values(kernel, rank, extra=more)
             for kernel, rank, more in sorted(

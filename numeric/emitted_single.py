@@ -11,7 +11,7 @@ from derive.engine.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 
 from . import brackets, usage
-from .bracket_shapes import SingleShape
+from .brackets.shapes import SingleShape
 from .emit import modules, printer
 from .emitted import Module, Recursions, function_source, shape_of
 

@@ -29,7 +29,7 @@ from derive.work.resources import check_memory, check_time, number
 
 from . import accuracy, codegen, table
 from .arrays import Array
-from .bracket_shapes import MAX_POSITIONS
+from .brackets.shapes import MAX_POSITIONS
 from .checks import checked_inputs
 from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters

@@ -41,7 +41,7 @@ from derive.work.resources import check_memory, check_time, number
 
 from . import brackets, checks, table
 from .arrays import Array
-from .bracket_shapes import SingleShape
+from .brackets.shapes import SingleShape
 from .checks import checked_inputs
 from .ensemble import Ensemble, checked_ensemble
 from .hyperparameters import hyperparameters

@@ -16,8 +16,9 @@ from derive.engine.step import closure
 from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from numeric import accuracy, brackets, codegen, flow, quadrature
-from numeric.brackets import SingleShape
+from numeric import accuracy, brackets, codegen, flow
+from numeric.brackets import quadrature
+from numeric.brackets.module import SingleShape
 from numeric.emit import modules
 
 DIGITS = 60

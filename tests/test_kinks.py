@@ -13,9 +13,9 @@ from derive import activations
 from derive.activations.functions import from_expr
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
-from numeric import bracket_multi, kinks
-from numeric.bracket_shapes import SingleShape
-from numeric.brackets import bracket_name, evaluate, module_source, support_source
+from numeric.brackets import kinks, several_inputs
+from numeric.brackets.module import bracket_name, evaluate, module_source, support_source
+from numeric.brackets.shapes import SingleShape
 from numeric.emit import modules
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")
@@ -71,7 +71,7 @@ def test_panels_agree(activation):
         *(Shape(orders, NONE) for orders in ((0, 0, 1, 1), (0, 1, 1, 2), (1, 1, 2, 2))),
     ]
     source = [modules.PRELUDE, support_source(activation)]
-    source.append(bracket_multi.kinked_source(activation, shapes))
+    source.append(several_inputs.kinked_source(activation, shapes))
     panels = modules.load("\n\n".join(source), "kinks_test")
     for seed, shape in enumerate(shapes):
         K = covariance(seed, len(shape.orders))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numeric.orthants import GONE, SLACK, moment, partial
+from numeric.brackets.orthants import GONE, SLACK, moment, partial
 
 
 def average(e, h, R):

@@ -11,7 +11,7 @@ from scipy import integrate
 
 from derive import activations
 from derive.gaussian.shapes import Shape
-from numeric.brackets import SingleShape, bracket_name, module_source
+from numeric.brackets.module import SingleShape, bracket_name, module_source
 from numeric.emit import modules
 
 K = 4.0

@@ -28,8 +28,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver, scalar
+from ..arrays import Array
+from ..emit.jit import driver, scalar
 
 Counts = NDArray[np.int64]
 

@@ -30,9 +30,9 @@ import sympy
 from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
 
+from ..emit import printer
 from . import quadrature
-from .bracket_shapes import SingleShape, describe, hermite, is_even, leibniz
-from .emit import printer
+from .shapes import SingleShape, describe, hermite, is_even, leibniz
 
 _NEXT = "\n        "
 

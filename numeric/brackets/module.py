@@ -25,10 +25,10 @@ from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 
-from . import bracket_multi, bracket_single, kinks, quadrature
-from .bracket_multi import bracket_name
-from .bracket_shapes import SingleShape, check, describe
-from .emit import modules
+from ..emit import modules
+from . import kinks, one_input, quadrature, several_inputs
+from .several_inputs import bracket_name
+from .shapes import SingleShape, check, describe
 
 __all__ = [
     "SingleShape",
@@ -85,7 +85,7 @@ def single_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     K = 0 gives the limit, ±inf where there is none; K outside [0, ∞) gives nan.
     """
     _check(shapes)
-    emit = bracket_single.smooth_source if activation.is_smooth else bracket_single.kinked_source
+    emit = one_input.smooth_source if activation.is_smooth else one_input.kinked_source
     return emit(activation, shapes)
 
 
@@ -98,9 +98,9 @@ def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         InputError: for more than 4 positions.
     """
     _check(shapes)
-    emit = bracket_multi.smooth_source if activation.is_smooth else bracket_multi.kinked_source
+    emit = several_inputs.smooth_source if activation.is_smooth else several_inputs.kinked_source
     if kinks.table(activation) is not None:
-        emit = bracket_multi.linear_source
+        emit = several_inputs.linear_source
     return emit(activation, list(dict.fromkeys(shapes)))
 
 

@@ -21,9 +21,9 @@ from typing import NamedTuple
 from derive.activations.functions import Activation, z
 from derive.gaussian.shapes import Shape
 
+from ..emit import printer
 from . import kinks, quadrature
-from .bracket_shapes import describe, hermite, is_even
-from .emit import printer
+from .shapes import describe, hermite, is_even
 
 
 def bracket_name(shape: Shape) -> str:

@@ -43,8 +43,8 @@ from scipy import special
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
-from .bracket_shapes import leibniz
-from .emit import printer
+from ..emit import printer
+from .shapes import leibniz
 
 ACCURACY = (36.0, 34.0, 32.0, 30.0)
 """log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""

@@ -29,10 +29,10 @@ import sympy
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
+from ..arrays import Array
+from ..emit import printer
+from ..emit.jit import driver, scalar
 from . import orthants
-from .arrays import Array
-from .emit import printer
-from .emit.jit import driver, scalar
 from .orthants import SLACK, Counts, moment
 
 
