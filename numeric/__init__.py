@@ -1,8 +1,8 @@
 """Numbers: compile what was derived, simulate the same network, compare the two."""
 
 from . import batchnorm, spectra
-from .c_source import write_c
-from .codegen import write_module
+from .codegen.c import write_c
+from .codegen.python import write_module
 from .compare import Comparison, compare
 from .flow import flow
 from .normalise import normalise

@@ -27,10 +27,11 @@ from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import accuracy, codegen, table
+from . import accuracy, table
 from .arrays import Array
 from .brackets.shapes import MAX_POSITIONS
 from .checks import checked_inputs
+from .codegen import python
 from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
 
@@ -228,7 +229,7 @@ def _module(
     corrections: int,
 ) -> ModuleType:
     with telling(f"compiling {len(names)} tensors and the brackets of {activation}"):
-        source = codegen.module_source(
+        source = python.module_source(
             names, activation, weights, single=single, square=square, corrections=corrections
         )
         return modules.load(source, "flow")

@@ -16,9 +16,10 @@ from derive.engine.step import closure
 from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
-from numeric import accuracy, brackets, codegen, flow
+from numeric import accuracy, brackets, flow
 from numeric.brackets import quadrature
 from numeric.brackets.module import SingleShape
+from numeric.codegen import python
 from numeric.emit import modules
 
 DIGITS = 60
@@ -200,7 +201,7 @@ def test_a_critical_tower_flows_down_to_small_kernels(tensors):
 def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
     names = closure(["K", "V", "G1", "G2"], Orthogonal(), single=True)
     module = modules.load(
-        codegen.module_source(names, by_name(name), Orthogonal(), single=True), "accuracy_test"
+        python.module_source(names, by_name(name), Orthogonal(), single=True), "accuracy_test"
     )
     for K0 in kernels:
         ones = {each: np.ones(2) * (each != "C_b") for each in module.PARAMETERS}

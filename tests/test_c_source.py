@@ -13,7 +13,7 @@ import pytest
 from derivations.cli import BAD_INPUT, OK, main
 from derive import Gaussian, InputError, Network, Orthogonal, activations, recursion
 from numeric import flow, write_module
-from numeric.c_source import write_c
+from numeric.codegen.c import write_c
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 needs_a_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")

@@ -96,7 +96,7 @@ def test_sources_do_not_depend_on_hashes():
     """What is compiled is kept by its text, which must be the same in every process."""
     code = (
         "from derive import Gaussian, activations; from derive.engine.tensors import named;"
-        "from numeric.codegen import module_source;"
+        "from numeric.codegen.python import module_source;"
         "names = tuple(map(named, ('K', 'V', 'Theta', 'D', 'F')));"
         "print(module_source(names, activations.linear, Gaussian(1), single=False, square=True,"
         " corrections=0))"

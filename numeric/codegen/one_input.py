@@ -10,10 +10,11 @@ from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
 from derive.weights import WeightEnsemble
 
-from . import brackets, usage
-from .brackets.shapes import SingleShape
-from .emit import modules, printer
-from .emitted import Module, Recursions, function_source, shape_of
+from .. import brackets
+from ..brackets.shapes import SingleShape
+from ..emit import modules, printer
+from . import usage
+from .module import Module, Recursions, function_source, shape_of
 
 
 class SingleModule(Module):

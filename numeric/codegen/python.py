@@ -21,12 +21,12 @@ from derive.recursions import Recursion, recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from . import brackets
-from .brackets.shapes import MAX_POSITIONS
-from .emit import outputs
-from .emitted import Recursions, shape_of
-from .emitted_multi import MultiModule
-from .emitted_single import SingleModule
+from .. import brackets
+from ..brackets.shapes import MAX_POSITIONS
+from ..emit import outputs
+from .module import Recursions, shape_of
+from .one_input import SingleModule
+from .several_inputs import MultiModule
 
 
 def write_module(

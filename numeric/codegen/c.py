@@ -21,12 +21,12 @@ from derive.errors import InputError
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from . import c_templates, codegen
-from .brackets import one_input, quadrature
-from .brackets.shapes import is_even
-from .emit import outputs, printer
-from .emitted import right_side
-from .emitted_single import SingleModule
+from ..brackets import one_input, quadrature
+from ..brackets.shapes import is_even
+from ..emit import outputs, printer
+from . import c_templates, python
+from .module import right_side
+from .one_input import SingleModule
 
 
 class _Printer(C99CodePrinter):
@@ -79,7 +79,7 @@ def write_c(
     target = Path(path)
     if target.suffix != ".c" or not (target.stem.isidentifier() and target.stem.isascii()):
         raise InputError("path", str(path), "a name for C functions, such as vkernel.c")
-    planned = codegen.planned(made, activation, first_weights)
+    planned = python.planned(made, activation, first_weights)
     if not isinstance(planned, SingleModule):
         raise InputError("made", made, "recursions of one input, for C")
     rules = _smooth(planned) if planned.activation.is_smooth else _kinked(planned)

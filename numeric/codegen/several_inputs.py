@@ -12,10 +12,11 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 from derive.recursions import Recursion
 
-from . import brackets, usage
-from .brackets import several_inputs
-from .emit import modules
-from .emitted import Module, function_source
+from .. import brackets
+from ..brackets import several_inputs
+from ..emit import modules
+from . import usage
+from .module import Module, function_source
 
 _LETTERS = "abcdefghijkl"
 

@@ -17,9 +17,9 @@ from derive.gaussian.brackets import Bracket
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from .brackets.shapes import SingleShape
-from .emit import printer
-from .hyperparameters import KNOWN, symbols_of
+from ..brackets.shapes import SingleShape
+from ..emit import printer
+from ..hyperparameters import KNOWN, symbols_of
 
 Recursions = dict[str, Recursion]
 """By the tensor's identifier."""

@@ -1,0 +1,1 @@
+"""Derived recursions as standalone modules, in Python and in C."""
