@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 from derivations.expansions import normalised_vertex
 from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
-from numeric import Comparison, compare, flow, normalise, simulate, table
+from numeric import Comparison, compare, flow, normalise, simulate
 from numeric.arrays import Array
+from numeric.tables import layout
 
 INITIALISATIONS = {
     "Gaussian": (Gaussian, None),
@@ -45,10 +46,10 @@ def exact_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Da
     V = K**2 * [float(exact.vertex(net, layer, width, n_0)) for layer in layers]
     return xarray.Dataset(
         {
-            "K": table.variable(K, 2, single=True),
-            "V": table.variable(V, 4, single=True),
+            "K": layout.variable(K, 2, single=True),
+            "V": layout.variable(V, 4, single=True),
         },
-        table.layers(depth),
+        layout.layers(depth),
     )
 
 

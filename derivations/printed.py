@@ -123,7 +123,7 @@ def long_csv(tables: Iterable[tuple[xarray.Dataset, int | None]]) -> str:
 
 
 def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]:
-    from numeric.table import tensors  # noqa: PLC0415
+    from numeric.tables.layout import tensors  # noqa: PLC0415
 
     for name in tensors(table):
         values = table[name].to_numpy()

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from derive import Network
 from numeric import flow, normalise, simulate
 from numeric.arrays import Array
-from numeric.table import tensors as tensors_of
+from numeric.tables.layout import tensors as tensors_of
 
 TOWER = tuple("ABDFPQRSTU")
 """What Figures 2 and 3 show."""

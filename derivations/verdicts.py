@@ -12,7 +12,7 @@ import sympy
 from derivations.latex import Sides, sides
 
 if TYPE_CHECKING:
-    from numeric.compare import Comparison
+    from numeric.tables.compare import Comparison
 
 
 Kind = Literal["exact", "numeric", "statistical", "misprint", "fails"]

@@ -3,11 +3,11 @@
 from . import batchnorm, spectra
 from .codegen.c import write_c
 from .codegen.python import write_module
-from .compare import Comparison, compare
 from .flow import flow
-from .normalise import normalise
-from .plots import plot
 from .simulate import simulate
+from .tables.compare import Comparison, compare
+from .tables.normalise import normalise
+from .tables.plot import plot
 
 __all__ = [
     "Comparison",

@@ -27,13 +27,14 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
 from derive.work.resources import check_memory, check_time, number
 
-from . import batchnorm_chain, checks, table
+from . import batchnorm_chain, checks
 from .arrays import Array
 from .checks import checked_inputs
 from .emit import fastmath, printer
 from .emit.templates import load_template
 from .random import lazy, philox
 from .sampling import counting
+from .tables import layout
 
 __all__ = [
     "Chain",
@@ -321,8 +322,8 @@ def simulate(
     arrays = {}
     for name, value, se in zip(names, mean, error, strict=True):
         described = {"long_name": _MEANINGS[name]}
-        arrays[name] = table.variable(value, 0, single=True).assign_attrs(described)
-        arrays[f"{name}_se"] = table.variable(se, 0, single=True)
+        arrays[name] = layout.variable(value, 0, single=True).assign_attrs(described)
+        arrays[f"{name}_se"] = layout.variable(se, 0, single=True)
     about: dict[str, int | str] = {
         "width": chain.width,
         "batch": chain.batch,
@@ -335,7 +336,7 @@ def simulate(
         "normalised": int(normalised),
         "sampler": sampler,
     }
-    return table.dataset(arrays, range(1, chain.depth + 1), about, inputs=chain.inputs)
+    return layout.dataset(arrays, range(1, chain.depth + 1), about, inputs=chain.inputs)
 
 
 def grams(

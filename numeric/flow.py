@@ -27,13 +27,14 @@ from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import accuracy, table
+from . import accuracy
 from .arrays import Array
 from .brackets.shapes import MAX_POSITIONS
 from .checks import checked_inputs
 from .codegen import python
 from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
+from .tables import layout
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
@@ -146,10 +147,10 @@ def _flow(
     arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
     for name in names:
         ordered = np.ascontiguousarray(_axes(outcome.values, name))
-        tensor_ = table.variable(ordered, rank=len(name.subscripts), single=vector)
-        arrays[name.label] = tensor_.assign_attrs(table.described(name))
-        arrays[f"{name.label}_floor"] = table.floor(_size(outcome.values, name))
-    return table.dataset(
+        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=vector)
+        arrays[name.label] = tensor_.assign_attrs(layout.described(name))
+        arrays[f"{name.label}_floor"] = layout.floor(_size(outcome.values, name))
+    return layout.dataset(
         arrays,
         range(1, depth + 1),
         {} if width is None else {"width": int(width)},
@@ -168,8 +169,8 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
     if samples > 1:
-        table = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
-        check_memory("inputs", f"{samples} inputs", table, f"brackets of {number(samples)} inputs")
+        layout = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
+        check_memory("inputs", f"{samples} inputs", layout, f"brackets of {number(samples)} inputs")
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:

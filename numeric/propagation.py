@@ -39,7 +39,7 @@ from derive.weights import (
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import brackets, checks, table
+from . import brackets, checks
 from .arrays import Array
 from .brackets.shapes import SingleShape
 from .checks import checked_inputs
@@ -47,6 +47,7 @@ from .ensemble import Ensemble, checked_ensemble
 from .hyperparameters import hyperparameters
 from .random import lazy
 from .sampling import counting
+from .tables import layout
 
 BIASES = ("neuron", "direction", "layer")
 """The kinds of biases."""
@@ -167,10 +168,10 @@ def simulate(
     K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
     single = np.ndim(inputs) == 1
     arrays = {
-        "K": table.variable(K.mean(axis=0), 2, single=single).assign_attrs(
-            table.described(named("K"))
+        "K": layout.variable(K.mean(axis=0), 2, single=single).assign_attrs(
+            layout.described(named("K"))
         ),
-        "K_se": table.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
+        "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
     }
     about: dict[str, int | str] = {
         "width": int(width),
@@ -179,7 +180,7 @@ def simulate(
         "biases": biases,
         "seed": int(seed),
     }
-    return table.dataset(
+    return layout.dataset(
         arrays,
         range(1, depth + 1),
         about,

@@ -36,7 +36,6 @@ from . import (
     observables,
     rundir,
     runs,
-    table,
 )
 from .conditional import PathSampler
 from .ensemble import Ensemble, checked_ensemble
@@ -48,6 +47,7 @@ from .lazy import ProbeSampler
 from .observables import Plan, Target
 from .probes import needed, spare
 from .sampling import Sampler
+from .tables import layout
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -169,7 +169,7 @@ def simulate(
         "sampler": chosen.name,
         "device": device,
     }
-    return table.dataset(
+    return layout.dataset(
         arrays,
         range(1, ensemble.depth + 1),
         about,
@@ -268,15 +268,15 @@ def _tensor(
         )
         for g, name in enumerate(target.lower):
             value = value - flowed[name.label].to_numpy().reshape(value.shape) / n**g
-    dims = table.axes(2 * target.pairs, single=single)
+    dims = layout.axes(2 * target.pairs, single=single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
-    about = table.described(target.definition)
+    about = layout.described(target.definition)
     return {
         target.name: xarray.Variable(dims, n**order * value.reshape(shape), about),
         f"{target.name}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
-        f"{target.name}_floor": table.floor(cancelling),
+        f"{target.name}_floor": layout.floor(cancelling),
     }
 
 

@@ -22,10 +22,10 @@ from derive.recursions import Recursion, Wanted
 from . import examples as drawing
 from .checks import probability as checked_probability
 from .checks import seed as checked_seed
-from .compare import FALSE_ALARMS, Comparison, compare
 from .examples import Example
 from .flow import flow
 from .simulate import simulate
+from .tables.compare import FALSE_ALARMS, Comparison, compare
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -14,8 +14,8 @@ from derive.gaussian.oracle import gaussian_average
 from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters
-from numeric.table import ACCURACY
-from numeric.table import tensors as tensors_of
+from numeric.tables.layout import ACCURACY
+from numeric.tables.layout import tensors as tensors_of
 
 X = np.random.default_rng(3).uniform(size=(3, 40))
 

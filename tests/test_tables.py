@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
-from numeric.table import ACCURACY, tensors
+from numeric.tables.layout import ACCURACY, tensors
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])

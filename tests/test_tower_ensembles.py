@@ -27,8 +27,8 @@ from numeric import compare, conditional, explicit, flow, lazy, observables, pat
 from numeric.ensemble import checked_ensemble
 from numeric.probes import Probes, needed, spare
 from numeric.random.philox import fill_signs, stream_key
-from numeric.table import ACCURACY
-from numeric.table import tensors as tensors_of
+from numeric.tables.layout import ACCURACY
+from numeric.tables.layout import tensors as tensors_of
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
 TOWER = ["K", "V", "Theta", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]

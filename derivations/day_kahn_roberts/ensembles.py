@@ -57,7 +57,7 @@ def figure_one(sampling: Sampling) -> Verdict:
 # %%
 def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
     """K and V of a critical linear network, by its derived first layer and step."""
-    from numeric import table  # noqa: PLC0415
+    from numeric.tables import layout  # noqa: PLC0415
 
     kernel = sympy.Matrix(4, 4, lambda a, b: Component("K", (min(a, b) + 1, max(a, b) + 1)))
     step = evaluate(
@@ -69,10 +69,10 @@ def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
     start, gain = (_on_samples(sympy.expand(each.subs(_C_W, 1)), K) for each in (first, added))
     V = start + gain * np.arange(depth).reshape(-1, 1, 1, 1, 1)
     tensors = {
-        "K": table.variable(np.broadcast_to(K, (depth, *K.shape)), 2, single=False),
-        "V": table.variable(V, 4, single=False),
+        "K": layout.variable(np.broadcast_to(K, (depth, *K.shape)), 2, single=False),
+        "V": layout.variable(V, 4, single=False),
     }
-    return xarray.Dataset(tensors, table.layers(depth))
+    return xarray.Dataset(tensors, layout.layers(depth))
 
 
 def _on_samples(expression: sympy.Expr, K: Array) -> Array:

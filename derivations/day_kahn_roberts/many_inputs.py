@@ -54,17 +54,18 @@ def as_normalise(
     """Whether `normalise` divides this component of V by the printed scale, at a generic kernel."""
     import xarray  # noqa: PLC0415
 
-    from numeric import normalise, table  # noqa: PLC0415
+    from numeric import normalise  # noqa: PLC0415
+    from numeric.tables import layout  # noqa: PLC0415
 
     generic = np.array(
         [[1.3, 0.4, -0.2, 0.5], [0, 0.9, 0.3, 0.1], [0, 0, 1.7, -0.6], [0, 0, 0, 0.8]]
     )
     K = generic + np.triu(generic, 1).T
     tensors = {
-        "K": table.variable(K[None], 2, single=False),
-        "V": table.variable(np.ones((1, *(4,) * 4)), 4, single=False),
+        "K": layout.variable(K[None], 2, single=False),
+        "V": layout.variable(np.ones((1, *(4,) * 4)), 4, single=False),
     }
-    tilde = normalise(xarray.Dataset(tensors, table.layers(1)))["V_tilde"].to_numpy()
+    tilde = normalise(xarray.Dataset(tensors, layout.layers(1)))["V_tilde"].to_numpy()
     scale = printed(lambda i, j: K[i, j])
     return close([1 / tilde[(0, *pattern)]], [scale], 13, "normalise() at a generic kernel")
 

@@ -90,17 +90,18 @@ def divides(name: str, values: Mapping[str, Array], at: tuple[int, ...]) -> floa
     """What `normalise` divides this component of a tensor by, K and Θ having these values."""
     import xarray  # noqa: PLC0415
 
-    from numeric import normalise, table  # noqa: PLC0415
+    from numeric import normalise  # noqa: PLC0415
+    from numeric.tables import layout  # noqa: PLC0415
 
     inputs = len(values["K"])
     single = inputs == 1
     tensors = {
-        each: table.variable(value.reshape(1) if single else value[None], 2, single=single)
+        each: layout.variable(value.reshape(1) if single else value[None], 2, single=single)
         for each, value in values.items()
     }
     ones = np.ones(1 if single else (1, *(inputs,) * 4))
-    tensors[name] = table.variable(ones, 4, single=single)
-    tilde = normalise(xarray.Dataset(tensors, table.layers(1)))[f"{name}_tilde"].to_numpy()
+    tensors[name] = layout.variable(ones, 4, single=single)
+    tilde = normalise(xarray.Dataset(tensors, layout.layers(1)))[f"{name}_tilde"].to_numpy()
     return float(1 / tilde[(0, *at)])
 
 

@@ -122,11 +122,12 @@ def one_bias(sampling: Sampling) -> Verdict:
     what the detail says."""
     import xarray  # noqa: PLC0415
 
-    from numeric import compare, flow, table  # noqa: PLC0415
+    from numeric import compare, flow  # noqa: PLC0415
     from numeric import propagation as networks  # noqa: PLC0415
+    from numeric.tables import layout  # noqa: PLC0415
 
     net, draws = network(), 512
-    expected = {"K": table.variable(np.zeros((DEPTH, 2, 2)), 2, single=False)}
+    expected = {"K": layout.variable(np.zeros((DEPTH, 2, 2)), 2, single=False)}
     tables = []
     for n in WIDTHS:
         found = networks.sample(
@@ -135,12 +136,12 @@ def one_bias(sampling: Sampling) -> Verdict:
         assert found.b is not None
         residual = found.K - networks.given_biases(net, INPUTS, found.b)
         arrays = {
-            "K": table.variable(residual.mean(axis=0), 2, single=False),
-            "K_se": table.variable(residual.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=False),
+            "K": layout.variable(residual.mean(axis=0), 2, single=False),
+            "K_se": layout.variable(residual.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=False),
         }
         attributes = {"width": n, "network": str(net), "blocks": draws}
-        tables.append(xarray.Dataset(arrays, table.layers(DEPTH), attributes))
-    zero = xarray.Dataset(expected, table.layers(DEPTH))
+        tables.append(xarray.Dataset(arrays, layout.layers(DEPTH), attributes))
+    zero = xarray.Dataset(expected, layout.layers(DEPTH))
     given = compare(zero, tables, sampling.false_alarms)
     printed = flow(net, INPUTS, DEPTH, ["K"])["K"].to_numpy()
     b = 2 * np.random.default_rng(sampling.seed).standard_normal((2048, DEPTH))

@@ -205,7 +205,7 @@ on no sample of this size knows its own spread."""
 
 def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
     """V and U6 of a Gaussian linear network of one width, exact at it."""
-    from numeric import table  # noqa: PLC0415
+    from numeric.tables import layout  # noqa: PLC0415
 
     layers = range(1, DEPTH + 1)
     values = {
@@ -218,8 +218,8 @@ def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
         for name, k in (("V", 2), ("U6", 3))
     }
     ranks = {"V": 4, "U6": 6}
-    arrays = {k: table.variable(v, ranks[k], single=True) for k, v in values.items()}
-    return xarray.Dataset(arrays, table.layers(DEPTH))
+    arrays = {k: layout.variable(v, ranks[k], single=True) for k, v in values.items()}
+    return xarray.Dataset(arrays, layout.layers(DEPTH))
 
 
 @claim("004", "3.28, 3.57 (ensembles)", "connected correlators of sampled networks", sampled=True)

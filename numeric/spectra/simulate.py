@@ -32,10 +32,10 @@ from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
-from .. import table as tables
 from ..arrays import Array
 from ..hyperparameters import hyperparameters
 from ..random.lazy import singular_values, steps
+from ..tables import layout as tables
 
 MAX_MOMENTS = 8
 

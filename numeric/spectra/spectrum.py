@@ -535,7 +535,7 @@ def _positive(name: str, values: ArrayLike) -> Array:
 
 def _figure(spectrum: Spectrum, title: str = "", points: int = 600) -> Figure:
     """See `Spectrum.plot`."""
-    from ..figure import Drawing  # noqa: PLC0415  (matplotlib takes a second to import)
+    from ..tables.drawing import Drawing  # noqa: PLC0415  (matplotlib takes a second to import)
 
     figure = Drawing(figsize=(6, 4), layout="constrained")
     panel = figure.subplots()

@@ -10,8 +10,8 @@ import xarray
 
 from derive.errors import InputError
 
-from .arrays import Array
-from .table import TWINS
+from ..arrays import Array
+from .layout import TWINS
 
 _STANDARDS: dict[str, tuple[str, ...]] = {
     "G1": ("K",),

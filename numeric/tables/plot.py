@@ -10,9 +10,9 @@ import xarray
 
 from derive.errors import InputError, check_installed, listed
 
-from .arrays import Array
-from .table import LINES
-from .table import tensors as tensors_of
+from ..arrays import Array
+from .layout import LINES
+from .layout import tensors as tensors_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     ['K']
     """
     check_installed("plot", "plot", "matplotlib")
-    from .figure import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .drawing import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
 
     if not isinstance(table, xarray.Dataset) or "layer" not in table.dims:
         raise InputError("table", type(table).__name__, "a table from flow or simulate")

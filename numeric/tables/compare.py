@@ -19,9 +19,9 @@ from scipy import special
 
 from derive.errors import InputError, check_installed, listed, whole
 
-from . import checks
-from .arrays import Array
-from .table import ACCURACY, LINES, tensors
+from .. import checks
+from ..arrays import Array
+from .layout import ACCURACY, LINES, tensors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -316,7 +316,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _figure(comparison: Comparison) -> Figure:
     """See `Comparison.plot`."""
-    from .figure import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .drawing import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
 
     tensors = list(dict.fromkeys(row.tensor for row in comparison.rows))
     figure, panels = side_by_side(tensors)

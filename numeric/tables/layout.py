@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from derive.engine.tensors import Name
 from derive.network import Network
 
-from .arrays import Array
+from ..arrays import Array
 
 TWINS = {
     "_se": "standard error of",

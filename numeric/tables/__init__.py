@@ -1,0 +1,1 @@
+"""The table that flow and simulate return: its layout, normalised, compared, drawn."""
