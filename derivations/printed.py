@@ -69,7 +69,7 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
 
 def _distinct(name: Name, shape: Place) -> list[Place]:
     """One component of each class of those that are equal by the tensor's symmetries."""
-    from numeric.observables import Target  # noqa: PLC0415
+    from numeric.estimators.observables import Target  # noqa: PLC0415
 
     if not shape:
         return [()]

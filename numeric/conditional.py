@@ -17,10 +17,10 @@ from . import path_kernels, paths
 from .arrays import Array
 from .emit.templates import load_template
 from .ensemble import Ensemble
-from .estimate import Reading
+from .estimators.observables import Plan, Statistic
+from .estimators.polynomials import Structure, flattened
+from .estimators.unbiased import Reading
 from .lazy import reading
-from .observables import Plan, Statistic
-from .polynomials import Structure, flattened
 from .random import lazy, philox
 from .sampling import Sampler, common_kernels
 

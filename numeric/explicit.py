@@ -32,8 +32,8 @@ from derive.weights import (
 
 from .arrays import Array
 from .ensemble import Ensemble
-from .estimate import haar_coefficient
-from .observables import Plan, derivatives, followed, terms_of
+from .estimators.observables import Plan, derivatives, followed, terms_of
+from .estimators.unbiased import haar_coefficient
 from .random.lazy import singular_values
 from .sampling import Sampler
 

@@ -22,10 +22,10 @@ from .arrays import Array
 from .emit import fastmath
 from .emit.templates import load_template, sigma_source
 from .ensemble import Ensemble
+from .estimators.observables import Plan
+from .estimators.probes import Probes
 from .forward_kernels import LANES
 from .lazy import ProbeSampler
-from .observables import Plan
-from .probes import Probes
 from .random import lazy, philox
 from .random.lazy import COLUMN, DIAGONAL, FACTOR
 from .sampling import common_kernels

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import AnyField
 
-from . import estimate, jets
+from . import jets
 from .arrays import Array
 from .emit.templates import load_template
 from .ensemble import Ensemble
+from .estimators import unbiased
+from .estimators.polynomials import Structure
+from .estimators.probes import Probes
 from .hyperparameters import symbols_of
-from .polynomials import Structure
-from .probes import Probes
 from .random import lazy, philox
 from .random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from .sampling import Sampler, common_kernels
@@ -98,7 +99,7 @@ class ProbeSampler(Sampler):
 
     @cached_property
     def _polynomials(self) -> tuple[Structure, Array]:
-        return estimate.compiled(self.plan, reading(self.ensemble), self.probes)
+        return unbiased.compiled(self.plan, reading(self.ensemble), self.probes)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
@@ -170,13 +171,13 @@ def kernels() -> ModuleType:
     return load_template(_LAYER, "layer", (jets, philox, lazy))
 
 
-def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> estimate.Reading:
+def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> unbiased.Reading:
     """How every layer's moments follow from the layer before, those of such fields among them."""
     sizes = zip(ensemble.widths, ensemble.widths[1:], strict=False)
     parameters = zip(
         ensemble.C_b.tolist(), ensemble.lambda_b.tolist(), ensemble.lambda_W.tolist(), strict=True
     )
-    return estimate.Reading(
+    return unbiased.Reading(
         tuple((ensemble.weights_at(layer), *size) for layer, size in enumerate(sizes, 1)),
         tuple(parameters),
         tuple((name, tuple(ensemble.symbols[name])) for name in sorted(symbols_of(fields))),

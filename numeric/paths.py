@@ -36,8 +36,8 @@ from derive.engine.tensors import slot_orders
 from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
 
 from .arrays import Array
-from .estimate import Reading, haar_coefficient
-from .observables import Statistic
+from .estimators.observables import Statistic
+from .estimators.unbiased import Reading, haar_coefficient
 from .random.lazy import HAAR
 
 Kind = tuple[AnyField, ...]

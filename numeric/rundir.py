@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 from derive.engine.equations import Equation
 from derive.errors import InputError
 
-from . import checks, moments
+from . import checks
 from .arrays import Array
 from .emit import outputs
 from .emit.modules import write
+from .estimators import moments
 from .sampling import Sampler
 
 if sys.platform == "win32":

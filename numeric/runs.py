@@ -33,8 +33,8 @@ from tqdm import tqdm
 
 from derive.errors import InputError
 
-from . import moments
 from .arrays import Array
+from .estimators import moments
 from .rundir import Directory, manifest
 from .sampling import Sampler
 

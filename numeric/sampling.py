@@ -25,11 +25,11 @@ from tqdm import tqdm
 from derive.errors import flag
 from derive.work.progress import quiet, telling
 
-from . import moments, polynomials
 from .arrays import Array
 from .emit.templates import load_template
 from .ensemble import Ensemble
-from .observables import Plan
+from .estimators import moments, polynomials
+from .estimators.observables import Plan
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work
@@ -41,7 +41,7 @@ KERNELS = '''\
 """
 
 {prelude}
-from numeric import moments, polynomials
+from numeric.estimators import moments, polynomials
 
 {entry}
 

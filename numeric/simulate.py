@@ -25,27 +25,17 @@ from derive.recursions import Wanted
 from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import (
-    checks,
-    conditional,
-    estimate,
-    explicit,
-    forward,
-    hyperparameters,
-    moments,
-    observables,
-    rundir,
-    runs,
-)
+from . import checks, conditional, explicit, forward, hyperparameters, rundir, runs
 from .conditional import PathSampler
 from .ensemble import Ensemble, checked_ensemble
+from .estimators import moments, observables, unbiased
+from .estimators.observables import Plan, Target
+from .estimators.probes import needed, spare
 from .explicit import ExplicitSampler
 from .flow import flow
 from .forward import ForwardSampler
 from .hyperparameters import Given
 from .lazy import ProbeSampler
-from .observables import Plan, Target
-from .probes import needed, spare
 from .sampling import Sampler
 from .tables import layout
 
@@ -202,7 +192,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
             with kinks or first ones on a kink, and layers too wide to build their tensors.
     """
     for n in ensemble.widths[1:]:
-        estimate.check_width(n, plan.most_pairs)
+        unbiased.check_width(n, plan.most_pairs)
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
@@ -253,7 +243,7 @@ def _tensor(
     target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
 ) -> dict[str, xarray.Variable]:
     """The tensor and its standard error."""
-    found = estimate.cumulant(record, target)
+    found = unbiased.cumulant(record, target)
     n, order = float(ensemble.width), target.definition.order
     power = target.pairs - 1
     value = n**power * found.value

@@ -26,9 +26,9 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import moments, observables
 from numeric.cuda import on_device
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import moments, observables
 from numeric.random import philox
 from numeric.simulate import make_sampler, simulate
 

@@ -14,8 +14,9 @@ from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, a
 from derive.engine.fields import DH, H
 from derive.errors import InputError
 from derive.recursions import recursion
-from numeric import compare, observables
+from numeric import compare
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables
 from numeric.explicit import ExplicitSampler
 from numeric.flow import flow
 from numeric.simulate import make_sampler, simulate

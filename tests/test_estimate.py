@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
 from derive.weights import Gaussian, Orthogonal
-from numeric import estimate, moments
-from numeric.observables import Plan, targets
-from numeric.polynomials import evaluate
-from numeric.probes import Probes
+from numeric.estimators import moments, unbiased
+from numeric.estimators.observables import Plan, targets
+from numeric.estimators.polynomials import evaluate
+from numeric.estimators.probes import Probes
 
 NAMES = {1: "K", 2: "V", 3: "U6"}
 
 
 def averaged(ensemble, n_in, n_out, C_b):
     """The reading of one layer."""
-    return estimate.Reading(((ensemble, n_in, n_out),), ((C_b, 0.0, 0.0),))
+    return unbiased.Reading(((ensemble, n_in, n_out),), ((C_b, 0.0, 0.0),))
 
 
 READING = averaged(Orthogonal(sympy.Rational(3, 2)), 3, 4, 0.25)
@@ -37,7 +37,7 @@ def measured(matrices, how, pairs):
     """The statistics of one layer whose Gram matrices are given, one per draw."""
     draws, m, _ = matrices.shape
     plan = Plan(targets(NAMES[pairs]), m)
-    structure, coefficients = estimate.compiled(plan, how, Probes())
+    structure, coefficients = unbiased.compiled(plan, how, Probes())
     X = np.empty((draws, len(plan.statistics)))
     factors = np.ascontiguousarray(matrices.reshape(draws, -1))
     evaluate(factors, structure, coefficients[0], X)
@@ -56,7 +56,7 @@ def recorded(matrices, how, pairs, reference=None):
 def cumulants(matrices, how, pairs, reference=None):
     """The estimate of one layer's K, V or U6."""
     record = recorded(matrices, how, pairs, reference)
-    return estimate.cumulant(record, record.plan.targets[0])
+    return unbiased.cumulant(record, record.plan.targets[0])
 
 
 def weights_moment(labels, S, how):
@@ -160,7 +160,7 @@ def test_too_few_draws():
     for pairs in (1, 2, 3):
         record = recorded(POPULATION[[0] * pairs, :1, :1], READING, pairs)
         with pytest.raises(InputError, match="draws"):
-            estimate.cumulant(record, record.plan.targets[0])
+            unbiased.cumulant(record, record.plan.targets[0])
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (2, 2), (2, 5), (3, 3), (3, 4)])
@@ -169,7 +169,7 @@ def test_the_pairing_estimator_contracts_and_inverts(k, n):
     z = np.random.default_rng(k + n).standard_normal((4, 2, n))
     pairings = pair_partitions(2 * k)
     gram_matrix = np.array([[float(n) ** loops(p, q) for q in pairings] for p in pairings])
-    found = estimate.moments_of_samples(z, k)
+    found = unbiased.moments_of_samples(z, k)
     for draw, labels in product(range(4), product(range(2), repeat=2 * k)):
         contracted = [prod(z[draw, labels[a]] @ z[draw, labels[b]] for a, b in q) for q in pairings]
         p_first = np.linalg.solve(gram_matrix, contracted)[0]
@@ -182,7 +182,7 @@ def test_the_pairing_estimator_is_unbiased_for_normal_samples():
     rng = np.random.default_rng(4)
     z = np.einsum("ab,dbi->dai", np.linalg.cholesky(K), rng.standard_normal((20_000, 2, 3)))
     for k in (1, 2, 3):
-        found = estimate.moments_of_samples(z, k)
+        found = unbiased.moments_of_samples(z, k)
         for labels in product(range(2), repeat=2 * k):
             expected = prod(K[a, b] for a, b in zip(labels[::2], labels[1::2], strict=True))
             samples = found[(slice(None), *labels)]
@@ -196,20 +196,20 @@ def test_the_pairing_estimator_is_exact_on_a_sphere():
     z *= np.sqrt(6) / np.linalg.norm(z, axis=2, keepdims=True)
     for k in (1, 2, 3, 4):
         expected = prod(6 / (6 + 2 * j) for j in range(k))
-        np.testing.assert_allclose(estimate.moments_of_samples(z, k), expected, rtol=1e-12)
+        np.testing.assert_allclose(unbiased.moments_of_samples(z, k), expected, rtol=1e-12)
 
 
 def test_widths_that_cannot_tell_pairings_apart():
     with pytest.raises(InputError, match="width"):
-        estimate.moments_of_samples(np.ones((5, 1, 1)), 2)
+        unbiased.moments_of_samples(np.ones((5, 1, 1)), 2)
     with pytest.raises(InputError, match="width"):
-        estimate.check_width(2, 3)
+        unbiased.check_width(2, 3)
 
 
 @pytest.mark.parametrize("z", [np.ones((2, 3)), np.ones((0, 1, 2)), np.full((2, 1, 3), np.nan)])
 def test_bad_samples(z):
     with pytest.raises(InputError, match="z"):
-        estimate.moments_of_samples(z, 1)
+        unbiased.moments_of_samples(z, 1)
 
 
 @pytest.mark.parametrize("name", ["V", "U6", "D", "P", "T"])

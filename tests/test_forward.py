@@ -19,12 +19,13 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import forward, observables, sampling
+from numeric import forward, sampling
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables
+from numeric.estimators.probes import Probes
 from numeric.forward import ForwardSampler
 from numeric.forward_kernels import LANES, fill_normals
 from numeric.lazy import ProbeSampler
-from numeric.probes import Probes
 from numeric.random import philox
 from numeric.simulate import make_sampler, simulate
 

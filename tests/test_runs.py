@@ -26,8 +26,9 @@ from derive import activations
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
-from numeric import observables, rundir, runs
+from numeric import rundir, runs
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables
 from numeric.simulate import make_sampler, simulate
 
 FORK = multiprocessing.get_context("fork")

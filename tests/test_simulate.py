@@ -16,18 +16,11 @@ from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from numeric import (
-    batchnorm,
-    estimate,
-    explicit,
-    lazy,
-    observables,
-    propagation,
-    sampling,
-)
+from numeric import batchnorm, explicit, lazy, propagation, sampling
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables, unbiased
+from numeric.estimators.probes import Probes
 from numeric.flow import flow
-from numeric.probes import Probes
 from numeric.simulate import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
@@ -327,7 +320,7 @@ def test_estimates_from_z_agree_with_the_record():
     found = explicit.ExplicitSampler(ensemble, plan).statistics(draws)[:, 1]
     z = np.array([explicit.preactivations(ensemble, draw)[1] for draw in draws])
     for (fields, _, _, samples), values in zip(plan.statistics, found.T, strict=True):
-        expected = estimate.moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
+        expected = unbiased.moments_of_samples(z, len(fields) // 2)[(slice(None), *samples)]
         np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
 
 

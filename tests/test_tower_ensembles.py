@@ -23,9 +23,10 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import compare, conditional, explicit, flow, lazy, observables, paths, simulate
+from numeric import compare, conditional, explicit, flow, lazy, paths, simulate
 from numeric.ensemble import checked_ensemble
-from numeric.probes import Probes, needed, spare
+from numeric.estimators import observables
+from numeric.estimators.probes import Probes, needed, spare
 from numeric.random.philox import fill_signs, stream_key
 from numeric.tables.layout import ACCURACY
 from numeric.tables.layout import tensors as tensors_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from derive.errors import InputError
 
 from ..conditional import PathSampler
+from ..estimators.probes import needed, spare
 from ..lazy import ProbeSampler
-from ..probes import needed, spare
 from ..sampling import Sampler
 
 __all__ = ["on_device"]

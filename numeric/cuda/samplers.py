@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation, z
 
-from .. import moments
 from ..arrays import Array
 from ..conditional import PathSampler
 from ..emit import modules, printer
+from ..estimators import moments
 from ..lazy import ProbeSampler
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, HAAR, Step
 from ..random.philox import padded

@@ -9,7 +9,7 @@ from __future__ import annotations
 from numba import cuda
 
 from ..arrays import Array
-from ..polynomials import Structure
+from ..estimators.polynomials import Structure
 from .device import THREADS, Indices, kernel
 
 

@@ -10,9 +10,9 @@ from numba.core import config
 from derive import activations
 from derive.network import Network
 from derive.weights import Orthogonal
-from numeric import observables
 from numeric.cuda import on_device
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables
 from numeric.simulate import make_sampler
 
 pytestmark = pytest.mark.skipif(

@@ -19,8 +19,8 @@ from derivations.svg import svg
 from derive import activations
 from derive.network import Network
 from derive.weights import Orthogonal
-from numeric import observables
 from numeric.ensemble import checked_ensemble
+from numeric.estimators import observables
 from numeric.sampling import Sampler
 from numeric.simulate import make_sampler
 

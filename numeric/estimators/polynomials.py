@@ -12,8 +12,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver
+from ..arrays import Array
+from ..emit.jit import driver
 
 Factor = TypeVar("Factor", bound=Hashable)
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver
+from ..arrays import Array
+from ..emit.jit import driver
 from .observables import Plan
 
 BLOCKS = 256

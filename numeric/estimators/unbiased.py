@@ -41,7 +41,7 @@ from derive.groups.pairings import (
 from derive.groups.weingarten import weingarten
 from derive.weights import WeightEnsemble
 
-from .arrays import Array
+from ..arrays import Array
 from .moments import Record
 from .observables import Plan, Statistic, Target, expanded
 from .polynomials import Structure, flattened

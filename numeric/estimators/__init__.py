@@ -1,0 +1,1 @@
+"""What is measured, and tensors read off samples without bias."""
