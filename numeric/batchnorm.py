@@ -33,7 +33,7 @@ from .checks import checked_inputs
 from .emit import fastmath, printer
 from .emit.templates import load_template
 from .random import lazy, philox
-from .sampling import counting
+from .samplers.base import counting
 from .tables import layout
 
 __all__ = [

@@ -43,10 +43,10 @@ from . import brackets, checks
 from .arrays import Array
 from .brackets.shapes import SingleShape
 from .checks import checked_inputs
-from .ensemble import Ensemble, checked_ensemble
 from .hyperparameters import hyperparameters
 from .random import lazy
-from .sampling import counting
+from .samplers.base import counting
+from .samplers.ensemble import Ensemble, checked_ensemble
 from .tables import layout
 
 BIASES = ("neuron", "direction", "layer")

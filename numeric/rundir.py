@@ -36,7 +36,7 @@ from .arrays import Array
 from .emit import outputs
 from .emit.modules import write
 from .estimators import moments
-from .sampling import Sampler
+from .samplers.base import Sampler
 
 if sys.platform == "win32":
     import msvcrt

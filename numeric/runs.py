@@ -36,7 +36,7 @@ from derive.errors import InputError
 from .arrays import Array
 from .estimators import moments
 from .rundir import Directory, manifest
-from .sampling import Sampler
+from .samplers.base import Sampler
 
 _SAVE_EVERY = 5.0  # seconds
 _UNDER_WAY = 1 << 30  # bytes of sums that may wait for the chunks before them

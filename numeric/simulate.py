@@ -25,18 +25,19 @@ from derive.recursions import Wanted
 from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks, conditional, explicit, forward, hyperparameters, rundir, runs
-from .conditional import PathSampler
-from .ensemble import Ensemble, checked_ensemble
+from . import checks, hyperparameters, rundir, runs
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, Target
 from .estimators.probes import needed, spare
-from .explicit import ExplicitSampler
 from .flow import flow
-from .forward import ForwardSampler
 from .hyperparameters import Given
-from .lazy import ProbeSampler
-from .sampling import Sampler
+from .samplers import explicit, forward, paths
+from .samplers.base import Sampler
+from .samplers.ensemble import Ensemble, checked_ensemble
+from .samplers.explicit import ExplicitSampler
+from .samplers.forward import ForwardSampler
+from .samplers.paths import PathSampler
+from .samplers.probing import ProbeSampler
 from .tables import layout
 
 _RATE = 10**8
@@ -196,7 +197,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
-    possible = name in ("lazy", "paths") and conditional.applies(ensemble, plan)
+    possible = name in ("lazy", "paths") and paths.applies(ensemble, plan)
     if name == "paths" and not possible:
         wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
         raise InputError("sampler", name, wanted)

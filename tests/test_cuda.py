@@ -27,9 +27,9 @@ from derive.weights import (
     Truncated,
 )
 from numeric.cuda import on_device
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import moments, observables
 from numeric.random import philox
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import make_sampler, simulate
 
 SIMULATED = bool(config.ENABLE_CUDASIM)

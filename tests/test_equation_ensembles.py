@@ -15,10 +15,10 @@ from derive.engine.fields import DH, H
 from derive.errors import InputError
 from derive.recursions import recursion
 from numeric import compare
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import observables
-from numeric.explicit import ExplicitSampler
 from numeric.flow import flow
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers.explicit import ExplicitSampler
 from numeric.simulate import make_sampler, simulate
 
 TANH = activations.tanh

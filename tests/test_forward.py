@@ -19,14 +19,14 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import forward, sampling
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import observables
 from numeric.estimators.probes import Probes
-from numeric.forward import ForwardSampler
-from numeric.forward_kernels import LANES, fill_normals
-from numeric.lazy import ProbeSampler
 from numeric.random import philox
+from numeric.samplers import base, forward
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers.forward import ForwardSampler
+from numeric.samplers.forward_kernels import LANES, fill_normals
+from numeric.samplers.probing import ProbeSampler
 from numeric.simulate import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
@@ -109,7 +109,7 @@ def test_no_network_depends_on_those_beside_it(monkeypatch):
     for threads, numbers in ((1, 1 << 17), (numba.config.NUMBA_NUM_THREADS, 1 << 17), (1, 50)):
         before = numba.get_num_threads()
         numba.set_num_threads(threads)
-        monkeypatch.setattr(sampling, "_HELD", numbers)
+        monkeypatch.setattr(base, "_HELD", numbers)
         try:
             tables.append(simulate(net, [1.0, 0.5], 7, 4, 2600, tensors=["V"], seed=3))
         finally:

@@ -21,7 +21,6 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import explicit, lazy
 from numeric.random.lazy import (
     cholesky,
     combine,
@@ -33,6 +32,7 @@ from numeric.random.lazy import (
     triangle,
 )
 from numeric.random.philox import stream_key
+from numeric.samplers import explicit, probing
 
 
 def factor(X):
@@ -111,8 +111,8 @@ def sample(ensemble, X, n_out, draws, *, C_b=0.0):
     stacked = np.repeat(np.asarray(X, float)[None], draws, axis=0)
     grams = stacked @ stacked.transpose(0, 2, 1) / n_in
     source = (stream_key(3), 1)
-    Z = lazy.weighted(grams, stacked, np.arange(draws), steps(ensemble, n_in, n_out), source)
-    lazy.kernels().add_bias(C_b, Z, m, np.arange(draws), source)
+    Z = probing.weighted(grams, stacked, np.arange(draws), steps(ensemble, n_in, n_out), source)
+    probing.kernels().add_bias(C_b, Z, m, np.arange(draws), source)
     return Z
 
 

@@ -27,8 +27,8 @@ from derive.errors import InputError
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
 from numeric import rundir, runs
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import observables
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import make_sampler, simulate
 
 FORK = multiprocessing.get_context("fork")

@@ -16,11 +16,12 @@ from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
-from numeric import batchnorm, explicit, lazy, propagation, sampling
-from numeric.ensemble import checked_ensemble
+from numeric import batchnorm, propagation
 from numeric.estimators import observables, unbiased
 from numeric.estimators.probes import Probes
 from numeric.flow import flow
+from numeric.samplers import base, explicit, probing
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
@@ -125,13 +126,13 @@ def test_both_samplers_estimate_the_same_tensors(case):
     """
     net, X, n = CASES[case]
     options = {"width": n, "depth": 4, "tensors": ["K", "V"]}
-    lazy = simulate(net, X, draws=20_000, seed=5, **options)
+    probing = simulate(net, X, draws=20_000, seed=5, **options)
     built = simulate(net, X, draws=2000, seed=6, sampler="explicit", **options)
     for name in ("K", "V"):
-        error = np.hypot(lazy[f"{name}_se"], built[f"{name}_se"])
-        scale = 1e-12 * (1 + n * float(np.abs(lazy["K"]).max()) ** 2)
-        assert lazy[name].dims == built[name].dims
-        assert float(np.abs((lazy[name] - built[name]) / (error + scale)).max()) < 6
+        error = np.hypot(probing[f"{name}_se"], built[f"{name}_se"])
+        scale = 1e-12 * (1 + n * float(np.abs(probing["K"]).max()) ** 2)
+        assert probing[name].dims == built[name].dims
+        assert float(np.abs((probing[name] - built[name]) / (error + scale)).max()) < 6
 
 
 def test_both_samplers_have_the_same_marginals():
@@ -142,7 +143,7 @@ def test_both_samplers_have_the_same_marginals():
     built = explicit.ExplicitSampler(ensemble, plan).fields(np.arange(draws))
     sigma = np.tanh([fields[Z] for fields in built][2])
     expected = 1.5 * np.einsum("dan,dbn->dab", sigma, sigma) / 4 + 0.1
-    sampled = lazy.ProbeSampler(ensemble, plan, Probes()).statistics(np.arange(draws))[:, 3]
+    sampled = probing.ProbeSampler(ensemble, plan, Probes()).statistics(np.arange(draws))[:, 3]
     for (*_, (a, b)), values in zip(plan.statistics, sampled.T, strict=True):
         assert stats.ks_2samp(expected[:, a, b], values).pvalue > 1e-6
 
@@ -153,7 +154,7 @@ def test_same_seed_same_bits_for_any_threads_and_chunks(monkeypatch):
     for threads, numbers in ((1, 1 << 17), (numba.config.NUMBA_NUM_THREADS, 1 << 17), (1, 1000)):
         before = numba.get_num_threads()
         numba.set_num_threads(threads)
-        monkeypatch.setattr(sampling, "_HELD", numbers)
+        monkeypatch.setattr(base, "_HELD", numbers)
         try:
             tables.append(simulate(net, X, 10, 3, 700, tensors=["K", "V"], seed=3))
         finally:

@@ -23,11 +23,13 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
-from numeric import compare, conditional, explicit, flow, lazy, paths, simulate
-from numeric.ensemble import checked_ensemble
+from numeric import compare, flow, simulate
 from numeric.estimators import observables
 from numeric.estimators.probes import Probes, needed, spare
 from numeric.random.philox import fill_signs, stream_key
+from numeric.samplers import explicit, path_averages, probing
+from numeric.samplers import paths as conditional
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.tables.layout import ACCURACY
 from numeric.tables.layout import tensors as tensors_of
 
@@ -149,7 +151,7 @@ def test_jets_are_directional_derivatives():
     S[:, :2] = ensemble.inputs
     probes = Probes((2,))
     grams = np.broadcast_to(S[:1] @ S[:1].transpose(0, 2, 1) / 3, (20_000, 6, 6)).copy()
-    lazy.kernels().vary(
+    probing.kernels().vary(
         grams, S, Z1, np.arange(20_000), (2.0, 0.5), probes.raising, 2, (ensemble.key, 1)
     )
     flat = Z1.reshape(20_000, -1)
@@ -190,7 +192,7 @@ def test_spare_probes_have_the_same_mean_and_less_noise():
     ensemble = checked_ensemble(net, inputs(2, 8), 8, 3, 4)
     plan = observables.Plan(observables.targets(["Theta", "B"]), 2)
     found = [
-        lazy.ProbeSampler(ensemble, plan, needed(plan.trees(), more)).statistics(np.arange(4000))
+        probing.ProbeSampler(ensemble, plan, needed(plan.trees(), more)).statistics(np.arange(4000))
         for more in (0, 8)
     ]
     few, many = (each[:, 2] for each in found)
@@ -389,9 +391,9 @@ def test_averages_given_a_path_vary_less():
 
 
 def test_partial_pairings_are_involutions():
-    counts = [len(paths.partial_pairings(tuple(range(points)))) for points in range(7)]
+    counts = [len(path_averages.partial_pairings(tuple(range(points)))) for points in range(7)]
     assert counts == [1, 1, 2, 4, 10, 26, 76]
-    for pairs in paths.partial_pairings((0, 1, 2, 3, 4)):
+    for pairs in path_averages.partial_pairings((0, 1, 2, 3, 4)):
         points = [point for pair in pairs for point in pair]
         assert len(points) == len(set(points))
 
@@ -405,7 +407,7 @@ def test_probes_leave_the_law_of_preactivations_alone():
     sigma = np.tanh([fields[Z] for fields in built][1])
     expected = 1.5 * np.einsum("dan,dan->d", sigma, sigma) / 4 + 0.1
     for sampler in (
-        lazy.ProbeSampler(ensemble, plan, Probes((2, 2))),
+        probing.ProbeSampler(ensemble, plan, Probes((2, 2))),
         conditional.PathSampler(ensemble, plan),
     ):
         assert stats.ks_2samp(expected, sampler.statistics(draws)[:, 2, 0]).pvalue > 1e-6

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from derive.errors import InputError
 
-from ..conditional import PathSampler
 from ..estimators.probes import needed, spare
-from ..lazy import ProbeSampler
-from ..sampling import Sampler
+from ..samplers.base import Sampler
+from ..samplers.paths import PathSampler
+from ..samplers.probing import ProbeSampler
 
 __all__ = ["on_device"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numba import cuda
 
 from ..arrays import Array
-from ..jets import COLUMNS, PROBE
 from ..random.lazy import BIAS, HAAR
+from ..samplers.jet_kernels import COLUMNS, PROBE
 from .device import THREADS, Indices, Key, Words, kernel
 from .linear import cholesky, dot, factorise, fill_normals, fill_words, orthogonal
 from .linear import gram as gram_of_one

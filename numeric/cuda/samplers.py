@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation, z
 
 from ..arrays import Array
-from ..conditional import PathSampler
 from ..emit import modules, printer
 from ..estimators import moments
-from ..lazy import ProbeSampler
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, HAAR, Step
 from ..random.philox import padded
-from ..sampling import Sampler
+from ..samplers.base import Sampler
+from ..samplers.paths import PathSampler
+from ..samplers.probing import ProbeSampler
 from . import kernels, statistics
 from .device import SIMULATED, THREADS, Rooms, blocks
 

@@ -11,8 +11,8 @@ from derive import activations
 from derive.network import Network
 from derive.weights import Orthogonal
 from numeric.cuda import on_device
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import observables
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import make_sampler
 
 pytestmark = pytest.mark.skipif(

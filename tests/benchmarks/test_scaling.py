@@ -19,9 +19,9 @@ from derivations.svg import svg
 from derive import activations
 from derive.network import Network
 from derive.weights import Orthogonal
-from numeric.ensemble import checked_ensemble
 from numeric.estimators import observables
-from numeric.sampling import Sampler
+from numeric.samplers.base import Sampler
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import make_sampler
 
 DEPTH, DRAWS = 5, 64

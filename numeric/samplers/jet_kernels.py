@@ -10,10 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver
-from .random.lazy import add_multiple, cholesky, factorise, put_multiple
-from .random.philox import fill_signs
+from ..arrays import Array
+from ..emit.jit import driver
+from ..random.lazy import add_multiple, cholesky, factorise, put_multiple
+from ..random.philox import fill_signs
 
 PROBE = 1 << 30
 """Stream of a layer's directions: column k of probe e is PROBE + COLUMNS·e + k."""

@@ -35,10 +35,10 @@ from derive.engine.fields import AnyField, Term, Z, forward, slots_of
 from derive.engine.tensors import slot_orders
 from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
 
-from .arrays import Array
-from .estimators.observables import Statistic
-from .estimators.unbiased import Reading, haar_coefficient
-from .random.lazy import HAAR
+from ..arrays import Array
+from ..estimators.observables import Statistic
+from ..estimators.unbiased import Reading, haar_coefficient
+from ..random.lazy import HAAR
 
 Kind = tuple[AnyField, ...]
 """A product of fields, in the order of their ranks."""

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 
+from ..arrays import Array
+from ..emit import fastmath
+from ..emit.templates import load_template, sigma_source
+from ..estimators.observables import Plan
+from ..estimators.probes import Probes
+from ..random import lazy, philox
+from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from . import forward_kernels
-from .arrays import Array
-from .emit import fastmath
-from .emit.templates import load_template, sigma_source
+from .base import common_kernels
 from .ensemble import Ensemble
-from .estimators.observables import Plan
-from .estimators.probes import Probes
 from .forward_kernels import LANES
-from .lazy import ProbeSampler
-from .random import lazy, philox
-from .random.lazy import COLUMN, DIAGONAL, FACTOR
-from .sampling import common_kernels
+from .probing import ProbeSampler
 
 _FORWARD = '''\
 """The forward pass of networks side by side: {name}.
@@ -38,7 +38,7 @@ _FORWARD = '''\
 
 {prelude}
 from numeric.emit import fastmath
-from numeric import forward_kernels
+from numeric.samplers import forward_kernels
 
 {entry}
 

@@ -21,13 +21,13 @@ from derive.network import Network
 from derive.weights import WeightEnsemble
 from derive.work.resources import check_memory, number
 
-from . import checks
-from .arrays import Array
-from .checks import checked_inputs
-from .emit import fastmath
-from .emit.templates import load_template, sigma_source
-from .hyperparameters import hyperparameters
-from .random import lazy, philox
+from .. import checks
+from ..arrays import Array
+from ..checks import checked_inputs
+from ..emit import fastmath
+from ..emit.templates import load_template, sigma_source
+from ..hyperparameters import hyperparameters
+from ..random import lazy, philox
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.

@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver
-from .random.lazy import BIAS, HAAR
-from .random.philox import circle, padded, philox, twice_minus_log
+from ..arrays import Array
+from ..emit.jit import driver
+from ..random.lazy import BIAS, HAAR
+from ..random.philox import circle, padded, philox, twice_minus_log
 
 LANES = 16
 """Two vectors of eight numbers: with one, LLVM unrolls the loop where it should vectorise it."""

@@ -11,10 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
-from .emit.jit import driver, reduction
-from .random.lazy import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
-from .random.philox import fill_normals, padded
+from ..arrays import Array
+from ..emit.jit import driver, reduction
+from ..random.lazy import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
+from ..random.philox import fill_normals, padded
 
 BLOCK = 64
 """Neurons whose products are held at a time."""

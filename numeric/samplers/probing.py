@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from derive.engine.fields import AnyField
 
-from . import jets
-from .arrays import Array
-from .emit.templates import load_template
+from ..arrays import Array
+from ..emit.templates import load_template
+from ..estimators import unbiased
+from ..estimators.polynomials import Structure
+from ..estimators.probes import Probes
+from ..hyperparameters import symbols_of
+from ..random import lazy, philox
+from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
+from . import jet_kernels
+from .base import Sampler, common_kernels
 from .ensemble import Ensemble
-from .estimators import unbiased
-from .estimators.polynomials import Structure
-from .estimators.probes import Probes
-from .hyperparameters import symbols_of
-from .random import lazy, philox
-from .random.lazy import COLUMN, DIAGONAL, FACTOR, Step
-from .sampling import Sampler, common_kernels
 
 _LAYER = '''\
 """The kernels that take an ensemble from layer to layer.
@@ -37,7 +37,7 @@ _LAYER = '''\
 """
 
 {prelude}
-from numeric import jets
+from numeric.samplers import jet_kernels as jets
 from numeric.random import lazy as weights
 
 {entry}
@@ -168,7 +168,7 @@ def weighted(
 
 def kernels() -> ModuleType:
     """`gram`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
-    return load_template(_LAYER, "layer", (jets, philox, lazy))
+    return load_template(_LAYER, "layer", (jet_kernels, philox, lazy))
 
 
 def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> unbiased.Reading:

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from derive.engine.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
-from . import path_kernels, paths
-from .arrays import Array
-from .emit.templates import load_template
+from ..arrays import Array
+from ..emit.templates import load_template
+from ..estimators.observables import Plan, Statistic
+from ..estimators.polynomials import Structure, flattened
+from ..estimators.unbiased import Reading
+from ..random import lazy, philox
+from . import path_averages, path_kernels
+from .base import Sampler, common_kernels
 from .ensemble import Ensemble
-from .estimators.observables import Plan, Statistic
-from .estimators.polynomials import Structure, flattened
-from .estimators.unbiased import Reading
-from .lazy import reading
-from .random import lazy, philox
-from .sampling import Sampler, common_kernels
+from .probing import reading
 
 _LAYER = '''\
 """The kernels that take forward paths from layer to layer.
@@ -31,7 +31,7 @@ _LAYER = '''\
 """
 
 {prelude}
-from numeric import path_kernels
+from numeric.samplers import path_kernels
 
 {entry}
 
@@ -79,11 +79,11 @@ def applies(ensemble: Ensemble, plan: Plan) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _closes(kinds: frozenset[paths.Kind], edges: int) -> bool:
+def _closes(kinds: frozenset[path_averages.Kind], edges: int) -> bool:
     most = max(sum(field.nodes - 1 for field in kind) for kind in kinds)
     if all(isinstance(field, Field) for kind in kinds for field in kind):
         return 0 < most <= edges
-    return most <= edges and paths.closes(kinds, 2 * edges)
+    return most <= edges and path_averages.closes(kinds, 2 * edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,9 @@ class PathSampler(Sampler):
     def _compiled(self) -> _Compiled:
         factors = tuple((step.kind, step.big, step.scale) for (step,) in self.ensemble.steps)
         told = reading(self.ensemble, self.plan.fields)
-        return _compiled(self.plan.statistics, told, paths.Conditioned(factors, self.plan.samples))
+        return _compiled(
+            self.plan.statistics, told, path_averages.Conditioned(factors, self.plan.samples)
+        )
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
@@ -169,14 +171,14 @@ class _Compiled:
 
 @lru_cache(maxsize=64)
 def _compiled(
-    statistics: tuple[Statistic, ...], reading: Reading, given: paths.Conditioned
+    statistics: tuple[Statistic, ...], reading: Reading, given: path_averages.Conditioned
 ) -> _Compiled:
-    averages, m = paths.Averages(statistics, reading, given), given.inputs
+    averages, m = path_averages.Averages(statistics, reading, given), given.inputs
     steps = list(averages.states.values())
-    sums = paths.sums([*averages.statistics, *steps])
+    sums = path_averages.sums([*averages.statistics, *steps])
     orders = 1 + max((order for each in sums for _, order in each.sigma), default=0)
     f = 1 + m * orders
-    number: dict[paths.Factor, int] = {state: k for k, state in enumerate(averages.states)}
+    number: dict[path_averages.Factor, int] = {state: k for k, state in enumerate(averages.states)}
     rows = {
         each: (
             *(1 + alpha * orders + order for alpha, order in each.sigma),
@@ -193,7 +195,7 @@ def _compiled(
     tree = np.array([place[row[:-1]] for row in ordered]), np.array([row[-1] for row in ordered])
     return _Compiled(
         tree,
-        np.array([paths.at_inputs(state) for state in averages.states], float),
+        np.array([path_averages.at_inputs(state) for state in averages.states], float),
         orders,
         flattened(averages.statistics, number),
         flattened(steps, number),

@@ -30,12 +30,12 @@ from derive.weights import (
     WeightEnsemble,
 )
 
-from .arrays import Array
+from ..arrays import Array
+from ..estimators.observables import Plan, derivatives, followed, terms_of
+from ..estimators.unbiased import haar_coefficient
+from ..random.lazy import singular_values
+from .base import Sampler
 from .ensemble import Ensemble
-from .estimators.observables import Plan, derivatives, followed, terms_of
-from .estimators.unbiased import haar_coefficient
-from .random.lazy import singular_values
-from .sampling import Sampler
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""

@@ -25,11 +25,11 @@ from tqdm import tqdm
 from derive.errors import flag
 from derive.work.progress import quiet, telling
 
-from .arrays import Array
-from .emit.templates import load_template
+from ..arrays import Array
+from ..emit.templates import load_template
+from ..estimators import moments, polynomials
+from ..estimators.observables import Plan
 from .ensemble import Ensemble
-from .estimators import moments, polynomials
-from .estimators.observables import Plan
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work

@@ -1,0 +1,1 @@
+"""Networks in, sums of products of their statistics out: four ways."""
