@@ -25,12 +25,13 @@ from derive.recursions import Wanted
 from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks, hyperparameters, rundir, runs
+from . import checks, hyperparameters
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, Target
 from .estimators.probes import needed, spare
 from .flow import flow
 from .hyperparameters import Given
+from .runs import chunks, directory
 from .samplers import explicit, forward, paths
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, checked_ensemble
@@ -129,7 +130,7 @@ def simulate(
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
     if run is not None:
-        rundir.check_path(run)
+        directory.check_path(run)
     chosen = make_sampler(ensemble, plan, sampler)
     if device == "cuda":
         from . import cuda  # noqa: PLC0415
@@ -140,7 +141,7 @@ def simulate(
     _check_size(chosen, draws, kept=run is not None or executor is not None)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
     with quiet() if progress else telling(what, total=draws) as told:
-        record = runs.record(
+        record = chunks.record(
             chosen,
             draws,
             run=run,

@@ -26,8 +26,9 @@ from derive import activations
 from derive.errors import InputError
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
-from numeric import rundir, runs
 from numeric.estimators import observables
+from numeric.runs import chunks
+from numeric.runs import directory as rundir
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulate import make_sampler, simulate
 
@@ -46,7 +47,7 @@ def new_sampler(seed=1, width=6, tensors=("V", "Theta"), activation=activations.
 
 
 def record(sampler=None, draws=DRAWS, **options):
-    return runs.record(sampler or new_sampler(), draws, **options)
+    return chunks.record(sampler or new_sampler(), draws, **options)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def killed_while_writing(path, number, moment):
             os.kill(os.getpid(), signal.SIGKILL)
 
     rundir.write = writing
-    runs._SAVE_EVERY = 0.0
+    chunks._SAVE_EVERY = 0.0
     record(run=path)
 
 

@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 from derive.engine.equations import Equation
 from derive.errors import InputError
 
-from . import checks
-from .arrays import Array
-from .emit import outputs
-from .emit.modules import write
-from .estimators import moments
-from .samplers.base import Sampler
+from .. import checks
+from ..arrays import Array
+from ..emit import outputs
+from ..emit.modules import write
+from ..estimators import moments
+from ..samplers.base import Sampler
 
 if sys.platform == "win32":
     import msvcrt

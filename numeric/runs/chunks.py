@@ -33,10 +33,10 @@ from tqdm import tqdm
 
 from derive.errors import InputError
 
-from .arrays import Array
-from .estimators import moments
-from .rundir import Directory, manifest
-from .samplers.base import Sampler
+from ..arrays import Array
+from ..estimators import moments
+from ..samplers.base import Sampler
+from .directory import Directory, manifest
 
 _SAVE_EVERY = 5.0  # seconds
 _UNDER_WAY = 1 << 30  # bytes of sums that may wait for the chunks before them

@@ -1,0 +1,1 @@
+"""Chunks computed anywhere, kept in a directory, resumed and extended."""
