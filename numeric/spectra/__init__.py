@@ -15,7 +15,7 @@ from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
 
-from .simulate import simulate, weight_matrix
+from .simulations import simulate, weight_matrix
 from .spectrum import Solution, Spectrum
 
 __all__ = [
