@@ -78,7 +78,7 @@ def stationary(
 ) -> tuple[float, str] | None:
     """E V² of the stationary state with where it comes from, where a law of it is derived."""
     from derive import batchnorm  # noqa: PLC0415
-    from numeric import batchnorm_theory  # noqa: PLC0415
+    from numeric.batchnorm import theory  # noqa: PLC0415
 
     if activation.is_linear:
         size = batch - 1 if centered else batch
@@ -90,7 +90,7 @@ def stationary(
     if centered:
         return None
     try:
-        odd = batchnorm_theory.odd_law(activation, batch)
+        odd = theory.odd_law(activation, batch)
     except InputError:
         return None
     return odd.gap_sq / width, "at order 1/d"

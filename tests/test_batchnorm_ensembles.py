@@ -9,7 +9,8 @@ from derive import activations, batchnorm
 from derive.errors import InputError
 from derive.linear.laws import lyapunov_exponents
 from numeric import batchnorm as ensembles
-from numeric import batchnorm_init, batchnorm_theory
+from numeric.batchnorm import initialization
+from numeric.batchnorm import theory as batchnorm_theory
 
 SHORT = {"width": 32, "batch": 4, "depth": 5}
 
@@ -269,7 +270,7 @@ def batch(samples: int, features: int) -> np.ndarray:
 @pytest.mark.parametrize("name", ["linear", "relu", "tanh"])
 @pytest.mark.parametrize(("samples", "widths"), [(60, [20, 20, 20]), (10, [20, 30, 12])])
 def test_orthogonalizing_weights_reduce_the_gap(name: str, samples: int, widths) -> None:
-    made = batchnorm_init.orthogonalize(batch(samples, 20), widths, activations.by_name(name))
+    made = initialization.orthogonalize(batch(samples, 20), widths, activations.by_name(name))
     assert [W.shape for W in made.weights] == [
         (b, a) for a, b in zip([20, *widths], widths, strict=False)
     ]
@@ -279,7 +280,7 @@ def test_orthogonalizing_weights_reduce_the_gap(name: str, samples: int, widths)
 def test_orthogonalizing_weights_have_the_printed_spectrum() -> None:
     """σ_i of W H is √(σ_i/Σσ), and W is V'Σ^{−1/2}Uᵀ/|Σ^{1/2}| with orthogonal V'."""
     H = batch(50, 12).T
-    W = batchnorm_init.orthogonalizing_weights(H, 12)
+    W = initialization.orthogonalizing_weights(H, 12)
     sigma = np.linalg.svd(H, compute_uv=False)
     found = np.linalg.svd(W @ H, compute_uv=False)
     assert found == pytest.approx(np.sqrt(sigma / sigma.sum()))
@@ -288,7 +289,7 @@ def test_orthogonalizing_weights_have_the_printed_spectrum() -> None:
 
 
 def test_linear_chain_of_orthogonalizing_weights_halves_the_logarithms() -> None:
-    made = batchnorm_init.orthogonalize(batch(50, 6), [6] * 5)
+    made = initialization.orthogonalize(batch(50, 6), [6] * 5)
     H, spreads = batch(50, 6).T, []
     for W in made.weights:
         sigma = np.linalg.svd(H, compute_uv=False)
@@ -299,15 +300,15 @@ def test_linear_chain_of_orthogonalizing_weights_halves_the_logarithms() -> None
 
 def test_rank_deficient_batches_are_refused() -> None:
     with pytest.raises(InputError, match="rank"):
-        batchnorm_init.orthogonalize(np.ones((5, 4)), [4])
+        initialization.orthogonalize(np.ones((5, 4)), [4])
 
 
 def test_orthogonalization_of_a_torch_network() -> None:
     torch = pytest.importorskip("torch")
     layers = [torch.nn.Linear(20, 20).double() for _ in range(3)]
     X = torch.from_numpy(batch(60, 20))
-    found = batchnorm_init.orthogonalize_torch(layers, X, torch.relu)
-    ours = batchnorm_init.orthogonalize(batch(60, 20), [20] * 3, activations.relu)
+    found = initialization.orthogonalize_torch(layers, X, torch.relu)
+    ours = initialization.orthogonalize(batch(60, 20), [20] * 3, activations.relu)
     assert np.array(found)[:, 1] == pytest.approx(ours.after)
     assert layers[0].weight.detach().numpy() == pytest.approx(ours.weights[0])
 
@@ -317,4 +318,4 @@ def test_gap_from_either_gram_matrix(shape: tuple[int, int]) -> None:
     H = np.random.default_rng(9).standard_normal(shape)
     gram, n = H.T @ H, shape[1]
     direct = np.linalg.norm(gram / np.trace(gram) - np.eye(n) / n)
-    assert batchnorm_init.orthogonality_gap(H) == pytest.approx(direct, rel=1e-12)
+    assert initialization.orthogonality_gap(H) == pytest.approx(direct, rel=1e-12)

@@ -39,7 +39,7 @@ def odd_activations() -> Verdict:
     $\\mathbb E[\\sigma_1u_1\\sigma_2u_2]/\\mathbb E\\sigma^2$ and
     $\\frac12\\mathbb E[\\sigma_1^2(u_1^2-u_2^2)]/\\mathbb E\\sigma^2$ are below 1 for tanh, sin and
     erf at n = 2 … 32; for σ = z both are the derived $n/(n+2)$."""
-    from numeric.batchnorm_theory import odd_law  # noqa: PLC0415
+    from numeric.batchnorm.theory import odd_law  # noqa: PLC0415
 
     sizes = (2, 4, 8, 32)
     linear = [odd_law(activations.linear, size) for size in sizes]
@@ -102,7 +102,8 @@ def fluctuations(sampling: Sampling) -> Verdict:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import batchnorm_theory, compare  # noqa: PLC0415
+    from numeric import compare  # noqa: PLC0415
+    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
 
     size, widths = 6, (128, 256, 512)
     made = Figure(figsize=(6, 4), layout="constrained")
@@ -161,7 +162,8 @@ def figure_six(sampling: Sampling) -> Verdict:
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import batchnorm_theory, compare  # noqa: PLC0415
+    from numeric import compare  # noqa: PLC0415
+    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
 
     batch, width, depth = 8, 100, 30
     inputs = load_digits().data[:batch] / 16

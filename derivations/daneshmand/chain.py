@@ -359,7 +359,8 @@ def figure_two(sampling: Sampling) -> Verdict:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import batchnorm_theory, compare  # noqa: PLC0415
+    from numeric import compare  # noqa: PLC0415
+    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
 
     batch = 10
     inputs = np.diag([10.0] + [1.0] * (batch - 1))

@@ -42,7 +42,7 @@ def product() -> Verdict:
     $|W\\,\\mathrm{unfold}(H)|=1$ and spectrum $\\sqrt{\\sigma/\\sum\\sigma}$, as for matrices."""
     from scipy import signal  # noqa: PLC0415
 
-    from numeric.batchnorm_init import orthogonalizing_weights  # noqa: PLC0415
+    from numeric.batchnorm.initialization import orthogonalizing_weights  # noqa: PLC0415
 
     channels, image, samples, filters, size = 3, 5, 2, 4, 3
     rng = np.random.default_rng(0)

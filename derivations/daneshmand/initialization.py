@@ -26,7 +26,7 @@ def weights() -> Verdict:
     $V'$. The slice of $V_\\ell$ (n × d) that is called orthogonal is not, d rows of n > d; used as
     it is, the spectrum is another one. The initializer takes the nearest orthogonal matrix, the
     slice's polar factor."""
-    from numeric.batchnorm_init import orthogonalizing_weights  # noqa: PLC0415
+    from numeric.batchnorm.initialization import orthogonalizing_weights  # noqa: PLC0415
 
     H = np.random.default_rng(0).standard_normal((6, 40)) + 0.5
     U, sigma, Vt = np.linalg.svd(H, full_matrices=False)
@@ -107,7 +107,7 @@ def networks() -> Verdict:
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
     from derive import activations  # noqa: PLC0415
-    from numeric.batchnorm_init import orthogonalize  # noqa: PLC0415
+    from numeric.batchnorm.initialization import orthogonalize  # noqa: PLC0415
 
     pixels = load_digits().data[:200]
     kept = pixels[:, pixels.std(axis=0) > 0.5]

@@ -23,9 +23,9 @@ from scipy import linalg, optimize, special
 from derive.activations.functions import Activation, as_activation
 from derive.errors import InputError, whole
 
-from .arrays import Array
-from .batchnorm import kernels
-from .random.philox import stream_key
+from ..arrays import Array
+from ..random.philox import stream_key
+from .ensembles import kernels
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""

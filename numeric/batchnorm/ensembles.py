@@ -27,14 +27,15 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, whole
 from derive.work.resources import check_memory, check_time, number
 
-from . import batchnorm_chain, checks
-from .arrays import Array
-from .checks import checked_inputs
-from .emit import fastmath, printer
-from .emit.templates import load_template
-from .random import lazy, philox
-from .samplers.base import counting
-from .tables import layout
+from .. import checks
+from ..arrays import Array
+from ..checks import checked_inputs
+from ..emit import fastmath, printer
+from ..emit.templates import load_template
+from ..random import lazy, philox
+from ..samplers.base import counting
+from ..tables import layout
+from . import chain_kernels
 
 __all__ = [
     "Chain",
@@ -66,7 +67,7 @@ _CHAIN = '''\
 """
 
 {prelude}
-from numeric import batchnorm_chain
+from numeric.batchnorm import chain_kernels as batchnorm_chain
 from numeric.emit import fastmath
 
 {entry}
@@ -226,14 +227,14 @@ class Chain:
     @property
     def _use_seconds(self) -> float:
         """About how long a batch of rows takes, with its share of a layer's factorization."""
-        rows = min(batchnorm_chain.ROWS, self.width)
+        rows = min(chain_kernels.ROWS, self.width)
         share = self.batch**3 * rows // self.width
         return (rows * self.batch * (self.batch + 20) + share + 1000) / _RATE
 
     @property
     def seconds(self) -> int:
         """How long all draws will take, on one thread."""
-        uses = -(-self.width // batchnorm_chain.ROWS) * self.depth * self.draws
+        uses = -(-self.width // chain_kernels.ROWS) * self.depth * self.draws
         return int(uses * Fraction(self._use_seconds))
 
     def _first_factor(self) -> Array:
@@ -515,7 +516,7 @@ def _check_memory(chain: Chain, numbers: int) -> None:
 def kernels(activation: Activation) -> ModuleType:
     """The module with `advance` and `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
-    called = (batchnorm_chain, fastmath, philox, lazy)
+    called = (chain_kernels, fastmath, philox, lazy)
     return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
 
 

@@ -21,9 +21,9 @@ from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.errors import InputError, whole
 
-from .arrays import Array
-from .batchnorm import kernels
-from .checks import checked_inputs
+from ..arrays import Array
+from ..checks import checked_inputs
+from .ensembles import kernels
 
 SMALLEST = 1e-12
 """σ_n/σ_1 below which a batch does not fix the weights."""
