@@ -3,8 +3,8 @@
 from . import batchnorm, spectra
 from .codegen.c import write_c
 from .codegen.python import write_module
-from .flow import flow
-from .simulate import simulate
+from .flows import flow
+from .simulations import simulate
 from .tables.compare import Comparison, compare
 from .tables.normalise import normalise
 from .tables.plot import plot

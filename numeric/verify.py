@@ -23,8 +23,8 @@ from . import examples as drawing
 from .checks import probability as checked_probability
 from .checks import seed as checked_seed
 from .examples import Example
-from .flow import flow
-from .simulate import simulate
+from .flows import flow
+from .simulations import simulate
 from .tables.compare import FALSE_ALARMS, Comparison, compare
 
 if TYPE_CHECKING:

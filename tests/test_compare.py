@@ -10,7 +10,7 @@ from scipy import stats
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
-from numeric.simulate import simulate
+from numeric.simulations import simulate
 from numeric.tables.compare import ACCURACY, FALSE_ALARMS, SERIES, compare
 
 LAYERS = np.arange(1, 4)

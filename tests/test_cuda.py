@@ -30,7 +30,7 @@ from numeric.cuda import on_device
 from numeric.estimators import moments, observables
 from numeric.random import philox
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.simulate import make_sampler, simulate
+from numeric.simulations import make_sampler, simulate
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 on_a_device = pytest.mark.skipif(

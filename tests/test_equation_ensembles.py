@@ -16,10 +16,10 @@ from derive.errors import InputError
 from derive.recursions import recursion
 from numeric import compare
 from numeric.estimators import observables
-from numeric.flow import flow
+from numeric.flows import flow
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.explicit import ExplicitSampler
-from numeric.simulate import make_sampler, simulate
+from numeric.simulations import make_sampler, simulate
 
 TANH = activations.tanh
 SQUARE = activations.from_expr("z + z**2/2", "square")

@@ -27,7 +27,7 @@ from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.forward import ForwardSampler
 from numeric.samplers.forward_kernels import LANES, fill_normals
 from numeric.samplers.probing import ProbeSampler
-from numeric.simulate import make_sampler, simulate
+from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
 PLAN = observables.Plan(observables.targets(["K", "V"]), 1)

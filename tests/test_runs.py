@@ -30,7 +30,7 @@ from numeric.estimators import observables
 from numeric.runs import chunks
 from numeric.runs import directory as rundir
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.simulate import make_sampler, simulate
+from numeric.simulations import make_sampler, simulate
 
 FORK = multiprocessing.get_context("fork")
 DRAWS = 5 * 1024 + 300

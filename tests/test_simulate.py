@@ -19,10 +19,10 @@ from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import batchnorm, propagation
 from numeric.estimators import observables, unbiased
 from numeric.estimators.probes import Probes
-from numeric.flow import flow
+from numeric.flows import flow
 from numeric.samplers import base, explicit, probing
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.simulate import simulate
+from numeric.simulations import simulate
 
 LINEAR, RELU, TANH = activations.linear, activations.relu, activations.tanh
 

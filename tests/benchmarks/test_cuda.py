@@ -13,7 +13,7 @@ from derive.weights import Orthogonal
 from numeric.cuda import on_device
 from numeric.estimators import observables
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.simulate import make_sampler
+from numeric.simulations import make_sampler
 
 pytestmark = pytest.mark.skipif(
     bool(config.ENABLE_CUDASIM) or not cuda.is_available(), reason="no GPU to be timed"

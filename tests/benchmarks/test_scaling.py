@@ -22,7 +22,7 @@ from derive.weights import Orthogonal
 from numeric.estimators import observables
 from numeric.samplers.base import Sampler
 from numeric.samplers.ensemble import checked_ensemble
-from numeric.simulate import make_sampler
+from numeric.simulations import make_sampler
 
 DEPTH, DRAWS = 5, 64
 WIDTHS = [10**2, 3 * 10**2, 10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5]

@@ -18,7 +18,7 @@ from derive import activations
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal
 from numeric.random.philox import fill_normals, stream_key
-from numeric.simulate import simulate
+from numeric.simulations import simulate
 
 WIDTH, DEPTH, DRAWS, BATCH = 100, 10, 1000, 50
 X = np.random.default_rng(0).standard_normal(WIDTH)

@@ -29,7 +29,7 @@ from . import checks, hyperparameters
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, Target
 from .estimators.probes import needed, spare
-from .flow import flow
+from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks, directory
 from .samplers import explicit, forward, paths
