@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from derive.errors import check_installed
 
 if TYPE_CHECKING:
-    from derivations.running import Progress
+    from derivations.claims.workers import Progress
 
 BOOK = (
     "jinja2",
@@ -43,9 +43,10 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """0 if every claim holds and every ledger can be read, else 1."""
     check_installed("check", "book", *BOOK)
-    from derivations import claims, report, running  # noqa: PLC0415
+    from derivations import claims, report  # noqa: PLC0415
+    from derivations.claims import workers  # noqa: PLC0415
+    from derivations.claims.store import Kept  # noqa: PLC0415
     from derivations.files import check_file  # noqa: PLC0415
-    from derivations.kept import Kept  # noqa: PLC0415
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         for outcome in claims.check(
             chosen,
             options.seed,
-            options.jobs if options.jobs is not None else min(running.cores(), running.MOST_JOBS),
+            options.jobs if options.jobs is not None else min(workers.cores(), workers.MOST_JOBS),
             kept=kept,
             seconds=report.seconds_before(options.report),
             watch=shown.progress,

@@ -8,8 +8,8 @@ The last cell of every section calls `show`, in which the claims are those of th
 
 from __future__ import annotations
 
-from derivations.claims import check
-from derivations.registry import in_module
+from derivations.claims.proving import check
+from derivations.claims.registry import in_module
 
 
 def show(seed: int = 0) -> None:

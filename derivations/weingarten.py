@@ -22,9 +22,9 @@ from math import prod
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint
 from derive import symbols
 from derive.arithmetic.rational import RationalFunction, Term
 from derive.groups.moments import haar_moment

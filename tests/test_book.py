@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from derivations import claims
-from derivations.registry import CHAPTERS, Claim
+from derivations.claims.registry import CHAPTERS, Claim
 
 BOOK = claims.claims()
 MISPRINTS = {

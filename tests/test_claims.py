@@ -6,8 +6,8 @@ import pytest
 import sympy
 
 from derivations import claims
-from derivations.registry import Claim, Outcome, Sampling
-from derivations.verdicts import Verdict
+from derivations.claims.registry import Claim, Outcome, Sampling
+from derivations.claims.verdicts import Verdict
 from derive import InputError
 from derive.gaussian.brackets import Average, Component
 

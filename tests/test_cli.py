@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from derivations import check_command, claims, cli, reading, report, running
-from derivations.registry import Claim
-from derivations.verdicts import Verdict
+from derivations import check_command, claims, cli, reading, report
+from derivations.claims import workers
+from derivations.claims.registry import Claim
+from derivations.claims.verdicts import Verdict
 from derive import Gaussian, Network, Orthogonal
 
 ORTHOGONAL = ("--weights", "orthogonal")
@@ -215,7 +216,7 @@ def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
 
 def test_progress_is_shown_on_a_terminal_and_seldom_in_a_log(capsys, monkeypatch):
     claim = Claim("000", "5.18", "a title that is longer than " + "the line " * 20, print, False)
-    now = running.Progress(3, 7, (claim,))
+    now = workers.Progress(3, 7, (claim,))
     shown = check_command._Line()
     shown.progress(now)
     assert capsys.readouterr().err == ""

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from derivations import ledger
-from derivations.registry import CHAPTERS, claims
+from derivations.claims.registry import CHAPTERS, claims
 from derive.errors import InputError
 
 

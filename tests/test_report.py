@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from derivations import claims, report
+from derivations.claims.registry import Outcome
+from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
-from derivations.registry import Outcome
 from derivations.report import Book
 from derivations.report.chapters import Proof, Prose, sections
 from derivations.report.mathematics import code, mathml, phrase, prose
 from derivations.report.pages import pages
 from derivations.report.terminal import ledger_lines, line, measure, summary
 from derivations.report.views import cited, duration
-from derivations.verdicts import Verdict
 from derive import InputError
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from derivations import claims, report
+from derivations.claims.registry import CHAPTERS, Outcome
+from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
-from derivations.registry import CHAPTERS, Outcome
 from derivations.report import Book
 from derivations.report.mathematics import CELL
 from derivations.svg import compact
-from derivations.verdicts import Verdict
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from derivations import claims, cli, kept, report, running
-from derivations.kept import Kept
+from derivations import claims, cli, report
+from derivations.claims import store as kept
+from derivations.claims import workers as running
+from derivations.claims.registry import Claim, Outcome, Sampling
+from derivations.claims.store import Kept
+from derivations.claims.verdicts import Verdict
 from derivations.pictures import drawn
-from derivations.registry import Claim, Outcome, Sampling
-from derivations.verdicts import Verdict
 from derive import InputError
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -8,7 +8,7 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from derivations.registry import CHAPTERS, in_module
+from derivations.claims.registry import CHAPTERS, in_module
 
 SECTIONS = sorted({module for chapter in CHAPTERS.values() for module in chapter})
 

@@ -17,9 +17,9 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import activations, batchnorm
 
 CASES = (

@@ -19,9 +19,9 @@ import sympy
 import xarray
 from sympy.matrices.exceptions import ShapeError
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import batchnorm
 from derive.batchnorm import series, stationary
 from derive.batchnorm.chain import d, n

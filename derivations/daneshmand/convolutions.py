@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, misprint, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, misprint, sampled
 from numeric.arrays import Array
 
 

@@ -21,10 +21,10 @@ import numpy as np
 import sympy
 from flint import acb, arb, ctx, fmpq
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint
 from derivations.daneshmand.inequalities import excess, grid, on_grid, positive_coefficients
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations, batchnorm, exact, linear
 from derive.batchnorm import bounds
 from derive.batchnorm.chain import n

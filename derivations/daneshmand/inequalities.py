@@ -20,9 +20,9 @@ from itertools import product
 import sympy
 from flint import acb, fmpq
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import batchnorm
 from derive.batchnorm import bounds as batchnorm_bounds
 from derive.batchnorm.chain import n, theta

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.daneshmand.inequalities import grid, on_grid
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive.batchnorm import bounds as batchnorm_bounds
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import sympy
 import xarray
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.daneshmand.inequalities import positive_coefficients
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint, sampled
 from derive import symbols
 from derive.linear.laws import law, lyapunov_exponents
 

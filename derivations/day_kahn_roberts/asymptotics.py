@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import log
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, recursion
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import Asymptotics, asymptotics, breakdown, counterterm, ell

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.activations.functions import Activation
 from derive.depth.criticality import criticality, fixed_points

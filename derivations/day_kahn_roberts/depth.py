@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.expansions import small_kernel, through
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations, symbols
 from derive.depth.criticality import criticality
 from derive.gaussian.small_kernel import small_kernel_average

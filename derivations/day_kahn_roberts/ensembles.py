@@ -15,10 +15,10 @@ import numpy as np
 import sympy
 import xarray
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, sampled
 from derivations.gaussian_moments import evaluate, wick
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, sampled
 from derive import Network, activations
 from derive.gaussian.brackets import Component
 from derive.recursions import recursion

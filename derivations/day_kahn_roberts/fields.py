@@ -17,9 +17,9 @@ from math import prod
 import sympy
 
 from derivations.by_definition import Index, SmallNetwork
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.arithmetic.polynomials import Atom

@@ -23,10 +23,10 @@ from typing import cast
 
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal
 from derivations.gaussian_moments import variables, wick
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all

@@ -18,9 +18,9 @@ from typing import Any
 import mpmath
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derivations.weingarten import paired
 from derive import linear
 from derive.gaussian.brackets import Component

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import symbols
 from derive.gaussian.brackets import Component
 from derive.recursions import recursion

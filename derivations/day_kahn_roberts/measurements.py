@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 import sympy
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, sampled
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations
 
 SHOWN = (1, 10)

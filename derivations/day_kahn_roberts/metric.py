@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
 from derivations.expansions import small_kernel, through
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal
 from derive import activations, symbols
 from derive.recursions import recursion
 from derive.symbols import C_W, K

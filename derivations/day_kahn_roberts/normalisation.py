@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal
 from derive import recursion
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Monomial

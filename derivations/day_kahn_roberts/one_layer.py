@@ -23,10 +23,10 @@ from math import prod
 import numpy as np
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.weights import PATTERNS, n, pairs_up, printed_weingarten
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import activations
 from derive.gaussian.brackets import Component
 from derive.groups.moments import haar_moment

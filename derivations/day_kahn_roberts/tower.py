@@ -24,12 +24,12 @@ from itertools import product
 import sympy
 
 from derivations.by_definition import SmallNetwork
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
 from derivations.diagrams import draw
 from derivations.expansions import small_kernel
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal
 from derive import activations, recursion, symbols
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H
 from derive.gaussian.brackets import Average, Component

@@ -16,11 +16,11 @@ from itertools import product
 
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.expansions import normalised_vertex
 from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Average, Component

@@ -18,9 +18,9 @@ from itertools import product
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal
 from derive import symbols
 from derive.groups.moments import haar_moment
 from derive.groups.pairings import coset_type, pair_partitions

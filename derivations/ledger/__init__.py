@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
 
-from derivations.registry import CHAPTERS, Claim, claims
-from derivations.verdicts import WORST_FIRST, Kind
+from derivations.claims.registry import CHAPTERS, Claim, claims
+from derivations.claims.verdicts import WORST_FIRST, Kind
 from derive.errors import InputError
 
 Status = Literal["shown", "not a statement", "open"]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint, sampled
 from derive import Network, activations, propagation
 from numeric.arrays import Array
 

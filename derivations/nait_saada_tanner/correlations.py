@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, sampled
 from derivations.nait_saada_tanner.depth import rescaled
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, sampled
 from derive import Network, propagation
 from numeric.arrays import Array
 

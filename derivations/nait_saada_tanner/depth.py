@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import mpmath
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.gaussian_moments import variables, wick
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average

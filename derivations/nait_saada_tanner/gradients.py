@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint, sampled
 from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
 from derive.gaussian.brackets import Average
 from derive.recursions import recursion

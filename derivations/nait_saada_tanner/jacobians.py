@@ -16,10 +16,10 @@ import numpy as np
 import sympy
 import xarray
 
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
-from derivations.registry import Sampling, claim
 from derivations.section import show
-from derivations.verdicts import Verdict, equal, misprint, sampled
 from derive import (
     Activation,
     LowRankGaussian,

@@ -17,10 +17,10 @@ from functools import cache
 import numpy as np
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     LowRankGaussian,
     LowRankOrthogonal,

@@ -15,9 +15,9 @@ from itertools import pairwise, product
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, misprint
 from derive import linear
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import coset_type, double_factorial_pairings, loops, pair_partitions

@@ -17,9 +17,9 @@ import numpy as np
 import sympy
 import xarray
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, equal, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal, sampled
 from derive import activations, linear
 from derive.linear import limits as linear_limits
 from derive.linear.limits import r

@@ -21,9 +21,9 @@ from typing import Any
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal
 from derive import activations, exact, linear
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions

@@ -16,9 +16,9 @@ import sympy
 from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal
 from derive import Orthogonal, activations, spectra
 
 

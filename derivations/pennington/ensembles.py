@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from derivations.registry import Sampling, claim
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, both, close, equal, sampled
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, sampled
 from derive import (
     Gaussian,
     LowRankGaussian,

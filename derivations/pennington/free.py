@@ -15,10 +15,10 @@ import mpmath
 import numpy as np
 import sympy
 
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.pennington.propagation import GRAM, explicit
-from derivations.registry import claim
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     Gaussian,
     LowRankGaussian,

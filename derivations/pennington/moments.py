@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, both, equal
 from derive import Gaussian, Orthogonal, activations, spectra
 from derive.spectra import moments
 from derive.symbols import C_W, L, q

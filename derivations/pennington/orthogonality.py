@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, equal
 from derivations.section import show
-from derivations.verdicts import Verdict, equal
 from derive import (
     Gaussian,
     LowRankGaussian,

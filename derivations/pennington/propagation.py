@@ -19,9 +19,9 @@ from typing import NamedTuple
 import mpmath
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     Equation,
     Gaussian,

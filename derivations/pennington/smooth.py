@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import Orthogonal, activations, spectra, symbols
 from derive.spectra.laws import w
 from derive.symbols import q

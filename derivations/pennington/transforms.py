@@ -14,9 +14,9 @@ from __future__ import annotations
 import mpmath
 import sympy
 
-from derivations.registry import claim
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
-from derivations.verdicts import Verdict, both, close, equal, misprint
 from derive import (
     Gaussian,
     LowRankGaussian,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from derivations.claims.registry import Claim, Outcome
+from derivations.claims.verdicts import Kind
 from derivations.ledger import Entry, entries, verdict
-from derivations.registry import Claim, Outcome
-from derivations.verdicts import Kind
 from derive.errors import InputError
 
 ORDER = (

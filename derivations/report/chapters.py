@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from derivations.registry import Claim, Outcome, in_module
+from derivations.claims.registry import Claim, Outcome, in_module
 
 from .mathematics import CELL
 

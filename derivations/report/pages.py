@@ -7,7 +7,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from derivations.registry import FALSE_ALARMS
+from derivations.claims.registry import FALSE_ALARMS
 
 from .book import ORDER, Book, count
 from .sources import ICONS, MEANINGS

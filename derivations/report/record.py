@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.files import write_text
-from derivations.registry import FALSE_ALARMS, Outcome
 
 from .book import Book
 

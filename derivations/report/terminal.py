@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from derivations.registry import FALSE_ALARMS, Outcome
-from derivations.verdicts import Verdict
+from derivations.claims.registry import FALSE_ALARMS, Outcome
+from derivations.claims.verdicts import Verdict
 
 from .book import Book, count
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from derivations.claims.registry import Claim, Outcome
 from derivations.ledger import Entry
 from derivations.pictures import Drawn, drawn
-from derivations.registry import Claim, Outcome
 from derive import citations
 
 from .book import Book, count

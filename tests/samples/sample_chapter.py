@@ -24,8 +24,8 @@ import numpy as np
 import sympy
 from matplotlib.figure import Figure
 
-from derivations.registry import claim
-from derivations.verdicts import Verdict, close, equal, misprint
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict, close, equal, misprint
 
 x, n = sympy.symbols("x n", positive=True)
 

@@ -4,8 +4,8 @@ import os
 import threading
 from pathlib import Path
 
-from derivations.registry import claim
-from derivations.verdicts import Verdict
+from derivations.claims.registry import claim
+from derivations.claims.verdicts import Verdict
 
 
 def note(name):

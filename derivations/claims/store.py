@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
+from derivations.claims.registry import Claim, Outcome, Sampling
+from derivations.claims.verdicts import Kind, Verdict
 from derivations.files import make_directory, write_text
 from derivations.pictures import Drawn, drawn
-from derivations.registry import Claim, Outcome, Sampling
-from derivations.verdicts import Kind, Verdict
 from derive.errors import InputError
 
 PACKAGES = (

@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from derivations.claims.registry import Claim, Outcome, Sampling
+from derivations.claims.verdicts import Verdict
 from derivations.pictures import drawn
-from derivations.registry import Claim, Outcome, Sampling
-from derivations.verdicts import Verdict
 from derive.errors import InputError
 from derive.work.progress import quiet
 

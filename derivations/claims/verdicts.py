@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import mpmath
 import sympy
 
-from derivations.latex import Sides, sides
+from derivations.claims.latex import Sides, sides
 
 if TYPE_CHECKING:
     from numeric.tables.compare import Comparison

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from derivations.kept import Kept
-from derivations.running import Progress, Watch, alone, together
+from derivations.claims.store import Kept
+from derivations.claims.workers import Progress, Watch, alone, together
 from derive.errors import whole
 
 from .registry import FALSE_ALARMS, Claim, Outcome, Sampling

@@ -1,0 +1,30 @@
+"""Verdicts, the claims that come to them, and the processes that prove claims."""
+
+from .proving import check
+from .registry import CHAPTERS, FALSE_ALARMS, Claim, Outcome, Sampling, claim, claims, in_module
+from .verdicts import WORST_FIRST, Kind, Picture, Verdict, both, close, equal, misprint, sampled
+
+__all__ = [
+    "CHAPTERS",
+    "Claim",
+    "FALSE_ALARMS",
+    "Kind",
+    "Outcome",
+    "Picture",
+    "Sampling",
+    "Verdict",
+    "WORST_FIRST",
+    "both",
+    "check",
+    "claim",
+    "claims",
+    "close",
+    "equal",
+    "in_module",
+    "misprint",
+    "sampled",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
