@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from derive.errors import InputError
 from derive.work.progress import telling
 
-from . import (
-    batchnorm_command,
-    check_command,
-    cite_command,
-    kernel_command,
-    printed,
-    reading,
-    spectrum_command,
-    verify_command,
-)
+from .commands import batchnorm, check, cite, kernel, options, printed, spectrum, verify
 from .files import check_file, make_directory, write_text
 
 if TYPE_CHECKING:
@@ -91,12 +82,12 @@ def _derive(arguments: argparse.Namespace) -> int:
     from derive import recursion  # noqa: PLC0415
 
     if arguments.linear:
-        return batchnorm_command.derive_linear(arguments.points, arguments.weights)
+        return batchnorm.derive_linear(arguments.points, arguments.weights)
     if not arguments.tensors:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
-    weights = reading.ensemble(arguments)
-    activation = reading.activation(arguments.activation) if arguments.activation else None
-    names = [name for text in arguments.tensors for name in reading.tensor_names(text)]
+    weights = options.ensemble(arguments)
+    activation = options.activation(arguments.activation) if arguments.activation else None
+    names = [name for text in arguments.tensors for name in options.tensor_names(text)]
     for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer)
         made = made.single_input() if arguments.single else made
@@ -155,7 +146,7 @@ def _flow(arguments: argparse.Namespace) -> int:
     from numeric import flow  # noqa: PLC0415
 
     check_file("--csv", arguments.csv)
-    net, inputs = reading.network(arguments), reading.inputs(arguments.input)
+    net, inputs = options.network(arguments), options.inputs(arguments.input)
     table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
     _show([(net, table, None)], arguments)
     return OK
@@ -165,7 +156,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
     check_file("--csv", arguments.csv)
-    net, inputs = reading.network(arguments), reading.inputs(arguments.input)
+    net, inputs = options.network(arguments), options.inputs(arguments.input)
     if arguments.compare:
         _check_extrapolation(net, inputs.shape[-1], arguments.width, arguments.tensors)
     if arguments.run is not None:
@@ -300,39 +291,39 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, help_, fill in (
         (
             "check",
-            check_command.run,
+            check.run,
             "prove the book and write a report",
-            check_command.arguments,
+            check.arguments,
         ),
         ("derive", _derive, "print the recursion of a tensor", _derive_arguments),
         ("haar", _haar, "average a product of entries of a Haar matrix", _haar_arguments),
         (
             "kernel",
-            kernel_command.run,
+            kernel.run,
             "write a standalone numba module, or list what there is",
-            kernel_command.arguments,
+            kernel.arguments,
         ),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
         (
             "verify",
-            verify_command.run,
+            verify.run,
             "try the theory on random networks",
-            verify_command.arguments,
+            verify.arguments,
         ),
         (
             "spectrum",
-            spectrum_command.run,
+            spectrum.run,
             "the spectrum of the input-output Jacobian",
-            spectrum_command.arguments,
+            spectrum.arguments,
         ),
         (
             "batchnorm",
-            batchnorm_command.run,
+            batchnorm.run,
             "sample the orthogonality gap of batch normalization",
-            batchnorm_command.arguments,
+            batchnorm.arguments,
         ),
-        ("cite", cite_command.run, "print BibTeX for the sources", cite_command.arguments),
+        ("cite", cite.run, "print BibTeX for the sources", cite.arguments),
     ):
         command = commands.add_parser(
             name,
@@ -346,10 +337,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _derive_arguments(command: argparse.ArgumentParser) -> None:
-    reading.tensor_arguments(command, "*")
+    options.tensor_arguments(command, "*")
     command.add_argument("--linear", action="store_true", help="the deep linear network, exactly")
     command.add_argument("--points", type=int, default=4, help="points of its correlator, 2m")
-    reading.ensemble_arguments(command)
+    options.ensemble_arguments(command)
     command.add_argument("--activation", metavar="NAME", help="insert an activation, such as tanh")
     command.add_argument("--single", action="store_true", help="one input")
     command.add_argument("--latex", action="store_true", help="print LaTeX")
@@ -389,7 +380,7 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         default=tensors,
         help='names separated by commas; "all" of order 1/n',
     )
-    reading.network_arguments(command)
+    options.network_arguments(command)
     command.add_argument("--depth", type=int, default=10, help="layers")
     command.add_argument(
         "--input",

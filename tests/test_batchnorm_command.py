@@ -4,13 +4,13 @@ import argparse
 
 import pytest
 
-from derivations import batchnorm_command
+from derivations.commands import batchnorm
 from derive.errors import InputError
 
 
 def parsed(text: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    batchnorm_command.arguments(parser)
+    batchnorm.arguments(parser)
     return parser.parse_args(text.split())
 
 
@@ -18,7 +18,7 @@ SMALL = "--width 60 --batch 3 --depth 4 --draws 5"
 
 
 def test_table_with_the_derived_law(capsys) -> None:
-    assert batchnorm_command.run(parsed(SMALL)) == 0
+    assert batchnorm.run(parsed(SMALL)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["layer", "1", "2", "3", "4", "stationary:"]
     # (n−1)(n+2)²/(4n(n+1)d) = 50/2880 at n = 3, d = 60, and 6 per cent of next order
@@ -28,7 +28,7 @@ def test_table_with_the_derived_law(capsys) -> None:
 def test_csv_and_figure(tmp_path, capsys) -> None:
     table, figure = tmp_path / "gap.csv", tmp_path / "gap.svg"
     options = f"{SMALL} --activation tanh --csv {table} --plot {figure}"
-    assert batchnorm_command.run(parsed(options)) == 0
+    assert batchnorm.run(parsed(options)) == 0
     rows = table.read_text().splitlines()
     assert rows[0] == "layer,gap,gap_se,gap_sq,gap_sq_se"
     assert len(rows) == 5
@@ -40,32 +40,32 @@ def test_csv_and_figure(tmp_path, capsys) -> None:
     "options", ["--activation relu --centered", "--vanilla", "--activation relu"]
 )
 def test_without_a_law_there_is_no_line(options: str, capsys) -> None:
-    assert batchnorm_command.run(parsed(f"{SMALL} {options}")) == 0
+    assert batchnorm.run(parsed(f"{SMALL} {options}")) == 0
     assert "stationary" not in capsys.readouterr().out
 
 
 def test_same_seed_same_output(capsys) -> None:
-    batchnorm_command.run(parsed(SMALL))
+    batchnorm.run(parsed(SMALL))
     first = capsys.readouterr().out
-    batchnorm_command.run(parsed(SMALL))
+    batchnorm.run(parsed(SMALL))
     assert capsys.readouterr().out == first
 
 
 def test_figures_are_svg_files() -> None:
     with pytest.raises(InputError, match="svg"):
-        batchnorm_command.run(parsed(f"{SMALL} --plot gap.txt"))
+        batchnorm.run(parsed(f"{SMALL} --plot gap.txt"))
 
 
 def test_linear_correlators(capsys) -> None:
-    assert batchnorm_command.derive_linear(6) == 0
+    assert batchnorm.derive_linear(6) == 0
     out = capsys.readouterr().out
     assert "G_6(L)/G_2(L)^3 = ((n + 2)*(n + 4)/n**2)**(L - 1)" in out
     assert "1 of n^3, 6 of n^2, 8 of n^1" in out
-    assert batchnorm_command.derive_linear(4, "orthogonal") == 0
+    assert batchnorm.derive_linear(4, "orthogonal") == 0
     assert "G_4(L)/G_2(L)^2 = n/(n + 2)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("points", "weights"), [(3, "gaussian"), (0, "gaussian"), (4, "other")])
 def test_bad_input(points: int, weights: str) -> None:
     with pytest.raises(InputError):
-        batchnorm_command.derive_linear(points, weights)
+        batchnorm.derive_linear(points, weights)

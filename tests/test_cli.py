@@ -6,10 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from derivations import check_command, claims, cli, reading, report
+from derivations import claims, cli, report
 from derivations.claims import workers
 from derivations.claims.registry import Claim
 from derivations.claims.verdicts import Verdict
+from derivations.commands import check
+from derivations.commands import options as reading
 from derive import Gaussian, Network, Orthogonal
 
 ORTHOGONAL = ("--weights", "orthogonal")
@@ -217,15 +219,15 @@ def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
 def test_progress_is_shown_on_a_terminal_and_seldom_in_a_log(capsys, monkeypatch):
     claim = Claim("000", "5.18", "a title that is longer than " + "the line " * 20, print, False)
     now = workers.Progress(3, 7, (claim,))
-    shown = check_command._Line()
+    shown = check._Line()
     shown.progress(now)
     assert capsys.readouterr().err == ""
-    shown.told -= check_command.SELDOM + 1
+    shown.told -= check.SELDOM + 1
     for _ in range(2):
         shown.progress(now)
     assert capsys.readouterr().err == "3/7 claims  0:00\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    shown = check_command._Line()
+    shown = check._Line()
     shown.progress(now)
     err = capsys.readouterr().err
     assert err.startswith("\r\033[K3/7 claims  0:00  5.18 a title")

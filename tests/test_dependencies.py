@@ -14,7 +14,7 @@ import pytest
 import xarray
 
 from derivations import cli
-from derivations.check_command import BOOK
+from derivations.commands.check import BOOK
 from derive.errors import InputError, check_installed
 from numeric import plot, spectra
 

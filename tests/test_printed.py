@@ -8,7 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from derivations import cli, printed
+from derivations import cli
+from derivations.commands import printed
 from derive import Equation, Network, activations, recursion
 from derive.recursions import wanted
 from numeric import flow, simulate

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import xarray
 
-from derivations import reading
+from derivations.commands import options as reading
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import sympy
 
-from derivations import cli, reading
-from derivations.verify_command import command_line
+from derivations import cli
+from derivations.commands import options
+from derivations.commands.verify import command_line
 from derive import Gaussian, Network, Orthogonal, Truncated, activations, recursion
 from derive.errors import InputError
 from numeric import examples, verify
@@ -33,7 +34,7 @@ def plant(monkeypatch, tensor, factor, where=lambda net, inputs, depth: True):
 def test_examples_are_many_and_depend_on_their_number_alone():
     assert str(drawn(7, 1)) == str(DRAWN[6])
     assert len({str(example) for example in DRAWN}) == len(DRAWN)
-    assert {example.net.weights.name for example in DRAWN} == set(reading.WEIGHTS)
+    assert {example.net.weights.name for example in DRAWN} == set(options.WEIGHTS)
     assert {name for example in DRAWN for name in example.tensors} == {
         "K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU",
     }  # fmt: skip
@@ -48,14 +49,14 @@ def test_commands_repeat_examples(example):
     words = shlex.split(command_line(example, [24, 48], 100))
     assert words[0] == "wickgarten"
     read = cli._parser().parse_args(words[1:])
-    net, given = reading.network(read), example.net
+    net, given = options.network(read), example.net
     assert (net.activation, net.weights) == (given.activation, given.weights)
     assert net.weights_at(1) == given.weights_at(1)
     for layer in (1, 2, 3):
         assert net.C_b_at(layer) == given.C_b_at(layer)
         assert net.lambda_b_at(layer) == given.lambda_b_at(layer)
         assert net.lambda_W_at(layer) == given.lambda_W_at(layer)
-    np.testing.assert_array_equal(reading.inputs(read.input), example.inputs)
+    np.testing.assert_array_equal(options.inputs(read.input), example.inputs)
     assert tuple(read.tensors) == example.tensors
     assert (read.depth, read.seed) == (example.depth, example.seed)
     assert (read.width, read.draws, read.compare) == ([24, 48], 100, True)

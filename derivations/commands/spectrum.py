@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from derive.errors import InputError, check_installed
 
-from . import reading
-from .files import check_file
+from ..files import check_file
+from . import options
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,10 +95,10 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
         return f"limit {given.limit}, sigma0 = {sigma0}", spectra.limit(given.limit, sigma0, ratio)
     activation = activations.by_name(given.activation)
     C_W = 1 if given.C_W is None else parse_number("--C_W", given.C_W)
-    for name, owners in reading.OWNERS.items():
+    for name, owners in options.OWNERS.items():
         if name in _PARAMETERS and given.weights in owners:
             _required(f"--{name}", getattr(given, name))
-    weights = reading.ensemble(given, C_W, _PARAMETERS)
+    weights = options.ensemble(given, C_W, _PARAMETERS)
     if sigma0 is not None:
         q = symbolic.double_scaling(activation, sigma0, given.depth)
         q_star = parse_number("--q-star", str(q))

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from derive.errors import InputError
 
-from . import reading
+from . import options
 
 _ENDINGS = {"numba": "py", "c": "c"}
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    reading.tensor_arguments(command, "*")
+    options.tensor_arguments(command, "*")
     command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
-    reading.ensemble_arguments(command)
-    command.add_argument("--first-weights", choices=reading.WEIGHTS[:2], help="of layer 1")
+    options.ensemble_arguments(command)
+    command.add_argument("--first-weights", choices=options.WEIGHTS[:2], help="of layer 1")
     command.add_argument("--multi", action="store_true", help="arrays over several inputs")
     command.add_argument(
         "--target", choices=("numba", "c"), default="numba", help="a Python module, or C99"
@@ -48,11 +48,11 @@ def run(given: argparse.Namespace) -> int:
 
     output = f"kernel.{_ENDINGS[given.target]}" if given.output is None else given.output
     (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
-    weights = reading.ensemble(given)
-    names = [name for text in given.tensors for name in reading.tensor_names(text)]
+    weights = options.ensemble(given)
+    names = [name for text in given.tensors for name in options.tensor_names(text)]
     made = [recursion(name, weights) for name in names]
     made = made if given.multi else [each.single_input() for each in made]
-    sigma, first = reading.activation(given.activation), reading.first_ensemble(given)
+    sigma, first = options.activation(given.activation), options.first_ensemble(given)
     if given.target == "c":
         print(*write_c(made, sigma, output, first), sep="\n")
     else:

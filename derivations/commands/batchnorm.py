@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError, check_installed
 
-from .files import check_file, write_text
+from ..files import check_file, write_text
 
 if TYPE_CHECKING:
     import xarray
