@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import sympy
 
-from derivations.diagrams import Drawing, diagrams, draw
+from derivations.pictures.diagrams import Drawing, diagrams, draw
 from derive import BiInvariant, Gaussian, InputError, Orthogonal, recursion, symbols
 from derive.arithmetic.polynomials import add
 from derive.gaussian.brackets import Average
@@ -128,7 +128,7 @@ def test_the_drawing(tmp_path):
 def test_the_same_picture_in_every_process():
     """Nothing in a drawing depends on the order of a set."""
     script = (
-        "from derivations.diagrams import draw; from derive import Orthogonal, recursion;"
+        "from derivations.pictures.diagrams import draw; from derive import Orthogonal, recursion;"
         "print(*(draw(recursion(name, Orthogonal())).svg() for name in 'ABT'))"
     )
     pictures = {

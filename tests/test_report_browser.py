@@ -20,9 +20,9 @@ from derivations import claims, report
 from derivations.claims.registry import CHAPTERS, Outcome
 from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
+from derivations.pictures.svg import compact
 from derivations.report import Book
 from derivations.report.mathematics import CELL
-from derivations.svg import compact
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from derivations.diagrams import draw
-from derivations.pictures import drawn
+from derivations.pictures.diagrams import draw
+from derivations.pictures.drawn import drawn
 from derive import InputError, Orthogonal, recursion
 
 

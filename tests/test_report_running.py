@@ -19,7 +19,7 @@ from derivations.claims import workers as running
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.store import Kept
 from derivations.claims.verdicts import Verdict
-from derivations.pictures import drawn
+from derivations.pictures.drawn import drawn
 from derive import InputError
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Kind, Verdict
 from derivations.files import make_directory, write_text
-from derivations.pictures import Drawn, drawn
+from derivations.pictures.drawn import Drawn, drawn
 from derive.errors import InputError
 
 PACKAGES = (

@@ -19,7 +19,7 @@ from typing import Any
 
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
-from derivations.pictures import drawn
+from derivations.pictures.drawn import drawn
 from derive.errors import InputError
 from derive.work.progress import quiet
 

@@ -27,8 +27,8 @@ from derivations.by_definition import SmallNetwork
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
-from derivations.diagrams import draw
 from derivations.expansions import small_kernel
+from derivations.pictures.diagrams import draw
 from derivations.section import show
 from derive import activations, recursion, symbols
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from derivations.claims.registry import Claim, Outcome
 from derivations.ledger import Entry
-from derivations.pictures import Drawn, drawn
+from derivations.pictures.drawn import Drawn, drawn
 from derive import citations
 
 from .book import Book, count

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from derivations.svg import svg
+from derivations.pictures.svg import svg
 from derive import activations
 from derive.network import Network
 from derive.weights import Orthogonal

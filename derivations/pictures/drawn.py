@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from derivations.diagrams import Drawing
 from derivations.files import write_text
-from derivations.svg import svg
+from derivations.pictures.diagrams import Drawing
+from derivations.pictures.svg import svg
 from derive.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def drawn(picture: Any) -> Drawn:
         return Drawn(picture.svg(), numbers, f"{picture.title}: {len(rows)} diagrams")
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    from derivations.figure_numbers import COLUMNS, rows_of  # noqa: PLC0415
+    from derivations.pictures.numbers import COLUMNS, rows_of  # noqa: PLC0415
 
     if not isinstance(picture, Figure):
         raise InputError("figures", type(picture).__name__, "a matplotlib Figure or a Drawing")
@@ -66,7 +66,7 @@ def _csv(rows: list[tuple[Any, ...]]) -> str:
 
 def alt(figure: Figure) -> str:
     """Each panel's title, axes and series, in words."""
-    from derivations.figure_numbers import labels_of, panels_of  # noqa: PLC0415
+    from derivations.pictures.numbers import labels_of, panels_of  # noqa: PLC0415
 
     panels = panels_of(figure)
     parts = [figure.get_suptitle()]

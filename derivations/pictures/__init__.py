@@ -1,0 +1,1 @@
+"""Figures and diagrams as small SVG, with their numbers."""
