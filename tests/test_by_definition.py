@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 from sympy import Rational
 
-from derivations.by_definition import SmallNetwork
+from derivations.day_kahn_roberts.by_definition import SmallNetwork
 from derive import activations
 from derive.engine.fields import DH, Field, H
 

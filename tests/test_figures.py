@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from derivations import figures
+from derivations.day_kahn_roberts import figures
 from derivations.day_kahn_roberts.ensembles import linear_flow
-from derivations.expansions import normalised_vertex
+from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derive import activations
 from numeric import simulate
 

@@ -17,7 +17,7 @@ FALSE_ALARMS = 5.7e-7
 CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "000": (
         "derivations.day_kahn_roberts.weights",
-        "derivations.weingarten",
+        "derivations.day_kahn_roberts.weingarten",
         "derivations.day_kahn_roberts.linear",
         "derivations.day_kahn_roberts.one_layer",
         "derivations.day_kahn_roberts.criticality",

@@ -100,7 +100,7 @@ _SUFFIX = ".verdict.json"
 @cache
 def source_hash() -> str:
     """Of every module of the three rooms."""
-    rooms = Path(__file__).resolve().parents[1]
+    rooms = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for room in ("derive", "numeric", "derivations"):
         for path in sorted((rooms / room).rglob("*.py")):

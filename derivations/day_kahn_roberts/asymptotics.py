@@ -129,7 +129,7 @@ def conjecture() -> Verdict:
     $\tilde V$ has no logarithm at order $1/\ell$; $\tilde F$, $\tilde P$, $\tilde Q$, $\tilde R$
     and $\tilde T$ come with $\log^2\ell/\ell$, brought in by $\Theta = \frac32 -
     \frac5{24}\frac{\log^2\ell}\ell + \dots$."""
-    from derivations.tower_figures import deep_figure  # noqa: PLC0415
+    from derivations.day_kahn_roberts.tower_figures import deep_figure  # noqa: PLC0415
 
     found = {name: normalised(name, Orthogonal(), 2) for name in TOWER}
     leading = {name: found[name].terms[0] for name in MEASURED}

@@ -13,7 +13,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
-from derivations.expansions import small_kernel, through
+from derivations.day_kahn_roberts.expansions import small_kernel, through
 from derivations.section import show
 from derive import activations, symbols
 from derive.depth.criticality import criticality

@@ -34,7 +34,7 @@ def figure_one(sampling: Sampling) -> Verdict:
     Dashed lines are exact at $n = 100$. tanh is compared at widths 100, 200, 400 extrapolated in
     $1/n$.
     """
-    from derivations import figures  # noqa: PLC0415
+    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
 
     inputs = np.random.default_rng(sampling.seed).random(100)
     ensembles = figures.Ensembles(seed=sampling.seed, false_alarms=sampling.false_alarms)
@@ -91,7 +91,7 @@ def _on_samples(expression: sympy.Expr, K: Array) -> Array:
 def random_inputs(sampling: Sampling) -> Verdict:
     """Four inputs uniform on $[0, 1]^{100}$; linear and tanh networks of the three kinds, ten
     layers, all 256 components of $V$; widths 100, 200, 400 extrapolated in $1/n$."""
-    from derivations import figures  # noqa: PLC0415
+    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
     inputs = np.random.default_rng(sampling.seed).random((4, 100))
@@ -126,7 +126,7 @@ def digits(sampling: Sampling) -> Verdict:
     tanh networks of width 64, 128 and 256, extrapolated in $1/n$."""
     from sklearn.datasets import load_digits  # noqa: PLC0415
 
-    from derivations import figures  # noqa: PLC0415
+    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
     pixels = load_digits().data[:4]

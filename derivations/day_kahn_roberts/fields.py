@@ -16,9 +16,9 @@ from math import prod
 
 import sympy
 
-from derivations.by_definition import Index, SmallNetwork
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.day_kahn_roberts.by_definition import Index, SmallNetwork
 from derivations.section import show
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W

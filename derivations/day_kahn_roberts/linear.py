@@ -20,8 +20,8 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.day_kahn_roberts.weingarten import paired
 from derivations.section import show
-from derivations.weingarten import paired
 from derive import linear
 from derive.gaussian.brackets import Component
 from derive.linear import laws

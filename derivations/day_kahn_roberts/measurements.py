@@ -37,7 +37,7 @@ def network(weights: WeightEnsemble) -> Network:
 
 def _tower(sampling: Sampling, width: int, depth: int, gaussian_scale: str) -> Verdict:
     """Figures 2 and 3: ten correlators of one input, Gaussian and orthogonal."""
-    from derivations.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
+    from derivations.day_kahn_roberts.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
     from numeric import compare  # noqa: PLC0415
 
     x = np.random.default_rng(sampling.seed).random(width)
@@ -83,7 +83,7 @@ def figure_three(sampling: Sampling) -> Verdict:
 def vertices(sampling: Sampling) -> Verdict:
     """Linear, ReLU and tanh networks of ten layers with Gaussian, orthogonal and mixed weights,
     four inputs uniform on $[0, 1]^{100}$: the components of (A.1)–(A.3) drawn, all 256 compared."""
-    from derivations import figures  # noqa: PLC0415
+    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
     from numeric import compare, flow, simulate  # noqa: PLC0415
 
     inputs, width, depth = np.random.default_rng(sampling.seed).random((4, 100)), 100, 10
@@ -108,7 +108,7 @@ def vertices(sampling: Sampling) -> Verdict:
 def four_inputs(sampling: Sampling) -> Verdict:
     """tanh networks of ten layers, four inputs uniform on $[0, 1]^{50}$, normalised by (A.4),
     (A.5): the component with four distinct inputs drawn, all 256 of each compared."""
-    from derivations.tower_figures import measure, tower_figure  # noqa: PLC0415
+    from derivations.day_kahn_roberts.tower_figures import measure, tower_figure  # noqa: PLC0415
     from numeric import compare  # noqa: PLC0415
 
     inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
@@ -142,7 +142,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
 def rectangular(sampling: Sampling) -> Verdict:
     """Orthogonal tanh networks of eleven layers. The first layers differ most, where the ratio
     enters the recursions; at large depth it is forgotten."""
-    from derivations.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
+    from derivations.day_kahn_roberts.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
     from numeric import compare  # noqa: PLC0415
 
     rng, width = np.random.default_rng(sampling.seed), 50

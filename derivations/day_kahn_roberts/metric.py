@@ -14,7 +14,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.day_kahn_roberts.depth import DEPTH, V, tanh_flow, vertex_step
-from derivations.expansions import small_kernel, through
+from derivations.day_kahn_roberts.expansions import small_kernel, through
 from derivations.section import show
 from derive import activations, symbols
 from derive.recursions import recursion

@@ -23,11 +23,11 @@ from itertools import product
 
 import sympy
 
-from derivations.by_definition import SmallNetwork
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
+from derivations.day_kahn_roberts.by_definition import SmallNetwork
+from derivations.day_kahn_roberts.expansions import small_kernel
 from derivations.day_kahn_roberts.weights import ENSEMBLES, g, p_1, p_2, ratio
-from derivations.expansions import small_kernel
 from derivations.pictures.diagrams import draw
 from derivations.section import show
 from derive import activations, recursion, symbols

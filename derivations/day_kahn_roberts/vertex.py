@@ -18,7 +18,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
-from derivations.expansions import normalised_vertex
+from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
 from derivations.section import show
 from derive import activations, exact, symbols

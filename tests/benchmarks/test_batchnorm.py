@@ -88,8 +88,7 @@ def test_linear_correlator(benchmark):
 
 def test_stationary_gap(benchmark):
     """The next order of E V², from nothing cached."""
-    from derive.batchnorm import series
-    from derive.batchnorm import stationary as batchnorm_gap  # noqa: PLC0415
+    from derive.batchnorm import series, stationary  # noqa: PLC0415
 
     caches = [
         each

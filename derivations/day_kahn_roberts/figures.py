@@ -14,7 +14,7 @@ import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from derivations.expansions import normalised_vertex
+from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
 from numeric import Comparison, compare, flow, normalise, simulate
 from numeric.arrays import Array
