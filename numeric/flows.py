@@ -59,7 +59,7 @@ def flow(
             Zero, without biases and on a kink of σ, is the limit of small inputs.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
-            literature's at order 1/n; or `derive.tensors.Name`s or recursions, such as
+            literature's at order 1/n; or `derive.engine.tensors.Name`s or recursions, such as
             recursion(["z", "z", my_field]), for the tensor on their left. A recursion that was
             derived for other weights, activation, widths or corrections is refused.
         width: n, needed where layer 1 depends on n_0/n: with an orthogonal first layer that has
@@ -74,7 +74,7 @@ def flow(
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
         is n times the connected four-point function. Beside V stands `V_floor`, by layer: what
         rounding may change in it, from its dimension in powers of K and Θ, the size of the terms
-        that may cancel. `numeric.table` has the layout, the coordinates and the attributes.
+        that may cancel. `numeric.tables.layout` has the layout, the coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where

@@ -78,9 +78,9 @@ def test_every_page_is_reached():
 
 
 BY_THEIR_OWN_NAMES = {
-    "numeric.batchnorm_init",
-    "numeric.batchnorm_theory",
-    "numeric.haar",
+    "numeric.batchnorm.initialization",
+    "numeric.batchnorm.theory",
+    "numeric.random.haar",
     "numeric.propagation",
     "numeric.testing",
     "numeric.verify",

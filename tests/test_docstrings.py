@@ -36,7 +36,7 @@ FACES = (
     "numeric.spectra",
     "numeric.testing",
 )
-CHECKS = ("derive.errors", "derive.expressions", "derive.resources", "numeric.checks")
+CHECKS = ("derive.errors", "derive.expressions", "derive.work.resources", "numeric.checks")
 """Where arguments are checked for others."""
 
 SOURCE = re.compile(

@@ -257,7 +257,7 @@ def test_variances_with_corrections():
 
 def test_large_requests_say_how_large_they_are(capsys, monkeypatch):
     monkeypatch.delenv("WICKGARTEN_QUIET")
-    monkeypatch.setattr("derive.progress.SLOW", 0.01)
+    monkeypatch.setattr("derive.work.progress.SLOW", 0.01)
     made = recursion([Z, Z, Z, Z, H], pairing="01 23 45")
     made.terms  # noqa: B018
     err = capsys.readouterr().err

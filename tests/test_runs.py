@@ -318,7 +318,7 @@ def unwritable(monkeypatch, fault, allowed=0):
             raise OSError(fault, os.strerror(fault))
         return mkstemp(*arguments, **options)
 
-    monkeypatch.setattr("numeric.modules.tempfile.mkstemp", failing)
+    monkeypatch.setattr("numeric.emit.modules.tempfile.mkstemp", failing)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=os.strerror)

@@ -513,8 +513,8 @@ def test_a_full_disk_is_one_line(words, fault, capsys, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(fault, os.strerror(fault))
 
-    monkeypatch.setattr("numeric.outputs.modules.write", full)
-    monkeypatch.setattr("numeric.rundir.write", full)
+    monkeypatch.setattr("numeric.emit.outputs.modules.write", full)
+    monkeypatch.setattr("numeric.runs.directory.write", full)
     assert main([*words.split(), str(tmp_path / name)]) == BAD_INPUT
     out, err = capsys.readouterr()
     assert not out.startswith("wickgarten")
@@ -531,7 +531,7 @@ def test_a_report_on_a_full_disk_is_one_line(capsys, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for place in ("derivations.report.directory.tempfile.mkdtemp", "numeric.outputs.modules.write"):
+    for place in ("derivations.report.directory.tempfile.mkdtemp", "numeric.emit.outputs.modules.write"):
         with monkeypatch.context() as patch:
             patch.setattr(place, full)
             assert main(["check", "--report", str(tmp_path / "report")]) == BAD_INPUT
@@ -565,8 +565,8 @@ def test_the_command_line_has_every_sampler(sampler, capsys):
 
 # What runs text at all, and why it may.
 ALLOWED = {
-    ("numeric/runs.py", "pickle"): "a sampler on its way to this call's own executor",
-    ("numeric/modules.py", "exec_module"): "a file that was just written, under the hash of it",
+    ("numeric/runs/chunks.py", "pickle"): "a sampler on its way to this call's own executor",
+    ("numeric/emit/modules.py", "exec_module"): "a file that was just written, under the hash of it",
 }
 FORBIDDEN = {"eval", "exec", "compile", "__import__", "execfile", "parse_expr"}
 UNPICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}

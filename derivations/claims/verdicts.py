@@ -23,7 +23,7 @@ WORST_FIRST: Sequence[Kind] = ("fails", "misprint", "statistical", "numeric", "e
 
 
 class Picture(Protocol):
-    """What a report draws: a matplotlib Figure, or a `derivations.diagrams.Drawing`."""
+    """What a report draws: a matplotlib Figure, or a `derivations.pictures.diagrams.Drawing`."""
 
     def savefig(self, path: Any, /, *, metadata: Mapping[str, Any]) -> None:
         """Write it as SVG."""

@@ -133,7 +133,7 @@ def gradient_scale() -> Verdict:
 # What matters at large width is the overlap $a = h\cdot\delta/N$. It is of order $1/N$ for a loss
 # that reads layer $L$ through a few sums with weights of their own, such as the logits of ten
 # classes. For §2.2's sum of squares over all of layer $L$, $\delta_L = h_L - y$, it is of order 1,
-# and the recursion of `derive.propagation_backward` replaces the printed one.
+# and the recursion of `derive.propagation.backward` replaces the printed one.
 
 
 # %%

@@ -2,7 +2,7 @@
 
 * Polynomial activations: each layer is a finite polynomial in the one below, so that the joint
   cumulants of z, the NTK and its kin are rational functions of n (`cumulant`, `component`), whose
-  expansion in 1/n is exact order by order (`series`). Computed by `derive.finite_width`.
+  expansion in 1/n is exact order by order (`series`). Computed by `derive.exact.moments`.
 * Scale-invariant activations with one input and no biases, at every layer: rotation invariance and
   homogeneity give, for the 2m-point coefficient G_{2m} (source 000, eq. 4.14),
 

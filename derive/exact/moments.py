@@ -1,6 +1,6 @@
 """Joint moments of a layer's fields at finite width, for polynomial activations, not truncated.
 
-The engine's steps (`derive.cumulants`), each exact:
+The engine's steps (`derive.engine.cumulants`), each exact:
 
     E[Π φ] = Σ_terms Σ_q [Σ_{p: δ_p(i)=1} C(p,q)] Σ_{partitions of j} n(n−1)… E[Π σ^{(k)}_j Π φ']
 

@@ -4,7 +4,7 @@
 
 with p, q pairings of all factors (O: any; U: an M with an M̄; Sp: δ carries the form J). How it is
 computed is chosen per integrand: the sum itself where few pairings match, otherwise one column
-after the other by `derive.columns`, on the side with fewer columns.
+after the other by `derive.groups.columns`, on the side with fewer columns.
 """
 
 from __future__ import annotations

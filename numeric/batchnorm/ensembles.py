@@ -284,7 +284,7 @@ def simulate(
     Returns:
         `gap` and `gap_sq`, the ensemble's E V and E V² (source 003, eq. 2; 0 ≤ V < 1) at layers
         1 … depth, with `gap_se` and `gap_sq_se`; with `smallest` also `gap_hat` and `gap_hat_se`;
-        what repeats it beside them (`numeric.table`).
+        what repeats it beside them (`numeric.tables.layout`).
 
     Raises:
         InputError: for an argument that can't be used, and rows that vanish.

@@ -43,7 +43,7 @@ def device(function: Function) -> Function:
 
 
 def taken_over(function: Function) -> Function:
-    """A kernel of `numeric.jit` as a device function: numba compiles its source for the GPU.
+    """A kernel of `numeric.emit.jit` as a device function: numba compiles its source for the GPU.
 
     The simulator, which runs Python, gets the source with every kernel that it calls taken over.
     """

@@ -1,6 +1,6 @@
 """The kernels that take networks from layer to layer, a block of threads for each network.
 
-They mirror `numeric.weights`, `numeric.jets` and `numeric.path_kernels`, which say what each one
+They mirror `numeric.random.lazy`, `numeric.samplers.jet_kernels` and `numeric.samplers.path_kernels`, which say what each one
 is: the same streams of random numbers, the same formulas. Network draws[s] is row s of arrays.
 """
 

@@ -47,13 +47,13 @@ from numeric.estimators import moments, polynomials
 
 @entry
 def evaluate(factors, structure, coefficients, values):
-    """Polynomials in each draw's factors (numeric.polynomials.evaluate)."""
+    """Polynomials in each draw's factors (numeric.estimators.polynomials.evaluate)."""
     polynomials.evaluate(factors, structure, coefficients, values)
 
 
 @entry
 def accumulate(values, draws, products, sums):
-    """Add the products of each draw's statistics to sums (numeric.moments.accumulate)."""
+    """Add the products of each draw's statistics to sums (numeric.estimators.moments.accumulate)."""
     moments.accumulate(values, draws, products, sums)
 '''
 

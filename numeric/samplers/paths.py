@@ -37,19 +37,19 @@ from numeric.samplers import path_kernels
 
 @entry
 def advance(columns, orders, Z, F, draws, factor, C_b, source):
-    """Draw z and f of the next layer (numeric.path_kernels.advance)."""
+    """Draw z and f of the next layer (numeric.samplers.path_kernels.advance)."""
     path_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
 
 
 @entry
 def arrange(derivatives, F, columns):
-    """1, σ and its derivatives, f and ŝ (numeric.path_kernels.arrange)."""
+    """1, σ and its derivatives, f and ŝ (numeric.samplers.path_kernels.arrange)."""
     path_kernels.arrange(derivatives, F, columns)
 
 
 @entry
 def sum_over_neurons(columns, tree, factors, first):
-    """Sums of products of columns (numeric.path_kernels.sum_over_neurons)."""
+    """Sums of products of columns (numeric.samplers.path_kernels.sum_over_neurons)."""
     path_kernels.sum_over_neurons(columns, tree, factors, first)
 '''
 

@@ -44,38 +44,38 @@ from numeric.random import lazy as weights
 
 @entry
 def gram(X, S):
-    """The Gram matrix of each draw's vectors (numeric.weights.gram)."""
+    """The Gram matrix of each draw's vectors (numeric.random.lazy.gram)."""
     for s in range(X.shape[0]):
         weights.gram(X[s], S[s])
 
 
 @entry
 def apply(S, X, Z, draws, factor, source):
-    """Z ← W X for one factor of W, sampled anew for each draw (numeric.weights.apply)."""
+    """Z ← W X for one factor of W, sampled anew for each draw (numeric.random.lazy.apply)."""
     weights.apply(S, X, Z, draws, factor, source)
 
 
 @entry
 def apply_alone(S, Z, draws, factor, source):
-    """The same for one vector (numeric.weights.apply_alone)."""
+    """The same for one vector (numeric.random.lazy.apply_alone)."""
     weights.apply_alone(S, Z, draws, factor, source)
 
 
 @entry
 def add_bias(C_b, Z, samples, draws, source):
-    """Add a bias to the first rows of each draw (numeric.weights.add_bias)."""
+    """Add a bias to the first rows of each draw (numeric.random.lazy.add_bias)."""
     weights.add_bias(C_b, Z, samples, draws, source)
 
 
 @entry
 def vary(S, X, Z, draws, rates, raising, samples, source):
-    """Add what the layer's own parameters contribute to jets (numeric.jets.vary)."""
+    """Add what the layer's own parameters contribute to jets (numeric.samplers.jet_kernels.vary)."""
     jets.vary(S, X, Z, draws, rates, raising, samples, source)
 
 
 @entry
 def chain(Z, derivatives, rule):
-    """Take jets through the activation (numeric.jets.chain)."""
+    """Take jets through the activation (numeric.samplers.jet_kernels.chain)."""
     jets.chain(Z, derivatives, rule)
 
 '''

@@ -14,7 +14,7 @@ from derive.groups.moments import parse_moment
 from derive.groups.zonal import partitions
 
 weingarten = import_module("derive.weingarten")
-zonal = import_module("derive.zonal")
+zonal = import_module("derive.groups.zonal")
 haarpy = pytest.importorskip("haarpy")
 
 n = sympy.Symbol("n")
