@@ -79,7 +79,7 @@ def _without_empty(argv: Sequence[str]) -> list[str]:
 
 
 def _derive(arguments: argparse.Namespace) -> int:
-    from derive import recursion  # noqa: PLC0415
+    from derive import recursion
 
     if arguments.linear:
         return batchnorm.derive_linear(arguments.points, arguments.weights)
@@ -99,9 +99,9 @@ def _derive(arguments: argparse.Namespace) -> int:
 
 
 def _haar(arguments: argparse.Namespace) -> int:
-    import sympy  # noqa: PLC0415
+    import sympy
 
-    from derive.groups.moments import parse_moment  # noqa: PLC0415
+    from derive.groups.moments import parse_moment
 
     moment = parse_moment(arguments.moment)
     n = _dimension(arguments.n)
@@ -113,7 +113,7 @@ def _haar(arguments: argparse.Namespace) -> int:
         print(average)
     if not arguments.draws:
         return OK
-    from numeric.random import haar  # noqa: PLC0415
+    from numeric.random import haar
 
     checked = haar.check(
         moment.rows,
@@ -131,9 +131,9 @@ def _haar(arguments: argparse.Namespace) -> int:
 
 def _dimension(text: str) -> sympy.Expr:
     """A whole number, or a symbol of this name."""
-    import sympy  # noqa: PLC0415
+    import sympy
 
-    from derive.expressions import is_name, parse_number  # noqa: PLC0415
+    from derive.expressions import is_name, parse_number
 
     if is_name(text):
         return sympy.Symbol(text)
@@ -143,7 +143,7 @@ def _dimension(text: str) -> sympy.Expr:
 
 
 def _flow(arguments: argparse.Namespace) -> int:
-    from numeric import flow  # noqa: PLC0415
+    from numeric import flow
 
     check_file("--csv", arguments.csv)
     net, inputs = options.network(arguments), options.inputs(arguments.input)
@@ -153,7 +153,7 @@ def _flow(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from numeric import compare, flow, simulate  # noqa: PLC0415
+    from numeric import compare, flow, simulate
 
     check_file("--csv", arguments.csv)
     net, inputs = options.network(arguments), options.inputs(arguments.input)
@@ -190,11 +190,11 @@ def _check_extrapolation(
     net: Network, n_0: int, widths: Sequence[int], tensors: Sequence[str]
 ) -> None:
     """A first layer that depends on n_0/n is no series in 1/n."""
-    from derive.arithmetic.parameters import R_BIG, R_IN, Parameter  # noqa: PLC0415
-    from derive.engine.step import closure  # noqa: PLC0415
+    from derive.arithmetic.parameters import R_BIG, R_IN, Parameter
+    from derive.engine.step import closure
     from derive.recursions import (
-        recursion,  # noqa: PLC0415
-        wanted,  # noqa: PLC0415
+        recursion,
+        wanted,
     )
 
     first = net.weights_at(1)
@@ -220,7 +220,7 @@ def _show(
     tables: Sequence[tuple[Network, xarray.Dataset, int | None]], arguments: argparse.Namespace
 ) -> None:
     """The tables on stdout, a row per layer; or as CSV in a file, a row per number."""
-    from derive.recursions import wanted  # noqa: PLC0415
+    from derive.recursions import wanted
 
     if arguments.csv is not None:
         text = printed.long_csv((table, width) for _, table, width in tables)
@@ -264,7 +264,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415
+        from importlib.metadata import version
 
         print(f"wickgarten {version('wickgarten')}")
         parser.exit()

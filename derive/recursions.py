@@ -44,7 +44,8 @@ class Recursion(Step):
     def kernel_form(self, data: Sequence[int] | None = None) -> sympy.Expr:
         """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
 
-        With several inputs the sums run over `data`, or stay raised indices (`derive.gaussian.kernel_form`).
+        With several inputs the sums run over `data`, or stay raised indices
+        (`derive.gaussian.kernel_form`).
         """
         return kernel_form(self, data)
 
@@ -83,7 +84,7 @@ def recursion(
     Arguments:
         tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
             ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
-            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.engine.fields.Field`) or
+            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`engine.fields.Field`) or
             a forward equation of one's own (`derive.Equation`).
         weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
             symbol.
@@ -128,7 +129,7 @@ def wanted(
 ) -> tuple[Name, ...]:
     """The tensors that were asked for, each once: names, recursions (what is on their left), "all".
 
-    "all" are those of order 1/n, `derive.engine.tensors.FIRST_ORDER`. Raises InputError for what is no
+    "all" are those of order 1/n, `engine.tensors.FIRST_ORDER`. Raises InputError for what is no
     tensor, and for a recursion of another network than `net`, to this depth.
     """
     known = f"one or more of {', '.join(NAMES)}"

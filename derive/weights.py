@@ -5,7 +5,7 @@ Every ensemble here is invariant under rotations of its rows and of its columns,
     E[W_{i1 j1} … W_{i2k j2k}] = C_W^k Σ_{p,q} δ_p(i) C(p,q) δ_q(j),        E[W_ij²] = C_W / n_in,
 
 with p, q pairings of the 2k factors and C a function of the coset type of (p, q) alone. Such a
-function is known by its eigenvalues, one for each λ ⊢ k (`derive.groups.zonal`), and for these ensembles
+function is known by its eigenvalues, one for each λ ⊢ k (`groups.zonal`), and for these ensembles
 
     c_λ = n_in^{-k} s_λ Π_{(i,j)∈λ} Π_{above} (1 + c/a) / Π_{below} (1 + c/b),  c = 2(j−1) − (i−1),
 

@@ -103,7 +103,7 @@ def simulate(
         them. K, Theta, V, … are measured at this width, without bias; a tensor of relative
         order 1/n is n times what remains without the leading one at infinite width: G1 is
         n(metric − K). `V_floor`, by layer, is what rounding may change in V, from the size of the
-        terms that cancel in it. `numeric.tables.layout` has the layout, the coordinates and the attributes.
+        terms that cancel in it. `tables.layout` has the layout, the coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, a directory of another run among them, and

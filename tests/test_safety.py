@@ -531,7 +531,10 @@ def test_a_report_on_a_full_disk_is_one_line(capsys, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for place in ("derivations.report.directory.tempfile.mkdtemp", "numeric.emit.outputs.modules.write"):
+    for place in (
+        "derivations.report.directory.tempfile.mkdtemp",
+        "numeric.emit.outputs.modules.write",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(place, full)
             assert main(["check", "--report", str(tmp_path / "report")]) == BAD_INPUT
@@ -566,7 +569,10 @@ def test_the_command_line_has_every_sampler(sampler, capsys):
 # What runs text at all, and why it may.
 ALLOWED = {
     ("numeric/runs/chunks.py", "pickle"): "a sampler on its way to this call's own executor",
-    ("numeric/emit/modules.py", "exec_module"): "a file that was just written, under the hash of it",
+    (
+        "numeric/emit/modules.py",
+        "exec_module",
+    ): "a file that was just written, under the hash of it",
 }
 FORBIDDEN = {"eval", "exec", "compile", "__import__", "execfile", "parse_expr"}
 UNPICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}

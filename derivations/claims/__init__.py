@@ -6,14 +6,14 @@ from .verdicts import WORST_FIRST, Kind, Picture, Verdict, both, close, equal, m
 
 __all__ = [
     "CHAPTERS",
-    "Claim",
     "FALSE_ALARMS",
+    "WORST_FIRST",
+    "Claim",
     "Kind",
     "Outcome",
     "Picture",
     "Sampling",
     "Verdict",
-    "WORST_FIRST",
     "both",
     "check",
     "claim",

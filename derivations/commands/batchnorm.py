@@ -35,8 +35,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Sample the gap layer by layer, and print it beside the stationary law."""
-    from derive import activations  # noqa: PLC0415
-    from numeric import batchnorm  # noqa: PLC0415
+    from derive import activations
+    from numeric import batchnorm
 
     activation = activations.by_name(options.activation)
     if options.plot is not None:
@@ -77,8 +77,8 @@ def stationary(
     activation: Activation, batch: int, width: int, centered: bool
 ) -> tuple[float, str] | None:
     """E V² of the stationary state with where it comes from, where a law of it is derived."""
-    from derive import batchnorm  # noqa: PLC0415
-    from numeric.batchnorm import theory  # noqa: PLC0415
+    from derive import batchnorm
+    from numeric.batchnorm import theory
 
     if activation.is_linear:
         size = batch - 1 if centered else batch
@@ -98,7 +98,7 @@ def stationary(
 
 def figure(table: xarray.Dataset, law: float | None) -> Figure:
     """E V by layer with its error, and the stationary root of E V²."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()
@@ -128,9 +128,9 @@ def figure(table: xarray.Dataset, law: float | None) -> Figure:
 
 def derive_linear(points: int, weights: str = "gaussian") -> int:
     """Print the correlators of a deep linear network with up to so many points."""
-    import sympy  # noqa: PLC0415
+    import sympy
 
-    from derive import Gaussian, Orthogonal, linear  # noqa: PLC0415
+    from derive import Gaussian, Orthogonal, linear
 
     kinds = {"gaussian": Gaussian(), "orthogonal": Orthogonal()}
     if weights not in kinds:

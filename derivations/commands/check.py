@@ -43,10 +43,10 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """0 if every claim holds and every ledger can be read, else 1."""
     check_installed("check", "book", *BOOK)
-    from derivations import claims, report  # noqa: PLC0415
-    from derivations.claims import workers  # noqa: PLC0415
-    from derivations.claims.store import Kept  # noqa: PLC0415
-    from derivations.files import check_file  # noqa: PLC0415
+    from derivations import claims, report
+    from derivations.claims import workers
+    from derivations.claims.store import Kept
+    from derivations.files import check_file
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)

@@ -18,7 +18,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the entries; 0."""
-    from derive.citations import cite  # noqa: PLC0415
+    from derive.citations import cite
 
     print(cite(*given.which))
     return 0

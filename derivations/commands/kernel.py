@@ -42,9 +42,9 @@ def run(given: argparse.Namespace) -> int:
         return 0
     if not given.tensors:
         raise InputError("TENSOR", given.tensors, "a tensor such as V, or --list")
-    from derive import recursion  # noqa: PLC0415
-    from numeric import write_c, write_module  # noqa: PLC0415
-    from numeric.emit import outputs  # noqa: PLC0415
+    from derive import recursion
+    from numeric import write_c, write_module
+    from numeric.emit import outputs
 
     output = f"kernel.{_ENDINGS[given.target]}" if given.output is None else given.output
     (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
@@ -63,8 +63,8 @@ def run(given: argparse.Namespace) -> int:
 def _listing(files: list[str]) -> list[str]:
     if files:
         return [line for name in files for line in _of_module(name)]
-    from derive.engine.tensors import NAMES  # noqa: PLC0415
-    from numeric.emit.modules import cache_directory  # noqa: PLC0415
+    from derive.engine.tensors import NAMES
+    from numeric.emit.modules import cache_directory
 
     lines = ["tensors, as cumulants with a pairing of their indices:"]
     for name in NAMES.values():

@@ -81,9 +81,9 @@ def ensemble(
     Arguments:
         names: the parameters that the command has; all if not given.
     """
-    import derive  # noqa: PLC0415
-    from derive.expressions import parse_number  # noqa: PLC0415
-    from derive.symbols import Symbol  # noqa: PLC0415
+    import derive
+    from derive.expressions import parse_number
+    from derive.symbols import Symbol
 
     def parameter(name: str) -> sympy.Expr:
         value: str | None = getattr(arguments, name)
@@ -106,7 +106,7 @@ def ensemble(
 
 def tensor_names(text: str) -> list[Name]:
     """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
-    from derive.engine.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target  # noqa: PLC0415
+    from derive.engine.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target
 
     if text == "all":
         return [named(name) for name in FIRST_ORDER]
@@ -127,7 +127,7 @@ def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -
 
 
 def _plain(name: str, C_W: sympy.Expr | int) -> WeightEnsemble:
-    from derive import Gaussian, Orthogonal  # noqa: PLC0415
+    from derive import Gaussian, Orthogonal
 
     return {"gaussian": Gaussian, "orthogonal": Orthogonal}[name](C_W)
 
@@ -141,14 +141,14 @@ def first_ensemble(
 
 def activation(name: str) -> Activation:
     """An activation by its name, or by an expression in z."""
-    from derive.activations.functions import by_name  # noqa: PLC0415
+    from derive.activations.functions import by_name
 
     return by_name(name)
 
 
 def network(arguments: argparse.Namespace) -> Network:
     """The network of --weights …, with the defaults of `derive.Network`."""
-    from derive import Network  # noqa: PLC0415
+    from derive import Network
 
     critical = arguments.C_W == "critical"
     weight = None if critical else _number("--C_W", arguments.C_W)
@@ -169,22 +169,22 @@ def network(arguments: argparse.Namespace) -> Network:
 
 
 def _number(argument: str, text: str | None) -> sympy.Expr | None:
-    from derive.expressions import parse_number  # noqa: PLC0415
+    from derive.expressions import parse_number
 
     return None if text is None else parse_number(argument, text)
 
 
 def _of_layer(argument: str, text: str) -> sympy.Expr:
-    from derive.expressions import parse_layer_expression  # noqa: PLC0415
+    from derive.expressions import parse_layer_expression
 
     return parse_layer_expression(argument, text)
 
 
 def inputs(source: str) -> NDArray[np.float64]:
     """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; numbers; or a .csv or .npy file."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
-    from derive.expressions import parse_number  # noqa: PLC0415
+    from derive.expressions import parse_number
 
     head, *rest = source.split(":")
     counts = all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in rest)

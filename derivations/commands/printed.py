@@ -69,7 +69,7 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
 
 def _distinct(name: Name, shape: Place) -> list[Place]:
     """One component of each class of those that are equal by the tensor's symmetries."""
-    from numeric.estimators.observables import Target  # noqa: PLC0415
+    from numeric.estimators.observables import Target
 
     if not shape:
         return [()]
@@ -123,7 +123,7 @@ def long_csv(tables: Iterable[tuple[xarray.Dataset, int | None]]) -> str:
 
 
 def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]:
-    from numeric.tables.layout import tensors  # noqa: PLC0415
+    from numeric.tables.layout import tensors
 
     for name in tensors(table):
         values = table[name].to_numpy()

@@ -79,10 +79,10 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
-    from derive import activations  # noqa: PLC0415
-    from derive import spectra as symbolic  # noqa: PLC0415
-    from derive.expressions import parse_number  # noqa: PLC0415
-    from numeric import spectra  # noqa: PLC0415
+    from derive import activations
+    from derive import spectra as symbolic
+    from derive.expressions import parse_number
+    from numeric import spectra
 
     sigma0 = None if given.sigma0 is None else parse_number("--sigma0", given.sigma0)
     if given.limit is not None:
@@ -118,7 +118,7 @@ def _required(name: str, value: str | None) -> str:
 
 
 def _save(figure: Figure, path: str) -> None:
-    from numeric.emit import outputs  # noqa: PLC0415
+    from numeric.emit import outputs
 
     image, kind = io.BytesIO(), Path(path).suffix[1:]
     figure.savefig(image, format=kind, metadata={"Date": None} if kind == "svg" else None)

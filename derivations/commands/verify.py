@@ -34,9 +34,9 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print each example's worst score, and of each failure the smallest network with a command
     that shows it; 0 if all agree, else 1."""
-    from numeric.examples import drawn  # noqa: PLC0415
-    from numeric.tables.compare import FALSE_ALARMS  # noqa: PLC0415
-    from numeric.verify import verify  # noqa: PLC0415
+    from numeric.examples import drawn
+    from numeric.tables.compare import FALSE_ALARMS
+    from numeric.verify import verify
 
     if options.only is not None and not 1 <= options.only <= options.examples:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")

@@ -16,11 +16,17 @@ from __future__ import annotations
 import numpy as np
 import sympy
 import xarray
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.section import show
 from derive import activations, batchnorm
+from numeric import batchnorm as ensembles
+from numeric import compare
+from numeric.batchnorm import theory as batchnorm_theory
+from numeric.batchnorm.theory import odd_law
 
 CASES = (
     ("linear", False),
@@ -39,8 +45,6 @@ def odd_activations() -> Verdict:
     $\\mathbb E[\\sigma_1u_1\\sigma_2u_2]/\\mathbb E\\sigma^2$ and
     $\\frac12\\mathbb E[\\sigma_1^2(u_1^2-u_2^2)]/\\mathbb E\\sigma^2$ are below 1 for tanh, sin and
     erf at n = 2 … 32; for σ = z both are the derived $n/(n+2)$."""
-    from numeric.batchnorm.theory import odd_law  # noqa: PLC0415
-
     sizes = (2, 4, 8, 32)
     linear = [odd_law(activations.linear, size) for size in sizes]
     exact = [batchnorm.contraction_rate().subs(batchnorm.n, size) for size in sizes]
@@ -99,12 +103,6 @@ def fluctuations(sampling: Sampling) -> Verdict:
     """L of (27) with $Q^\\top Q/(nd)$ for $Q^\\top Q$, from 400 networks a case at d = 128 to 512,
     n = 6: $d\\,\\mathbb EL^2$ beside the linearised map, for linear, tanh, sin, and with mean
     correction ReLU, tanh and sigmoid; extrapolated in 1/d."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
-
     size, widths = 6, (128, 256, 512)
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()
@@ -158,13 +156,6 @@ def figure_six(sampling: Sampling) -> Verdict:
     """50 networks of width 100 on a batch of 8 digit images, 30 layers: with mean correction V
     comes to rest at $\\sqrt{1/(n-1)-1/n}$ and fluctuations, by the linearised map; vanilla networks
     align."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
-
     batch, width, depth = 8, 100, 30
     inputs = load_digits().data[:batch] / 16
     theory = batchnorm_theory.linearise(activations.relu, batch, True, samples=60_000)
@@ -213,11 +204,6 @@ def figure_three(sampling: Sampling) -> Verdict:
     networks above. Why $d\\sim n^2$ (the paper's $d=\\Omega(n^2)$): at leading order $C-1/n$ is a
     Gaussian matrix, $\\mathbb EV^2\\to n/(4d)$, whose eigenvalues fill a semicircle of half-width
     $2\\sqrt{\\mathbb EV^2/n}=1/\\sqrt d$, and $1/n-1/\\sqrt d$ falls to 0 at $d=n^2$."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     batches, powers, depth = (3, 5, 8, 12), (1.0, 1.25, 1.5, 1.75, 2.0, 2.25), 300
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()

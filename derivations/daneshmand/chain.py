@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 import sympy
 import xarray
+from matplotlib.figure import Figure
 from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
@@ -26,6 +27,9 @@ from derive import batchnorm
 from derive.batchnorm import series, stationary
 from derive.batchnorm.chain import d, n
 from derive.weights import Gaussian
+from numeric import batchnorm as ensembles
+from numeric import compare
+from numeric.batchnorm import theory as batchnorm_theory
 
 SPECTRUM = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
@@ -324,9 +328,6 @@ SIZES = ((2, 100, 1000), (5, 250, 1000), (10, 500, 600), (20, 1000, 200))
 def stationary_ensembles(sampling: Sampling) -> Verdict:
     """Ensembles at d = 50 n, n = 2, 5, 10, 20: $\\mathbb EV^2$ and $\\mathbb EV$ at layers 50 and
     60 beside the law through next order."""
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     comparisons = []
     for size, width, draws in SIZES:
         depth = 60  # rate^{2·50} < 1e-4 at n = 20
@@ -356,12 +357,6 @@ def figure_two(sampling: Sampling) -> Verdict:
     """20 networks of width 1000, batch 10, from a diagonal $H_0$ with one large entry: the derived
     deterministic map with its noise; and the mean over layers 100 to 600 of 20 networks at five
     widths on the derived law, which replaces the paper's slope by eye."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-    from numeric.batchnorm import theory as batchnorm_theory  # noqa: PLC0415
-
     batch = 10
     inputs = np.diag([10.0] + [1.0] * (batch - 1))
     made = Figure(figsize=(9, 3.6), layout="constrained")

@@ -13,11 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 import xarray
+from matplotlib.figure import Figure
+from scipy import signal
+from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, misprint, sampled
 from derivations.section import show
+from numeric import compare
 from numeric.arrays import Array
+from numeric.batchnorm.initialization import orthogonalizing_weights
 
 
 def unfold(H: Array, size: int) -> Array:
@@ -40,10 +45,6 @@ def product() -> Verdict:
     The patches have $dk^2$ entries, from all channels below, so W is $d\\times dk^2$, not the
     printed $d\\times k^2$. From the patches' singular vectors the weights of (6) have
     $|W\\,\\mathrm{unfold}(H)|=1$ and spectrum $\\sqrt{\\sigma/\\sum\\sigma}$, as for matrices."""
-    from scipy import signal  # noqa: PLC0415
-
-    from numeric.batchnorm.initialization import orthogonalizing_weights  # noqa: PLC0415
-
     channels, image, samples, filters, size = 3, 5, 2, 4, 3
     rng = np.random.default_rng(0)
     H = rng.standard_normal((channels, image, image, samples))
@@ -107,11 +108,6 @@ def figure_six(sampling: Sampling) -> Verdict:
     digits (4 × 4 pixels, for the paper's CIFAR10). With batch normalization V falls and from layer
     20 to 30 changes by nothing that 24 networks tell from 0; without it V rises with depth,
     towards $\\sqrt{(n-1)/n}$."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    from numeric import compare  # noqa: PLC0415
-
     digits = load_digits().data.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)) / 16
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()

@@ -20,6 +20,7 @@ from itertools import islice
 import numpy as np
 import sympy
 from flint import acb, arb, ctx, fmpq
+from scipy import special
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
@@ -31,6 +32,7 @@ from derive.batchnorm.chain import n
 from derive.gaussian.brackets import Component
 from derive.network import Network
 from derive.weights import Gaussian
+from numeric import batchnorm as ensembles
 
 alpha = sympy.Symbol("alpha", positive=True)
 
@@ -71,10 +73,6 @@ def drift() -> Verdict:
 def theorem_5(sampling: Sampling) -> Verdict:
     """One layer from 9 spectra of 8 samples at d = 16 and 100, 1000 networks each: the mean of V̂'
     stays below the sharp bound by more than its error allows to be chance."""
-    from scipy import special  # noqa: PLC0415
-
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-
     spectra = [s for s in grid() if len(s) == 8]
     bound = -float(special.ndtri(sampling.false_alarms / (2 * len(spectra))))
     worst, shown = -np.inf, ("", "")

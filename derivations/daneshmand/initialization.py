@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.daneshmand.inequalities import grid, on_grid
 from derivations.section import show
+from derive import activations
 from derive.batchnorm import bounds as batchnorm_bounds
+from numeric.batchnorm.initialization import orthogonalize, orthogonalizing_weights
 
 
 @claim("003", "6", "weights that orthogonalize a batch")
@@ -26,8 +30,6 @@ def weights() -> Verdict:
     $V'$. The slice of $V_\\ell$ (n × d) that is called orthogonal is not, d rows of n > d; used as
     it is, the spectrum is another one. The initializer takes the nearest orthogonal matrix, the
     slice's polar factor."""
-    from numeric.batchnorm.initialization import orthogonalizing_weights  # noqa: PLC0415
-
     H = np.random.default_rng(0).standard_normal((6, 40)) + 0.5
     U, sigma, Vt = np.linalg.svd(H, full_matrices=False)
     W = orthogonalizing_weights(H, 6)
@@ -103,12 +105,6 @@ def decrease() -> Verdict:
 def networks() -> Verdict:
     """Linear, tanh and ReLU networks, as wide as there are pixels that vary, on 200 digits: V falls
     at each $W_\\ell$, down to its least at rank d < n."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    from derive import activations  # noqa: PLC0415
-    from numeric.batchnorm.initialization import orthogonalize  # noqa: PLC0415
-
     pixels = load_digits().data[:200]
     kept = pixels[:, pixels.std(axis=0) > 0.5]
     made = Figure(figsize=(6, 4), layout="constrained")

@@ -13,13 +13,16 @@ from __future__ import annotations
 import numpy as np
 import sympy
 import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.daneshmand.inequalities import positive_coefficients
 from derivations.section import show
-from derive import symbols
+from derive import batchnorm, symbols
 from derive.linear.laws import law, lyapunov_exponents
+from numeric import batchnorm as ensembles
+from numeric import compare
 
 d, n = symbols.width, symbols.batch
 
@@ -216,8 +219,6 @@ def sampled_exponents(sampling: Sampling) -> Verdict:
     """QR of 4 columns through 20 000 Gaussian layers of width 16: the mean of $\\log R_{ii}^2$ is
     $2\\lambda_i$ at every depth, as $WQ$ is as Gaussian as W; and $\\log R_{11}^2-\\log R_{22}^2$
     gives δ of (20)."""
-    from numeric import compare  # noqa: PLC0415
-
     width, count, depth = 16, 4, 20_000
     rng = np.random.default_rng(sampling.seed)
     Q, logs = np.eye(width, count), np.empty((depth, count))
@@ -244,12 +245,6 @@ def figure_one(sampling: Sampling) -> Verdict:
     """20 networks of width 32, two samples: from nearly aligned ones batch norm makes them
     orthogonal, to $\\mathbb E\\cos^2=\\mathbb EV^2$ of the stationary law at n = 2, checked with
     2000 networks; from orthogonal ones a vanilla network aligns."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from derive import batchnorm  # noqa: PLC0415
-    from numeric import batchnorm as ensembles  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     width, depth = 32, 60
     starts = {
         "batch norm, from cos 0.99": (True, [[1.0, 0.0], [0.99, np.sqrt(1 - 0.99**2)]]),

@@ -21,6 +21,7 @@ from sympy import log
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.section import show
 from derive import activations, recursion
 from derive.activations.functions import Activation
@@ -30,6 +31,7 @@ from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network
 from derive.symbols import K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from numeric import flow
 
 if TYPE_CHECKING:
     import xarray
@@ -129,8 +131,6 @@ def conjecture() -> Verdict:
     $\tilde V$ has no logarithm at order $1/\ell$; $\tilde F$, $\tilde P$, $\tilde Q$, $\tilde R$
     and $\tilde T$ come with $\log^2\ell/\ell$, brought in by $\Theta = \frac32 -
     \frac5{24}\frac{\log^2\ell}\ell + \dots$."""
-    from derivations.day_kahn_roberts.tower_figures import deep_figure  # noqa: PLC0415
-
     found = {name: normalised(name, Orthogonal(), 2) for name in TOWER}
     leading = {name: found[name].terms[0] for name in MEASURED}
     next_orders = {name: (t.exponent, t.log) for name in found for t in found[name].terms[1:2]}
@@ -196,8 +196,6 @@ def tower_table(
     weights: WeightEnsemble, first: WeightEnsemble | None = None, depth: int = 10_000
 ) -> xarray.Dataset:
     """The tower of a critical tanh network with one input, layers 1 … depth."""
-    from numeric import flow  # noqa: PLC0415
-
     net = Network(tanh, weights, first_weights=first, lambda_b=lambda layer: 1 / layer)
     return flow(net, INPUT, depth, FIRST_ORDER)
 

@@ -22,6 +22,7 @@ from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+from numeric import flow
 
 tanh = activations.tanh
 V = symbols.tensor("V")
@@ -111,8 +112,6 @@ def tanh_flow(
     weights: WeightEnsemble, tensors: list[str], first: WeightEnsemble | None = None
 ) -> dict[str, list[float]]:
     """Tensors of layers 1 … DEPTH of a critical tanh network with one input."""
-    from numeric import flow  # noqa: PLC0415
-
     table = flow(Network(tanh, weights, first_weights=first), INPUT, DEPTH, tensors)
     return {name: table[name].to_numpy().tolist() for name in tensors}
 

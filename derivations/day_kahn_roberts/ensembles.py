@@ -14,16 +14,20 @@ from __future__ import annotations
 import numpy as np
 import sympy
 import xarray
+from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
+from derivations.day_kahn_roberts import figures
 from derivations.gaussian_moments import evaluate, wick
 from derivations.section import show
 from derive import Network, activations
 from derive.gaussian.brackets import Component
 from derive.recursions import recursion
 from derive.symbols import C_W as _C_W
+from numeric import compare, flow, simulate
 from numeric.arrays import Array
+from numeric.tables import layout
 
 
 @claim("000", "Figure 1", "Ṽ by layer, both panels", sampled=True)
@@ -34,8 +38,6 @@ def figure_one(sampling: Sampling) -> Verdict:
     Dashed lines are exact at $n = 100$. tanh is compared at widths 100, 200, 400 extrapolated in
     $1/n$.
     """
-    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
-
     inputs = np.random.default_rng(sampling.seed).random(100)
     ensembles = figures.Ensembles(seed=sampling.seed, false_alarms=sampling.false_alarms)
     figure, curves = figures.figure_one(inputs, ensembles)
@@ -57,8 +59,6 @@ def figure_one(sampling: Sampling) -> Verdict:
 # %%
 def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
     """K and V of a critical linear network, by its derived first layer and step."""
-    from numeric.tables import layout  # noqa: PLC0415
-
     kernel = sympy.Matrix(4, 4, lambda a, b: Component("K", (min(a, b) + 1, max(a, b) + 1)))
     step = evaluate(
         recursion("V", net.weights_at(2)).expr, activations.linear, kernel, wick(kernel)
@@ -91,9 +91,6 @@ def _on_samples(expression: sympy.Expr, K: Array) -> Array:
 def random_inputs(sampling: Sampling) -> Verdict:
     """Four inputs uniform on $[0, 1]^{100}$; linear and tanh networks of the three kinds, ten
     layers, all 256 components of $V$; widths 100, 200, 400 extrapolated in $1/n$."""
-    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
-    from numeric import compare, flow, simulate  # noqa: PLC0415
-
     inputs = np.random.default_rng(sampling.seed).random((4, 100))
     depth, widths, draws = 10, (100, 200, 400), 2000
     comparisons, labels, drawn = [], [], {}
@@ -124,11 +121,6 @@ def random_inputs(sampling: Sampling) -> Verdict:
 def digits(sampling: Sampling) -> Verdict:
     """Four images of handwritten digits, 8 by 8 (scikit-learn's), scaled to mean $K = 1$; mixed
     tanh networks of width 64, 128 and 256, extrapolated in $1/n$."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
-    from numeric import compare, flow, simulate  # noqa: PLC0415
-
     pixels = load_digits().data[:4]
     inputs = pixels / np.sqrt(np.mean(pixels**2))
     net = figures.critical_network(activations.tanh, "mixed")

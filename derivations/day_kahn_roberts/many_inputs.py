@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 import sympy
+import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
@@ -21,6 +22,8 @@ from derive import symbols
 from derive.gaussian.brackets import Component
 from derive.recursions import recursion
 from derive.weights import Orthogonal
+from numeric import normalise
+from numeric.tables import layout
 
 Kernel = Callable[[int, int], sympy.Expr]
 Scale = Callable[[Kernel], sympy.Expr]
@@ -52,11 +55,6 @@ def as_normalise(
     pattern: tuple[int, int, int, int], printed: Callable[[Kernel], object]
 ) -> Verdict:
     """Whether `normalise` divides this component of V by the printed scale, at a generic kernel."""
-    import xarray  # noqa: PLC0415
-
-    from numeric import normalise  # noqa: PLC0415
-    from numeric.tables import layout  # noqa: PLC0415
-
     generic = np.array(
         [[1.3, 0.4, -0.2, 0.5], [0, 0.9, 0.3, 0.1], [0, 0, 1.7, -0.6], [0, 0, 0, 0.8]]
     )

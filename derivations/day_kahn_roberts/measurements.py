@@ -18,8 +18,11 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
+from derivations.day_kahn_roberts import figures
+from derivations.day_kahn_roberts.tower_figures import TOWER, measure, tower_figure
 from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, activations
+from numeric import compare, flow, simulate
 
 SHOWN = (1, 10)
 """The widths that are drawn, over the paper's."""
@@ -37,9 +40,6 @@ def network(weights: WeightEnsemble) -> Network:
 
 def _tower(sampling: Sampling, width: int, depth: int, gaussian_scale: str) -> Verdict:
     """Figures 2 and 3: ten correlators of one input, Gaussian and orthogonal."""
-    from derivations.day_kahn_roberts.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     x = np.random.default_rng(sampling.seed).random(width)
     measured = [
         measure(label, network(weights), x, depth, TOWER, width, DRAWS, sampling.seed)
@@ -83,9 +83,6 @@ def figure_three(sampling: Sampling) -> Verdict:
 def vertices(sampling: Sampling) -> Verdict:
     """Linear, ReLU and tanh networks of ten layers with Gaussian, orthogonal and mixed weights,
     four inputs uniform on $[0, 1]^{100}$: the components of (A.1)–(A.3) drawn, all 256 compared."""
-    from derivations.day_kahn_roberts import figures  # noqa: PLC0415
-    from numeric import compare, flow, simulate  # noqa: PLC0415
-
     inputs, width, depth = np.random.default_rng(sampling.seed).random((4, 100)), 100, 10
     comparisons, labels, drawn = [], [], {}
     for activation in (activations.linear, activations.relu, activations.tanh):
@@ -108,9 +105,6 @@ def vertices(sampling: Sampling) -> Verdict:
 def four_inputs(sampling: Sampling) -> Verdict:
     """tanh networks of ten layers, four inputs uniform on $[0, 1]^{50}$, normalised by (A.4),
     (A.5): the component with four distinct inputs drawn, all 256 of each compared."""
-    from derivations.day_kahn_roberts.tower_figures import measure, tower_figure  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
     draws = dict.fromkeys((1, 10, 40), 500)
     measured = [
@@ -142,9 +136,6 @@ def four_inputs(sampling: Sampling) -> Verdict:
 def rectangular(sampling: Sampling) -> Verdict:
     """Orthogonal tanh networks of eleven layers. The first layers differ most, where the ratio
     enters the recursions; at large depth it is forgotten."""
-    from derivations.day_kahn_roberts.tower_figures import TOWER, measure, tower_figure  # noqa: PLC0415
-    from numeric import compare  # noqa: PLC0415
-
     rng, width = np.random.default_rng(sampling.seed), 50
     measured = [
         measure(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import sympy
+import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
@@ -28,7 +29,9 @@ from derive.engine.fields import DDH_I, DDH_II, DH, AnyField, H, Z
 from derive.engine.tensors import Tensor
 from derive.gaussian.brackets import Bracket
 from derive.weights import Orthogonal
+from numeric import normalise
 from numeric.arrays import Array
+from numeric.tables import layout
 
 K, Theta = sympy.symbols("K Theta", positive=True)
 z, ntk = sympy.symbols("z H", positive=True)
@@ -88,11 +91,6 @@ def homogeneous(names: str) -> Verdict:
 
 def divides(name: str, values: Mapping[str, Array], at: tuple[int, ...]) -> float:
     """What `normalise` divides this component of a tensor by, K and Θ having these values."""
-    import xarray  # noqa: PLC0415
-
-    from numeric import normalise  # noqa: PLC0415
-    from numeric.tables import layout  # noqa: PLC0415
-
     inputs = len(values["K"])
     single = inputs == 1
     tensors = {

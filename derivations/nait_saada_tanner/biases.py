@@ -18,13 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
+import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
 from derivations.section import show
 from derive import Network, activations, propagation
+from numeric import compare, flow
+from numeric import propagation as networks
 from numeric.arrays import Array
+from numeric.tables import layout
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +83,6 @@ def shared_bias() -> Verdict:
 # %%
 def scatter(net: Network, seed: int) -> dict[str, dict[int, Array]]:
     """K of every network drawn, (draws, depth, 2, 2), by kind of bias and width."""
-    from numeric import propagation as networks  # noqa: PLC0415
-
     return {
         biases: {
             n: networks.sample(net, INPUTS, n, DEPTH, DRAWS, biases=biases, seed=seed).K
@@ -93,9 +96,6 @@ def scatter(net: Network, seed: int) -> dict[str, dict[int, Array]]:
 def independent_biases(sampling: Sampling) -> Verdict:
     """K of two inputs with C_W = C_b = 1, γ = 1/4 in 8 layers; n = 256, 512 and 1024, 1024 networks
     each, extrapolated in 1/n against the compiled flow."""
-    from numeric import compare, flow  # noqa: PLC0415
-    from numeric import propagation as networks  # noqa: PLC0415
-
     net = network()
     flowed = flow(net, INPUTS, DEPTH, ["K"])
     comparisons = [
@@ -120,12 +120,6 @@ def one_bias(sampling: Sampling) -> Verdict:
     own $b$'s: the mean of $K$ minus that, at $n = 256$, 512 and 1024, 512 networks each,
     extrapolated in $1/n$. On average over $b$ the lengths miss (3) from the second layer on, by
     what the detail says."""
-    import xarray  # noqa: PLC0415
-
-    from numeric import compare, flow  # noqa: PLC0415
-    from numeric import propagation as networks  # noqa: PLC0415
-    from numeric.tables import layout  # noqa: PLC0415
-
     net, draws = network(), 512
     expected = {"K": layout.variable(np.zeros((DEPTH, 2, 2)), 2, single=False)}
     tables = []
@@ -160,8 +154,6 @@ def one_bias(sampling: Sampling) -> Verdict:
 
 def spread_figure(net: Network, seed: int) -> Figure:
     """The standard deviation of a length over networks, by width, for the three kinds."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     figure = Figure(figsize=(5, 3.6), layout="constrained")
     panel = figure.subplots()
     for number, (biases, by_width) in enumerate(scatter(net, seed).items()):

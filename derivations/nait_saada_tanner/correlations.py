@@ -13,12 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.section import show
 from derive import Network, propagation
+from numeric import compare, flow
+from numeric import propagation as networks
 from numeric.arrays import Array
 
 if TYPE_CHECKING:
@@ -40,11 +44,6 @@ def with_correlations(*correlations: float) -> Array:
 
 def _figure(starts: float, sampling: Sampling) -> Verdict:
     """K of two inputs in twelve layers, for three σ_w; c with two standard deviations drawn."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import compare, flow  # noqa: PLC0415
-    from numeric import propagation as networks  # noqa: PLC0415
-
     depth, inputs = 12, with_correlations(starts)
     figure = Figure(figsize=(5, 3.6), layout="constrained")
     panel = figure.subplots()
@@ -128,11 +127,6 @@ def figure_eleven(sampling: Sampling) -> Verdict:
     of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 8, 1024 networks each of $n = 256$, 512 and
     1024, extrapolated, against the compiled flow. Lines: $\xi_c$; points: the mean fall of $D$ per
     layer, which tends to it."""
-    import xarray  # noqa: PLC0415
-
-    from numeric import compare, flow  # noqa: PLC0415
-    from numeric import propagation as networks  # noqa: PLC0415
-
     comparisons, labels, points = [], [], []
     for bias, weights in BIASES:
         for weight in weights:
@@ -170,8 +164,6 @@ def _before(net: Network, q: float, c: float) -> float:
 
 
 def _table(D: Array, net: Network, width: int) -> xarray.Dataset:
-    import xarray  # noqa: PLC0415
-
     arrays = {
         "D": ("layer", D.mean(axis=0)),
         "D_se": ("layer", D.std(axis=0, ddof=1) / np.sqrt(len(D))),
@@ -182,8 +174,6 @@ def _table(D: Array, net: Network, width: int) -> xarray.Dataset:
 
 def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
     """ξ_c by γσ_α² for each γσ_b², with what the sampled D fell by."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     figure = Figure(figsize=(5.2, 3.8), layout="constrained")
     panel = figure.subplots()
     for number, (bias, weights) in enumerate(BIASES):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import mpmath
 import sympy
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
@@ -24,7 +26,9 @@ from derivations.section import show
 from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
+from derive.gaussian.shapes import Shape
 from derive.symbols import C_W
+from numeric import brackets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -254,8 +258,6 @@ def edge() -> Verdict:
 
 def edge_figure(curve: propagation.Edge) -> Figure:
     """C_W against C_b, with other activations beside tanh."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     figure = Figure(figsize=(5, 3.8), layout="constrained")
     panel = figure.subplots()
     panel.plot([p.C_b for p in curve], [p.C_W for p in curve], color="black", label="tanh")
@@ -279,8 +281,6 @@ def correlation_maps() -> Verdict:
     r"""$c'$ against $c$ at the fixed length for $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 =
     0.09$, by the compiled averages; stars are their fixed points. The engine's maps in ball
     arithmetic leave the lengths and the correlations of the stars where they are, to 11 digits."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     figure = Figure(figsize=(4.2, 4), layout="constrained")
     panel = figure.subplots()
     panel.plot([0, 1], [0, 1], "--", color="grey", label="c' = c")
@@ -307,16 +307,12 @@ def correlation_maps() -> Verdict:
 
 def _moved_covariance(net: Network, q: float, c: float) -> float:
     """The covariance one layer on, by compiled averages."""
-    from derive.gaussian.shapes import Shape  # noqa: PLC0415
-    from numeric import brackets  # noqa: PLC0415
-
     average = brackets.evaluate(tanh, Shape((0, 0), (0, 0)), [[q, c * q], [c * q, q]])
     return float(net.C_b_at(1)) + float(net.weights.C_W) * average
 
 
 def _fixed_length(net: Network) -> float:
     """q* > 0 with 𝒱(q*) = q*."""
-    from scipy.optimize import brentq  # noqa: PLC0415
 
     def excess(q: float) -> float:
         return _moved_covariance(net, q, 1.0) - q
@@ -326,8 +322,6 @@ def _fixed_length(net: Network) -> float:
 
 def _attracting_correlation(net: Network, q: float) -> float:
     """c* < 1 where χ > 1, else 1."""
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     if propagation.chi(net, q) < 1:
         return 1.0
 

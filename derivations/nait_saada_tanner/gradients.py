@@ -16,17 +16,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
+import xarray
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
 from derivations.section import show
-from derive import Equation, LowRankGaussian, Network, activations, haar_moment, propagation
+from derive import (
+    Equation,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Network,
+    activations,
+    haar_moment,
+    propagation,
+)
 from derive.gaussian.brackets import Average
 from derive.recursions import recursion
 from derive.symbols import C_W
+from numeric import compare
 from numeric.arrays import Array
+from numeric.propagation import CrossEntropy, backward, squares
 
 if TYPE_CHECKING:
     import xarray
@@ -148,10 +161,6 @@ def log_gradients(
 ) -> list[xarray.Dataset]:
     """The mean of log q̃_ℓ/q̃_L over networks at these layers, a table for each of `sizes`, pairs
     of width and number of networks, which take the inputs in turn."""
-    import xarray  # noqa: PLC0415
-
-    from numeric.propagation import backward  # noqa: PLC0415
-
     tables = []
     for width, draws in sizes:
         found = backward(
@@ -171,8 +180,6 @@ def derived_table(
     net: Network, lengths: Sequence[float], layers: Sequence[int], overlap: float
 ) -> xarray.Dataset:
     """log q̃_ℓ/q̃_L by the backward recursion."""
-    import xarray  # noqa: PLC0415
-
     back = np.log(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
     return xarray.Dataset(
         {"log_q": ("layer", back[[layer - 1 for layer in layers]])}, {"layer": list(layers)}
@@ -185,9 +192,6 @@ def independence(sampling: Sampling) -> Verdict:
     in $1/n$. With the cross-entropy of three classes $\log\tilde q^l/\tilde q^6$ is $\sum\log\chi$.
     With a sum of squares over layer 6 it is not, by a factor of 3 to 5 in $\tilde q$, but what the
     recursion with the overlap says."""
-    from numeric import compare  # noqa: PLC0415
-    from numeric.propagation import CrossEntropy, squares  # noqa: PLC0415
-
     net, depth = rescaled("1.5", "0.2"), 6
     inputs = np.sqrt(2) * np.array([[1.0, 0.0], [0.6, 0.8]])
     lengths = propagation.lengths(net, 1.7, depth)
@@ -215,8 +219,6 @@ def sum_of_squares() -> Verdict:
     r"""$\delta_L = h_L = Wh$: the mean of $|W^TWh|^2/|Wh|^2$ is $1 + 1/\gamma$ at $\chi = 1$ for $W
     = CA$, from the exact fourth moments of the ensemble, not the 1 that independent weights give;
     $1/\gamma$ for equal singular values."""
-    from derive import LowRankOrthogonal  # noqa: PLC0415
-
     net = {
         kind: Network(activations.linear, kind(1, gamma=GAMMA))
         for kind in (LowRankGaussian, LowRankOrthogonal)
@@ -273,11 +275,6 @@ def figure_twelve(sampling: Sampling) -> Verdict:
     The mean of $\log\tilde q^l/\tilde q^{250}$ at five layers, $n = 256$, 512 and 1024 extrapolated
     in $1/n$, against $\sum\log\chi$. (The caption's weight variances, $0.01/\gamma$ to
     $0.3/\gamma$, are the bias variances of Figure 11's.)"""
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    from numeric import compare  # noqa: PLC0415
-    from numeric.propagation import CrossEntropy  # noqa: PLC0415
-
     digits = load_digits()
     pixels = digits.data[:8]
     inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))
@@ -299,8 +296,6 @@ def figure_twelve(sampling: Sampling) -> Verdict:
 
 def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]]) -> Figure:
     """log₁₀ q̃ by layer: derived lines, points sampled at the largest width."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     figure = Figure(figsize=(5.4, 3.8), layout="constrained")
     panel = figure.subplots()
     for number, (label, theory, table) in enumerate(drawn):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, misprint, sampled
@@ -30,6 +31,9 @@ from derive import (
     spectra,
     symbols,
 )
+from numeric import compare
+from numeric import spectra as compiled
+from numeric import spectra as sampled_spectra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,8 +133,6 @@ def _moments(
     net: Network, q: float, seed: int, sizes: tuple[tuple[int, int], ...]
 ) -> list[xarray.Dataset]:
     """m_1 and m_2 of JJᵀ at `LAYERS`, sampled at every width."""
-    from numeric import spectra as sampled_spectra  # noqa: PLC0415
-
     return [
         sampled_spectra.simulate(
             net, q, n, max(LAYERS), draws, layers=LAYERS, moments=2, seed=seed + n
@@ -151,10 +153,6 @@ def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
 
 def _variances(kind: str, sampling: Sampling) -> Verdict:
     """m_1 and m_2 of linear networks for three ranks, extrapolated in 1/n."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import compare  # noqa: PLC0415
-
     figure = Figure(figsize=(5, 3.6), layout="constrained")
     panel = figure.subplots()
     comparisons = []
@@ -197,10 +195,6 @@ def figure_three(sampling: Sampling) -> Verdict:
 def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     """m_1 and m_2 of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values drawn
     with the edges of their law."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import compare  # noqa: PLC0415
-
     q = sympy.Rational(1, 2)
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     panels = figure.subplots(1, len(RATIOS), sharey=True)
@@ -219,8 +213,6 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
 
 def _draw(panel: Axes, net: Network, q: sympy.Rational, seed: int) -> None:
     """Singular values of one network at each depth, and the edges of their law."""
-    from numeric import spectra as compiled  # noqa: PLC0415
-
     for depth in LAYERS:
         law = compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
         values = compiled.simulate(net, 0.5, 256, depth, 1, seed=seed)["singular_values"]

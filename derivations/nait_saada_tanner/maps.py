@@ -16,12 +16,14 @@ from functools import cache
 
 import numpy as np
 import sympy
+from scipy.special import gammainc
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derivations.section import show
 from derive import (
+    Equation,
     LowRankGaussian,
     LowRankOrthogonal,
     activations,
@@ -105,8 +107,6 @@ def distribution_at_the_limit() -> Verdict:
     stays 0, the central limit theorem gives $F \to 1/2$; that is no point of continuity of the
     limit, and the lemma holds. $F(\gamma)$ of a $\chi^2$ sum of $m = \gamma n$ terms at its mean is
     the regularised $\Gamma$ function $P(m/2, m/2)$."""
-    from scipy.special import gammainc  # noqa: PLC0415
-
     terms = 1e8
     at = gammainc(terms / 2, terms / 2)
     # P(a, a) = ½ + 1/(3 √(2πa)) + O(a^{−3/2})
@@ -301,8 +301,6 @@ def mean_square() -> Verdict:
     w\langle f\rangle + w^2\phi_j^2\langle f''\rangle$ with $f = \phi'^2$ (Stein), so that A.9's
     factorization costs order $1/N$. (A.9 lets the rows of $W$ run to $N_{l-1}$, which is right at
     equal widths.)"""
-    from derive import Equation  # noqa: PLC0415
-
     J = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="identity")
     weights = LowRankGaussian(gamma=gamma)
     step = recursion([J], weights).single_input().expr

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, sampled
@@ -26,6 +27,8 @@ from derive.linear.limits import r
 from derive.network import Network
 from derive.symbols import m, n
 from derive.weights import Gaussian
+from numeric import compare, simulate
+from numeric.tables import layout
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -205,8 +208,6 @@ on no sample of this size knows its own spread."""
 
 def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
     """V and U6 of a Gaussian linear network of one width, exact at it."""
-    from numeric.tables import layout  # noqa: PLC0415
-
     layers = range(1, DEPTH + 1)
     values = {
         name: np.array(
@@ -226,8 +227,6 @@ def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
 def ensembles(sampling: Sampling) -> Verdict:
     """10 000 networks of widths 16, 32, 64: connected four- and six-point correlators beside the
     exact ones, not their expansions."""
-    from numeric import compare, simulate  # noqa: PLC0415
-
     inputs = np.random.default_rng(sampling.seed).standard_normal(10)
     K = float(inputs @ inputs) / inputs.size
     net = Network(activations.linear, Gaussian(1))
@@ -248,8 +247,6 @@ def ensembles(sampling: Sampling) -> Verdict:
 
 def figure(drawn: list[tuple[int, xarray.Dataset, float]]) -> Figure:
     """V/n by L/n: sampled points on the exact curves and the limit e^{2r} − 1."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     made = Figure(figsize=(6, 4), layout="constrained")
     panel = made.subplots()
     for number, (width, found, K) in enumerate(drawn):

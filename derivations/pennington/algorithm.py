@@ -20,6 +20,7 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.section import show
 from derive import Orthogonal, activations, spectra
+from numeric import spectra as compiled
 
 
 def bernoulli_equation(z: complex, p: float, depth: int) -> NDArray[np.complex128]:
@@ -49,8 +50,6 @@ def root_finding() -> Verdict:
     in the bulk. With $b = 1.2$, $N = 90$ Algorithm 1 finds it for 2, 4 and 8 layers. With $b =
     2$, $N = 16$ it does for 2 layers; from 4 on it ends on roots that are not the resolvent, some
     with a negative density."""
-    from numeric import spectra as compiled  # noqa: PLC0415
-
     p = float(sympy.erf(1))
     exact, fine, coarse = [], [], []
     for depth in (2, 4, 8):

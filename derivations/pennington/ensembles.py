@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
+import xarray
+from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, sampled
@@ -25,6 +27,10 @@ from derive import (
     activations,
     spectra,
 )
+from numeric import compare
+from numeric import spectra as compiled
+
+from . import figures
 
 if TYPE_CHECKING:
     import xarray
@@ -38,8 +44,6 @@ def slope_distributions() -> Verdict:
     r"""The distribution of $\phi'(h)$, $h \sim N(0, q^*)$, drawn from 4001 quantiles of $h$ for
     each of four $q^*$: the means of $\phi'^2$ and $\phi'^4$ over what is drawn are $\mu_1$ and
     $\mu_2$ of the derived law. Of ReLU alone it does not depend on $q^*$."""
-    from . import figures  # noqa: PLC0415
-
     drawn, derived, spread = [], [], {}
     for name in figures.NONLINEARITIES:
         activation = activations.by_name(name)
@@ -64,13 +68,6 @@ def figure_two(sampling: Sampling) -> Verdict:
     """Linear Gaussian, ReLU, hard tanh and erf orthogonal networks at depths 2, 4 and 8: $m_1$,
     $m_2$ at three widths extrapolated in $1/n$; singular values at $n = 256$ under the
     densities."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    from numeric import compare  # noqa: PLC0415
-    from numeric import spectra as compiled  # noqa: PLC0415
-
-    from . import figures  # noqa: PLC0415
-
     layers, q = (2, 4, 8), sympy.Rational(1, 2)
     cases = (
         (activations.linear, Gaussian()),
@@ -103,11 +100,6 @@ def figure_two(sampling: Sampling) -> Verdict:
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with $q^*(L)$: $m_1$, and $m_2$,
     which is $1 + \sigma_0^2$ by construction, at three widths extrapolated in $1/n$."""
-    from numeric import compare  # noqa: PLC0415
-    from numeric import spectra as compiled  # noqa: PLC0415
-
-    from . import figures  # noqa: PLC0415
-
     names, depths = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
     comparisons, labels, shown = [], [], {}
     for name in names:
@@ -132,11 +124,6 @@ def figure_four(sampling: Sampling) -> Verdict:
 def low_rank(sampling: Sampling) -> Verdict:
     """$m_1$, $m_2$ of linear networks of rank $n/4$ and $n/2$, Gaussian and orthogonal, depths 1 to
     3."""
-    from numeric import compare  # noqa: PLC0415
-    from numeric import spectra as compiled  # noqa: PLC0415
-
-    from . import figures  # noqa: PLC0415
-
     layers, q = (1, 2, 3), sympy.Rational(1, 2)
     comparisons, labels = [], []
     for kind in (LowRankGaussian, LowRankOrthogonal):
@@ -159,11 +146,6 @@ def zero_padded(sampling: Sampling) -> Verdict:
     stands where free layers have $S_{D^2}(z)$, in all factors but one: the variance is $v + (L -
     1)v/\gamma + L(1/\gamma - 1)$, $v = \mu_2/\mu_1^2 - 1$, where (11) has $Lv + L(1/\gamma - 1)$.
     Sampled with erf at $q^* = 2$, $\gamma = 1/2$, $L = 3$."""
-    from numeric import compare  # noqa: PLC0415
-    from numeric import spectra as compiled  # noqa: PLC0415
-
-    from . import figures  # noqa: PLC0415
-
     gamma, q, depth = sympy.Rational(1, 2), sympy.Integer(2), 3
     mu_2, L, g = sympy.symbols("mu_2 L gamma", positive=True)
     slopes = spectra.Moments((sympy.S.One, mu_2))
@@ -188,8 +170,6 @@ def zero_padded(sampling: Sampling) -> Verdict:
 
 
 def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
-    import xarray  # noqa: PLC0415
-
     value = float(sympy.N(law.moment(2)))
     return xarray.Dataset({"m2": ("layer", [value])}, coords={"layer": [depth]})
 

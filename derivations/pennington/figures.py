@@ -9,6 +9,7 @@ import sympy
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import erfinv
 
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
 from derive.activations.functions import Activation
@@ -90,8 +91,6 @@ VARIANCES = (0.1, 0.3, 1.0, 3.0)
 
 def slope_quantiles(activation: Activation, variance: float) -> np.ndarray:
     """φ'(h) at 4001 equally likely h ~ N(0, variance)."""
-    from scipy.special import erfinv  # noqa: PLC0415
-
     slope = sympy.lambdify(activations.z, activation.derivative(1), ["scipy", "numpy"])
     h = np.sqrt(2 * variance) * erfinv((2 * np.arange(4001) + 1) / 4001 - 1)
     return np.asarray(slope(h) * np.ones_like(h))

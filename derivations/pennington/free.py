@@ -35,6 +35,7 @@ from derive.recursions import Recursion, recursion
 from derive.spectra import moments
 from derive.spectra.laws import w, z
 from derive.symbols import C_W
+from numeric import spectra as compiled
 
 n = symbols.n
 
@@ -71,8 +72,6 @@ def inversion() -> Verdict:
     $JJ^T$ of four orthogonal layers of a leaky ReLU, $-\mathrm{Im}\,G/\pi$ just above the real axis
     integrates to 1 and to the moments $m_1$, $m_2$, $m_3$ that the series of $G$ at infinity
     has."""
-    from numeric import spectra as compiled  # noqa: PLC0415
-
     p, a, delta, epsilon = sympy.symbols("p a delta epsilon", positive=True)
     x = sympy.Symbol("x", real=True)
     G = p * spectra.Atomic({a: 1}).G(z)

@@ -30,12 +30,15 @@ from derive import (
     activations,
     criticality,
     propagation,
+    spectra,
     symbols,
 )
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
+
+from . import figures
 
 q = symbols.q
 
@@ -200,8 +203,6 @@ def mean_square() -> Verdict:
 def not_a_second_moment() -> Verdict:
     r"""Below (5) $\chi$ is called the second moment of the distribution of *squared* singular
     values; it is their first, $m_1$ of $DW(DW)^T$. The second is $\chi^2(\mu_2/\mu_1^2 - s_1)$."""
-    from derive import spectra  # noqa: PLC0415
-
     first, second = spectra.jacobian_moments(2, depth=1)
     return misprint(first, second, "L = 1: m_1 = χ, and m_2 is another number")
 
@@ -211,8 +212,6 @@ def critical_line() -> Verdict:
     r"""Forty points from $q^* = 10^{-3}$ to 12. At eight of them rigorous averages confirm
     $\chi = 1$ and (4) to 12 digits; beside the line, at $\sigma_w^2$ one hundredth larger or
     smaller, $\chi$ at the fixed length is above or below 1."""
-    from . import figures  # noqa: PLC0415
-
     line = figures.critical_points(activations.tanh)
     derived, sides = [], []
     with mpmath.workdps(25):

@@ -226,7 +226,7 @@ def step(
     Arguments:
         tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
             ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
-            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`derive.engine.fields.Field`) or
+            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`engine.fields.Field`) or
             a forward equation of one's own (`derive.Equation`).
         weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
             symbol.

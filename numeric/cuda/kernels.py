@@ -1,7 +1,7 @@
 """The kernels that take networks from layer to layer, a block of threads for each network.
 
-They mirror `numeric.random.lazy`, `numeric.samplers.jet_kernels` and `numeric.samplers.path_kernels`, which say what each one
-is: the same streams of random numbers, the same formulas. Network draws[s] is row s of arrays.
+They mirror `random.lazy`, `samplers.jet_kernels` and `samplers.path_kernels`, which say what each
+one is: the same streams of random numbers, the same formulas. Network draws[s] is row s of arrays.
 """
 
 from __future__ import annotations

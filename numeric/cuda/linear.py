@@ -1,6 +1,6 @@
 """Device functions that a block of threads runs together: dot products, factorizations, normals.
 
-They mirror those of `numeric.random.lazy`, which say what each one is and why; sums over neurons are
+They mirror those of `random.lazy`, which say what each one is and why; sums over neurons are
 taken in another order, so that the results agree to rounding. Every thread of the block calls
 them with the same arguments, `scratch` and `shared` being the block's shared memory.
 """

@@ -29,7 +29,7 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 
 Statistic: TypeAlias = Tensor
-"""M_p of a product of fields with its samples, counted from 0, as `derive.engine.tensors` orders them."""
+"""M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
 
 
 @dataclass(frozen=True)

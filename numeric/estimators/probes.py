@@ -1,6 +1,6 @@
 """Random probes: every field is an average of directional derivatives of z.
 
-A field is a tree whose edges contract pairs of derivatives by the parameters θ (`derive.engine.fields`).
+A field is a tree whose edges contract pairs of derivatives by the parameters θ (`engine.fields`).
 Give every edge e a random direction θ_e of its own, independent, with E[θ_e θ_eᵀ] = Λ, the
 learning rates. Then
 

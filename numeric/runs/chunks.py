@@ -1,7 +1,7 @@
 """Runs of an ensemble: chunks computed anywhere, kept in a directory, resumed and extended.
 
 A chunk's sums depend on the ensemble and on the chunk alone, and they are added in the chunks'
-order (`numeric.estimators.moments`), so a run has the same bits whoever computed which chunk, and however
+order (`estimators.moments`), so a run has the same bits whoever computed which chunk, and however
 often it was killed and taken up again. Anywhere is any `concurrent.futures.Executor`:
 
     with ProcessPoolExecutor() as executor:                     # this machine

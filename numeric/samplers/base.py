@@ -53,7 +53,7 @@ def evaluate(factors, structure, coefficients, values):
 
 @entry
 def accumulate(values, draws, products, sums):
-    """Add the products of each draw's statistics to sums (numeric.estimators.moments.accumulate)."""
+    """Add the products of each draw's statistics to sums (estimators.moments.accumulate)."""
     moments.accumulate(values, draws, products, sums)
 '''
 

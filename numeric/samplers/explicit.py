@@ -1,7 +1,7 @@
 """The same ensembles with every weight matrix and every tensor built: slow and obviously right.
 
 The fields of a layer are dense arrays (H with n² numbers, dH with n³, ddH with n⁴, for every tuple
-of samples) and follow from those of the layer before by the forward equations of `derive.engine.fields`,
+of samples) and follow from those of the layer before by the forward equations of `engine.fields`,
 term by term. Moments are read off the fields themselves by the pairing estimator. Nothing is
 shared with the lazy sampler but the activation: other random numbers, other weights, no probes.
 """

@@ -69,7 +69,7 @@ def add_bias(C_b, Z, samples, draws, source):
 
 @entry
 def vary(S, X, Z, draws, rates, raising, samples, source):
-    """Add what the layer's own parameters contribute to jets (numeric.samplers.jet_kernels.vary)."""
+    """Add what the layer's own parameters contribute to jets (samplers.jet_kernels.vary)."""
     jets.vary(S, X, Z, draws, rates, raising, samples, source)
 
 

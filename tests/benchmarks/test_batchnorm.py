@@ -92,7 +92,7 @@ def test_stationary_gap(benchmark):
 
     caches = [
         each
-        for module in (batchnorm_gap, series)
+        for module in (stationary, series)
         for each in vars(module).values()
         if hasattr(each, "cache_clear") and each.__module__ == module.__name__
     ]
