@@ -53,7 +53,7 @@ def files(tmp_path_factory):
     """The pages of the sample chapter, nasty/, and of the book, book/."""
     directory = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent / "samples")
+        patch.syspath_prepend(Path(__file__).parents[1] / "samples")
         importlib.import_module("sample_chapter")
         sample = [each for each in claims.in_module("sample_chapter") if each.source == "000"]
         ledger = [

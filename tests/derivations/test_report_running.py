@@ -22,7 +22,7 @@ from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive import InputError
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 SAMPLING = Sampling(3, 1e-7)
 
 

@@ -21,7 +21,7 @@ from derivations.report.terminal import ledger_lines, line, measure, summary
 from derivations.report.views import cited, duration
 from derive import InputError
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 @pytest.fixture(scope="module")
