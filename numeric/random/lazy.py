@@ -105,7 +105,7 @@ def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
     if not ensemble.moments:
         raise InputError("moments", (), "numbers, to sample the weights")
     values = singular_values(ensemble, n_in, min(n_in, n_out))
-    scale = math.sqrt(_number(ensemble, "C_W") * n_out / (n_in * float(ensemble.moments[0])))
+    scale = math.sqrt(_number(ensemble, "C_W") * n_out / n_in)
     return [
         Step(HAAR, n_in, n_in, 1.0),
         Step(DIAGONAL, n_out, n_out, scale, values),
@@ -114,7 +114,8 @@ def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
 
 
 def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float, ...]:
-    """The squares of as many singular values, equally frequent, as there are trace moments.
+    """The squares of as many singular values, equally frequent, as there are trace moments, in units
+    of p_1, for a scale of the moments is none of the weights.
 
     They are the roots of the polynomial whose power sums are the moments (Newton's identities).
 
@@ -136,7 +137,7 @@ def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float
     roots = sympy.Poly(coefficients, x).nroots(n=30, maxsteps=200)
     if any(abs(sympy.im(root)) > 1e-12 or sympy.re(root) < -1e-12 for root in roots):
         raise InputError("moments", moments, f"moments of {size} equally frequent squares")
-    return tuple(max(float(sympy.re(root) * moments[0]), 0.0) for root in roots)
+    return tuple(max(float(sympy.re(root)), 0.0) for root in roots)
 
 
 def _block(ensemble: WeightEnsemble, big: int, n_in: int, n_out: int) -> Step:

@@ -101,7 +101,7 @@ def _(ensemble: BiInvariant, shape: tuple[int, int], rng: np.random.Generator) -
     values = np.resize(singular_values(ensemble, n_in, count), count)
     diagonal = np.zeros(shape)
     np.fill_diagonal(diagonal, np.sqrt(values))
-    scale = np.sqrt(float(ensemble.C_W) * n_out / (n_in * float(ensemble.moments[0])))
+    scale = np.sqrt(float(ensemble.C_W) * n_out / n_in)
     return np.asarray(scale * haar(n_out, rng) @ diagonal @ haar(n_in, rng))
 
 

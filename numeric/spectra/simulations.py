@@ -182,7 +182,7 @@ def weight_matrix(
             return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
         case BiInvariant():
             squares = np.resize(singular_values(weights, n, n), n)
-            S = np.sqrt(squares * (C / float(weights.moments[0])))
+            S = np.sqrt(squares * C)
             return np.asarray((_frame(n, n, rng) * S) @ _frame(n, n, rng).T)
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
 

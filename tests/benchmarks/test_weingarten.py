@@ -13,7 +13,7 @@ import sympy
 from derive.groups.moments import parse_moment
 from derive.groups.zonal import partitions
 
-weingarten = import_module("derive.weingarten")
+weingarten = import_module("derive.groups.weingarten")
 zonal = import_module("derive.groups.zonal")
 haarpy = pytest.importorskip("haarpy")
 

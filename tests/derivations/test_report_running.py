@@ -218,7 +218,8 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {samples!r})
 import sample_work
-from derivations import claims, cli, kept, report
+from derivations import claims, cli, report
+from derivations.claims import store as kept
 kept.source_hash = lambda: "of one version"
 names = {names!r}
 found = {{each.prove.__name__: each for each in claims.in_module("sample_work")}}

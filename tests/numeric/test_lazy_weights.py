@@ -231,10 +231,19 @@ def test_more_samples_leave_the_first_ones_numbers_alone():
 
 
 def test_singular_values_have_the_moments():
-    ensemble = BiInvariant(1, moments=(3, sympy.Rational(41, 3), 75))  # 1, 2, 6
+    """In units of the first: 1, 2, 6 are roots of the power sums 9, 41, 225."""
+    ensemble = BiInvariant(1, moments=(3, sympy.Rational(41, 3), 75))
     values = np.array(singular_values(ensemble, 6, 6))
     for power, moment in enumerate(ensemble.moments, 1):
-        assert np.mean(values**power) == pytest.approx(float(moment), rel=1e-12)
+        assert np.mean(values**power) == pytest.approx(float(moment / 3**power), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 17 / 8, 1e308])
+def test_a_scale_of_the_moments_is_none_of_the_weights(scale):
+    """1e308 n overflows, which once made every weight zero."""
+    assert steps(BiInvariant(1, moments=(scale,)), 20, 20) == steps(
+        BiInvariant(1, moments=(1,)), 20, 20
+    )
 
 
 @pytest.mark.parametrize(

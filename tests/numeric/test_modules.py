@@ -11,7 +11,7 @@ from numeric.emit import modules
 
 SOURCE = modules.PRELUDE + "\n\n@scalar\ndef double(x):\n    return 2.0 * x\n"
 PROGRAM = f"""
-from numeric import modules
+from numeric.emit import modules
 module = modules.load({SOURCE!r}, "doubling")
 assert module.double(3.0) == 6.0
 print(module.__file__, sum(module.double.stats.cache_hits.values()))
