@@ -48,6 +48,9 @@ __all__ = [
     "vertex",
 ]
 
+MAX_LAYER = 1000
+"""Of an exact moment: its size grows with the layer."""
+
 InputKernel: TypeAlias = Mapping[tuple[int, int], sympy.Expr | float]
 """K0_{αβ} = x_α·x_β/n_0 for each pair of samples."""
 
@@ -314,7 +317,7 @@ def _target(
 
 
 def _layer(layer: int) -> int:
-    return whole("layer", layer, 1, wanted="a layer, 1 or more")
+    return whole("layer", layer, 1, MAX_LAYER, f"a layer, 1 to {MAX_LAYER}")
 
 
 def _network(network: Network) -> Network:

@@ -24,6 +24,9 @@ from ..symbols import C_W, L
 from ..symbols import slope_moment as mu
 from ..symbols import weight_coefficient as s
 
+MAX_DEPTH = 10**6
+"""Layers, as a number: moments grow like their exponential."""
+
 MAX_ORDER = 16
 
 
@@ -54,7 +57,10 @@ def jacobian_moments(
     order = check_order(order)
     given_mu = _given("slopes", slopes, order, mu)
     given_s = _given("weights", weights, order - 1, s)
-    first, n_layers = given_mu[0], as_expression("depth", depth, "a number or a symbol")
+    wanted = f"a number of layers, {MAX_DEPTH} at most, or a symbol"
+    first, n_layers = given_mu[0], as_expression("depth", depth, wanted)
+    if n_layers.is_number and not 0 < n_layers <= MAX_DEPTH:
+        raise InputError("depth", depth, wanted)
     variance = as_expression("weight_variance", weight_variance, "a variance or a symbol")
     values = [given_mu[k] / first ** (k + 1) for k in range(1, order)] + given_s
     found = []

@@ -166,3 +166,9 @@ def test_numbers_of_pairs_beyond_the_tables_are_refused():
                 exact.row_sum(weights, k, n, n)
             with pytest.raises(InputError, match="1 to 30"):
                 exact.moment_factor(k, activations.relu, weights)
+
+
+@pytest.mark.parametrize("layer", [2**64, 10**400])
+def test_a_layer_beyond_reach_is_refused_at_once(layer):
+    with pytest.raises(InputError, match="layer"):
+        exact.vertex(Network("relu", Gaussian()), layer, inputs=5)
