@@ -114,10 +114,10 @@ def _(ensemble: BiInvariant, n_in: int, n_out: int) -> list[Step]:
 
 
 def singular_values(ensemble: BiInvariant, n_in: int, count: int) -> tuple[float, ...]:
-    """The squares of as many singular values, equally frequent, as there are trace moments, in units
-    of p_1, for a scale of the moments is none of the weights.
+    """The squares of as many singular values, equally frequent, as there are trace moments.
 
-    They are the roots of the polynomial whose power sums are the moments (Newton's identities).
+    In units of p_1, for a scale of the moments is none of the weights, they are the roots of the
+    polynomial whose power sums are the moments (Newton's identities).
 
     Raises:
         InputError: for symbols, if they are not real, or `count` is not a multiple of their number.
