@@ -18,10 +18,10 @@ run: $(INSTALLED)
 	$(VENV)/bin/wickgarten check
 
 test: $(INSTALLED)
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist loadfile
 
 test-all: $(INSTALLED)
-	$(PY) -m pytest -m 'slow or not slow'
+	$(PY) -m pytest -n auto --dist loadfile -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -169,8 +169,8 @@ def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
     if samples > 1:
-        layout = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
-        check_memory("inputs", f"{samples} inputs", layout, f"brackets of {number(samples)} inputs")
+        held = 32 * max(ranks) * samples ** max(2, *ranks)  # the tuples of a bracket's samples
+        check_memory("inputs", f"{samples} inputs", held, f"brackets of {number(samples)} inputs")
 
 
 def _axes(computed: dict[Name, Array], name: Name) -> Array:

@@ -322,7 +322,7 @@ class Backward(NamedTuple):
     K: Array
     delta: Array
     overlap: Array
-    lazy: Array
+    weights: Array
 
 
 def backward(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sample_watch import HangError, watched
 
 from derivations import claims, cli, report
+from derivations.claims import registry
 
 SMALL = ["--activation", "linear", "--input", "random:0:3", "--depth", "2", "--tensors", "K"]
 BASE = {
@@ -117,7 +118,9 @@ def place(tmp_path_factory):
     os.mkfifo(folder / "pipe")
     (folder / "link.csv").symlink_to("nowhere")
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
-        patch.setattr(claims, "CHAPTERS", dict.fromkeys(claims.CHAPTERS, ()))
+        empty = dict.fromkeys(claims.CHAPTERS, ())
+        patch.setattr(claims, "CHAPTERS", empty)
+        patch.setattr(registry, "CHAPTERS", empty)
         patch.setattr(report, "ledgers", lambda _: ({}, []))
         yield folder
 

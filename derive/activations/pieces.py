@@ -111,6 +111,7 @@ class Pieces:
 
         Raises InputError for an order that is not 0, 1, 2, …
 
+        >>> from derive.activations import erf_unit_cubic
         >>> erf_unit_cubic.derivative(1)
         exp(-z**2/2)
         """
@@ -125,6 +126,7 @@ class Pieces:
         So, as a distribution, σ^{(m)} is `derivative(m)` plus Σ_kinks Σ_{j<m} jump_j δ^{(m−1−j)}.
         Raises InputError where a one-sided limit is infinite, and for an order below 0.
 
+        >>> from derive.activations import hard_tanh
         >>> hard_tanh.jumps(1)
         {-1: 1, 1: -1}
         """

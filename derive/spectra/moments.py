@@ -59,7 +59,7 @@ def jacobian_moments(
     given_s = _given("weights", weights, order - 1, s)
     wanted = f"a number of layers, {MAX_DEPTH} at most, or a symbol"
     first, n_layers = given_mu[0], as_expression("depth", depth, wanted)
-    if n_layers.is_number and not 0 < n_layers <= MAX_DEPTH:
+    if n_layers.is_number and not 0 <= n_layers <= MAX_DEPTH:
         raise InputError("depth", depth, wanted)
     variance = as_expression("weight_variance", weight_variance, "a variance or a symbol")
     values = [given_mu[k] / first ** (k + 1) for k in range(1, order)] + given_s

@@ -177,4 +177,4 @@ def test_reports_and_refusals():
 def test_the_ensemble_does_not_matter():
     assert criticality(a.tanh, weights=Orthogonal(C_W=3)) == criticality(a.tanh)
     with pytest.raises(InputError, match="weights"):
-        criticality(a.tanh, weights="orthogonal")
+        criticality(a.tanh, weights="orthogonally")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from derive import activations, exact, linear
 from derive.errors import InputError
 from derive.gaussian.brackets import Component
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.pairings import coset_type, pair_partitions, set_partitions
 from derive.network import Network
 from derive.weights import BiInvariant, Gaussian, LowRankGaussian, Orthogonal, Truncated
 
@@ -129,7 +129,7 @@ def test_connected_from_moments(widths: list[int], m: int) -> None:
     found = linear.cumulants(moments)
     rebuilt = sum(
         sympy.prod([found[len(block) - 1] for block in blocks])
-        for blocks in linear.set_partitions(tuple(range(m)))
+        for blocks in set_partitions(tuple(range(m)))
     )
     assert rebuilt == moments[-1]
 

@@ -317,7 +317,7 @@ def of_depth(depth):
 LINEAR_LAW = of_depth(2)
 
 
-@pytest.mark.parametrize("depth", [10**400, 1e308, 0, -3])
+@pytest.mark.parametrize("depth", [10**400, 1e308, -3])
 def test_moments_of_a_depth_beyond_reach_are_refused_at_once(depth):
     with pytest.raises(InputError, match="depth"):
         spectra.jacobian_moments(2, depth=depth)

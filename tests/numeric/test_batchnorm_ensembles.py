@@ -238,7 +238,7 @@ def test_repeated_and_collinear_inputs() -> None:
         ({"depth": 1.5}, "depth"),
         ({"draws": 1}, "draws"),
         ({"seed": -1}, "seed"),
-        ({"activation": "relu"}, "activation"),
+        ({"activation": "rely"}, "activation"),
         ({"sampler": "slow"}, "sampler"),
         ({"centered": True, "normalised": False}, "centered"),
         ({"inputs": np.zeros((4, 3))}, "inputs"),

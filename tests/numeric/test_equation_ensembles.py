@@ -182,9 +182,9 @@ def test_a_run_of_another_equation_is_refused(tmp_path):
 
     go(0.5)
     go(0.5)
-    with pytest.raises(InputError, match="whose parameters is"):
+    with pytest.raises(InputError, match="its parameters is"):
         go(0.25)
-    with pytest.raises(InputError, match="whose equations is"):
+    with pytest.raises(InputError, match="its equations is"):
         go(0.5, 2)
 
 

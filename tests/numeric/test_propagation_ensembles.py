@@ -106,7 +106,7 @@ def test_the_maps_given_a_bias_need_no_width_at_which_ranks_are_whole() -> None:
     """1/7 of no width that another argument fixes; and a symbol has no value at any."""
     net = Network(a.linear, LowRankGaussian(1, gamma=sympy.Rational(1, 7)))
     assert np.allclose(given_biases(net, [2.0, 2.0], [[1.0, 2.0]]).ravel(), [4 + 1 / 7, 4 + 5 / 7])
-    for wrong, name in ((Network(a.linear, Gaussian(sympy.Symbol("C"))), "weights"), (3, "net")):
+    for wrong, name in ((Network(a.linear, Gaussian(sympy.Symbol("C"))), "C_W"), (3, "net")):
         with pytest.raises(InputError) as error:
             given_biases(wrong, [2.0, 2.0], [[1.0]])
         assert error.value.argument == name

@@ -126,13 +126,13 @@ def test_both_samplers_estimate_the_same_tensors(case):
     """
     net, X, n = CASES[case]
     options = {"width": n, "depth": 4, "tensors": ["K", "V"]}
-    probing = simulate(net, X, draws=20_000, seed=5, **options)
+    lazy = simulate(net, X, draws=20_000, seed=5, **options)
     built = simulate(net, X, draws=2000, seed=6, sampler="explicit", **options)
     for name in ("K", "V"):
-        error = np.hypot(probing[f"{name}_se"], built[f"{name}_se"])
-        scale = 1e-12 * (1 + n * float(np.abs(probing["K"]).max()) ** 2)
-        assert probing[name].dims == built[name].dims
-        assert float(np.abs((probing[name] - built[name]) / (error + scale)).max()) < 6
+        error = np.hypot(lazy[f"{name}_se"], built[f"{name}_se"])
+        scale = 1e-12 * (1 + n * float(np.abs(lazy["K"]).max()) ** 2)
+        assert lazy[name].dims == built[name].dims
+        assert float(np.abs((lazy[name] - built[name]) / (error + scale)).max()) < 6
 
 
 def test_both_samplers_have_the_same_marginals():
