@@ -221,33 +221,10 @@ def step(
     square: bool | None = None,
     corrections: int | None = None,
 ) -> Step:
-    """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
-
-    Arguments:
-        tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
-            ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
-            is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`engine.fields.Field`) or
-            a forward equation of one's own (`derive.Equation`).
-        weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
-            symbol.
-        pairing: for a list of fields, the pairing p of their neural indices, such as "01 23" or
-            ((0, 1), (2, 3)); it may be left out where all pairings are alike.
-        order: for a list of fields, the relative order g in 1/n.
-        activation: specialise at once; otherwise σ is unspecified.
-        first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
-        square: False keeps unequal widths: n_ℓ = r_in n; True by default.
-        corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
-            000, eq. 5.28).
-
-    Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
+    """What `derive.recursion` derives, which explains the arguments, and is what users call.
 
     Raises:
         InputError: unknown tensor or field, an odd number of neural indices, an ambiguous pairing.
-
-    >>> step("K")
-    K[1,2](ℓ+1) = C_W*⟨σ₁ σ₂⟩ + C_b
-    >>> step(["z", "z", "H"], pairing="02 13").name
-    'F'
     """
     given = {"weights": weights, "square": square, "corrections": corrections}
     weights = Gaussian() if weights is None else as_weights("weights", weights)
