@@ -629,6 +629,7 @@ def test_emitted_modules_are_checked_before_use(tmp_path, monkeypatch):
 SIZES = {
     "batchnorm width": lambda size: sampled_batchnorm.simulate(size, 4, 3, 10),
     "batchnorm batch": lambda size: sampled_batchnorm.simulate(10, size, 3, 10),
+    "batchnorm moment": batchnorm.stationary_gap,
     "batchnorm depth": lambda size: sampled_batchnorm.simulate(10, 4, size, 10),
     "flow depth": lambda size: flow(NET, X, size),
     "simulate width": lambda size: simulate(NET, X, size, 2, 50),

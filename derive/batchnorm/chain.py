@@ -41,6 +41,9 @@ __all__ = [
     "theta",
 ]
 
+MAX_MOMENT = 1000
+"""The highest power of V whose stationary mean is worked out, in a second or so."""
+
 Number: TypeAlias = "float | Fraction | str | sympy.Expr"
 """An eigenvalue: decimals and text stay exact."""
 
@@ -88,7 +91,7 @@ def stationary_gap(moment: int = 2, terms: int = 2) -> sympy.Expr:
     (n - 1)*(n + 2)**2/(4*d*n*(n + 1))
     """
     terms = whole("terms", terms, 1, 2, "1 or 2 orders in 1/d")
-    moment = whole("moment", moment, 1, wanted="a power of V, 1 or more")
+    moment = whole("moment", moment, 1, MAX_MOMENT, f"a power of V, 1 to {MAX_MOMENT}")
     leading, correction = stationary.norm_moment(moment)
     scale = sympy.factor(FIELD.to_sympy(stationary.variance()) / n**2)
     value = leading * (scale / d) ** sympy.Rational(moment, 2)

@@ -301,10 +301,10 @@ def simulate(
     if not isinstance(sampler, str) or sampler not in {"gram", "explicit"}:
         raise InputError("sampler", sampler, '"gram" or "explicit"')
     names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
-    sums = _Sums(len(names), chain.depth)
     step = max(1, _CHUNK // (chain.depth * chain.batch**2)) if smallest else 1024
     each = chain.batch**2 if smallest else 1
     _check_memory(chain, 4 * chain.depth * min(step, chain.draws) * each)
+    sums = _Sums(len(names), chain.depth)
     seconds = chain.seconds / numba.get_num_threads()
     with counting(f"sampling {chain}", chain.draws, seconds, progress=progress) as advance:
         for start in range(0, chain.draws, step):

@@ -319,3 +319,8 @@ def test_gap_from_either_gram_matrix(shape: tuple[int, int]) -> None:
     gram, n = H.T @ H, shape[1]
     direct = np.linalg.norm(gram / np.trace(gram) - np.eye(n) / n)
     assert initialization.orthogonality_gap(H) == pytest.approx(direct, rel=1e-12)
+
+
+def test_sums_beyond_memory_are_refused_before_they_are_made() -> None:
+    with pytest.raises(InputError, match="depth, draws"):
+        ensembles.simulate(6, 3, 10**9, 4)
