@@ -15,6 +15,7 @@ import sympy
 
 from derive import activations
 from derive.activations.functions import Activation
+from derive.errors import whole
 from derive.expressions import parse_layer_expression
 from derive.network import Network
 from derive.per_layer import PerLayer
@@ -31,6 +32,7 @@ from derive.weights import (
 )
 
 from .arrays import Array
+from .checks import seed as checked_seed
 
 T = TypeVar("T")
 
@@ -190,7 +192,7 @@ def drawn(
     number: int, seed: int, net: Network | None = None, tensors: tuple[Wanted, ...] | None = None
 ) -> Example:
     """Example `number` of a seed, whatever others are drawn."""
-    rng = np.random.default_rng([seed, number])
+    rng = np.random.default_rng([checked_seed(seed), whole("number", number, 1)])
 
     def choose(options: Sequence[T], /) -> T:
         return options[int(rng.integers(len(options)))]

@@ -183,3 +183,8 @@ def test_fields_of_ones_own():
 def test_errors_name_the_argument(arguments, name):
     with pytest.raises(InputError, match=name):
         verify.verify(**arguments)
+
+
+def test_a_single_example_checks_its_seed_too(capsys):
+    assert cli.main(["verify", "--examples", "5", "--only", "2", "--seed", "-1"]) == 2
+    assert capsys.readouterr().err.startswith("wickgarten: seed: got -1")
