@@ -60,8 +60,3 @@ def checked_inputs(inputs: ArrayLike) -> Array:
     if not np.isfinite(X).all():
         raise InputError("inputs", "NaN or infinity", "finite numbers")
     return np.ascontiguousarray(np.atleast_2d(X), dtype=float)
-
-
-def checked_count(name: str, value: int, least: int) -> int:
-    """The value, or an InputError unless it is an integer, `least` or more."""
-    return whole(name, value, least)

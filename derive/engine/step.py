@@ -46,21 +46,7 @@ Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
 class Step(Shown):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
-    Attributes:
-        target: the cumulant, order and pairing this is the coefficient of.
-        weights: the ensemble it was derived for; its C_W stays the symbol C_W.
-        samples: the sample label of each subscript of the target.
-        activation: the activation, or None for the unspecified σ.
-        first_layer: whether layer ℓ is the input, with "kernel" K0 = xᵀx/n_0.
-        square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
-        corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
-        left_out: which of weights, square and corrections are defaults that nobody asked for.
-
-    >>> vertex = step("V").single_input()
-    >>> vertex.depends_on
-    ('K', 'V')
-    >>> vertex.expr
-    C_W**2*(V*⟨(σ²)''⟩**2/4 - ⟨σ²⟩**2 + ⟨σ⁴⟩)
+    `derive.Recursion`, which a user is given, says what the attributes are.
     """
 
     target: Name
