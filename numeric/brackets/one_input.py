@@ -248,14 +248,14 @@ def _integrands(activation: Activation, terms: Sequence[Terms]) -> str:
     return printer.function("integrands", [z], results, derivatives, decorator="@scalar", doc=doc)
 
 
-class _Distribution(NamedTuple):
+class Distribution(NamedTuple):
     """A piecewise function plus Σ c δ^{(m)}(z − κ), deltas = {(κ, m): c}."""
 
     pieces: tuple[sympy.Expr, ...]
     deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
 
 
-def _distribution(activation: Activation, shape: SingleShape) -> _Distribution:
+def distribution(activation: Activation, shape: SingleShape) -> Distribution:
     """(d/dz)^outer Π σ^{(order)} as a distribution."""
     pieces = [_product(piece.expr, shape.orders) for piece in activation.pieces]
     deltas = Counter(closed_forms.deltas(activation, shape.orders))
@@ -265,7 +265,7 @@ def _distribution(activation: Activation, shape: SingleShape) -> _Distribution:
             deltas[kink, 0] += (right - left).subs(z, kink)
         pieces = [piece.diff(z) for piece in pieces]
     simple = {at: sympy.simplify(c) for at, c in deltas.items()}
-    return _Distribution(
+    return Distribution(
         tuple(sympy.simplify(piece) for piece in pieces),
         {at: c for at, c in simple.items() if c != 0},
     )
@@ -275,7 +275,7 @@ def _product(piece: sympy.Expr, orders: Sequence[int]) -> sympy.Expr:
     return sympy.Mul(*(piece.diff(z, order) for order in orders))
 
 
-def _limit(activation: Activation, distribution: _Distribution) -> sympy.Expr:
+def limit(activation: Activation, distribution: Distribution) -> sympy.Expr:
     """The average as K → 0: of even deltas at 0 the strongest wins, of odd ones nothing is left."""
     at_zero = {order: c for (kink, order), c in distribution.deltas.items() if kink == 0}
     if even := [order for order in at_zero if order % 2 == 0]:
@@ -359,7 +359,7 @@ def kinked_pieces(
     activation: Activation, shapes: Sequence[SingleShape], scale: sympy.Symbol
 ) -> KinkedPieces:
     """The pieces for these shapes."""
-    found = [_distribution(activation, shape) for shape in shapes]
+    found = [distribution(activation, shape) for shape in shapes]
     return KinkedPieces(
         [
             _piecewise(activation, one.pieces) if any(one.pieces) else sympy.Integer(0)
@@ -367,7 +367,7 @@ def kinked_pieces(
         ],
         [sympy.Add(*_at_kinks(one, scale)) for one in found],
         [sympy.Add(*map(sympy.Abs, _at_kinks(one, scale))) for one in found],
-        [float(_limit(activation, one)) for one in found],
+        [float(limit(activation, one)) for one in found],
     )
 
 
@@ -377,7 +377,7 @@ def _piecewise(activation: Activation, parts: Sequence[sympy.Expr]) -> sympy.Exp
     return sympy.Piecewise(*cuts, (last, True))
 
 
-def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> list[sympy.Expr]:
+def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Expr]:
     """The terms c ⟨δ^{(m)}(z − κ)⟩, scale = √K; for |κ| > 38 √K it is zero to the last bit."""
     terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):

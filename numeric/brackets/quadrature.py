@@ -43,6 +43,7 @@ from scipy import special
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
+from ..arrays import Array
 from ..emit import printer
 from .shapes import leibniz
 
@@ -298,12 +299,52 @@ def support_source(activation: Activation) -> str:
     return "\n\n".join([FINEST_SOURCE + kinks + width + "".join(tables), PANELS_SOURCE])
 
 
+@cache
 def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Gauss and Legendre's nodes and weights on (−1, 1)."""
     return np.polynomial.legendre.leggauss(nodes)
 
 
-FINEST_SOURCE = "FINEST = 1e-5  # the smallest step in x that is tried\n"
+def steps(
+    scale: Array, strips: Array, growth: Array, dimension: int, widest: float, degree: int = 0
+) -> Array:
+    """The step for each scale, as `step` of an emitted module finds it; nan where it is too fine.
+
+    Arguments:
+        strips, growth: from functions of these names.
+        dimension: of the latent variables, less 1: the place in `ACCURACY`.
+    """
+    needed = ACCURACY[dimension] + growth
+    with np.errstate(divide="ignore"):
+        a = np.minimum(strips / np.asarray(scale)[..., None], np.sqrt(2.0 * needed))
+    needed = needed + 0.5 * degree * np.log1p(a * a)
+    largest = (2.0 * math.pi * a / (needed + 0.5 * a * a)).max(axis=-1)
+    return np.where(largest > FINEST, np.minimum(largest, widest), math.nan)
+
+
+def edges(points: Array, reach: float, width: float) -> Array:
+    """Edges of panels from −reach to reach that end at the points inside, none wider than width."""
+    ends = np.concatenate([[-reach], np.sort(points[np.abs(points) < reach]), [reach]])
+    parts = np.ceil(np.diff(ends) / width).astype(np.int64)
+    inner = [
+        left + (right - left) * np.arange(count) / count
+        for left, right, count in zip(ends, ends[1:], parts, strict=False)
+    ]
+    return np.concatenate([*inner, [reach]])
+
+
+def nodes_between(ends: Array, nodes: int) -> tuple[Array, Array]:
+    """Nodes and normal weights of Gauss and Legendre's rule on every panel."""
+    at, weights = legendre(nodes)
+    centre, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
+    x = (centre[:, None] + half[:, None] * at).ravel()
+    return x, (half[:, None] * weights).ravel() * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+
+
+FINEST = 1e-5
+"""The smallest step in x that is tried."""
+
+FINEST_SOURCE = f"FINEST = {FINEST!r}  # the smallest step in x that is tried\n"
 
 TRAPEZOID_SOURCE = '''\
 @driver

@@ -1,0 +1,263 @@
+"""Brackets ⟨Π_s f_s(z_s)⟩ over distinct samples s, f_s a product of derivatives of analytic σ.
+
+With z = B y, K = B Bᵀ by Cholesky's method with pivots, z_s is fixed by the first y's alone, so the
+nodes are a tree: each node of one level has those of the next y below it, within a ball. A bracket
+is summed from the leaves up; those that share factors share their sums, whatever the rest is. The
+rule is the trapezoid's on every level (`brackets.quadrature`): derivatives are all inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from derive.activations.functions import Activation
+
+from ..arrays import Array
+from ..brackets import quadrature
+from . import sigma
+from .one_sample import product
+
+Orders = tuple[int, ...]
+"""Of the derivatives of σ at one sample, ascending."""
+
+_HELD = 1 << 15
+"""Nodes that are held at a time, more or less: what fits a processor's cache."""
+
+
+class Sums:
+    """Sums for one set of samples.
+
+    Arguments:
+        activation: an analytic σ.
+        products: for each bracket the orders at each of the samples.
+    """
+
+    def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:
+        self._activation, self._products = activation, tuple(products)
+        growths = [_growth(activation, tuple(sorted(sum(each, ())))) for each in products]
+        self._growth = np.max(growths, axis=0)
+        self._strips = np.array(quadrature.strips(activation))
+        self._rate = quadrature.rate(activation)
+        even = all((sum(order + 1 for order in sum(each, ()))) % 2 == 0 for each in products)
+        self._half = activation.is_odd and even
+
+    def __call__(self, K: Array) -> Array:
+        """The brackets at K, (d, d), and their sizes: (2, brackets)."""
+        order, B, rank = factorise(K)
+        accuracy = (quadrature.ACCURACY[0], *quadrature.ACCURACY)[min(rank, 4)]
+        scale = np.abs(B).max(axis=0)[:rank]
+        h = quadrature.steps(
+            scale, self._strips, self._growth, max(rank, 1) - 1, 3.0 / math.sqrt(accuracy)
+        )
+        if rank < 0 or np.isnan(h).any():
+            return np.full((2, len(self._products)), math.nan)
+        reach = math.sqrt(2.0 * accuracy) + 0.5 + self._rate * float(np.abs(B).sum())
+        in_order = [tuple(each[place] for place in order) for each in self._products]
+        tree = _Tree(self._activation, B, h, in_order, half=self._half)
+        root = _Nodes([np.zeros(1)] * len(order), np.array([min(reach, 38.0) ** 2]))
+        below = tree.below(0, root)
+        values = np.array([below[each] for each in in_order])[:, :, 0].T
+        values[1] *= 1.0 + math.exp(quadrature.ACCURACY[0] - accuracy)  # the rule's own error
+        return values
+
+
+@cache
+def _growth(activation: Activation, orders: Orders) -> Array:
+    """Of a product of derivatives: the sum of its factors'."""
+    columns = [quadrature.growth(activation, [{(order,): 1}]) for order in orders]
+    return np.minimum(np.sum(columns, axis=0), quadrature.UNBOUNDED)
+
+
+class _Nodes(NamedTuple):
+    """Nodes of one level: the means of z_s given the latent variables so far, for each sample from
+    this level on, and what is left of the ball's squared radius."""
+
+    means: list[Array]
+    left: Array
+
+    def part(self, chosen: slice | Array) -> _Nodes:
+        """Some of them."""
+        return _Nodes([each[chosen] for each in self.means], self.left[chosen])
+
+
+Suffix: TypeAlias = tuple[Orders, ...]
+"""The orders at the samples from some level on."""
+
+
+class _Tree:
+    """The sums over the nodes below those of a level.
+
+    Arguments:
+        B: row s gives z_s of the latent variables.
+        h: the step of each latent variable.
+        products: the orders at each sample, in the order of B's rows.
+        half: whether −y gives what y does.
+    """
+
+    def __init__(
+        self,
+        activation: Activation,
+        B: Array,
+        h: Array,
+        products: Iterable[Suffix],
+        *,
+        half: bool,
+    ) -> None:
+        self._activation, self._B, self._h, self._half = activation, B, h, half
+        wanted = list(dict.fromkeys(products))
+        self._suffixes = [
+            list(dict.fromkeys(each[level:] for each in wanted)) for level in range(len(B) + 1)
+        ]
+
+    def below(self, level: int, nodes: _Nodes) -> dict[Suffix, Array]:
+        """For each product of the factors from this level on, its sum over the nodes below each of
+        these, and the sum of absolute values: (2, nodes)."""
+        if level >= len(self._h):
+            y, weights = np.zeros(1), np.ones(1)
+            return self._leaves(level, nodes, y, weights)
+        counts = (np.sqrt(nodes.left) / self._h[level]).astype(np.int64)
+        if level == len(self._h) - 1:
+            return self._last(level, nodes, counts)
+        if len(counts) > 1 and 2 * int(counts.sum()) > _HELD:
+            middle = len(counts) // 2
+            ends = (0, middle), (middle, len(counts))
+            parts = [self.below(level, nodes.part(slice(*each))) for each in ends]
+            return {key: np.concatenate([part[key] for part in parts], axis=1) for key in parts[0]}
+        return self._inner(level, nodes, counts)
+
+    def _rule(self, level: int, count: int) -> tuple[Array, Array]:
+        """Nodes and weights of one latent variable; half of them where the others are alike."""
+        half = self._half and level == 0
+        y = self._h[level] * np.arange(0 if half else -count, count + 1)
+        weights = np.exp(-0.5 * y * y) * (self._h[level] / math.sqrt(2.0 * math.pi))
+        if half:
+            weights[1:] *= 2.0
+        return y, weights
+
+    def _inner(self, level: int, nodes: _Nodes, counts: Array) -> dict[Suffix, Array]:
+        """A level with others below it: as many nodes under each as the ball has room for."""
+        most = int(counts.max())
+        y, weights = self._rule(level, most)
+        centre = most if len(y) > most + 1 else 0
+        lengths = 2 * counts + 1 if centre else counts + 1
+        starts = np.cumsum(lengths) - lengths
+        shift = np.repeat(starts + (counts if centre else 0) - centre, lengths)
+        k = np.arange(int(lengths.sum())) - shift
+        y, weights = y[k], weights[k]
+        means = [
+            np.repeat(mean, lengths) + self._B[level + place, level] * y
+            for place, mean in enumerate(nodes.means)
+        ]
+        left = np.maximum(np.repeat(nodes.left, lengths) - y * y, 0.0)
+        deeper = self.below(level + 1, _Nodes(means[1:], left))
+        factor = self._factors(level, 0, means[0])
+        return {
+            each: np.add.reduceat(
+                weights * _both(factor[each[0]]) * deeper[each[1:]], starts, axis=1
+            )
+            for each in self._suffixes[level]
+        }
+
+    def _last(self, level: int, nodes: _Nodes, counts: Array) -> dict[Suffix, Array]:
+        """The last latent variable: nodes with about as many below them are taken together."""
+        if len(counts) * (2 * int(counts.max()) + 1) <= _HELD:
+            return self._leaves(level, nodes, *self._rule(level, int(counts.max())))
+        order = np.argsort(counts, kind="stable")
+        found = {each: np.empty((2, len(counts))) for each in self._suffixes[level]}
+        first = 0
+        while first < len(order):
+            most = int(counts[order[min(first + _HELD // 8, len(order)) - 1]])
+            last = min(first + max(1, _HELD // (2 * most + 1)), len(order))
+            part = order[first:last]
+            most = int(counts[order[last - 1]])
+            sums = self._leaves(level, nodes.part(part), *self._rule(level, most))
+            for each, values in sums.items():
+                found[each][:, part] = values
+            first = last
+        return found
+
+    def _leaves(
+        self, level: int, nodes: _Nodes, y: Array, weights: Array
+    ) -> dict[Suffix, Array]:
+        """The same rule below each of these nodes, which fixes all positions that are left."""
+        factors = [
+            self._factors(level, place, mean[:, None] + self._slope(level + place, level) * y)
+            for place, mean in enumerate(nodes.means)
+        ]
+        ones = np.ones((len(nodes.left), len(y)))
+        known: dict[Suffix, Array] = {(): ones}
+
+        def multiplied(suffix: Suffix) -> Array:
+            if suffix not in known:
+                place = len(factors) - len(suffix)
+                factor, rest = factors[place][suffix[0]], suffix[1:]
+                known[suffix] = factor * multiplied(rest) if rest else factor
+            return known[suffix]
+
+        return {
+            each: np.array(
+                [np.einsum("pk,k->p", part, weights) for part in (value, np.abs(value))]
+            )
+            for each in self._suffixes[level]
+            for value in (multiplied(each),)
+        }
+
+    def _slope(self, row: int, level: int) -> float:
+        return float(self._B[row, level]) if level < len(self._h) else 0.0
+
+    def _factors(self, level: int, place: int, at: Array) -> dict[Orders, Array]:
+        """At these z, each product of derivatives of σ that sample level + place has."""
+        heads = sorted({each[place] for each in self._suffixes[level]})
+        orders = sigma.orders_of(heads)
+        values = sigma.derivatives(self._activation, orders)(at)
+        derivatives = dict(zip(orders, values, strict=True))
+        products: dict[Orders, Array] = {(): np.ones_like(at)}
+        for order in orders:
+            products[(order,)] = derivatives[order]
+        return {head: product(products, derivatives, head) for head in heads}
+
+
+def _both(values: Array) -> Array:
+    """The values and their absolute values."""
+    return np.array([values, np.abs(values)])
+
+
+def factorise(K: Array) -> tuple[list[int], Array, int]:
+    """z = B y for independent normal y, by Cholesky's method with pivots.
+
+    Returns the order (row k of B belongs to sample order[k]), B with its columns from the rank on
+    zero, and the rank: −1 where K is not finite or a variance is negative.
+    """
+    d = len(K)
+    order, B = list(range(d)), np.zeros((d, d))
+    if not np.isfinite(K).all() or (np.diagonal(K) < 0.0).any():
+        return order, B, -1
+    scale = np.sqrt(np.diagonal(K))
+    inverse = np.divide(1.0, scale, out=np.zeros(d), where=scale > 0.0)
+    left = (K * inverse[:, None] * inverse).tolist()
+    rows = [[0.0] * d for _ in range(d)]
+    rank = 0
+    for level in range(d):
+        best = level
+        for k in range(level + 1, d):
+            if left[order[k]][order[k]] > left[order[best]][order[best]] + 1e-9:
+                best = k
+        pivot = order[best]
+        if left[pivot][pivot] <= 1e-13:
+            break
+        order[level], order[best] = order[best], order[level]
+        rows[level], rows[best] = rows[best], rows[level]
+        root = math.sqrt(left[pivot][pivot])
+        rows[level][level] = root
+        for k in range(level + 1, d):
+            rows[k][level] = left[order[k]][pivot] / root
+        for k in range(level + 1, d):
+            for j in range(level + 1, d):
+                left[order[k]][order[j]] -= rows[k][level] * rows[j][level]
+        rank += 1
+    return order, np.array(rows) * scale[order][:, None], rank

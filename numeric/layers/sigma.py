@@ -1,0 +1,86 @@
+"""Expressions in z as NumPy functions: σ, its derivatives, its pieces.
+
+Integer powers are products, exponentials in quotients stay finite (`printer.stable`), and what the
+expressions share is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import sympy
+from scipy import special
+
+from derive.activations.functions import Activation
+from derive.symbols import z
+
+from ..arrays import Array
+from ..emit import printer
+
+Functions = Callable[[Array], list[Array]]
+"""Of points, any shape: the values there of several functions."""
+
+
+@cache
+def derivatives(activation: Activation, orders: tuple[int, ...]) -> Functions:
+    """σ^{(order)} for each of these orders, where σ has no kink."""
+    return compiled(tuple(activation.derivative(order) for order in orders))
+
+
+@cache
+def compiled(expressions: tuple[sympy.Expr, ...]) -> Functions:
+    """Expressions in z, real for real z."""
+    printed = [_with_products(printer.stable(each)) for each in expressions]
+    evaluate = sympy.lambdify(z, printed, [_OWN, "scipy", "numpy"], cse=True)
+
+    def values(at: Array) -> list[Array]:
+        return [np.broadcast_to(each, at.shape) for each in map(np.asarray, evaluate(at))]
+
+    return values
+
+
+def _with_products(expr: sympy.Expr) -> sympy.Expr:
+    return expr.replace(
+        lambda part: part.is_Pow and part.exp.is_Integer and abs(part.exp) > 1,
+        lambda part: _IntegerPower(part.base, part.exp),
+    )
+
+
+class _IntegerPower(sympy.Function):
+    """base^exponent for an integer exponent."""
+
+
+def _integer_power(base: Any, exponent: int) -> Any:
+    """By squaring: NumPy's own `**` calls `pow` for every exponent but 2."""
+    result, square, left = None, base, abs(exponent)
+    while left:
+        if left & 1:
+            result = square if result is None else result * square
+        left >>= 1
+        square = square * square if left else square
+    return 1.0 / result if exponent < 0 else result
+
+
+def _sigmoid(u: Array) -> Array:
+    small = np.exp(-np.abs(u))
+    return np.asarray(np.where(u > 0, 1.0, small) / (1.0 + small))
+
+
+def _softplus(u: Array) -> Array:
+    return np.asarray(np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u))))
+
+
+_OWN = {
+    "_IntegerPower": _integer_power,
+    "Sigmoid": _sigmoid,
+    "Softplus": _softplus,
+    "ErrorTail": special.erfc,
+}
+
+
+def orders_of(terms: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The orders of derivatives that occur in these products, ascending."""
+    return tuple(sorted({order for factors in terms for order in factors}))

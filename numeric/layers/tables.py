@@ -1,0 +1,170 @@
+"""The brackets of recursions at every layer: which averages are needed, each once, and where.
+
+A bracket over samples a, b, … is a table over all tuples of them. What it holds at a tuple depends
+on which samples are equal, so each distinct average is computed once: with one sample by
+`one_sample`, with several by `several_samples` where σ is analytic, by `piecewise_linear` where it
+is made of straight lines, and by compiled code elsewhere (`kinked`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations.functions import Activation
+from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import Shape
+
+from ..arrays import Array
+from ..brackets import kinks
+from ..brackets.shapes import SingleShape, is_even
+from . import kinked, one_sample, piecewise_linear, several_samples
+
+Places = NDArray[np.int64]
+
+Evaluate = Callable[[Array], tuple[Array, Array]]
+"""Of a kernel: the averages, and the sizes of what is added up in them."""
+
+Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
+"""An average, and the sample of each position."""
+
+
+class Averages:
+    """The distinct averages behind the brackets of recursions.
+
+    Attributes:
+        places: for each bracket, its samples in ascending order, the averages that are added up
+            for each tuple of samples: (parts, m, m, …).
+    """
+
+    places: dict[Bracket, Places]
+
+    def __init__(self, evaluate: Evaluate, count: int, places: dict[Bracket, Places]) -> None:
+        self._evaluate, self.count, self.places = evaluate, count, places
+
+    def __call__(self, K: Array) -> tuple[Array, Array]:
+        """Values and sizes of the averages at a kernel."""
+        return self._evaluate(K)
+
+
+def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
+    """One input: at variances K, (c,), values and sizes are (count, c)."""
+    shapes: dict[SingleShape, int] = {}
+    places = {
+        each: np.array([shapes.setdefault(shape_of(each), len(shapes))]) for each in brackets
+    }
+    return Averages(one_sample.averages(activation, list(shapes)), len(shapes), places)
+
+
+def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> Averages:
+    """m inputs: at a kernel K, (m, m), values and sizes are (count,)."""
+    wanted: dict[Placed, int] = {}
+
+    def places(bracket: Bracket) -> Places:
+        labels = sorted({sample for sample, _ in bracket.factors})
+        grid = np.indices((m,) * len(labels)).reshape(len(labels), -1)
+        parts = []
+        for shape, positions in positions_of(bracket):
+            rows = grid[[labels.index(label) for label in positions]].T
+            found = [
+                wanted.setdefault(_ordered(shape, tuple(row)), len(wanted)) for row in rows.tolist()
+            ]
+            parts.append(np.array(found).reshape((m,) * len(labels)))
+        return np.array(parts)
+
+    found = {each: places(each) for each in brackets}
+    evaluate = _smooth if activation.is_smooth else _kinked
+    return Averages(evaluate(activation, list(wanted)), len(wanted), found)
+
+
+def shape_of(bracket: Bracket) -> SingleShape:
+    """The bracket with all of its samples equal."""
+    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
+
+
+def positions_of(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
+    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
+    places: dict[int, list[int]] = {}
+    for place, (sample, _) in enumerate(bracket.factors):
+        places.setdefault(sample, []).append(place)
+    orders = tuple(order for _, order in bracket.factors)
+    labels = tuple(sample for sample, _ in bracket.factors)
+    for chosen in product(*(places[sample] for sample in bracket.outer)):
+        outer = tuple(chosen.count(place) for place in range(len(orders)))
+        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
+        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
+        yield shape, tuple(labels[p] for p in ranked)
+
+
+def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
+    """The same with the samples of each kind of position ascending: those are alike."""
+    kinds = zip(shape.orders, (-outer for outer in shape.outer), samples, strict=True)
+    return shape, tuple(sample for *_, sample in sorted(kinds))
+
+
+def _smooth(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
+    """Analytic σ: derivatives go inside, and what is left depends on the set of samples and on the
+    factors at each."""
+    sets: dict[tuple[int, ...], dict[tuple[several_samples.Orders, ...], int]] = {}
+    where: list[tuple[tuple[int, ...], int] | None] = []
+    for shape, samples in wanted:
+        orders: dict[int, list[int]] = {}
+        for order, outer, sample in zip(shape.orders, shape.outer, samples, strict=True):
+            orders.setdefault(sample, []).append(order + outer)
+        if activation.is_odd and not is_even(shape.orders, sum(shape.outer)):
+            where.append(None)
+            continue
+        members = tuple(sorted(orders))
+        products = sets.setdefault(members, {})
+        key = tuple(tuple(sorted(orders[sample])) for sample in members)
+        where.append((members, products.setdefault(key, len(products))))
+    diagonal = list(dict.fromkeys(key[0] for s in sets if len(s) == 1 for key in sets[s]))
+    alone = one_sample.averages(activation, [SingleShape(each) for each in diagonal])
+    joint = {
+        members: several_samples.Sums(activation, list(products))
+        for members, products in sets.items()
+        if len(members) > 1
+    }
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        single = np.array(alone(K.diagonal()))
+        found = {
+            members: np.array(
+                [single[:, diagonal.index(key[0]), members[0]] for key in sets[members]]
+            ).T
+            if len(members) == 1
+            else joint[members](K[np.ix_(members, members)])
+            for members in sets
+        }
+        both = [found[at[0]][:, at[1]] if at else np.zeros(2) for at in where]
+        values, sizes = np.array(both).reshape(-1, 2).T
+        return values, sizes
+
+    return evaluate
+
+
+def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
+    """Positions with kinks: shapes with as many of them at all tuples of samples that occur."""
+    averages = piecewise_linear.averages if kinks.table(activation) is not None else kinked.averages
+    by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
+    where = []
+    for shape, samples in wanted:
+        shapes, tuples = by_rank.setdefault(len(samples), ({}, {}))
+        at = shapes.setdefault(shape, len(shapes)), tuples.setdefault(samples, len(tuples))
+        where.append((len(samples), *at))
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        found = {}
+        for rank, (shapes, tuples) in by_rank.items():
+            rows = np.array(list(tuples))
+            found[rank] = averages(activation, list(shapes), K[rows[:, :, None], rows[:, None, :]])
+        values, sizes = (
+            np.array([found[rank][part][k, t] for rank, k, t in where]) for part in (0, 1)
+        )
+        return values, sizes
+
+    return evaluate
