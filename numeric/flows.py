@@ -30,7 +30,7 @@ from derive.work.resources import check_memory, check_time, number
 from . import accuracy
 from .arrays import Array
 from .brackets.shapes import MAX_POSITIONS
-from .checks import checked_inputs
+from .checks import Inputs, checked_inputs
 from .codegen import python
 from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
@@ -91,27 +91,26 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    X = checked_inputs(inputs)
-    net.check_inputs(X.shape[1])
+    data = checked_inputs(inputs)
+    net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_size(X.shape[0], depth, names)
+    _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
-        return _flow(net, X, depth, names, width, parameters, vector=np.ndim(inputs) == 1)
+        return _flow(net, data, depth, names, width, parameters)
 
 
 def _flow(
     net: Network,
-    X: Array,
+    data: Inputs,
     depth: int,
     names: tuple[Name, ...],
     width: int | None,
     parameters: Given,
-    *,
-    vector: bool,
 ) -> xarray.Dataset:
-    """`flow`, its arguments checked; of a `vector` the table has no axes of samples."""
+    """`flow`, its arguments checked."""
+    X = data.X
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     own = own_parameters(parameters, fields, values, depth)
@@ -141,7 +140,7 @@ def _flow(
     arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
     for name in names:
         ordered = np.ascontiguousarray(_axes(outcome.values, name))
-        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=vector)
+        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=data.single)
         arrays[name.label] = tensor_.assign_attrs(layout.described(name))
         arrays[f"{name.label}_floor"] = layout.floor(_size(outcome.values, name))
     return layout.dataset(
@@ -149,7 +148,7 @@ def _flow(
         range(1, depth + 1),
         {} if width is None else {"width": int(width)},
         net=net,
-        inputs=X[0] if vector else X,
+        inputs=data.given,
         symbols=values,
         own=own,
     )

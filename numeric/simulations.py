@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 
-import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
@@ -149,10 +148,9 @@ def simulate(
             progress=progress,
             seen=told.advance if told else None,
         )
-    vector = np.ndim(inputs) == 1
     arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
-        arrays |= _tensor(target, ensemble, record, single=vector)
+        arrays |= _tensor(target, ensemble, record)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -166,7 +164,7 @@ def simulate(
         range(1, ensemble.depth + 1),
         about,
         net=net,
-        inputs=ensemble.inputs[0] if vector else ensemble.inputs,
+        inputs=ensemble.data.given,
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
@@ -242,7 +240,7 @@ def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:
 
 
 def _tensor(
-    target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
+    target: Target, ensemble: Ensemble, record: moments.Record
 ) -> dict[str, xarray.Variable]:
     """The tensor and its standard error."""
     found = unbiased.cumulant(record, target)
@@ -260,7 +258,7 @@ def _tensor(
         )
         for g, name in enumerate(target.lower):
             value = value - flowed[name.label].to_numpy().reshape(value.shape) / n**g
-    dims = layout.axes(2 * target.pairs, single=single)
+    dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
