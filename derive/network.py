@@ -14,6 +14,7 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .depth.criticality import criticality
 from .display.objects import lines_latex
+from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
 from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
@@ -209,6 +210,11 @@ class Network:
         same = self.widths is None and not self.changes("width_ratio")
         layers = range(1, 2 if same else depth + 1)
         return all(self.width_ratio_at(layer) == 1 for layer in layers)
+
+    def scheme(self, depth: int, samples: int) -> Scheme:
+        """Under what recursions are derived for so many inputs, to this depth."""
+        square = self.has_equal_widths(depth)
+        return Scheme(self.weights_at(2), square, self.corrections, single=samples == 1)
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""

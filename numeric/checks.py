@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +45,26 @@ def path(argument: str, value: object) -> str:
     return text
 
 
-def checked_inputs(inputs: ArrayLike) -> Array:
-    """The inputs as (m, n_0), finite and real, or an InputError."""
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a network is applied to, as a matrix that remembers whether it was one vector.
+
+    Arguments:
+        X: (m, n_0), finite and real.
+        single: whether they were given as one vector (n_0,): a table then has no axes of samples.
+    """
+
+    X: Array
+    single: bool
+
+    @property
+    def given(self) -> Array:
+        """In the shape in which they were given."""
+        return self.X[0] if self.single else self.X
+
+
+def checked_inputs(inputs: ArrayLike) -> Inputs:
+    """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError."""
     wanted = "real numbers of shape (n_0,) or (m, n_0)"
     if np.ma.isMaskedArray(inputs):
         raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
@@ -59,4 +78,4 @@ def checked_inputs(inputs: ArrayLike) -> Array:
         raise InputError("inputs", f"shape {X.shape}", f"{wanted}, not empty")
     if not np.isfinite(X).all():
         raise InputError("inputs", "NaN or infinity", "finite numbers")
-    return np.ascontiguousarray(np.atleast_2d(X), dtype=float)
+    return Inputs(np.ascontiguousarray(np.atleast_2d(X), dtype=float), single=X.ndim == 1)

@@ -18,19 +18,19 @@ from numpy.typing import ArrayLike
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import Field
-from derive.engine.step import closure
+from derive.engine.scheme import Scheme
+from derive.engine.step import Step, at_inputs, closure
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
-from derive.recursions import Wanted, recursion, wanted
-from derive.weights import WeightEnsemble
+from derive.recursions import Wanted, wanted
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
 from . import accuracy
 from .arrays import Array
 from .brackets.shapes import MAX_POSITIONS
-from .checks import checked_inputs
+from .checks import Inputs, checked_inputs
 from .codegen import python
 from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
@@ -91,47 +91,40 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    X = checked_inputs(inputs)
-    net.check_inputs(X.shape[1])
+    data = checked_inputs(inputs)
+    net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
-    _check_size(X.shape[0], depth, names)
+    _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
-        return _flow(net, X, depth, names, width, parameters, vector=np.ndim(inputs) == 1)
+        return _flow(net, data, depth, names, width, parameters)
 
 
 def _flow(
     net: Network,
-    X: Array,
+    data: Inputs,
     depth: int,
     names: tuple[Name, ...],
     width: int | None,
     parameters: Given,
-    *,
-    vector: bool,
 ) -> xarray.Dataset:
-    """`flow`, its arguments checked; of a `vector` the table has no axes of samples."""
+    """`flow`, its arguments checked."""
+    X = data.X
     values = hyperparameters(net, depth, X.shape[1], width)
     fields = {field for name in names for field in name.fields}
     own = own_parameters(parameters, fields, values, depth)
     values |= own
-    square = net.has_equal_widths(depth)
-    single = X.shape[0] == 1
-    weights = net.weights_at(2)
-    corrections = net.corrections
-    most = None if single else MAX_POSITIONS
-    needed = closure(["K", *names], weights, corrections, single=single, most_factors=most)
-    module = _module(
-        needed, net.activation, weights, single=single, square=square, corrections=corrections
-    )
+    scheme = net.scheme(depth, len(X))
+    needed = closure(["K", *names], scheme, most_factors=MAX_POSITIONS)
+    module = _module(needed, net.activation, scheme)
     unknown = [name for name in module.PARAMETERS if name not in values]
     if unknown:
-        raise InputError("weights", str(weights), f"a number for {', '.join(unknown)}")
+        raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array) -> _Run:
-        at_first = net.weights_at(1)
-        first = [_first_layer(name, at_first, kernel, values, corrections) for name in needed]
+        at_first = [at_inputs(name, scheme, net.weights_at(1)) for name in needed]
+        first = [_first_layer(made, kernel, values) for made in at_first]
         given = {name: values[name] for name in module.PARAMETERS}
         with telling("running through the layers", total=depth) as progress:
             found, errors = accuracy.layers(module, first, given, progress.advance)
@@ -147,7 +140,7 @@ def _flow(
     arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
     for name in names:
         ordered = np.ascontiguousarray(_axes(outcome.values, name))
-        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=vector)
+        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=data.single)
         arrays[name.label] = tensor_.assign_attrs(layout.described(name))
         arrays[f"{name.label}_floor"] = layout.floor(_size(outcome.values, name))
     return layout.dataset(
@@ -155,7 +148,7 @@ def _flow(
         range(1, depth + 1),
         {} if width is None else {"width": int(width)},
         net=net,
-        inputs=X[0] if vector else X,
+        inputs=data.given,
         symbols=values,
         own=own,
     )
@@ -220,32 +213,13 @@ def _slots(name: Name) -> tuple[int, ...]:
 
 
 @cache
-def _module(
-    names: tuple[Name, ...],
-    activation: Activation,
-    weights: WeightEnsemble,
-    *,
-    single: bool,
-    square: bool,
-    corrections: int,
-) -> ModuleType:
+def _module(names: tuple[Name, ...], activation: Activation, scheme: Scheme) -> ModuleType:
     with telling(f"compiling {len(names)} tensors and the brackets of {activation}"):
-        source = python.module_source(
-            names, activation, weights, single=single, square=square, corrections=corrections
-        )
-        return modules.load(source, "flow")
+        return modules.load(python.module_source(names, activation, scheme), "flow")
 
 
-def _first_layer(
-    name: Name,
-    weights: WeightEnsemble,
-    kernel: Array,
-    parameters: dict[str, Array],
-    corrections: int,
-) -> Array:
+def _first_layer(made: Step, kernel: Array, parameters: dict[str, Array]) -> Array:
     """A tensor at layer 1, a polynomial in the inputs' kernel xᵀx/n_0."""
-    made = recursion(name, weights, first_layer=True, square=False, corrections=corrections)
-    made = made.single_input() if len(kernel) == 1 else made
     index = np.indices((kernel.shape[0],) * len(made.samples), sparse=True)
     total = np.zeros((kernel.shape[0],) * len(made.samples))
     for (mono, _), coefficient in made.terms.items():

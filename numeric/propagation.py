@@ -164,14 +164,13 @@ def simulate(
     >>> found["K"].dims, bool((abs(found["K"] - 1) < 5 * found["K_se"]).all())
     (('layer',), True)
     """
-    draws = checks.draws(draws, 2)
-    K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
-    single = np.ndim(inputs) == 1
+    draws, data = checks.draws(draws, 2), checked_inputs(inputs)
+    K, _ = sample(net, data.given, width, depth, draws, biases=biases, seed=seed, progress=progress)
     arrays = {
-        "K": layout.variable(K.mean(axis=0), 2, single=single).assign_attrs(
+        "K": layout.variable(K.mean(axis=0), 2, single=data.single).assign_attrs(
             layout.described(named("K"))
         ),
-        "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
+        "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=data.single),
     }
     about: dict[str, int | str] = {
         "width": int(width),
@@ -185,8 +184,8 @@ def simulate(
         range(1, depth + 1),
         about,
         net=net,
-        inputs=np.asarray(inputs, float),
-        symbols=hyperparameters(net, depth, np.shape(inputs)[-1], width),
+        inputs=data.given,
+        symbols=hyperparameters(net, depth, data.X.shape[1], width),
     )
 
 
@@ -217,7 +216,7 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     if np.ma.isMaskedArray(b) or drawn.ndim != 2 or not drawn.size or not np.isfinite(drawn).all():
         raise InputError("b", b, wanted)
     draws, depth = drawn.shape
-    written, X = _written(net), checked_inputs(inputs)
+    written, X = _written(net), checked_inputs(inputs).X
     written.check_inputs(X.shape[1])
     C_W = hyperparameters(written, depth, X.shape[1], None)["C_W"]
     laws = (_low_rank(written.weights_at(layer)) for layer in range(1, depth + 1))

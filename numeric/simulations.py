@@ -12,22 +12,22 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 
-import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
+from derive.engine.tensors import Name
 from derive.errors import InputError, flag
 from derive.network import Network
 from derive.per_layer import Tabulated
-from derive.recursions import Wanted
+from derive.recursions import Wanted, wanted
 from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
 from .estimators import moments, observables, unbiased
-from .estimators.observables import Plan, Target
+from .estimators.observables import Plan
 from .estimators.probes import needed, spare
 from .flows import flow
 from .hyperparameters import Given
@@ -122,7 +122,7 @@ def simulate(
     width = (net.width or 100) if width is None else width
     depth = (net.depth or 10) if depth is None else depth
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    plan = Plan(observables.targets(tensors, net, depth), len(ensemble.inputs))
+    plan = Plan(wanted(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws, progress = checks.draws(draws, plan.most_means + 1), flag("progress", progress)
     if executor is not None and not isinstance(executor, Executor):
@@ -149,10 +149,9 @@ def simulate(
             progress=progress,
             seen=told.advance if told else None,
         )
-    vector = np.ndim(inputs) == 1
     arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
-        arrays |= _tensor(target, ensemble, record, single=vector)
+        arrays |= _tensor(target, ensemble, record)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -166,7 +165,7 @@ def simulate(
         range(1, ensemble.depth + 1),
         about,
         net=net,
-        inputs=ensemble.inputs[0] if vector else ensemble.inputs,
+        inputs=ensemble.data.given,
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
@@ -221,7 +220,7 @@ def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
     if activation.is_smooth or not order:
         return
     if order > 1:
-        names = ", ".join(target.name for target in plan.targets)
+        names = ", ".join(target.label for target in plan.targets)
         raise InputError("tensors", names, f"no derivatives beyond σ', as {activation} has kinks")
     silent = not ensemble.inputs.any(axis=1).all() and ensemble.C_b[0] == 0
     if silent and 0 in activation.jumps(1):
@@ -241,34 +240,33 @@ def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:
     return replace(ensemble, own=tuple((name, tuple(own[name].tolist())) for name in sorted(own)))
 
 
-def _tensor(
-    target: Target, ensemble: Ensemble, record: moments.Record, *, single: bool
-) -> dict[str, xarray.Variable]:
+def _tensor(target: Name, ensemble: Ensemble, record: moments.Record) -> dict[str, xarray.Variable]:
     """The tensor and its standard error."""
     found = unbiased.cumulant(record, target)
-    n, order = float(ensemble.width), target.definition.order
+    n, order = float(ensemble.width), target.order
     power = target.pairs - 1
     value = n**power * found.value
-    if target.lower:
+    series = observables.lower(target)
+    if series:
         flowed = flow(
             ensemble.net,
             ensemble.inputs,
             ensemble.depth,
-            target.lower,
+            series,
             width=ensemble.width,
-            parameters=_own(target.definition.fields, ensemble),
+            parameters=_own(target.fields, ensemble),
         )
-        for g, name in enumerate(target.lower):
+        for g, name in enumerate(series):
             value = value - flowed[name.label].to_numpy().reshape(value.shape) / n**g
-    dims = layout.axes(2 * target.pairs, single=single)
+    dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
     cancelling = scale * found.terms.reshape(ensemble.depth, -1).max(axis=1)
-    about = layout.described(target.definition)
+    about = layout.described(target)
     return {
-        target.name: xarray.Variable(dims, n**order * value.reshape(shape), about),
-        f"{target.name}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
-        f"{target.name}_floor": layout.floor(cancelling),
+        target.label: xarray.Variable(dims, n**order * value.reshape(shape), about),
+        f"{target}_se": xarray.Variable(dims, scale * found.error.reshape(shape)),
+        f"{target}_floor": layout.floor(cancelling),
     }
 
 

@@ -69,11 +69,11 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
 
 def _distinct(name: Name, shape: Place) -> list[Place]:
     """One component of each class of those that are equal by the tensor's symmetries."""
-    from numeric.estimators.observables import Target
+    from numeric.estimators.observables import components
 
     if not shape:
         return [()]
-    return [members[0] for members in Target(name).components(shape[0]).values()]
+    return [members[0] for members in components(name, shape[0]).values()]
 
 
 def _subscripts(place: Place, shape: Place, apart: str) -> str:

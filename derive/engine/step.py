@@ -24,6 +24,7 @@ from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .fields import AnyField, Field
+from .scheme import Scheme
 from .tensors import (
     MOST_ORDER,
     NAMES,
@@ -233,6 +234,18 @@ def step(
     return made if activation is None else made.specialise(activation)
 
 
+def hidden(name: Name, scheme: Scheme) -> Step:
+    """The tensor's step from a hidden layer to the next."""
+    made = step(name, scheme.weights, square=scheme.square, corrections=scheme.corrections)
+    return made.single_input() if scheme.single else made
+
+
+def at_inputs(name: Name, scheme: Scheme, weights: WeightEnsemble) -> Step:
+    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0."""
+    made = step(name, weights, first_layer=True, square=False, corrections=scheme.corrections)
+    return made.single_input() if scheme.single else made
+
+
 def checked_fields(given: Sequence[str | AnyField]) -> list[AnyField]:
     """Fields by their names, or as they are; InputError for anything else."""
     found: list[AnyField] = []
@@ -295,19 +308,13 @@ def add_name(found: dict[str, Name], name: Name) -> bool:
 
 
 def closure(
-    targets: Iterable[str | Name],
-    weights: WeightEnsemble,
-    corrections: int = 0,
-    *,
-    single: bool = False,
-    most_factors: int | None = None,
+    targets: Iterable[str | Name], scheme: Scheme, *, most_factors: int | None = None
 ) -> tuple[Name, ...]:
     """These tensors and all that their recursions need, the literature's names first.
 
-    With `single` their recursions for one input, which take far less to derive.
-
     Raises:
-        InputError: where a bracket would have more factors σ than `most_factors`, if given.
+        InputError: where a bracket of several inputs would have more factors σ than
+            `most_factors`, if given.
     """
     found: dict[str, Name] = {}
     pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
@@ -316,9 +323,8 @@ def closure(
         while pending:
             name = pending.pop()
             if add_name(found, name):
-                made = step(name, weights, corrections=corrections)
-                made = made.single_input() if single else made
-                if most_factors is not None:
+                made = hidden(name, scheme)
+                if most_factors is not None and not scheme.single:
                     _check_factors(made, most_factors, asker[name])
                 pending.extend(made.needs)
                 for need in made.needs:

@@ -98,6 +98,11 @@ class Name(NamedTuple):
         return f"<tensor {self.label}: {self.cumulant}>"
 
     @property
+    def pairs(self) -> int:
+        """m, half the number of neural indices."""
+        return len(self.pairing)
+
+    @property
     def cumulant(self) -> str:
         """The cumulant, its pairing and its order, spelled out."""
         joint = "" if len(self.subscripts) <= 10 else "-"
@@ -113,7 +118,7 @@ class Name(NamedTuple):
     @property
     def normalisation(self) -> str:
         """n^{m−1+g}, by which the cumulant, or its part of relative order g, is multiplied."""
-        return normalisation(len(self.pairing), self.order)
+        return normalisation(self.pairs, self.order)
 
     def latex(self) -> str:
         """The tensor's symbol in LaTeX."""

@@ -498,7 +498,7 @@ def checked_chain(
     if inputs is None:
         X = np.diag([10.0] + [1.0] * (batch - 1))
     else:
-        X = checked_inputs(inputs)
+        X = checked_inputs(inputs).X
         if len(X) != batch:
             raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
     chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)

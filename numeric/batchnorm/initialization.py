@@ -66,7 +66,7 @@ def orthogonalize(
     >>> [W.shape for W in made.weights], bool((made.after < made.before).all())
     ([(8, 4), (8, 8)], True)
     """
-    H = checked_inputs(inputs).T
+    H = checked_inputs(inputs).X.T
     sizes = [whole("widths", width, 1) for width in widths]
     if not sizes:
         raise InputError("widths", widths, "at least one width")

@@ -17,6 +17,7 @@ from sympy.printing.c import C99CodePrinter
 
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
+from derive.engine.step import Step
 from derive.errors import InputError
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
@@ -163,7 +164,7 @@ def _source(planned: SingleModule, stem: str, rules: str) -> str:
     return "\n".join(parts)
 
 
-def _named(made: Recursion, names: dict[Atom, str]) -> sympy.Expr:
+def _named(made: Step, names: dict[Atom, str]) -> sympy.Expr:
     symbols = {atom: sympy.Symbol(name, real=True) for atom, name in names.items()}
     return right_side(made, symbols)
 

@@ -13,15 +13,15 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
+from derive.engine.step import Step
 from derive.gaussian.brackets import Bracket
-from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
 from ..brackets.shapes import SingleShape
 from ..emit import printer
 from ..hyperparameters import KNOWN, symbols_of
 
-Recursions = dict[str, Recursion]
+Recursions = dict[str, Step]
 """By the tensor's identifier."""
 
 
@@ -82,7 +82,7 @@ class Module:
         found = {atom for each in self.steps.values() for atom in each.atoms(Bracket)}
         return tuple(sorted(found))
 
-    def expression(self, made: Recursion, names: dict[Atom, str]) -> str:
+    def expression(self, made: Step, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
         in_order = sorted(names, key=lambda atom: names[atom])  # not by hashes: the text is a key
         symbols = {atom: sympy.Dummy(real=True) for atom in in_order}
@@ -134,7 +134,7 @@ class Module:
         raise NotImplementedError
 
 
-def right_side(made: Recursion, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
+def right_side(made: Step, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
     """A recursion's right-hand side in these symbols."""
     total = sympy.Add(
         *(

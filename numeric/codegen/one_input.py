@@ -5,34 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
-from derive.weights import WeightEnsemble
 
 from .. import brackets
 from ..brackets.shapes import SingleShape
 from ..emit import modules, printer
 from . import usage
-from .module import Module, Recursions, function_source, shape_of
+from .module import Module, function_source, shape_of
 
 
 class SingleModule(Module):
     """One input: scalars."""
-
-    def __init__(
-        self,
-        steps: Recursions,
-        first: Recursions,
-        activation: Activation,
-        ensembles: tuple[WeightEnsemble, WeightEnsemble],
-    ) -> None:
-        super().__init__(
-            {name: each.single_input() for name, each in steps.items()},
-            {name: each.single_input() for name, each in first.items()},
-            activation,
-            ensembles,
-        )
 
     @cached_property
     def shapes(self) -> tuple[SingleShape, ...]:

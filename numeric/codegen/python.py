@@ -13,18 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
-from derive.engine.step import closure
+from derive.engine.scheme import Scheme
+from derive.engine.step import at_inputs, closure, hidden
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed
 from derive.gaussian.brackets import Bracket
-from derive.recursions import Recursion, recursion
+from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
 from .. import brackets
 from ..brackets.shapes import MAX_POSITIONS
 from ..emit import outputs
-from .module import Recursions, shape_of
+from .module import shape_of
 from .one_input import SingleModule
 from .several_inputs import MultiModule
 
@@ -86,66 +87,36 @@ def planned(
         ) or each.first_layer:
             wanted = "recursions of hidden layers with the same weights, inputs and widths"
             raise InputError("made", each, wanted)
-    return _planned(
-        [each.target for each in recursions],
-        sigma,
-        head.weights,
-        first_weights,
-        single=head.is_single_input,
-        square=head.square,
-        corrections=max(each.corrections for each in recursions),
-    )
+    corrections = max(each.corrections for each in recursions)
+    scheme = Scheme(head.weights, head.square, corrections, head.is_single_input)
+    _check_known(sigma)
+    targets = [each.target for each in recursions]
+    closed = closure(["K", *targets], scheme, most_factors=MAX_POSITIONS)
+    return _planned(closed, sigma, scheme, first_weights)
 
 
-def module_source(
-    targets: Sequence[str | Name],
-    activation: Activation,
-    weights: WeightEnsemble,
-    first_weights: WeightEnsemble | None = None,
-    *,
-    single: bool,
-    square: bool = True,
-    corrections: int = 0,
-) -> str:
-    """The module's text. Everything in it is derived: see `write_module`."""
-    return _planned(
-        targets,
-        activation,
-        weights,
-        first_weights,
-        single=single,
-        square=square,
-        corrections=corrections,
-    ).text()
+def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:
+    """The module's text, of tensors that `closure` gave. Everything in it is derived."""
+    _check_known(activation)
+    return _planned(names, activation, scheme).text()
+
+
+def _check_known(activation: Activation) -> None:
+    if activation.expr.free_symbols - {z}:
+        raise InputError("activation", activation.name, "numbers for all of its parameters")
 
 
 def _planned(
-    targets: Sequence[str | Name],
+    names: Sequence[Name],
     activation: Activation,
-    weights: WeightEnsemble,
-    first_weights: WeightEnsemble | None,
-    *,
-    single: bool,
-    square: bool,
-    corrections: int,
+    scheme: Scheme,
+    first_weights: WeightEnsemble | None = None,
 ) -> SingleModule | MultiModule:
-    if activation.expr.free_symbols - {z}:
-        raise InputError("activation", activation.name, "numbers for all of its parameters")
-    first = first_weights or weights
-    most = None if single else MAX_POSITIONS
-    tensors = closure(["K", *targets], weights, corrections, single=single, most_factors=most)
-    emit = SingleModule if single else MultiModule
-
-    def made(ensemble: WeightEnsemble, *, first_layer: bool, square: bool) -> Recursions:
-        return {
-            name.identifier: recursion(
-                name, ensemble, first_layer=first_layer, square=square, corrections=corrections
-            )
-            for name in tensors
-        }
-
-    steps = made(weights, first_layer=False, square=square)
+    first = first_weights or scheme.weights
+    emit = SingleModule if scheme.single else MultiModule
+    steps = {name.identifier: hidden(name, scheme) for name in names}
+    at_first = {name.identifier: at_inputs(name, scheme, first) for name in names}
     for name, step in steps.items():
         shapes = [shape_of(each) for each in step.single_input().atoms(Bracket)]
         brackets.check_finite(name, activation, shapes)
-    return emit(steps, made(first, first_layer=True, square=False), activation, (weights, first))
+    return emit(steps, at_first, activation, (scheme.weights, first))

@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import product
 
 from derive.arithmetic.polynomials import Atom
+from derive.engine.step import Step
 from derive.engine.tensors import Tensor, identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
-from derive.recursions import Recursion
 
 from .. import brackets
 from ..brackets import several_inputs
@@ -140,7 +140,7 @@ class MultiModule(Module):
     def _kernel(
         self,
         name: str,
-        made: Recursion,
+        made: Step,
         arguments: str,
         parameters: dict[Atom, str],
         table: dict[Shape, str],

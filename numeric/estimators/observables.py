@@ -25,59 +25,33 @@ from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.engine.tensors import Name, Tensor, spell, tensor
 from derive.errors import InputError
 from derive.groups.pairings import Pairing, mobius
-from derive.network import Network
-from derive.recursions import Wanted, wanted
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """A tensor to measure.
+def lower(name: Name) -> tuple[Name, ...]:
+    """The tensors of the series to subtract, K and G1 for G2, with the subscripts of this.
 
-    One of relative order g > 0 in 1/n is measured as n^g times the tensor of order 0 at this width
-    without its series up to n^{1−g}, so that G1 is n(metric − K).
+    A tensor of relative order g > 0 in 1/n is measured as n^g times the one of order 0 at this
+    width without its series up to n^{1−g}, so that G1 is n(metric − K).
     """
-
-    definition: Name
-
-    @property
-    def name(self) -> str:
-        """Its name in the table."""
-        return self.definition.label
-
-    @property
-    def pairs(self) -> int:
-        """m, half the number of neural indices."""
-        return len(self.definition.pairing)
-
-    @property
-    def lower(self) -> tuple[Name, ...]:
-        """The tensors of the series to subtract, K and G1 for G2, with the subscripts of this."""
-        own, slots = self.definition, tuple(range(2 * self.pairs))
-        return tuple(
-            own._replace(order=order, label=spell(tensor(own.fields, order, own.pairing, slots))[0])
-            for order in range(own.order)
-        )
-
-    def components(self, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
-        """The sample indices up to the tensor's symmetries, each class with all its members."""
-        subscripts = self.definition.subscripts
-        classes: dict[Statistic, list[tuple[int, ...]]] = {}
-        for place in product(range(samples), repeat=len(subscripts)):
-            labels = dict(zip(subscripts, place, strict=True))
-            ordered = tuple(labels[slot] for slot in range(len(labels)))
-            component = tensor(self.definition.fields, 0, self.definition.pairing, ordered)
-            classes.setdefault(component, []).append(place)
-        return classes
+    slots = tuple(range(2 * name.pairs))
+    return tuple(
+        name._replace(order=order, label=spell(tensor(name.fields, order, name.pairing, slots))[0])
+        for order in range(name.order)
+    )
 
 
-def targets(
-    tensors: Wanted | Iterable[Wanted], net: Network | None = None, depth: int = 1
-) -> tuple[Target, ...]:
-    """What is to be measured in a network of this depth, each once."""
-    return tuple(map(Target, wanted(tensors, net, depth)))
+def components(name: Name, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
+    """The sample indices up to the tensor's symmetries, each class with all its members."""
+    classes: dict[Statistic, list[tuple[int, ...]]] = {}
+    for place in product(range(samples), repeat=len(name.subscripts)):
+        labels = dict(zip(name.subscripts, place, strict=True))
+        ordered = tuple(labels[slot] for slot in range(len(labels)))
+        component = tensor(name.fields, 0, name.pairing, ordered)
+        classes.setdefault(component, []).append(place)
+    return classes
 
 
 @cache
@@ -120,7 +94,7 @@ class Plan:
         samples: m, the number of inputs.
     """
 
-    targets: tuple[Target, ...]
+    targets: tuple[Name, ...]
     samples: int
 
     @cached_property
@@ -178,7 +152,7 @@ class Plan:
 
     def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
         for target in self.targets:
-            for component in target.components(self.samples):
+            for component in components(target, self.samples):
                 yield from expanded(component)
 
 

@@ -28,6 +28,7 @@ import numpy as np
 import sympy
 
 from derive.engine.fields import Field
+from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.groups.pairings import (
     Pairing,
@@ -43,7 +44,7 @@ from derive.weights import WeightEnsemble
 
 from ..arrays import Array
 from .moments import Record
-from .observables import Plan, Statistic, Target, expanded
+from .observables import Plan, Statistic, components, expanded
 from .polynomials import Structure, flattened
 from .probes import Jet, Probes, degrees, edges_of
 
@@ -276,20 +277,20 @@ class Estimate:
     terms: Array
 
 
-def cumulant(record: Record, target: Target) -> Estimate:
-    """The coefficient of δ_p in the joint cumulant that is the target.
+def cumulant(record: Record, target: Name) -> Estimate:
+    """The coefficient of δ_p in the joint cumulant that this tensor is.
 
     Raises:
         InputError: if there are too few draws for an unbiased estimate or for its error.
     """
-    components = target.components(record.plan.samples)
-    means = max(len(factors) for component in components for _, factors in expanded(component))
+    classes = components(target, record.plan.samples)
+    means = max(len(factors) for component in classes for _, factors in expanded(component))
     if record.draws <= means:
-        raise InputError("draws", record.draws, f"at least {means + 1} for {target.name}")
+        raise InputError("draws", record.draws, f"at least {means + 1} for {target}")
     shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
     estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
     resampled = _Resampled(record)
-    for component, places in components.items():
+    for component, places in classes.items():
         value, error, terms = resampled.cumulant(component)
         for place in places:
             every: tuple[slice | int, ...] = (slice(None), *place)

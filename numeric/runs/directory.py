@@ -71,7 +71,7 @@ def manifest(sampler: Sampler) -> dict[str, Any]:
         "widths": list(ensemble.widths),
         "depth": ensemble.depth,
         "seed": ensemble.seed,
-        "tensors": [target.name for target in sampler.plan.targets],
+        "tensors": [target.label for target in sampler.plan.targets],
         "equations": sorted(
             repr(field) for field in sampler.plan.fields if isinstance(field, Equation)
         ),

@@ -23,7 +23,7 @@ from derive.work.resources import check_memory, number
 
 from .. import checks
 from ..arrays import Array
-from ..checks import checked_inputs
+from ..checks import Inputs, checked_inputs
 from ..emit import fastmath
 from ..emit.templates import load_template, sigma_source
 from ..hyperparameters import hyperparameters
@@ -68,7 +68,7 @@ class Ensemble:
 
     Arguments:
         net: the network, its functions of the layer tabulated, so that it can be pickled.
-        inputs: (m, n_0).
+        data: the inputs, that know whether they were one vector.
         width: n, the reference width.
         widths: n_0, n_1, …, n_depth.
         seed: the seed of all streams.
@@ -76,11 +76,16 @@ class Ensemble:
     """
 
     net: Network
-    inputs: Array
+    data: Inputs
     width: int
     widths: tuple[int, ...]
     seed: int
     own: tuple[tuple[str, tuple[float, ...]], ...] = ()
+
+    @property
+    def inputs(self) -> Array:
+        """(m, n_0)."""
+        return self.data.X
 
     @property
     def depth(self) -> int:
@@ -162,7 +167,8 @@ def checked_ensemble(
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
-    X = checked_inputs(inputs)
+    data = checked_inputs(inputs)
+    X = data.X
     net.check_inputs(X.shape[1])
     held = 8 * 4 * X.shape[0] * max(width, X.shape[1])
     check_memory("width", width, held, f"layers of {number(width)} neurons")
@@ -172,7 +178,7 @@ def checked_ensemble(
         if not n.is_number or not math.isclose(float(n), round(float(n)), rel_tol=1e-12):
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
-    ensemble = Ensemble(net.tabulated(depth), X, width, tuple(widths), seed)
+    ensemble = Ensemble(net.tabulated(depth), data, width, tuple(widths), seed)
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
         getattr(ensemble, checked)  # computed once, and an InputError where it cannot be
     return ensemble

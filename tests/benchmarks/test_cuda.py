@@ -9,6 +9,7 @@ from numba.core import config
 
 from derive import activations
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import Orthogonal
 from numeric.cuda import on_device
 from numeric.estimators import observables
@@ -33,7 +34,7 @@ def test_draws_on_a_gpu(benchmark, width, depth, tensors):
     inputs = np.random.default_rng(0).standard_normal((1, width))
     net = Network(activations.tanh, Orthogonal(1))
     ensemble = checked_ensemble(net, inputs, width, depth, 0)
-    plan = observables.Plan(observables.targets(tensors), 1)
+    plan = observables.Plan(wanted(tensors), 1)
     sampler = on_device(make_sampler(ensemble, plan))
     draws = min(sampler.chunk, 1 << 14)
     benchmark.extra_info["draws"] = draws

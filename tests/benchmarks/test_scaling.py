@@ -18,6 +18,7 @@ import pytest
 from derivations.pictures.svg import svg
 from derive import activations
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import Orthogonal
 from numeric.estimators import observables
 from numeric.samplers.base import Sampler
@@ -39,7 +40,7 @@ def made(case: str, width: int) -> Sampler:
     samples, tensors = CASES[case]
     inputs = np.random.default_rng(0).standard_normal((samples, 50))
     ensemble = checked_ensemble(Network(activations.tanh, Orthogonal(1)), inputs, width, DEPTH, 0)
-    sampler = make_sampler(ensemble, observables.Plan(observables.targets(tensors), samples))
+    sampler = make_sampler(ensemble, observables.Plan(wanted(tensors), samples))
     _ = sampler.reference
     return sampler
 

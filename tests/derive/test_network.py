@@ -10,6 +10,7 @@ import pytest
 import sympy
 
 from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
+from derive.engine.scheme import Scheme
 from derive.per_layer import Tabulated
 from numeric import flow, simulate
 
@@ -192,3 +193,16 @@ def test_critical_networks():
     assert (found.C_b, found.lambda_b) == (0, 1 / symbols.layer)
     with pytest.raises(InputError, match="no solution"):
         Network.critical("sigmoid")
+
+
+def test_networks_of_one_scheme_share_their_recursions():
+    """Rates, biases and σ are no part of it; widths up to the depth, corrections and inputs are."""
+    one = Network("tanh", Orthogonal(), "gaussian").scheme(3, 1)
+    assert one == Scheme(Orthogonal(), square=True, corrections=0, single=True)
+    assert len({one, Network("relu", Orthogonal(), C_b=1, lambda_b="1/l").scheme(9, 1)}) == 1
+    late = Network("tanh", Orthogonal(), width_ratio=lambda layer: 2 if layer > 3 else 1)
+    assert [late.scheme(depth, 2) for depth in (3, 4)] == [
+        Scheme(Orthogonal()),
+        Scheme(Orthogonal(), square=False),
+    ]
+    assert Network("tanh", Gaussian(), C_b_corrections=(1,)).scheme(3, 1).corrections == 1

@@ -13,6 +13,7 @@ from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbo
 from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
 from derive.engine.cumulants import hidden_layer, layer_cumulant
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
+from derive.engine.scheme import Scheme
 from derive.engine.step import closure
 from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
@@ -292,6 +293,7 @@ def test_what_takes_too_long_is_refused_at_once(make, message):
 
 def test_brackets_of_too_many_factors_are_refused_before_they_are_derived():
     own = Equation("S[i,k] = 1/n delta[i,k] s[a:i] s'[a:i] s[a:k] s'[a:k]")
+    scheme = Scheme(Gaussian())
     for targets, message in (
         (["U6"], "U6'; wanted .* at most 4 factors, not 6"),
         (["G2"], "G2, which needs U6"),
@@ -299,16 +301,16 @@ def test_brackets_of_too_many_factors_are_refused_before_they_are_derived():
         ([recursion([own, own], pairing="01 23").target], "not 8"),
     ):
         with pytest.raises(InputError, match=message):
-            closure(targets, Gaussian(), most_factors=4)
-        assert closure(targets, Gaussian(), single=True)
-    assert closure(["A", "U"], Gaussian(), most_factors=4)
+            closure(targets, scheme, most_factors=4)
+        assert closure(targets, Scheme(Gaussian(), single=True), most_factors=4)
+    assert closure(["A", "U"], scheme, most_factors=4)
 
 
 def test_closure_knows_no_names():
     """What a cumulant without a name needs is found as well."""
     made = recursion(["z"] * 4 + ["H"], pairing=((0, 1), (2, 4), (3, 5)))
-    needed = [name.label for name in closure([made.target], Gaussian())]
+    needed = [name.label for name in closure([made.target], Scheme(Gaussian()))]
     assert "K" in needed
     assert made.name in needed
     assert {"F", "V", "Theta"} <= set(needed)
-    assert [name.label for name in closure(["P"], Gaussian())] == ["K", "Theta", "B", "P"]
+    assert [name.label for name in closure(["P"], Scheme(Gaussian()))] == ["K", "Theta", "B", "P"]

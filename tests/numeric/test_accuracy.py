@@ -12,6 +12,7 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import by_name, z
 from derive.arithmetic.parameters import Parameter
+from derive.engine.scheme import Scheme
 from derive.engine.step import closure
 from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
@@ -69,7 +70,7 @@ def second_layer(name, tensors, K0, weights):
 
     below = {
         each: total(recursion(each, weights, first_layer=True, square=False).single_input(), first)
-        for each in closure(["K", *tensors], weights, single=True)
+        for each in closure(["K", *tensors], Scheme(weights, single=True))
     }
 
     def value(atom):
@@ -199,10 +200,9 @@ def test_a_critical_tower_flows_down_to_small_kernels(tensors):
     ("name", "kernels"), [("tanh", (1e-2, 1e5)), pytest.param("erf", (1.0, 1e8), marks=SLOW)]
 )
 def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
-    names = closure(["K", "V", "G1", "G2"], Orthogonal(), single=True)
-    module = modules.load(
-        python.module_source(names, by_name(name), Orthogonal(), single=True), "accuracy_test"
-    )
+    scheme = Scheme(Orthogonal(), single=True)
+    names = closure(["K", "V", "G1", "G2"], scheme)
+    module = modules.load(python.module_source(names, by_name(name), scheme), "accuracy_test")
     for K0 in kernels:
         ones = {each: np.ones(2) * (each != "C_b") for each in module.PARAMETERS}
         first = [

@@ -95,11 +95,10 @@ def test_bad_input(made, activation, match, tmp_path):
 def test_sources_do_not_depend_on_hashes():
     """What is compiled is kept by its text, which must be the same in every process."""
     code = (
-        "from derive import Gaussian, activations; from derive.engine.tensors import named;"
-        "from numeric.codegen.python import module_source;"
-        "names = tuple(map(named, ('K', 'V', 'Theta', 'D', 'F')));"
-        "print(module_source(names, activations.linear, Gaussian(1), single=False, square=True,"
-        " corrections=0))"
+        "from derive import Gaussian, activations; from derive.engine.scheme import Scheme;"
+        "from derive.engine.step import closure; from numeric.codegen.python import module_source;"
+        "scheme = Scheme(Gaussian(1)); names = closure(['K', 'V', 'Theta', 'D', 'F'], scheme);"
+        "print(module_source(names, activations.linear, scheme))"
     )
     first, second = (
         subprocess.run(

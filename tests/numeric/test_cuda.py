@@ -17,7 +17,7 @@ from derive import activations
 from derive.engine.equations import Equation
 from derive.errors import InputError
 from derive.network import Network
-from derive.recursions import recursion
+from derive.recursions import recursion, wanted
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -48,7 +48,7 @@ JACOBIAN = Equation("J[i,k] = W[i,a] W[k,b] s'[a] s'[b] J[a,b]", at_inputs="iden
 
 def sampler(net, inputs, width, tensors, name="lazy", depth=3):
     ensemble = checked_ensemble(net, inputs, width, depth, 1)
-    plan = observables.Plan(observables.targets(tensors), len(inputs))
+    plan = observables.Plan(wanted(tensors), len(inputs))
     return make_sampler(ensemble, plan, name)
 
 

@@ -13,7 +13,7 @@ from sample_fields import DNTK, NTK
 from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, activations, exact
 from derive.engine.fields import DH, H
 from derive.errors import InputError
-from derive.recursions import recursion
+from derive.recursions import recursion, wanted
 from numeric import compare
 from numeric.estimators import observables
 from numeric.flows import flow
@@ -38,7 +38,7 @@ ONE, TWO = [[0.5, -0.2, 0.6]], [[0.5, -0.2, 0.6], [0.3, 0.4, -0.1]]
 
 def sampler(net, inputs, width, tensors, name="lazy", depth=3):
     ensemble = checked_ensemble(net, inputs, width, depth, 1)
-    plan = observables.Plan(observables.targets(tensors), len(inputs))
+    plan = observables.Plan(wanted(tensors), len(inputs))
     return make_sampler(ensemble, plan, name)
 
 
@@ -94,7 +94,7 @@ def test_the_tower_typed_in_is_the_tower():
     ensemble = checked_ensemble(net, TWO, 3, 4, 2)
     typed = [recursion([NTK]), recursion([DNTK, "z"], pairing=((0, 3), (1, 2)))]
     derived = ["Theta", "P"]
-    plan = observables.Plan(observables.targets([*typed, *derived]), 2)
+    plan = observables.Plan(wanted([*typed, *derived]), 2)
     for fields in ExplicitSampler(ensemble, plan).fields(np.arange(3)):
         for own, field in ((NTK, H), (DNTK, DH)):
             np.testing.assert_allclose(fields[own], fields[field], rtol=1e-12, atol=1e-14)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, loops, pair_partitions, set_partitions
+from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
 from numeric.estimators import moments, unbiased
-from numeric.estimators.observables import Plan, targets
+from numeric.estimators.observables import Plan, components
 from numeric.estimators.polynomials import evaluate
 from numeric.estimators.probes import Probes
 
@@ -36,7 +37,7 @@ POPULATION = np.array(
 def measured(matrices, how, pairs):
     """The statistics of one layer whose Gram matrices are given, one per draw."""
     draws, m, _ = matrices.shape
-    plan = Plan(targets(NAMES[pairs]), m)
+    plan = Plan(wanted(NAMES[pairs]), m)
     structure, coefficients = unbiased.compiled(plan, how, Probes())
     X = np.empty((draws, len(plan.statistics)))
     factors = np.ascontiguousarray(matrices.reshape(draws, -1))
@@ -215,6 +216,6 @@ def test_bad_samples(z):
 @pytest.mark.parametrize("name", ["V", "U6", "D", "P", "T"])
 @pytest.mark.parametrize("m", [1, 2])
 def test_components_cover_each_index_once(name, m):
-    (target,) = targets(name)
-    places = [place for members in target.components(m).values() for place in members]
+    (target,) = wanted(name)
+    places = [place for members in components(target, m).values() for place in members]
     assert sorted(places) == sorted(product(range(m), repeat=2 * target.pairs))

@@ -11,6 +11,7 @@ import sympy
 
 from derive import activations
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -30,7 +31,7 @@ from numeric.samplers.probing import ProbeSampler
 from numeric.simulations import make_sampler, simulate
 
 TANH, RELU, HALF = activations.tanh, activations.relu, sympy.Rational(1, 2)
-PLAN = observables.Plan(observables.targets(["K", "V"]), 1)
+PLAN = observables.Plan(wanted(["K", "V"]), 1)
 CASES = {
     "gaussian": (Network(TANH, Gaussian(1.5)), 7),
     "haar": (Network(TANH, Orthogonal(1)), 8),
@@ -130,5 +131,5 @@ def test_no_network_depends_on_those_beside_it(monkeypatch):
 )
 def test_other_ensembles_are_taken_one_by_one(inputs, width, tensors, weights):
     ensemble = checked_ensemble(Network(TANH, weights, Gaussian(1)), inputs, width, 2, 3)
-    plan = observables.Plan(observables.targets(tensors), len(inputs))
+    plan = observables.Plan(wanted(tensors), len(inputs))
     assert not isinstance(make_sampler(ensemble, plan), ForwardSampler)

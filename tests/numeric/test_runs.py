@@ -25,6 +25,7 @@ from derivations.commands import options as reading
 from derive import activations
 from derive.errors import InputError
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
 from numeric.estimators import observables
 from numeric.runs import chunks
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:De
 def new_sampler(seed=1, width=6, tensors=("V", "Theta"), activation=activations.tanh, **network):
     net = Network(activation, Orthogonal(1), lambda_b=lambda layer: 1 / layer, **network)
     ensemble = checked_ensemble(net, [[1.0, 0.5], [0.0, 2.0]], width, 3, seed)
-    found = make_sampler(ensemble, observables.Plan(observables.targets(tensors), 2))
+    found = make_sampler(ensemble, observables.Plan(wanted(tensors), 2))
     assert found.chunk == 1024
     return found
 

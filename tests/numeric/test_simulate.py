@@ -15,6 +15,7 @@ from derive import activations, symbols
 from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 from numeric import batchnorm, propagation
 from numeric.estimators import observables, unbiased
@@ -139,7 +140,7 @@ def test_both_samplers_have_the_same_marginals():
     """The metric read off layer 3's own z: two-sample KS, three entries, p > 1e-6."""
     net, draws = Network(TANH, Orthogonal(1.5), C_b=0.1), 1500
     ensemble = checked_ensemble(net, inputs(2, 4), 4, 4, 9)
-    plan = observables.Plan(observables.targets("K"), 2)
+    plan = observables.Plan(wanted("K"), 2)
     built = explicit.ExplicitSampler(ensemble, plan).fields(np.arange(draws))
     sigma = np.tanh([fields[Z] for fields in built][2])
     expected = 1.5 * np.einsum("dan,dbn->dab", sigma, sigma) / 4 + 0.1
@@ -316,7 +317,7 @@ def test_estimates_from_z_agree_with_the_record():
     """The explicit sampler's statistics are the pairing estimator on z, draw by draw."""
     net = Network(TANH, Gaussian(1), C_b=0.1)
     ensemble = checked_ensemble(net, inputs(2, 4), 5, 2, 1)
-    plan = observables.Plan(observables.targets("V"), 2)
+    plan = observables.Plan(wanted("V"), 2)
     draws = np.arange(30)
     found = explicit.ExplicitSampler(ensemble, plan).statistics(draws)[:, 1]
     z = np.array([explicit.preactivations(ensemble, draw)[1] for draw in draws])

@@ -14,7 +14,7 @@ from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z
 from derive.network import Network
-from derive.recursions import recursion
+from derive.recursions import recursion, wanted
 from derive.weights import (
     BiInvariant,
     Gaussian,
@@ -190,7 +190,7 @@ def test_spare_probes_have_the_same_mean_and_less_noise():
     """Θ and B of two inputs, network by network: 24 scores under 5, and the variances."""
     net = Network(TANH, Orthogonal(1), C_b=0.1)
     ensemble = checked_ensemble(net, inputs(2, 8), 8, 3, 4)
-    plan = observables.Plan(observables.targets(["Theta", "B"]), 2)
+    plan = observables.Plan(wanted(["Theta", "B"]), 2)
     found = [
         probing.ProbeSampler(ensemble, plan, needed(plan.trees(), more)).statistics(np.arange(4000))
         for more in (0, 8)
@@ -402,7 +402,7 @@ def test_probes_leave_the_law_of_preactivations_alone():
     """The metric averaged over layer 3, whose law is that of |σ|²: two-sample KS, p > 1e-6."""
     net, draws = Network(TANH, Orthogonal(1.5), C_b=0.1), np.arange(1000)
     ensemble = checked_ensemble(net, inputs(1, 4), 4, 3, 9)
-    plan = observables.Plan(observables.targets("K"), 1)
+    plan = observables.Plan(wanted("K"), 1)
     built = explicit.ExplicitSampler(ensemble, plan).fields(draws)
     sigma = np.tanh([fields[Z] for fields in built][1])
     expected = 1.5 * np.einsum("dan,dan->d", sigma, sigma) / 4 + 0.1
