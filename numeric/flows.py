@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from types import ModuleType
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,24 +15,22 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, at_inputs, closure
-from derive.engine.tensors import Name, Tensor, identify, named, tensor
+from derive.engine.step import closure
+from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
+from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import accuracy
 from .arrays import Array
-from .brackets.shapes import MAX_POSITIONS
 from .checks import Inputs, checked_inputs
-from .codegen import python
-from .emit import modules
 from .hyperparameters import Given, hyperparameters, own_parameters
+from .layers import accuracy
+from .layers.run import Layers
 from .tables import layout
 
 _RATE = 5000
@@ -116,32 +113,30 @@ def _flow(
     own = own_parameters(parameters, fields, values, depth)
     values |= own
     scheme = net.scheme(depth, len(X))
-    needed = closure(["K", *names], scheme, most_factors=MAX_POSITIONS)
-    module = _module(needed, net.activation, scheme)
-    unknown = [name for name in module.PARAMETERS if name not in values]
+    layers = _layers(names, net.activation, scheme, net.weights_at(1), len(X))
+    unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array) -> _Run:
-        at_first = [at_inputs(name, scheme, net.weights_at(1)) for name in needed]
-        first = [_first_layer(made, kernel, values) for made in at_first]
-        given = {name: values[name] for name in module.PARAMETERS}
         with telling("running through the layers", total=depth) as progress:
-            found, errors = accuracy.layers(module, first, given, progress.advance)
-        return _Run(dict(zip(needed, found, strict=True)), dict(zip(needed, errors, strict=True)))
+            found, errors = accuracy.run(layers, kernel, values, progress.advance)
+        both = (dict(zip(layers.names, each, strict=True)) for each in (found, errors))
+        return _Run(*both)
 
     with np.errstate(all="ignore"):
         kernel = (X @ X.T) / X.shape[1]
         outcome = run(kernel)
-        _check_finite(outcome.values, net, module)
+        _check_finite(outcome.values, net, layers)
         at_unit = cache(lambda: run(kernel / kernel.diagonal().max()))
         for name in names:
             _check_digits(name, outcome, at_unit, net)
-    arrays: dict[str, xarray.Variable | xarray.DataArray] = {}
+    arrays: dict[str, xarray.Variable] = {}
     for name in names:
         ordered = np.ascontiguousarray(_axes(outcome.values, name))
-        tensor_ = layout.variable(ordered, rank=len(name.subscripts), single=data.single)
-        arrays[name.label] = tensor_.assign_attrs(layout.described(name))
+        arrays[name.label] = layout.variable(
+            ordered, len(name.subscripts), single=data.single, about=layout.described(name)
+        )
         arrays[f"{name.label}_floor"] = layout.floor(_size(outcome.values, name))
     return layout.dataset(
         arrays,
@@ -212,27 +207,17 @@ def _slots(name: Name) -> tuple[int, ...]:
     return tuple(range(len(name.subscripts)))
 
 
-@cache
-def _module(names: tuple[Name, ...], activation: Activation, scheme: Scheme) -> ModuleType:
-    with telling(f"compiling {len(names)} tensors and the brackets of {activation}"):
-        return modules.load(python.module_source(names, activation, scheme), "flow")
-
-
-def _first_layer(made: Step, kernel: Array, parameters: dict[str, Array]) -> Array:
-    """A tensor at layer 1, a polynomial in the inputs' kernel xᵀx/n_0."""
-    index = np.indices((kernel.shape[0],) * len(made.samples), sparse=True)
-    total = np.zeros((kernel.shape[0],) * len(made.samples))
-    for (mono, _), coefficient in made.terms.items():
-        term: Array = np.array(float(coefficient))
-        for atom, exponent in mono:
-            if isinstance(atom, Parameter):
-                factor = parameters[atom.name][0]
-            else:
-                assert isinstance(atom, Tensor)
-                factor = kernel[tuple(index[label - 1] for label in atom.samples)]
-            term = term * factor**exponent
-        total = total + term
-    return total
+@lru_cache(maxsize=256)
+def _layers(
+    names: tuple[Name, ...],
+    activation: Activation,
+    scheme: Scheme,
+    first: WeightEnsemble,
+    m: int,
+) -> Layers:
+    """The recursions of these tensors and of all that they need."""
+    with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
+        return Layers(closure(["K", *names], scheme), activation, scheme, first, m)
 
 
 class _Run(NamedTuple):
@@ -246,7 +231,7 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], _size(self.values, name))
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, module: ModuleType) -> None:
+def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {
@@ -259,20 +244,18 @@ def _check_finite(tensors: dict[Name, Array], net: Network, module: ModuleType) 
     place = bad[name]
     below = max(place - 1, 0)
     K = float(np.abs(tensors[_K][below]).max())
-    reason = _why_not_finite(module, tensors[_K][below]) if place else "in the inputs' layer"
+    reason = _why_not_finite(layers, tensors[_K][below]) if place else "in the inputs' layer"
     got = f"{net}, whose {name.label} is not finite at layer {place + 1}: {reason}"
     got += f" (K = {K:.3g} at layer {below + 1})" if place else ""
     raise InputError("net", got, "inputs and variances for which every tensor is finite")
 
 
-def _why_not_finite(module: ModuleType, K: Array) -> str:
+def _why_not_finite(layers: Layers, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if K.ndim:
-        return "an average overflows, or needs too fine a step"
-    averages = np.array(module.sized_brackets(K.item())[: module.BRACKETS])
-    if K > 0 and np.isnan(averages).all():
+    averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
+    if (K > 0).all() and np.isnan(averages).all():
         return "σ varies too fast over the range of z for a quadrature with steps of 1e-5"
     if not np.isfinite(averages).all():
         return "an average over z is beyond doubles"

@@ -24,9 +24,10 @@ Averages = Callable[[Array], tuple[Array, Array]]
 """Of K, (c,): the brackets, (shapes, c), and their sizes, the sums of the absolute values of what is
 added up: the rounding error is machine epsilon times a small multiple of that."""
 
-_REACH = math.sqrt(2.0 * quadrature.ACCURACY[0])
-_BLOCK = 4096
-"""Nodes that are summed at a time, at most."""
+_REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
+_NEGLIGIBLE = 1e-17
+_HELD = 1 << 20
+"""Numbers that are held at a time, more or less."""
 
 
 def averages(activation: Activation, shapes: Sequence[SingleShape]) -> Averages:
@@ -40,6 +41,18 @@ class _Row(NamedTuple):
 
     factors: tuple[int, ...]
     degree: int
+
+
+class _Rule(NamedTuple):
+    """Nodes for all scales between two powers of 2^{1/4}: z = scale x, or z itself, with the
+    weights of the trapezoid rule. The nodes −k come before the k, k = 0, 1, …, and have the same
+    weights; with an odd σ nothing that is summed is odd in z, and they are left out."""
+
+    nodes: Array
+    weights: Array
+    he: list[Array]
+    is_stretched: bool
+    rounding: float
 
 
 class _Smooth:
@@ -61,106 +74,133 @@ class _Smooth:
         self._strips = np.array(quadrature.strips(activation))
         self._growth = np.array(sums.growth)
         self._stretch, self._stretched_step = sums.stretch, sums.stretched_step
+        self._rules: dict[int, _Rule | None] = {}
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         values = np.zeros((2, self._count, len(K)))
-        if self._kept:
-            values[:, :, ~((K >= 0.0) & (K < math.inf))] = math.nan
-            live = np.flatnonzero((K >= 0.0) & (K < math.inf))
-            scale = np.sqrt(K[live])
-            h = quadrature.steps(scale, self._strips, self._growth, 0, 0.5, self._degree)
-            stretched = self._is_stretched(scale, h)
-            for part in np.flatnonzero(~stretched), np.flatnonzero(stretched):
-                if part.size:
-                    values[np.ix_((0, 1), self._kept, live[part])] = self._summed(
-                        scale[part], h[part], is_stretched=bool(stretched[part[0]])
-                    )
+        if not self._kept:
+            return values[0], values[1]
+        scale = np.sqrt(K)
+        exponents = np.ceil(4.0 * np.log2(np.maximum(scale, 1e-300)))
+        smallest, largest = exponents.min(), exponents.max()
+        if smallest == largest:
+            values[:, self._kept] = self._averages(scale, largest)
+        else:  # each alone, so that none depends on the others
+            for each in np.unique(exponents):
+                part = np.flatnonzero((exponents == each) | np.isnan(exponents) & np.isnan(each))
+                values[np.ix_((0, 1), self._kept, part)] = self._averages(scale[part], each)
         return values[0], values[1]
 
-    def _is_stretched(self, scale: Array, h: Array) -> Array:
-        """Where the sum over z = c sinh u has fewer nodes."""
-        if not self._stretched_step:
-            return np.zeros(len(scale), bool)
-        nodes = np.arcsinh(quadrature.NEAR_REACH * scale / self._stretch) / self._stretched_step
-        fewer = ~(nodes >= quadrature.NEAR_REACH / h)
-        return np.asarray((scale >= quadrature.STRETCHED) & fewer)
-
-    def _summed(self, scale: Array, h: Array, *, is_stretched: bool) -> Array:
-        """The kept brackets and their sizes, (2, kept, c)."""
-        by_parts = bool(self._degree) and bool((scale >= 1.0).any())  # below, K^{-m/2} is no help
-        rows = self._near_rows + (self._far_rows if by_parts else [])
-        if is_stretched:
-            h = np.full_like(h, self._stretched_step)
-            ends, reach = (
-                np.arcsinh(each * scale / self._stretch) / h for each in (38.0, _REACH + 0.5)
-            )
-        else:
-            ends, reach = 38.0 / h, (_REACH + 0.5) / h
-        lost = np.isnan(h)
-        if lost.all():
+    def _averages(self, scale: Array, exponent: float) -> Array:
+        """The kept brackets and their sizes, (2, kept, c), by the rule for 2^{exponent/4}."""
+        rule = self._rule(int(exponent)) if math.isfinite(exponent) else None
+        if rule is None:
             return np.full((2, len(self._kept), len(scale)), math.nan)
-        count, block = (math.ceil(np.nanmax(each)) + 1 for each in (ends, reach))
-        total = np.zeros((2, len(rows), len(scale)))
-        first = 0
-        while first < count:
-            last = min(first + min(block, _BLOCK), count)
-            parts = self._terms(rows, scale, h, np.arange(first, last), is_stretched=is_stretched)
-            total[0] += parts.sum(axis=-1)
-            sizes = np.abs(parts)
-            total[1] += sizes.sum(axis=-1)
-            done = (sizes[..., -1] <= 1e-17 * total[1]).all()
-            first, block = last, max(block // 2, 16)
-            if done and first >= np.nanmax(reach):
-                break
-        density = h / math.sqrt(2.0 * math.pi)
-        total *= np.where(lost, math.nan, density)
+        rows = self._rows(exponent)
+        step = max(1, _HELD // (len(rows) * len(rule.nodes)))
+        parts = [
+            self._summed(scale[first : first + step], rule, rows)
+            for first in range(0, len(scale), step)
+        ]
+        total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         split = len(self._near_rows)
         chosen = _combined(self._near, total[:, :split])
-        if by_parts:
-            chosen = self._chosen(chosen, _combined(self._far, total[:, split:]), scale)
-        chosen[1] *= 1.0 + 0.02 * reach  # where nodes are is rounded as well
+        if len(rows) > split:
+            far = _combined(self._far, total[:, split:]) / scale**self._far_degree
+            ahead = (self._far_degree > 0) & (far[1] < chosen[1])
+            chosen = np.where(ahead, far, chosen)
+        chosen[1] *= rule.rounding
         return chosen
 
-    def _chosen(self, near: Array, far: Array, scale: Array) -> Array:
-        """Of each bracket the form with the smaller size."""
-        far = far / scale**self._far_degree
-        ahead = (self._far_degree > 0) & (scale >= 1.0) & (far[1] < near[1])
-        return np.where(ahead, far, near)
+    def _rows(self, exponent: float) -> list[_Row]:
+        """What is summed; below scale 1 the factor K^{−m/2} of a form by parts is no help."""
+        return self._near_rows + (self._far_rows if self._degree and exponent > 0 else [])
 
-    def _terms(
-        self, rows: Sequence[_Row], scale: Array, h: Array, k: Array, *, is_stretched: bool
-    ) -> Array:
-        """What is summed at the nodes ±k, (rows, c, nodes)."""
-        x = h[:, None] * k
-        w = np.where(k > 0, 1.0, 0.5)
-        if is_stretched:
-            ratio = self._stretch / scale[:, None]
-            x = np.sinh(x) * ratio
-            w = w * np.sqrt(x * x + ratio**2)  # cosh, bounded
-        w = w * np.exp(-0.5 * x * x)
-        if self._odd:
-            w = 2.0 * w
+    def _summed(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> Array:
+        """The sums over the nodes, and of absolute values, (2, rows, c)."""
+        terms, weights = self._terms(scale[:, None], rule, rows)
+        return np.array(
+            [np.einsum("rcn,...n->rc", each, weights) for each in (terms, np.abs(terms))]
+        )
+
+    def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array]:
+        """The rows at the nodes k, with those at −k, (rows, c, n), and the weights, (c, n), for
+        scales (c, 1)."""
+        half = len(rule.weights)
+        if rule.is_stretched:
+            z, x = np.broadcast_to(rule.nodes, (len(scale), len(rule.nodes))), rule.nodes / scale
+            weights = rule.weights / scale * np.exp(-0.5 * x[:, -half:] ** 2)
+            he = hermite(self._degree, x)
         else:
-            x, w = np.concatenate([-x, x], axis=1), np.concatenate([w, w], axis=1)
-        at = dict(zip(self._orders, self._sigma(scale[:, None] * x), strict=True))
-        he = hermite(self._degree, x)
-        products: dict[tuple[int, ...], Array] = {(): w}
-        terms = np.empty((len(rows), *x.shape))
+            z, he = scale * rule.nodes, rule.he
+            weights = rule.weights
+        at = dict(zip(self._orders, self._sigma(z), strict=True))
+        products = {(order,): values for order, values in at.items()}
+        terms = np.empty((len(rows), *z.shape))
         for place, row in enumerate(rows):
-            known = product(products, at, row.factors)
-            terms[place] = known * he[row.degree] if row.degree else known
-        return terms if self._odd else _folded(terms)
+            factor = product(products, at, row.factors) if row.factors else 1.0
+            terms[place] = factor * he[row.degree] if row.degree else factor
+        return terms if self._odd else terms[..., :half] + terms[..., half:], weights
+
+    def _rule(self, exponent: int) -> _Rule | None:
+        if exponent not in self._rules:
+            self._rules[exponent] = self._made(2.0 ** (exponent / 4), self._rows(exponent))
+        return self._rules[exponent]
+
+    def _made(self, scale: float, rows: Sequence[_Row]) -> _Rule | None:
+        """The rule for scales up to this one: as far as there is something to add."""
+        h = float(
+            quadrature.steps(np.array(scale), self._strips, self._growth, 0, 0.5, self._degree)
+        )
+        stretched = self._is_stretched(scale, h)
+        if stretched:
+            h = self._stretched_step
+        elif math.isnan(h):
+            return None
+        reach = _REACH
+        while True:
+            rule = self._to(reach, scale, h, is_stretched=stretched)
+            if reach >= 38.0:
+                return rule
+            scales = np.array([[scale], [scale * 2.0**-0.25]])
+            terms, weights = self._terms(scales, rule, rows)
+            parts = np.abs(terms * weights)
+            if (parts[..., -1] <= _NEGLIGIBLE * parts.sum(axis=-1)).all():
+                return rule
+            reach = min(1.25 * reach, 38.0)
+
+    def _is_stretched(self, scale: float, h: float) -> bool:
+        """Whether the sum over z = c sinh u has fewer nodes."""
+        if not self._stretched_step or scale < quadrature.STRETCHED:
+            return False
+        nodes = self._reach_of(quadrature.NEAR_REACH, scale) / self._stretched_step
+        return not nodes >= quadrature.NEAR_REACH / h
+
+    def _reach_of(self, x: float, scale: float) -> float:
+        """u where z = scale x = c sinh u."""
+        return math.asinh(x * scale / self._stretch)
+
+    def _to(self, reach: float, scale: float, h: float, *, is_stretched: bool) -> _Rule:
+        """The rule as far as x = reach."""
+        end = self._reach_of(reach, scale) if is_stretched else reach
+        count = math.ceil(end / h)
+        u = h * np.arange(count + 1)
+        weights = np.full(count + 1, (2.0 if self._odd else 1.0) * h / math.sqrt(2.0 * math.pi))
+        weights[0] /= 2.0
+        rounding = 1.0 + 0.02 * end / h  # where nodes are is rounded as well
+        nodes = u if self._odd else np.concatenate([-u, u])
+        if is_stretched:
+            weights *= self._stretch * np.cosh(u)
+            return _Rule(self._stretch * np.sinh(nodes), weights, [], is_stretched, rounding)
+        weights *= np.exp(-0.5 * u * u)
+        return _Rule(nodes, weights, hermite(self._degree, nodes), is_stretched, rounding)
 
 
 def _combined(coefficients: Array, total: Array) -> Array:
-    """Linear combinations of sums, and of their sizes."""
-    return np.array([coefficients @ total[0], np.abs(coefficients) @ total[1]])
-
-
-def _folded(terms: Array) -> Array:
-    """The nodes −k and k added."""
-    half = terms.shape[-1] // 2
-    return np.asarray(terms[..., :half] + terms[..., half:])
+    """Linear combinations of sums, and of their sizes; not by a matrix product, whose rounding
+    depends on how many columns there are."""
+    both = np.array([coefficients, np.abs(coefficients)])
+    return np.asarray((both[..., None] * np.asarray(total)[:, None]).sum(axis=2))
 
 
 def product(
@@ -243,8 +283,12 @@ class _Kinked:
         panels = quadrature.PANELS[0]
         rules = []
         for each in scale.tolist():
-            reach = min(panels.reach + self._farther * each, 38.0) if self._farther else panels.reach
-            edges = quadrature.edges(self._kinks / each, reach, min(panels.width, self._widest / each))
+            reach = (
+                min(panels.reach + self._farther * each, 38.0) if self._farther else panels.reach
+            )
+            edges = quadrature.edges(
+                self._kinks / each, reach, min(panels.width, self._widest / each)
+            )
             rules.append(quadrature.nodes_between(edges, panels.nodes))
         lengths = [len(x) for x, _ in rules]
         at = np.concatenate([s * x for s, (x, _) in zip(scale.tolist(), rules, strict=True)])

@@ -181,9 +181,7 @@ class _Tree:
             first = last
         return found
 
-    def _leaves(
-        self, level: int, nodes: _Nodes, y: Array, weights: Array
-    ) -> dict[Suffix, Array]:
+    def _leaves(self, level: int, nodes: _Nodes, y: Array, weights: Array) -> dict[Suffix, Array]:
         """The same rule below each of these nodes, which fixes all positions that are left."""
         factors = [
             self._factors(level, place, mean[:, None] + self._slope(level + place, level) * y)
@@ -200,9 +198,7 @@ class _Tree:
             return known[suffix]
 
         return {
-            each: np.array(
-                [np.einsum("pk,k->p", part, weights) for part in (value, np.abs(value))]
-            )
+            each: np.array([np.einsum("pk,k->p", part, weights) for part in (value, np.abs(value))])
             for each in self._suffixes[level]
             for value in (multiplied(each),)
         }

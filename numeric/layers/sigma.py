@@ -37,7 +37,8 @@ def compiled(expressions: tuple[sympy.Expr, ...]) -> Functions:
     evaluate = sympy.lambdify(z, printed, [_OWN, "scipy", "numpy"], cse=True)
 
     def values(at: Array) -> list[Array]:
-        return [np.broadcast_to(each, at.shape) for each in map(np.asarray, evaluate(at))]
+        found = map(np.asarray, evaluate(at))
+        return [each if each.shape == at.shape else np.full(at.shape, each) for each in found]
 
     return values
 

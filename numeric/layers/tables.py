@@ -54,9 +54,7 @@ class Averages:
 def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
     """One input: at variances K, (c,), values and sizes are (count, c)."""
     shapes: dict[SingleShape, int] = {}
-    places = {
-        each: np.array([shapes.setdefault(shape_of(each), len(shapes))]) for each in brackets
-    }
+    places = {each: np.array([shapes.setdefault(shape_of(each), len(shapes))]) for each in brackets}
     return Averages(one_sample.averages(activation, list(shapes)), len(shapes), places)
 
 

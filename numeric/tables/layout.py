@@ -18,6 +18,7 @@ are decimal texts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -70,10 +71,12 @@ def dataset(
     texts = {} if net is None else _network(net)
     attributes = {**texts, **about, "version": version("wickgarten")}
     table = xarray.Dataset(arrays, coordinates, {k: _stored(v) for k, v in attributes.items()})
+    names = set(table.variables)
     for name in tensors(table):
         for ending, meaning in TWINS.items():
-            if name + ending in table:
-                table[name + ending].attrs.setdefault("long_name", f"{meaning} {name}")
+            if name + ending in names:
+                twin = table.variables[name + ending]
+                twin.attrs.setdefault("long_name", f"{meaning} {name}")
     return table
 
 
@@ -95,15 +98,21 @@ def _stored(value: int | float | str) -> int | float | str:
 def tensors(table: xarray.Dataset) -> list[str]:
     """The names of a table's variables without their twins."""
     names = [str(name) for name in table.data_vars]
-    return [name for name in names if not any(_is_twin(name, ending, names) for ending in TWINS)]
+    known = set(names)
+    return [name for name in names if not any(_is_twin(name, ending, known) for ending in TWINS)]
 
 
-def _is_twin(name: str, ending: str, names: list[str]) -> bool:
+def _is_twin(name: str, ending: str, names: set[str]) -> bool:
     return name.endswith(ending) and name.removesuffix(ending) in names
 
 
 def described(name: Name) -> dict[str, str]:
     """The attributes that say what a tensor is."""
+    return dict(_described(name))
+
+
+@cache
+def _described(name: Name) -> dict[str, str]:
     return {
         "long_name": name.meaning,
         "cumulant": name.cumulant,
@@ -126,11 +135,14 @@ def layers(depth: int) -> dict[str, ArrayLike]:
     return {"layer": np.arange(1, depth + 1)}
 
 
-def variable(values: Array, rank: int, *, single: bool) -> xarray.DataArray:
-    """A tensor with `rank` sample indices, from values (depth, m, …, m) or, for m = 1, (depth,)."""
+def variable(
+    values: Array, rank: int, *, single: bool, about: Mapping[str, str] | None = None
+) -> xarray.Variable:
+    """A tensor with `rank` sample indices, from values (depth, m, …, m) or, for m = 1, (depth,),
+    and the attributes about it."""
     dims = axes(rank, single=single)
     shape = values.shape[:1] + ((1,) * rank if values.ndim == 1 else values.shape[1:])
-    return xarray.DataArray(values.reshape(shape[: len(dims)]), dims=dims)
+    return xarray.Variable(dims, values.reshape(shape[: len(dims)]), about)
 
 
 LINES = 6

@@ -1,12 +1,13 @@
 """How many digits rounding leaves in a flow: an estimate for every number, and a refusal.
 
 A recursion subtracts what may nearly be equal: D of tanh is of order K^4 for small K, a difference
-of brackets of order K. So a flow is computed three times. The second and the third time every
+of brackets of order K. So a flow is computed in three copies. In the second and the third every
 bracket is disturbed by a random multiple, up to `NOISE`, of machine epsilon times its *size*, the
 sum of the absolute values of what a quadrature adds up, and so are the tensors of layer 1, C_W and
 C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
 disturbances go through all layers as true errors of rounding do, with one input through the kernel
-as well; the error is the largest departure, times `CAUTION`. (Discrete stochastic arithmetic: J.
+as well; several inputs' brackets, which cost far more than the rest, are not computed again at the
+copies' kernels. The error is the largest departure, times `CAUTION`. (Discrete stochastic arithmetic: J.
 Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here what the
 quadratures return, for little is lost elsewhere.)
 
@@ -24,15 +25,14 @@ tensor is zero to rounding at every layer of the same network at a kernel of ord
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
-from types import ModuleType
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
+from ..arrays import Array
+from .run import Layers
 
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
@@ -43,110 +43,49 @@ and to (10 + layers)², for errors of rounding add up."""
 
 _NOISE = NOISE * float(np.finfo(float).eps)
 _SEED = 1993
-_BREATH = 0.2
-"""Seconds between two looks at what the user wants."""
+_COPIES = 1 + RUNS
 
 
-def layers(
-    module: ModuleType,
-    first: Sequence[Array],
+def run(
+    layers: Layers,
+    kernel: Array,
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
 ) -> tuple[list[Array], list[Array]]:
-    """The tensors at every layer, and their errors: `first`, those at layer 1, on axis 0.
+    """The tensors at every layer, (depth, m, m, …), and their errors.
 
     Arguments:
-        module: from `codegen`.
-        first: the tensors at layer 1, numbers for one input, arrays over samples for several.
-        parameters: the module's, by name, an entry for each layer.
+        layers: the recursions.
+        kernel: of the inputs, (m, m).
+        parameters: the hyperparameters by name, an entry for each layer.
         advance: is told of the layers that are done.
     """
-    run = _of_one if hasattr(module, "disturbed_layers") else _of_several
+    rng = np.random.default_rng(_SEED)
+    amounts = np.array([0.0] + [_NOISE] * RUNS)
+    columns = _disturbed_parameters(layers, parameters, amounts, rng)
+    noise = amounts[:, None] * _random(rng, (_COPIES, layers.averages.count))
     with np.errstate(all="ignore"):
-        found, *others = run(module, first, parameters, np.random.default_rng(_SEED), advance)
-        return found, [
-            CAUTION * np.max([np.abs(each[place] - values) for each in others], axis=0)
-            for place, values in enumerate(found)
+        start = [each[0] for each in layers.first(kernel, columns[0, :1])]
+        at = [
+            np.array([each * (1.0 + amount * _symmetric(each, rng)) for amount in amounts])
+            for each in start
         ]
-
-
-def _of_one(
-    module: ModuleType,
-    first: Sequence[Array],
-    parameters: Mapping[str, Array],
-    rng: np.random.Generator,
-    advance: Callable[[float], None],
-) -> list[list[Array]]:
-    """The flow of one input and its disturbed copies."""
-    shape = len(parameters["C_W"]), module.BRACKETS
-    runs = []
-    for k in range(1 + RUNS):
-        amount = _NOISE if k else 0.0
-        columns = _disturbed_parameters(module, parameters, rng, amount)
-        start = [each.item() * (1.0 + amount * _random(rng)) for each in first]
-        noise = np.zeros(shape) + amount * _random(rng, shape[1:])
-        columns = [*columns, noise]
-        runs.append(_in_pieces(module.disturbed_layers, start, columns, advance))
-    return runs
-
-
-def _in_pieces(
-    run: Callable[..., Array],
-    first: Sequence[Array],
-    columns: Sequence[Array],
-    advance: Callable[[float], None],
-) -> list[Array]:
-    """The layers a breath at a time, so that Ctrl-C comes in between."""
-    rows, done, step, depth = [np.array([first])], 1, 1, len(columns[0])
-    while done < depth:
-        began, end = monotonic(), min(done + step, depth)
-        out = run(*rows[-1][-1], *(column[done - 1 : end] for column in columns))
-        rows.append(out[1:])
-        advance((end - done) / (1 + RUNS))
-        done, step = end, 2 * step if monotonic() - began < _BREATH / 2 else max(1, step // 2)
-    return list(np.concatenate(rows).T)
-
-
-def _of_several(
-    module: ModuleType,
-    first: Sequence[Array],
-    parameters: Mapping[str, Array],
-    rng: np.random.Generator,
-    advance: Callable[[float], None],
-) -> list[list[Array]]:
-    """The flow of several inputs and its disturbed copies, which share their brackets: these cost
-    far more than the rest, and are not computed again at the copies' kernels."""
-    amounts = [_NOISE if k else 0.0 for k in range(1 + RUNS)]
-    columns = [_disturbed_parameters(module, parameters, rng, amount) for amount in amounts]
-    at = [
-        [each * (1.0 + amount * _symmetric(each, rng)) for each in first] if amount else list(first)
-        for amount in amounts
+        rows = layers.descend(at, columns, noise, advance)
+    return [row[:, 0] for row in rows], [
+        CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1) for row in rows
     ]
-    rows = [[tensors] for tensors in at]
-    for layer in range(1, len(parameters["C_W"])):
-        tables = module.tables(at[0][module.TENSORS.index("K")])
-        for k, amount in enumerate(amounts):
-            same = np.random.default_rng((_SEED, k))
-            averages = [
-                value + amount * _symmetric(value, same) * size if amount else value
-                for value, size in tables
-            ]
-            at[k] = list(module.above(averages, *at[k], *(each[layer] for each in columns[k])))
-            rows[k].append(at[k])
-        advance(1)
-    return [[np.stack(each) for each in zip(*run, strict=True)] for run in rows]
 
 
 def _disturbed_parameters(
-    module: ModuleType, parameters: Mapping[str, Array], rng: np.random.Generator, amount: float
-) -> list[Array]:
-    """In the module's order; only C_W and C_b, for ratios of widths are often exactly 1."""
-    return [
-        np.ascontiguousarray(
-            values * (1.0 + amount * _random(rng)) if amount and name in {"C_W", "C_b"} else values
-        )
-        for name, values in ((name, parameters[name]) for name in module.PARAMETERS)
+    layers: Layers, parameters: Mapping[str, Array], amounts: Array, rng: np.random.Generator
+) -> Array:
+    """(depth, copies, parameters); only C_W and C_b, for ratios of widths are often exactly 1."""
+    factors = [
+        1.0 + amounts * _random(rng, amounts.shape) * (name in {"C_W", "C_b"})
+        for name in layers.parameters
     ]
+    columns = np.array([parameters[name] for name in layers.parameters])
+    return columns.T[:, None] * np.array(factors).T
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Array:

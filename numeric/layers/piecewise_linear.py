@@ -1,0 +1,5 @@
+"""x"""
+
+
+def averages(*a):
+    raise NotImplementedError

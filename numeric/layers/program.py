@@ -1,0 +1,88 @@
+"""Recursions as data: a table of monomials, and one evaluator for all of them.
+
+What recursions multiply stands in one vector, entry by entry: hyperparameters, the tensors of the
+layer below, the brackets. A monomial is a row of places in it, and an entry of a tensor the sum of
+its monomials, each with a coefficient. Copies of the vector are evaluated side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.arithmetic.polynomials import Atom
+from derive.engine.step import Step
+
+from ..arrays import Array
+
+Places = NDArray[np.int64]
+
+Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
+"""Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
+of its axes."""
+
+_GATHERED = 1 << 20
+"""Numbers that are taken from a vector at a time, more or less."""
+
+ONE = 0
+"""The place that holds a 1."""
+
+
+class Table:
+    """The monomials of recursions whose tensors have as many axes.
+
+    Arguments:
+        steps: each T at the next layer, in terms of this one.
+        m: inputs; the arrays in a vector are over tuples of them.
+        find: where atoms are.
+    """
+
+    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+        axes = [{label: axis for axis, label in enumerate(each.samples)} for each in steps]
+        rank = len(axes[0]) if m > 1 else 0
+        self._shape = (len(steps), *(m,) * rank)
+        rows, self._begins = [], []
+        for step, of_labels in zip(steps, axes, strict=True):
+            self._begins.append(len(rows))
+            terms = [(_factors(mono), value) for (mono, _), value in step.terms.items()]
+            rows += [(factors, value, of_labels) for factors, value in terms or [([], 0)]]
+        longest = max(len(factors) for factors, *_ in rows)
+        self._first = np.full((len(rows), longest), ONE)
+        self._strides = np.zeros((len(rows), longest, rank), np.int64)
+        for row, (factors, _, of_labels) in enumerate(rows):
+            for place, (atom, inverse) in enumerate(factors):
+                self._first[row, place], labels = find(atom, inverse)
+                for power, label in enumerate(reversed(labels) if rank else ()):
+                    self._strides[row, place, of_labels[label]] += m**power
+        self._coefficients = np.array([float(value) for _, value, _ in rows])[:, None]
+        self._step = max(1, _GATHERED // self._first.size)
+        self._whole = self._places(0) if self._step >= self.size else None
+
+    @property
+    def size(self) -> int:
+        """Entries of each tensor."""
+        return prod(self._shape[1:])
+
+    def _places(self, begin: int) -> Places:
+        """Of each factor of each monomial, for a stretch of the tensors' entries."""
+        shape = self._shape[1:]
+        entries = np.arange(begin, min(begin + self._step, self.size))
+        at = np.array(np.unravel_index(entries, shape)) if shape else np.zeros((0, 1), np.int64)
+        return np.asarray(self._first[..., None] + self._strides @ at)
+
+    def __call__(self, vectors: Array) -> Array:
+        """The tensors, (copies, tensors, entries), from vectors (copies, places)."""
+        parts = []
+        for begin in range(0, self.size, self._step):
+            places = self._places(begin) if self._whole is None else self._whole
+            terms = np.multiply.reduce(vectors[:, places], axis=2) * self._coefficients
+            parts.append(np.add.reduceat(terms, self._begins, axis=1))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
+
+
+def _factors(mono: frozenset[tuple[Atom, int]]) -> list[tuple[Atom, bool]]:
+    """The atoms of a monomial, each as often as it occurs, and whether its inverse does."""
+    return [(atom, exponent < 0) for atom, exponent in mono for _ in range(abs(exponent))]

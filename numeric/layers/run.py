@@ -1,0 +1,248 @@
+"""Tensors layer by layer: the recursions of one network, ready to run at any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from derive.activations.functions import Activation
+from derive.arithmetic.parameters import Parameter
+from derive.arithmetic.polynomials import Atom
+from derive.engine.scheme import Scheme
+from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.tensors import Name, Tensor, identify, named
+from derive.gaussian.brackets import Bracket
+from derive.weights import WeightEnsemble
+
+from .. import brackets as emitted
+from ..arrays import Array
+from . import tables
+from .program import Table
+
+_BLOCK = 512
+"""Layers of one input that are taken together."""
+
+
+class Layers:
+    """The recursions of these tensors, which need no others.
+
+    Arguments:
+        names: the tensors; what their recursions need is among them.
+        activation: σ.
+        scheme: under what the recursions are derived.
+        first: the weights of layer 1.
+        m: inputs.
+
+    Attributes:
+        parameters: the names of the hyperparameters that occur.
+        averages: of the brackets.
+
+    Raises:
+        InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
+    """
+
+    def __init__(
+        self,
+        names: tuple[Name, ...],
+        activation: Activation,
+        scheme: Scheme,
+        first: WeightEnsemble,
+        m: int,
+    ) -> None:
+        self.names, self._m = names, m
+        self._kernel = names.index(named("K"))
+        steps = [hidden(name, scheme) for name in names]
+        starts = [at_inputs(name, scheme, first) for name in names]
+        for name, step in zip(names, steps, strict=True):
+            found = step.single_input().atoms(Bracket)
+            emitted.check_finite(name.identifier, activation, map(tables.shape_of, found))
+        atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
+        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
+        averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
+        self.averages = (
+            tables.of_one(activation, averaged)
+            if m == 1
+            else tables.of_several(activation, averaged, m)
+        )
+        ranks = [0 if m == 1 else len(name.subscripts) for name in names]
+        self._shapes = [(m,) * rank for rank in ranks]
+        self._lay_out(averaged)
+        self._tables = self._grouped(steps, ranks, self._find)
+        if m == 1:
+            own = sorted({relabelled(each)[0] for each in steps[self._kernel].atoms(Bracket)})
+            self._own = (
+                tables.of_one(activation, own),
+                [int(self.averages.places[k][0]) for k in own],
+            )
+            self._own_table = Table([steps[self._kernel]], 1, self._find)
+        self._starts = self._grouped(starts, ranks, self._find_inputs)
+
+    def _lay_out(self, averaged: Sequence[Bracket]) -> None:
+        """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors or the
+        inputs' kernel, brackets."""
+        count = len(self.parameters)
+        self._tensors_at = 1 + 2 * count
+        self._begins: dict[Atom, int] = {}
+        end = self._tensors_at
+        for name, shape in zip(self.names, self._shapes, strict=True):
+            self._begins[name] = end
+            end += int(np.prod(shape))
+        places = []
+        for each in averaged:
+            self._begins[each] = end + sum(part.shape[1] for part in places)
+            found = self.averages.places[each]
+            places.append(found.reshape(len(found), -1))
+        most = max((len(part) for part in places), default=1)
+        nowhere = self.averages.count  # a 0 behind the averages
+        padded = [
+            np.pad(part, ((0, most - len(part)), (0, 0)), constant_values=nowhere)
+            for part in places
+        ]
+        self._sums = np.concatenate([np.zeros((most, 0), np.int64), *padded], axis=1)
+
+    def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
+        if isinstance(atom, Parameter):
+            return self._parameter(atom, inverse), ()
+        if isinstance(atom, Bracket):
+            bracket, labels = relabelled(atom)
+            return self._begins[bracket], labels
+        assert isinstance(atom, Tensor)
+        name, labels = identify(atom)
+        return self._begins[name], labels
+
+    def _find_inputs(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
+        """At layer 1 the one tensor below is the inputs' kernel."""
+        if isinstance(atom, Parameter):
+            return self._parameter(atom, inverse), ()
+        assert isinstance(atom, Tensor)
+        return self._tensors_at, atom.samples
+
+    def _parameter(self, atom: Parameter, inverse: bool) -> int:
+        return 1 + self.parameters.index(atom.name) + inverse * len(self.parameters)
+
+    def _grouped(
+        self,
+        steps: Sequence[Step],
+        ranks: Sequence[int],
+        find: Callable[..., tuple[int, Sequence[int]]],
+    ) -> list[tuple[list[int], Table]]:
+        """The recursions of each rank in one table, and which they are."""
+        groups = {rank: [k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)}
+        return [
+            (places, Table([steps[k] for k in places], self._m, find)) for places in groups.values()
+        ]
+
+    def first(self, kernel: Array, parameters: Array) -> list[Array]:
+        """The tensors at layer 1, (copies, m, m, …) each.
+
+        Arguments:
+            kernel: of the inputs, (m, m).
+            parameters: at layer 1, (copies, parameters).
+        """
+        copies = len(parameters)
+        inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
+        return self._evaluated(self._starts, _vectors(parameters, inputs))
+
+    def descend(
+        self,
+        start: Sequence[Array],
+        parameters: Array,
+        noise: Array,
+        advance: Callable[[float], None],
+    ) -> list[Array]:
+        """The tensors at every layer, (depth, copies, m, m, …) each.
+
+        Arguments:
+            start: those at layer 1, (copies, m, m, …) each.
+            parameters: (depth, copies, parameters).
+            noise: what is added to each average, in units of its size: (copies, averages).
+            advance: is told of the layers that are done.
+        """
+        found = [np.empty((len(parameters), *each.shape)) for each in start]
+        for values, each in zip(found, start, strict=True):
+            values[0] = each
+        down = self._descend_one if self._m == 1 else self._descend_several
+        down(found, parameters, noise, advance)
+        return found
+
+    def _descend_several(
+        self,
+        found: Sequence[Array],
+        parameters: Array,
+        noise: Array,
+        advance: Callable[[float], None],
+    ) -> None:
+        """Layer by layer; all copies share the averages at the first one's kernel."""
+        copies = parameters.shape[1]
+        for layer in range(1, len(parameters)):
+            values, sizes = self.averages(found[self._kernel][layer - 1, 0])
+            averages = np.zeros((copies, self.averages.count + 1))
+            averages[:, :-1] = values + noise * sizes
+            parts = averages[:, self._sums]
+            below = [each[layer - 1].reshape(copies, -1) for each in found]
+            vectors = _vectors(parameters[layer], *below, parts.sum(axis=1))
+            for values, above in zip(found, self._evaluated(self._tables, vectors), strict=True):
+                values[layer] = above
+            advance(1)
+
+    def _descend_one(
+        self,
+        found: Sequence[Array],
+        parameters: Array,
+        noise: Array,
+        advance: Callable[[float], None],
+    ) -> None:
+        """A block of layers at a time: K, then the averages at all of its K, then the tensors."""
+        copies, count = parameters.shape[1], len(self.names)
+        (own, places), K = self._own, found[self._kernel]
+        ((order, table),) = self._tables
+        first, last = self._tensors_at, self._tensors_at + count
+        brackets_at = last + np.array(places, np.int64)
+        for begin in range(1, len(parameters), _BLOCK):
+            block = parameters[begin : begin + _BLOCK]
+            vectors = np.empty((len(block), copies, last + self.averages.count))
+            vectors[..., :first] = _vectors(block)
+            for at, vector in enumerate(vectors):
+                below = K[begin + at - 1]
+                values, sizes = own(below)
+                vector[:, first + self._kernel] = below
+                vector[:, brackets_at] = values.T + noise[:, places] * sizes.T
+                K[begin + at] = self._own_table(vector)[:, 0, 0]
+            below = K[begin - 1 : begin - 1 + len(block)]
+            values, sizes = (
+                each.T.reshape(*below.shape, -1) for each in self.averages(below.ravel())
+            )
+            vectors[..., last:] = values + noise * sizes
+            tensors = np.array([each[begin - 1] for each in found])
+            above = np.empty((len(block), count, copies))
+            for at, vector in enumerate(vectors):
+                vector[:, first:last] = tensors.T
+                tensors = above[at]
+                tensors[order] = table(vector)[..., 0].T
+                tensors[self._kernel] = K[begin + at]
+            for place, values in enumerate(found):
+                values[begin : begin + len(block)] = above[:, place]
+            advance(len(block))
+
+    def _evaluated(self, grouped: list[tuple[list[int], Table]], vectors: Array) -> list[Array]:
+        found: list[Array] = [vectors] * len(self.names)
+        for places, table in grouped:
+            values = table(vectors)
+            for row, k in enumerate(places):
+                found[k] = values[:, row].reshape(len(vectors), *self._shapes[k])
+        return found
+
+
+def _vectors(parameters: Array, *rest: Array) -> Array:
+    """1, the hyperparameters and their inverses, and the rest, along the last axis."""
+    ones = np.ones((*parameters.shape[:-1], 1))
+    return np.concatenate([ones, parameters, 1.0 / parameters, *rest], axis=-1)
+
+
+def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:
+    """The bracket with its samples called 0, 1, … in their order, and what they were."""
+    labels = tuple(sorted({sample for sample, _ in bracket.factors}))
+    to = {label: place for place, label in enumerate(labels)}
+    factors = tuple((to[sample], order) for sample, order in bracket.factors)
+    return Bracket(factors, tuple(to[sample] for sample in bracket.outer)), labels
