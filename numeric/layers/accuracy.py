@@ -7,9 +7,9 @@ sum of the absolute values of what a quadrature adds up, and so are the tensors 
 C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
 disturbances go through all layers as true errors of rounding do, with one input through the kernel
 as well; several inputs' brackets, which cost far more than the rest, are not computed again at the
-copies' kernels. The error is the largest departure, times `CAUTION`. (Discrete stochastic arithmetic: J.
-Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here what the
-quadratures return, for little is lost elsewhere.)
+copies' kernels. The error is the largest departure, times `CAUTION`. (Discrete stochastic
+arithmetic: J. Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here
+what the quadratures return, for little is lost elsewhere.)
 
 Why so: bounds by interval arithmetic grow as (constant)^depth; to disturb the inputs alone moves
 nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a recursion's terms do not
@@ -19,7 +19,7 @@ A tensor is refused at a layer where its error exceeds `LOST` of its largest ent
 zero to rounding: the entry is no larger than its error, and that is below `ZERO` of the natural
 size K^{nodes/2} (Θ/K)^{edges}. For small K every smooth σ is nearly linear, and what vanishes for a
 linear network falls far below its natural size without being zero: there a zero counts only if the
-tensor is zero to rounding at every layer of the same network at a kernel of order one.
+tensor is zero to rounding at that layer of the same network at a kernel of order one.
 """
 
 from __future__ import annotations
@@ -137,8 +137,7 @@ def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int
     below = np.concatenate([kernel[:1], kernel[:-1]])
     if (tensor.is_lost & zero & (below < 1.0)).any():
         same = at_unit()
-        if not (same.is_zero | ~same.is_lost & (same.values == 0.0)).all():
-            zero = zero & (below >= 1.0)
+        zero = zero & ((below >= 1.0) | same.is_zero | ~same.is_lost & (same.values == 0.0))
     refused = tensor.is_lost & ~zero
     return int(np.argmax(refused)) + 1 if refused.any() else None
 

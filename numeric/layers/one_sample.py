@@ -21,8 +21,8 @@ from ..brackets.shapes import SingleShape, is_even
 from . import sigma
 
 Averages = Callable[[Array], tuple[Array, Array]]
-"""Of K, (c,): the brackets, (shapes, c), and their sizes, the sums of the absolute values of what is
-added up: the rounding error is machine epsilon times a small multiple of that."""
+"""Of K, (c,): the brackets, (shapes, c), and their sizes, the sums of the absolute values of what
+is added up: the rounding error is machine epsilon times a small multiple of that."""
 
 _REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
 _NEGLIGIBLE = 1e-17
@@ -119,9 +119,8 @@ class _Smooth:
     def _summed(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> Array:
         """The sums over the nodes, and of absolute values, (2, rows, c)."""
         terms, weights = self._terms(scale[:, None], rule, rows)
-        return np.array(
-            [np.einsum("rcn,...n->rc", each, weights) for each in (terms, np.abs(terms))]
-        )
+        axes = "rcn,cn->rc" if weights.ndim == 2 else "rcn,n->rc"
+        return np.array([np.einsum(axes, each, weights) for each in (terms, np.abs(terms))])
 
     def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array]:
         """The rows at the nodes k, with those at −k, (rows, c, n), and the weights, (c, n), for
@@ -221,7 +220,7 @@ def hermite(degree: int, x: Array) -> list[Array]:
 
 
 def _rows(parts: Sequence[tuple[Terms, int]]) -> tuple[list[_Row], Array]:
-    """The sums that these polynomials in σ's derivatives need, and the coefficients, (parts, rows)."""
+    """The sums that polynomials in σ's derivatives need, and the coefficients, (parts, rows)."""
     places: dict[_Row, int] = {}
     entries = [
         (k, places.setdefault(_Row(factors, degree), len(places)), coefficient)

@@ -49,7 +49,7 @@ class Table:
             self._begins.append(len(rows))
             terms = [(_factors(mono), value) for (mono, _), value in step.terms.items()]
             rows += [(factors, value, of_labels) for factors, value in terms or [([], 0)]]
-        longest = max(len(factors) for factors, *_ in rows)
+        longest = max(1, *(len(factors) for factors, *_ in rows))
         self._first = np.full((len(rows), longest), ONE)
         self._strides = np.zeros((len(rows), longest, rank), np.int64)
         for row, (factors, _, of_labels) in enumerate(rows):
