@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import keyword
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import ClassVar
@@ -116,6 +118,27 @@ def indented(lines: Sequence[str], levels: int = 1) -> list[str]:
     return ["    " * levels + part if part else "" for line in lines for part in line.split("\n")]
 
 
+def filled(template: str, **fields: object) -> str:
+    """A template with the field `name` for each $name in it.
+
+    A $name alone on its line stands for lines, given as text or in a list; each is moved in as far
+    as the name is, and where there are none, the name's own line goes.
+    """
+
+    def field(hole: re.Match[str]) -> str:
+        value = fields[hole["lines"] or hole["name"]]
+        if not hole["lines"]:
+            return str(value)
+        lines = value if isinstance(value, list) else [value]
+        text = "".join(str(line).removesuffix("\n") + "\n" for line in lines)
+        return textwrap.indent(text, hole["margin"])
+
+    return _HOLE.sub(field, template)
+
+
+_HOLE = re.compile(r"^(?P<margin> *)\$(?P<lines>\w+)\n|\$(?P<name>\w+)", re.MULTILINE)
+
+
 def literal(value: float) -> str:
     """A double as source; infinities as math.inf."""
     return repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}math.inf"
@@ -182,7 +205,7 @@ def _stable_quotients(expr: sympy.Expr) -> sympy.Expr:
             return part
         if part.is_Add or part.is_Mul or (part.is_Pow and part.exp.is_Integer):
             return part.func(*(hide(argument) for argument in part.args))
-        return opaque.setdefault(part, sympy.Dummy(real=True))
+        return opaque.setdefault(part, sympy.Dummy(f"D{len(opaque):04d}", real=True))
 
     skeleton = hide(expr)
     below = {
