@@ -165,6 +165,15 @@ def test_names_must_be_identifiers_and_distinct():
         printer.function("f", [z, sympy.Symbol("z", positive=True)], z)
 
 
+def test_templates_take_names_and_lines():
+    template = "def f($x):\n    if $x:\n        $body\n    $none\n    return $x, '{x}'\n"
+    text = printer.filled(template, x="a", body=["b = 1\n", "for $x in a:\n\n    c"], none=[])
+    wanted = "def f(a):\n    if a:\n        b = 1\n        for $x in a:\n\n            c\n"
+    assert text == f"{wanted}    return a, '{{x}}'\n"
+    with pytest.raises(KeyError, match="x"):
+        printer.filled(template, body="", none="")
+
+
 def test_constants_and_tuples():
     assert printer.literal(float("-inf")) == "-math.inf"
     assert printer.listing(["a"]) == "(a,)"
