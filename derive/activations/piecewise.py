@@ -157,8 +157,10 @@ def _denominators(expr: sympy.Expr) -> Iterator[sympy.Expr]:
             yield node.args[0]
         elif isinstance(node, sympy.atan):
             yield 1 + node.args[0] ** 2
-        elif isinstance(node, sympy.tanh):
+        elif isinstance(node, sympy.tanh | sympy.sech):
             yield sympy.cosh(node.args[0])
+        elif isinstance(node, sympy.tan):
+            yield sympy.cos(node.args[0])
 
 
 def _distance(h: sympy.Expr) -> sympy.Expr | None:

@@ -34,8 +34,6 @@ from ..emit import printer
 from . import quadrature
 from .shapes import SingleShape, describe, hermite, is_even, leibniz
 
-_NEXT = "\n        "
-
 
 def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`sized_brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
@@ -43,17 +41,13 @@ def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     sums = smooth_sums(
         activation, [shape for shape, keep in zip(shapes, kept, strict=True) if keep]
     )
-    outside = printer.listing(["math.nan"] * 2 * len(shapes))
-    head = f'''@quadrature
-def sized_brackets(K):
-    """{_DOC_SIZED}
-    """
-    if not 0.0 <= K < math.inf:
-        return {outside}
-'''
-    values_only = _values_source(activation, shapes)
+    given = {
+        "outside": printer.listing(["math.nan"] * 2 * len(shapes)),
+        "about": _about(activation, shapes),
+        "count": len(shapes),
+    }
     if not sums.near:
-        return head + f"    return {printer.listing(['0.0'] * 2 * len(shapes))}\n\n{values_only}"
+        return printer.filled(_ODD, zeros=printer.listing(["0.0"] * 2 * len(shapes)), **given)
     f, g = (_names(letter, len(sums.integrands)) for letter in "fg")
     parts = [*sums.near_parts(), *sums.far_parts()]
     t, r, d = (_names(letter, len(parts)) for letter in "trd")
@@ -74,33 +68,81 @@ def sized_brackets(K):
         sizes.append(f"s * {size}")
     for k, fold in enumerate(_folds(parts, odd=activation.is_odd)):
         step += [f"{d[k]} = w * {fold}", f"{t[k]} += {d[k]}", f"{r[k]} += abs({d[k]})"]
-    small = " and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, r, strict=True))
-    zeros = " = ".join([*t, *r])
     found = iter([*values, *sizes])
-    returned = printer.listing(next(found) if keep else "0.0" for keep in [*kept, *kept])
+    functions = [_integrands(activation, sums.integrands), *([_POWERS] if any(sums.far) else [])]
     accuracy = quadrature.ACCURACY[0]
-    return "\n\n".join(
-        [
-            printer.constant("GROWTH", sums.growth),
-            f"STRETCH, STRETCHED_STEP = {sums.stretch!r}, {sums.stretched_step!r}\n",
-            _integrands(activation, sums.integrands),
-            *([_POWERS] if any(sums.far) else []),
-            f"""{head}    scale = math.sqrt(K)
+    return printer.filled(
+        _SMOOTH,
+        growth=printer.constant("GROWTH", sums.growth),
+        stretch=repr(sums.stretch),
+        stretched_step=repr(sums.stretched_step),
+        functions="\n\n".join(functions),
+        accuracy=repr(accuracy),
+        degree=sums.degree,
+        stretched=repr(quadrature.STRETCHED),
+        near=repr(quadrature.NEAR_REACH),
+        sums=" = ".join([*t, *r]),
+        f=printer.listing(f),
+        step=step,
+        least=repr(math.sqrt(2.0 * accuracy)),
+        small=" and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, r, strict=True)),
+        choices=choices,
+        returned=printer.listing(next(found) if keep else "0.0" for keep in [*kept, *kept]),
+        **given,
+    )
+
+
+_HEAD = '''\
+@quadrature
+def sized_brackets(K):
+    """The brackets, then for each the sum of absolute values of what was added up: its rounding
+    error is machine epsilon times a small multiple of that, the larger the more nodes there are,
+    for their positions are rounded as well.
+    """
+    if not 0.0 <= K < math.inf:
+        return $outside'''
+
+_VALUES = '''\
+@driver
+def brackets(K):
+    """$about
+    """
+    return sized_brackets(K)[:$count]
+'''
+
+_ODD = f"""\
+{_HEAD}
+    return $zeros
+
+{_VALUES}"""
+
+_SMOOTH = f"""\
+$growth
+
+
+STRETCH, STRETCHED_STEP = $stretch, $stretched_step
+
+
+$functions
+
+
+{_HEAD}
+    scale = math.sqrt(K)
     h, count, stretched, c = 1.0, 1, False, 1.0
     if K > 0.0:
-        h = step(scale, STRIPS, GROWTH, {accuracy!r}, 0.5, {sums.degree})
-        if STRETCHED_STEP > 0.0 and scale >= {quadrature.STRETCHED!r}:
-            reach = math.asinh({quadrature.NEAR_REACH!r} * scale / STRETCH) / STRETCHED_STEP
-            stretched = not reach >= {quadrature.NEAR_REACH!r} / h
+        h = step(scale, STRIPS, GROWTH, $accuracy, 0.5, $degree)
+        if STRETCHED_STEP > 0.0 and scale >= $stretched:
+            reach = math.asinh($near * scale / STRETCH) / STRETCHED_STEP
+            stretched = not reach >= $near / h
         if stretched:
             h = STRETCHED_STEP
             count = int(math.asinh(38.0 * scale / STRETCH) / h)
         elif math.isnan(h):
-            return {outside}
+            return $outside
         else:
             count = int(38.0 / h)
         c = h / math.sqrt(2.0 * math.pi)
-    {zeros} = 0.0
+    $sums = 0.0
     for k in range(count):
         x = h * k
         w = 1.0 if k > 0 else 0.5
@@ -109,34 +151,16 @@ def sized_brackets(K):
             w *= math.sqrt(x * x + (STRETCH / scale) ** 2)  # cosh, bounded
         w *= math.exp(-0.5 * x * x)
         z = scale * x
-        {printer.listing(f)} = integrands(z)
-        {_NEXT.join(step)}
-        if x > {math.sqrt(2.0 * accuracy)!r} and {small}:
+        $f = integrands(z)
+        $step
+        if x > $least and $small:
             break
     s = c * (1.0 + 0.02 * k)
-    {_NEXT_OUT.join([*choices, f"return {returned}"])}
-""",
-            values_only,
-        ]
-    )
+    $choices
+    return $returned
 
 
-_NEXT_OUT = "\n    "
-
-_DOC_SIZED = """\
-The brackets, then for each the sum of absolute values of what was added up: its rounding
-    error is machine epsilon times a small multiple of that, the larger the more nodes there are,
-    for their positions are rounded as well."""
-
-
-def _values_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
-    return f'''@driver
-def brackets(K):
-    """{_doc(activation, shapes)}
-    """
-    return sized_brackets(K)[:{len(shapes)}]
-'''
-
+{_VALUES}"""
 
 _POWERS = '''\
 @scalar
@@ -302,15 +326,6 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
         reach = f"min({reach} + {factors * rate!r} * scale, 38.0)"
     sums = [f"{e[k]} += w[i] * {f[k]}" for k in regular]
     sums += [f"{r[k]} += w[i] * abs({f[k]})" for k in regular]
-    loop = f"""    points = np.empty(len(KINKS))
-    for j in range(len(KINKS)):
-        points[j] = KINKS[j] / scale
-    edges = split(points, len(KINKS), {reach}, min({panels.width!r}, SMOOTH / scale))
-    x, w = legendre(edges, NODES_{panels.nodes}, WEIGHTS_{panels.nodes})
-    for i in range(len(x)):
-        {printer.listing(f[k] for k in regular)} = integrands(scale * x[i])
-        {_NEXT.join(sums)}
-"""
     integrands = printer.function(
         "integrands",
         [z],
@@ -325,24 +340,53 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
         decorator="@scalar",
         doc="What the kinks add, for scale = √K, and the sums of the absolute values.",
     )
-    limits = printer.listing(map(printer.literal, [*found.limits, *map(abs, found.limits)]))
-    outside = printer.listing(["math.nan"] * 2 * len(shapes))
-    brackets = f'''@quadrature
-def sized_brackets(K):
-    """{_DOC_SIZED}
-    """
-    if not 0.0 <= K < math.inf:
-        return {outside}
+    loop = printer.filled(
+        _PANELS,
+        reach=reach,
+        width=repr(panels.width),
+        nodes=panels.nodes,
+        f=printer.listing(f[k] for k in regular),
+        sums=sums,
+    )
+    return printer.filled(
+        _KINKED,
+        functions="\n\n".join([*([integrands] if regular else []), at_kinks]),
+        outside=printer.listing(["math.nan"] * 2 * len(shapes)),
+        limits=printer.listing(map(printer.literal, [*found.limits, *map(abs, found.limits)])),
+        totals=printer.listing([*e, *r]),
+        loop=loop if regular else [],
+        about=_about(activation, shapes),
+        count=len(shapes),
+    )
+
+
+_KINKED = f"""\
+$functions
+
+
+{_HEAD}
     if K == 0.0:
-        return {limits}
+        return $limits
     scale = math.sqrt(K)
     if SMOOTH / scale < FINEST:
-        return {outside}
-    {printer.listing([*e, *r])} = at_kinks(scale)
-{loop if regular else ""}    return {printer.listing([*e, *r])}
-'''
-    parts = [integrands] if regular else []
-    return "\n\n".join([*parts, at_kinks, brackets, _values_source(activation, shapes)])
+        return $outside
+    $totals = at_kinks(scale)
+    $loop
+    return $totals
+
+
+{_VALUES}"""
+
+_PANELS = """\
+points = np.empty(len(KINKS))
+for j in range(len(KINKS)):
+    points[j] = KINKS[j] / scale
+edges = split(points, len(KINKS), $reach, min($width, SMOOTH / scale))
+x, w = legendre(edges, NODES_$nodes, WEIGHTS_$nodes)
+for i in range(len(x)):
+    $f = integrands(scale * x[i])
+    $sums
+"""
 
 
 class KinkedPieces(NamedTuple):
@@ -391,7 +435,7 @@ def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Exp
     return terms
 
 
-def _doc(activation: Activation, shapes: Sequence[SingleShape]) -> str:
+def _about(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     first = f"Averages over z ~ N(0, K) with the activation {activation.name}:"
     return "\n    ".join([first, "", *map(describe, shapes)])
 

@@ -86,8 +86,16 @@ def _sigma(activation: Activation, orders: Iterable[int]) -> str:
             printer.function(f"sigma_{m}", [z], derivative, decorator="@scalar", doc=doc)
         )
         cases += [f"if m == {m}:", f"    return sigma_{m}(z)"]
-    lines = ['"""The m-th of them."""', *cases, "return math.nan"]
-    return "\n\n".join([*functions, _function("@scalar", "sigma(m, z)", lines)])
+    return "\n\n".join([*functions, printer.filled(_SIGMA, cases=cases)])
+
+
+_SIGMA = '''\
+@scalar
+def sigma(m, z):
+    """The m-th of them."""
+    $cases
+    return math.nan
+'''
 
 
 class _Level(NamedTuple):
@@ -125,24 +133,10 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
             body.append(f"z{k}_{j} = {f'z{k}_{j - 1} + ' if j else ''}B{k}{j} * v{j}")
         loop = [*level.rule, f"for i{j} in range({level.start}len(y{j})):", *printer.indented(body)]
         lines += printer.indented(loop, j)
-    return [*lines, "return total, size * truncated"]
+    return lines
 
 
 def _nested_smooth(d: int, odd: bool, rate: float) -> str:
-    allowed = (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])
-    accuracies = printer.listing(map(repr, allowed))
-    truncated = printer.listing(repr(1.0 + math.exp(allowed[0] - each)) for each in allowed)
-    head = [
-        f'"""The average of {d} derivatives of σ, of these orders, over z ~ N(0, K)."""',
-        "order, B, rank = factorise(K)",
-        "if rank < 0:",
-        "    return math.nan, math.nan",
-        f"accuracy = {accuracies}[rank]",
-        f"truncated = {truncated}[rank]  # the quadrature's own error, in units of rounding",
-        "reach = math.sqrt(2.0 * accuracy) + 0.5",
-        *_farther(rate, d),
-        *(f"y{j}, w{j} = trapezoid({j}, B, STRIPS, growth, accuracy, reach)" for j in range(d)),
-    ]
     levels = []
     for j in range(d):
         squares = " + ".join(f"v{k} * v{k}" for k in range(j + 1))
@@ -151,9 +145,34 @@ def _nested_smooth(d: int, odd: bool, rate: float) -> str:
         )
     if odd:
         levels[0] = _Level(start="len(y0) // 2, ", after=["p0 *= 1.0 if v0 == 0.0 else 2.0"])
-    return _function(
-        "@quadrature", f"nested_{d}(K, orders, growth)", head + _loops(levels, f"p{d - 1}")
+    allowed = (quadrature.ACCURACY[0], *quadrature.ACCURACY[:d])
+    rule = "B, STRIPS, growth, accuracy, reach"
+    return printer.filled(
+        _SMOOTH,
+        d=d,
+        accuracies=printer.listing(map(repr, allowed)),
+        truncated=printer.listing(repr(1.0 + math.exp(allowed[0] - each)) for each in allowed),
+        farther=_farther(rate, d),
+        rules=[f"y{j}, w{j} = trapezoid({j}, {rule})" for j in range(d)],
+        loops=_loops(levels, f"p{d - 1}"),
     )
+
+
+_SMOOTH = '''\
+@quadrature
+def nested_$d(K, orders, growth):
+    """The average of $d derivatives of σ, of these orders, over z ~ N(0, K)."""
+    order, B, rank = factorise(K)
+    if rank < 0:
+        return math.nan, math.nan
+    accuracy = $accuracies[rank]
+    truncated = $truncated[rank]  # the quadrature's own error, in units of rounding
+    reach = math.sqrt(2.0 * accuracy) + 0.5
+    $farther
+    $rules
+    $loops
+    return total, size * truncated
+'''
 
 
 def linear_source(activation: Activation, shapes: Sequence[Shape]) -> str:
@@ -242,41 +261,52 @@ _TRUNCATED = (1.0, 1e2, 1e3, 1e6, 1e6)
 def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
     d = len(outer)
     active = [p for p, count in enumerate(outer) if count]
-    head = [
-        f'"""The average of {d} derivatives of σ, of these orders, over z = B y, y ~ N(0, 1),',
-        f"with {outer} derivatives outside.",
-        '"""',
-        "nodes, weights, reach, width = rule(rank)",
-        f"truncated = {printer.listing(map(repr, _TRUNCATED[: d + 1]))}[rank]",
-        *_farther(rate, d),
-        f"latent = np.zeros({d})",
-    ]
     levels = []
     for j in range(d):
         after = [f"latent[{j}] = v{j}"] if j < d - 1 else []
         after += [f"u{p}_{j} = {f'u{p}_{j - 1} + ' if j else ''}M{p}{j} * v{j}" for p in active]
         rule = f"panels({j}, rank, B, latent, KINKS, SMOOTH, reach, width, nodes, weights)"
         levels.append(_Level(rule=[f"y{j}, w{j} = {rule}"], after=after))
-    if not active:
-        lines = head + _loops(levels, f"p{d - 1}")
-        return _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
-    polynomial, u, Q = hermite(outer)
-    name = "hermite" + _suffix((), outer)
-    source = printer.function(
-        name,
-        [*u, *Q.values()],
-        polynomial,
-        decorator="@scalar",
-        doc="Hermite's polynomial of u = M y and Q = M Mᵀ for the derivatives outside.",
+    source, derivatives, summand = "", list[str](), f"p{d - 1}"
+    if active:
+        polynomial, u, Q = hermite(outer)
+        name = "hermite" + _suffix((), outer)
+        doc = "Hermite's polynomial of u = M y and Q = M Mᵀ for the derivatives outside."
+        source = printer.function(name, [*u, *Q.values()], polynomial, decorator="@scalar", doc=doc)
+        derivatives.append("M = inverse(order, B, rank)")
+        derivatives += [f"M{p}{j} = M[{p}, {j}]" for p in active for j in range(d)]
+        for (p, q), symbol in Q.items():
+            products = " + ".join(f"M{p}{j} * M{q}{j}" for j in range(d))
+            derivatives.append(f"{symbol} = {products}")
+        arguments = ", ".join([*(f"u{p}_{d - 1}" for p in active), *map(str, Q.values())])
+        summand += f" * {name}({arguments})"
+    nested = printer.filled(
+        _KINKED,
+        name=_nested_name(outer),
+        d=d,
+        outer=outer,
+        truncated=printer.listing(map(repr, _TRUNCATED[: d + 1])),
+        farther=_farther(rate, d),
+        derivatives=derivatives,
+        loops=_loops(levels, summand),
     )
-    head.append("M = inverse(order, B, rank)")
-    head += [f"M{p}{j} = M[{p}, {j}]" for p in active for j in range(d)]
-    for (p, q), symbol in Q.items():
-        head.append(f"{symbol} = " + " + ".join(f"M{p}{j} * M{q}{j}" for j in range(d)))
-    arguments = ", ".join([*(f"u{p}_{d - 1}" for p in active), *map(str, Q.values())])
-    lines = head + _loops(levels, f"p{d - 1} * {name}({arguments})")
-    nested = _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
-    return f"{source}\n\n{nested}"
+    return f"{source}\n\n{nested}" if source else nested
+
+
+_KINKED = '''\
+@quadrature
+def $name(order, B, rank, orders):
+    """The average of $d derivatives of σ, of these orders, over z = B y, y ~ N(0, 1),
+    with $outer derivatives outside.
+    """
+    nodes, weights, reach, width = rule(rank)
+    truncated = $truncated[rank]
+    $farther
+    latent = np.zeros($d)
+    $derivatives
+    $loops
+    return total, size * truncated
+'''
 
 
 def _farther(rate: float, d: int) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 
@@ -85,7 +84,9 @@ class Module:
     def expression(self, made: Step, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
         in_order = sorted(names, key=lambda atom: names[atom])  # not by hashes: the text is a key
-        symbols = {atom: sympy.Dummy(real=True) for atom in in_order}
+        symbols = {  # terms are sorted by these names, and a count of dummies has no fixed length
+            atom: sympy.Dummy(f"x{place:04d}", real=True) for place, atom in enumerate(in_order)
+        }
         printed = {symbol: names[atom] for atom, symbol in symbols.items()}
         return printer.expression(right_side(made, symbols), printed)
 
@@ -152,9 +153,3 @@ def shape_of(bracket: Bracket) -> SingleShape:
 
 def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
     return sympy.prod([symbols[atom] ** exponent for atom, exponent in mono])
-
-
-def function_source(decorator: str, signature: str, lines: Sequence[str]) -> str:
-    """A function's source from its lines."""
-    head = [f"@{decorator}"] if decorator else []
-    return "\n".join([*head, f"def {signature}:", *printer.indented(lines)]) + "\n"

@@ -12,7 +12,7 @@ from .. import brackets
 from ..brackets.shapes import SingleShape
 from ..emit import modules, printer
 from . import usage
-from .module import Module, function_source, shape_of
+from .module import Module, shape_of
 
 
 class SingleModule(Module):
@@ -55,93 +55,96 @@ class SingleModule(Module):
     def source(self) -> str:
         """The module after its docstring."""
         averages = [f"average_{place}" for place in range(len(self.brackets))]
-        known, at_inputs = self.atoms(averages)
-        names = ", ".join(self.names)
-        arguments = ", ".join(self.arguments)
-        entries = ", ".join(f"{name}[layer]" for name in self.arguments)
-        at_first = ", ".join(f"{name}[0]" for name in self.arguments)
-        steps = [
-            f"{name}_next = {self.expression(each, known)}" for name, each in self.steps.items()
-        ]
-        starts = [
-            f"{name} = {self.expression(each, at_inputs)}" for name, each in self.first.items()
-        ]
         sizes = [f"size_{place}" for place in range(len(averages))]
-        found = ", ".join([*averages, *sizes])
-        disturbed = printer.listing(
-            f"{average} + noise[layer, {place}] * {size}"
-            for place, (average, size) in enumerate(zip(averages, sizes, strict=True))
-        )
-        unpack = "".join(f"{name}, " for name in averages).rstrip()
-        return "\n\n".join(
-            [
-                modules.PRELUDE,
-                brackets.support_source(self.activation),
-                brackets.single_source(self.activation, self.shapes),
-                f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n"
-                f"BRACKETS = {len(averages)}\n",
-                function_source(
-                    "scalar", f"first_layer(K0, {arguments})", [*starts, f"return {names},"]
-                ),
-                function_source(
-                    "driver",
-                    f"above(averages, {names}, {arguments})",
-                    [
-                        f"{unpack} = averages",
-                        *steps,
-                        f"return {', '.join(f'{name}_next' for name in self.names)},",
-                    ],
-                ),
-                function_source(
-                    "driver",
-                    f"next_layer({names}, {arguments})",
-                    [f"return above(brackets(K), {names}, {arguments})"],
-                ),
-                function_source(
-                    "driver",
-                    f"disturbed_layers({names}, {arguments}, noise)",
-                    [
-                        '"""`layers` with noise[layer, k] times its size added to average k."""',
-                        f"out = np.empty((C_W.size, {len(self.names)}))",
-                        "for layer in range(C_W.size):",
-                        "    if layer > 0:",
-                        f"        {found}, = sized_brackets(K)",
-                        f"        averages = {disturbed}",
-                        f"        {names}, = above(averages, {names}, {entries})",
-                        *(
-                            f"    out[layer, {place}] = {name}"
-                            for place, name in enumerate(self.names)
-                        ),
-                        "return out",
-                    ],
-                ),
-                function_source(
-                    "driver",
-                    f"layers({names}, {arguments})",
-                    [
-                        f"noise = np.zeros((C_W.size, {len(averages)}))",
-                        f"return disturbed_layers({names}, {arguments}, noise)",
-                    ],
-                ),
-                function_source(
-                    "driver",
-                    f"flow(K0, {arguments})",
-                    [
-                        f"{names}, = first_layer(K0, {at_first})",
-                        f"return layers({names}, {arguments})",
-                    ],
-                ),
-                _MAIN_SINGLE.format(
-                    arguments=", ".join(usage.columns(self.parameters)),
-                ),
-            ]
+        known, at_inputs = self.atoms(averages)
+        return printer.filled(
+            _MODULE,
+            prelude=modules.PRELUDE,
+            support=brackets.support_source(self.activation),
+            brackets=brackets.single_source(self.activation, self.shapes),
+            tensors=self.names,
+            parameters=self.parameters,
+            names=", ".join(self.names),
+            arguments=", ".join(self.arguments),
+            entries=", ".join(f"{name}[layer]" for name in self.arguments),
+            at_first=", ".join(f"{name}[0]" for name in self.arguments),
+            demonstrated=", ".join(usage.columns(self.parameters)),
+            starts=[f"{k} = {self.expression(each, at_inputs)}" for k, each in self.first.items()],
+            steps=[f"{k}_next = {self.expression(each, known)}" for k, each in self.steps.items()],
+            results=", ".join(f"{name}_next" for name in self.names),
+            stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
+            averages="".join(f"{name}, " for name in averages).rstrip(),
+            sized=", ".join([*averages, *sizes]),
+            disturbed=printer.listing(
+                f"{average} + noise[layer, {place}] * {size}"
+                for place, (average, size) in enumerate(zip(averages, sizes, strict=True))
+            ),
+            rows=len(self.names),
+            count=len(averages),
         )
 
 
-_MAIN_SINGLE = """\
+_MODULE = '''\
+$prelude
+
+
+$support
+
+
+$brackets
+
+
+TENSORS = $tensors
+PARAMETERS = $parameters
+BRACKETS = $count
+
+
+@scalar
+def first_layer(K0, $arguments):
+    $starts
+    return $names,
+
+
+@driver
+def above(averages, $names, $arguments):
+    $averages = averages
+    $steps
+    return $results,
+
+
+@driver
+def next_layer($names, $arguments):
+    return above(brackets(K), $names, $arguments)
+
+
+@driver
+def disturbed_layers($names, $arguments, noise):
+    """`layers` with noise[layer, k] times its size added to average k."""
+    out = np.empty((C_W.size, $rows))
+    for layer in range(C_W.size):
+        if layer > 0:
+            $sized, = sized_brackets(K)
+            averages = $disturbed
+            $names, = above(averages, $names, $entries)
+        $stores
+    return out
+
+
+@driver
+def layers($names, $arguments):
+    noise = np.zeros((C_W.size, $count))
+    return disturbed_layers($names, $arguments, noise)
+
+
+@driver
+def flow(K0, $arguments):
+    $names, = first_layer(K0, $at_first)
+    return layers($names, $arguments)
+
+
 if __name__ == "__main__":
-    table = flow(1.0, {arguments})
-    print("layer" + "".join(f"{{name:>24}}" for name in TENSORS))
+    table = flow(1.0, $demonstrated)
+    print("layer" + "".join(f"{name:>24}" for name in TENSORS))
     for layer, row in enumerate(table, start=1):
-        print(f"{{layer:5d}}" + "".join(f"{{value:24.16g}}" for value in row))
-"""
+        print(f"{layer:5d}" + "".join(f"{value:24.16g}" for value in row))
+'''

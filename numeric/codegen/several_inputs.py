@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import product
 
-from derive.arithmetic.polynomials import Atom
 from derive.engine.step import Step
 from derive.engine.tensors import Tensor, identify
 from derive.gaussian.brackets import Bracket
@@ -14,9 +13,9 @@ from derive.gaussian.shapes import Shape
 
 from .. import brackets
 from ..brackets import several_inputs
-from ..emit import modules
+from ..emit import modules, printer
 from . import usage
-from .module import Module, function_source
+from .module import Module
 
 _LETTERS = "abcdefghijkl"
 
@@ -48,107 +47,47 @@ class MultiModule(Module):
         """The module after its docstring."""
         shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
         table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
-        parameters = self._atoms()
         names, arguments = ", ".join(self.names), ", ".join(self.arguments)
         used = ", ".join(table.values())
-        entries = ", ".join(f"{name}[layer]" for name in self.arguments)
-        at_first = ", ".join(f"{name}[0]" for name in self.arguments)
         passed = f"{names}, {used}, {arguments}"
         kernels = {shape: several_inputs.kernel(self.activation, shape) for shape in shapes}
-        values = [
-            _values(kernel, rank, extra=more)
-            for kernel, rank, more in sorted(
-                {(name, len(shape.orders), bool(given)) for shape, (name, given) in kernels.items()}
-            )
+        called = {(name, len(shape.orders), bool(more)) for shape, (name, more) in kernels.items()}
+        functions = [
+            *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
+            *(_fill(name, shape, *kernels[shape]) for shape, name in table.items()),
+            *(
+                self._kernel(f"first_{name}", each, f"K0, {arguments}", table)
+                for name, each in self.first.items()
+            ),
+            *(
+                self._kernel(f"next_{name}", each, passed, table)
+                for name, each in self.steps.items()
+            ),
         ]
-        fill = [_fill(name, shape, *kernels[shape]) for shape, name in table.items()]
-        steps = [
-            self._kernel(f"next_{name}", each, f"{names}, {used}, {arguments}", parameters, table)
-            for name, each in self.steps.items()
-        ]
-        firsts = [
-            self._kernel(f"first_{name}", each, f"K0, {arguments}", parameters, table)
-            for name, each in self.first.items()
-        ]
-        return "\n\n".join(
-            [
-                modules.PRELUDE,
-                brackets.support_source(self.activation),
-                brackets.multi_source(self.activation, shapes),
-                f"TENSORS = {self.names!r}\nPARAMETERS = {self.parameters!r}\n",
-                _TABULATE,
-                *values,
-                *fill,
-                *firsts,
-                *steps,
-                function_source(
-                    "",
-                    f"first_layer(K0, {arguments})",
-                    [
-                        "return (",
-                        *(f"    first_{name}(K0, {arguments})," for name in self.names),
-                        ")",
-                    ],
-                ),
-                function_source(
-                    "",
-                    "tables(K)",
-                    [
-                        '"""The brackets of every tuple of samples, each with its size."""',
-                        "return (",
-                        *(f"    fill_{name}(K)," for name in table.values()),
-                        ")",
-                    ],
-                ),
-                function_source(
-                    "",
-                    f"above(averages, {names}, {arguments})",
-                    [
-                        f"{used}, = averages",
-                        "return (",
-                        *(f"    next_{name}({passed})," for name in self.names),
-                        ")",
-                    ],
-                ),
-                function_source(
-                    "",
-                    f"next_layer({names}, {arguments})",
-                    [
-                        "averages = [value for value, size in tables(K)]",
-                        f"return above(averages, {names}, {arguments})",
-                    ],
-                ),
-                function_source(
-                    "",
-                    f"layers({names}, {arguments})",
-                    [
-                        f"rows = [({names},)]",
-                        "for layer in range(1, C_W.size):",
-                        f"    rows.append(next_layer(*rows[-1], {entries}))",
-                        "return tuple(np.stack(tensor) for tensor in zip(*rows))",
-                    ],
-                ),
-                function_source(
-                    "",
-                    f"flow(K0, {arguments})",
-                    [f"return layers(*first_layer(K0, {at_first}), {arguments})"],
-                ),
-                _MAIN_MULTI.format(arguments=", ".join(usage.columns(self.parameters))),
-            ]
+        return printer.filled(
+            _MODULE,
+            prelude=modules.PRELUDE,
+            support=brackets.support_source(self.activation),
+            brackets=brackets.multi_source(self.activation, shapes),
+            tensors=self.names,
+            parameters=self.parameters,
+            functions="\n\n".join(functions),
+            names=names,
+            arguments=arguments,
+            used=used,
+            entries=", ".join(f"{name}[layer]" for name in self.arguments),
+            at_first=", ".join(f"{name}[0]" for name in self.arguments),
+            demonstrated=", ".join(usage.columns(self.parameters)),
+            starts=[f"first_{name}(K0, {arguments})," for name in self.names],
+            steps=[f"next_{name}({passed})," for name in self.names],
+            fills=[f"fill_{name}(K)," for name in table.values()],
         )
 
-    def _kernel(
-        self,
-        name: str,
-        made: Step,
-        arguments: str,
-        parameters: dict[Atom, str],
-        table: dict[Shape, str],
-    ) -> str:
+    def _kernel(self, name: str, made: Step, arguments: str, table: dict[Shape, str]) -> str:
         """A loop over the samples of one tensor; what is symmetric is computed all the same."""
         rank = len(made.samples)
         index = dict(zip(made.samples, _LETTERS, strict=False))
-        known: dict[Atom, str] = {**parameters}
+        known = self._atoms()
         for mono, _ in made.terms:
             for atom, _ in mono:
                 if isinstance(atom, Bracket):
@@ -162,11 +101,16 @@ class MultiModule(Module):
                     array = "K0" if made.first_layer else tensor.identifier
                     known[atom] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
-        samples = arguments.split(",", maxsplit=1)[0]
-        lines = [f"m = {samples}.shape[0]", f"out = np.empty(({'m, ' * rank}))"]
-        lines += [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
-        lines += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]
-        return function_source("driver", f"{name}({arguments})", [*lines, "return out"])
+        loops = [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
+        loops += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]
+        return printer.filled(
+            _KERNEL,
+            name=name,
+            arguments=arguments,
+            samples=arguments.split(",", maxsplit=1)[0],
+            shape="m, " * rank,
+            loops=loops,
+        )
 
 
 def _positions(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
@@ -185,34 +129,43 @@ def _positions(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:
     """The loop over tuples of samples around one kernel."""
-    arguments = ", orders, growth" if extra else ""
-    return function_source(
-        "parallel" if rank > 2 else "driver",  # a parallel loop costs seconds to compile
-        f"values_{kernel}(K, tuples{arguments})",
-        [
-            "out = np.empty((2, tuples.shape[0]))",
-            f"for t in {'numba.prange' if rank > 2 else 'range'}(tuples.shape[0]):",
-            f"    block = np.empty(({rank}, {rank}))",
-            f"    for p in range({rank}):",
-            f"        for q in range({rank}):",
-            "            block[p, q] = K[tuples[t, p], tuples[t, q]]",
-            f"    out[0, t], out[1, t] = {kernel}(block{arguments})",
-            "return out",
-        ],
+    parallel = rank > 2  # a parallel loop costs seconds to compile
+    return printer.filled(
+        _VALUES,
+        decorator="parallel" if parallel else "driver",
+        range="numba.prange" if parallel else "range",
+        kernel=kernel,
+        rank=rank,
+        more=", orders, growth" if extra else "",
     )
 
 
 def _fill(name: str, shape: Shape, kernel: str, arguments: str) -> str:
     """The function that tabulates one bracket over all tuples of samples."""
     kinds = list(zip(shape.orders, shape.outer, strict=True))
-    blocks = tuple(kinds.index(kind) for kind in kinds)
-    more = f", {arguments}" if arguments else ""
-    return function_source(
-        "", f"fill_{name}(K)", [f"return tabulate(values_{kernel}, K, {blocks!r}{more})"]
+    return printer.filled(
+        _FILL,
+        name=name,
+        kernel=kernel,
+        blocks=tuple(kinds.index(kind) for kind in kinds),
+        more=f", {arguments}" if arguments else "",
     )
 
 
-_TABULATE = '''\
+_MODULE = '''\
+$prelude
+
+
+$support
+
+
+$brackets
+
+
+TENSORS = $tensors
+PARAMETERS = $parameters
+
+
 def tabulate(values, K, blocks, *arguments):
     """A bracket and its size for every tuple of samples; positions of one block are alike, so each
     set of samples is computed once."""
@@ -227,13 +180,78 @@ def tabulate(values, K, blocks, *arguments):
     parts = np.split(tuples, range(step, len(tuples), step))
     found = np.concatenate([values(K, part, *arguments) for part in parts], axis=1)
     return found[:, inverse.reshape(-1)].reshape((2,) + (m,) * rank)
-'''
 
-_MAIN_MULTI = """\
+
+$functions
+
+
+def first_layer(K0, $arguments):
+    return (
+        $starts
+    )
+
+
+def tables(K):
+    """The brackets of every tuple of samples, each with its size."""
+    return (
+        $fills
+    )
+
+
+def above(averages, $names, $arguments):
+    $used, = averages
+    return (
+        $steps
+    )
+
+
+def next_layer($names, $arguments):
+    averages = [value for value, size in tables(K)]
+    return above(averages, $names, $arguments)
+
+
+def layers($names, $arguments):
+    rows = [($names,)]
+    for layer in range(1, C_W.size):
+        rows.append(next_layer(*rows[-1], $entries))
+    return tuple(np.stack(tensor) for tensor in zip(*rows))
+
+
+def flow(K0, $arguments):
+    return layers(*first_layer(K0, $at_first), $arguments)
+
+
 if __name__ == "__main__":
-    tensors = flow(np.array([[1.0, 0.5], [0.5, 1.0]]), {arguments})
+    tensors = flow(np.array([[1.0, 0.5], [0.5, 1.0]]), $demonstrated)
     for name, values in zip(TENSORS, tensors):
         print(name)
         for layer, value in enumerate(values, start=1):
-            print(f"{{layer:5d}}", " ".join(f"{{entry:.12g}}" for entry in value.ravel()))
+            print(f"{layer:5d}", " ".join(f"{entry:.12g}" for entry in value.ravel()))
+'''
+
+_KERNEL = """\
+@driver
+def $name($arguments):
+    m = $samples.shape[0]
+    out = np.empty(($shape))
+    $loops
+    return out
+"""
+
+_VALUES = """\
+@$decorator
+def values_$kernel(K, tuples$more):
+    out = np.empty((2, tuples.shape[0]))
+    for t in $range(tuples.shape[0]):
+        block = np.empty(($rank, $rank))
+        for p in range($rank):
+            for q in range($rank):
+                block[p, q] = K[tuples[t, p], tuples[t, q]]
+        out[0, t], out[1, t] = $kernel(block$more)
+    return out
+"""
+
+_FILL = """\
+def fill_$name(K):
+    return tabulate(values_$kernel, K, $blocks$more)
 """

@@ -10,46 +10,24 @@ from __future__ import annotations
 
 import keyword
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import ClassVar
 
 import sympy
-from sympy.printing.printer import Printer
+from sympy.core.function import AppliedUndef
+from sympy.core.numbers import Infinity, NegativeInfinity
+from sympy.core.relational import Relational
+from sympy.printing.precedence import PRECEDENCE, precedence
+from sympy.printing.pycode import PythonCodePrinter
 
 from derive.errors import InputError
 
-_MATH = {
-    sympy.exp: "exp",
-    sympy.log: "log",
-    sympy.sin: "sin",
-    sympy.cos: "cos",
-    sympy.tan: "tan",
-    sympy.asin: "asin",
-    sympy.acos: "acos",
-    sympy.atan: "atan",
-    sympy.atan2: "atan2",
-    sympy.sinh: "sinh",
-    sympy.cosh: "cosh",
-    sympy.tanh: "tanh",
-    sympy.asinh: "asinh",
-    sympy.acosh: "acosh",
-    sympy.atanh: "atanh",
-    sympy.erf: "erf",
-    sympy.erfc: "erfc",
-    sympy.gamma: "gamma",
-    sympy.loggamma: "lgamma",
-}
 _CALLED = {"math", "abs", "max", "min"}
-_RELATIONS = {
-    sympy.Lt: "<",
-    sympy.Le: "<=",
-    sympy.Gt: ">",
-    sympy.Ge: ">=",
-    sympy.Eq: "==",
-    sympy.Ne: "!=",
-}
 # How tightly printed text binds: conditions and conditionals are always put in parentheses.
-_SUM, _PRODUCT, _ATOM = range(3)
+_SUM, _PRODUCT, _ATOM = (int(PRECEDENCE[kind]) for kind in ("Add", "Mul", "Func"))
 
 
 class Sigmoid(sympy.Function):
@@ -70,7 +48,7 @@ def expression(expr: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
     Raises:
         InputError: at a symbol that `names` lacks and at whatever a kernel can't compute.
     """
-    return _Source(names).text(stable(sympy.sympify(expr)))
+    return str(_Source(names).doprint(stable(sympy.sympify(expr))))
 
 
 def function(
@@ -113,8 +91,10 @@ def function(
 
     source = _Source(names | {symbol: str(symbol) for symbol in definitions})
     lines = [f'"""{doc}"""'] if doc else []
-    lines += [f"{symbol} = {source.text(definitions[symbol])}" for symbol in _ordered(definitions)]
-    returned = [source.text(body) for body in bodies[len(locals) :]]
+    lines += [
+        f"{symbol} = {source.doprint(definitions[symbol])}" for symbol in _ordered(definitions)
+    ]
+    returned = [source.doprint(body) for body in bodies[len(locals) :]]
     comma = "," if len(returned) == 1 and not single else ""
     lines.append(f"return {', '.join(returned)}{comma}")
     signature = f"def {identifier(name)}({', '.join(names[symbol] for symbol in arguments)}):"
@@ -136,6 +116,27 @@ def identifier(symbol: sympy.Symbol | str) -> str:
 def indented(lines: Sequence[str], levels: int = 1) -> list[str]:
     """Lines moved in by four spaces for each level, those inside multi-line strings as well."""
     return ["    " * levels + part if part else "" for line in lines for part in line.split("\n")]
+
+
+def filled(template: str, **fields: object) -> str:
+    """A template with the field `name` for each $name in it.
+
+    A $name alone on its line stands for lines, given as text or in a list; each is moved in as far
+    as the name is, and where there are none, the name's own line goes.
+    """
+
+    def field(hole: re.Match[str]) -> str:
+        value = fields[hole["lines"] or hole["name"]]
+        if not hole["lines"]:
+            return str(value)
+        lines = value if isinstance(value, list) else [value]
+        text = "".join(str(line).removesuffix("\n") + "\n" for line in lines)
+        return textwrap.indent(text, hole["margin"])
+
+    return _HOLE.sub(field, template)
+
+
+_HOLE = re.compile(r"^(?P<margin> *)\$(?P<lines>\w+)\n|\$(?P<name>\w+)", re.MULTILINE)
 
 
 def literal(value: float) -> str:
@@ -204,7 +205,7 @@ def _stable_quotients(expr: sympy.Expr) -> sympy.Expr:
             return part
         if part.is_Add or part.is_Mul or (part.is_Pow and part.exp.is_Integer):
             return part.func(*(hide(argument) for argument in part.args))
-        return opaque.setdefault(part, sympy.Dummy(real=True))
+        return opaque.setdefault(part, sympy.Dummy(f"D{len(opaque):04d}", real=True))
 
     skeleton = hide(expr)
     below = {
@@ -283,63 +284,69 @@ def _ordered(definitions: Mapping[sympy.Symbol, sympy.Expr]) -> list[sympy.Symbo
         raise InputError("locals", cycle.args[1], "definitions without a circle") from None
 
 
-class _Source(Printer):
-    """The visitor behind `expression`: each method gives (text, how tightly it binds)."""
+_COMPUTED = (
+    *(sympy.Symbol, sympy.Rational, sympy.Float, sympy.NumberSymbol, Infinity, NegativeInfinity),
+    *(sympy.Add, sympy.Mul, sympy.Pow, Sigmoid, ErrorTail, Softplus, sympy.sign, sympy.Heaviside),
+    *(sympy.Piecewise, Relational, sympy.And, sympy.Or, sympy.Not),
+)
+"""What a kernel computes, beside the functions that sympy's printer knows how to call."""
+
+
+class _Source(PythonCodePrinter):
+    """sympy's printer to Python, narrowed to doubles and to what numba compiles."""
+
+    _rewriteable_functions: ClassVar[dict[str, tuple[str, list[str]]]] = {
+        **{"sec": ("cos", []), "csc": ("sin", []), "cot": ("tan", [])},
+        **{"sech": ("cosh", []), "csch": ("sinh", []), "coth": ("tanh", [])},
+    }
 
     def __init__(self, names: Mapping[sympy.Symbol, str]) -> None:
         super().__init__()
         self.names = names
+        on_integers = {"ceiling", "factorial", "floor", "isinf", "isnan"}
+        self.called = {*self.known_functions, *self._rewriteable_functions} - on_integers
 
-    def text(self, expr: sympy.Expr, binding: int = _SUM) -> str:
-        """The source of an expression, in parentheses if it binds less tightly than `binding`."""
-        text, bound = self._print(expr)
-        return f"({text})" if bound < binding else text
+    def _print(self, expr: object, **settings: object) -> str:
+        name = type(expr).__name__
+        if isinstance(expr, _COMPUTED) or (
+            name in self.called and not isinstance(expr, AppliedUndef)
+        ):
+            return str(super()._print(expr, **settings))
+        wanted = f"an expression that a kernel can compute; {name} is none"
+        if isinstance(expr, sympy.Function):
+            wanted = f"functions that a kernel can call: {', '.join(sorted(self.called))}"
+        raise InputError("expr", expr, wanted)
 
-    def emptyPrinter(self, expr: object) -> tuple[str, int]:
-        kind = type(expr).__name__
-        raise InputError("expr", expr, f"an expression that a kernel can compute; {kind} is none")
+    def parenthesize(self, item: sympy.Expr, level: int, strict: bool = False) -> str:
+        """The text of an operand, in parentheses if it binds less tightly than `level`."""
+        text = self._print(item)
+        return f"({text})" if _binding(item) < level else text
 
-    def _print_Symbol(self, expr: sympy.Symbol) -> tuple[str, int]:
+    def _print_Symbol(self, expr: sympy.Symbol) -> str:
         if expr not in self.names:
             known = ", ".join(map(str, self.names)) or "none"
             raise InputError("expr", expr, f"only symbols that have a name here: {known}")
-        return self.names[expr], _ATOM
+        return self.names[expr]
 
-    def _print_Rational(self, expr: sympy.Rational) -> tuple[str, int]:
-        if abs(expr.p) >= 2**53 or expr.q >= 2**53:
-            return self._number(expr, float(expr))
-        if expr.q & (expr.q - 1) == 0:
-            return self._number(expr, expr.p / expr.q)
-        return f"{float(expr.p)!r} / {float(expr.q)!r}", _PRODUCT if expr.p > 0 else _SUM
+    _print_Dummy = _print_Symbol
 
-    def _print_Float(self, expr: sympy.Float) -> tuple[str, int]:
-        return self._number(expr, float(expr))
+    def _print_Rational(self, expr: sympy.Rational) -> str:
+        if _is_quotient(expr):
+            return f"{float(expr.p)!r} / {float(expr.q)!r}"
+        return self._print_Float(expr)
 
-    def _print_NumberSymbol(self, expr: sympy.NumberSymbol) -> tuple[str, int]:
-        return self._number(expr, float(expr))
+    _print_Integer = _print_Half = _print_Zero = _print_Rational
 
-    def _print_Pi(self, expr: sympy.Expr) -> tuple[str, int]:
-        return "math.pi", _ATOM
-
-    def _print_Exp1(self, expr: sympy.Expr) -> tuple[str, int]:
-        return "math.e", _ATOM
-
-    def _print_Infinity(self, expr: sympy.Expr) -> tuple[str, int]:
-        return "math.inf", _ATOM
-
-    def _print_NegativeInfinity(self, expr: sympy.Expr) -> tuple[str, int]:
-        return "-math.inf", _SUM
-
-    def _number(self, expr: sympy.Expr, value: float) -> tuple[str, int]:
+    def _print_Float(self, expr: sympy.Expr) -> str:
+        value = float(expr)
         if math.isinf(value) or (value == 0 and expr != 0):
             raise InputError("expr", expr, "numbers within the range of doubles")
-        return repr(value), _ATOM if value >= 0 else _SUM
+        return repr(value)
 
-    def _print_Add(self, expr: sympy.Add) -> tuple[str, int]:
-        first, *rest = (self.text(term) for term in expr.as_ordered_terms())
-        return first + "".join(f" - {t[1:]}" if t[0] == "-" else f" + {t}" for t in rest), _SUM
+    def _print_NegativeInfinity(self, expr: sympy.Expr) -> str:
+        return "-math.inf"
 
-    def _print_Mul(self, expr: sympy.Mul) -> tuple[str, int]:
+    def _print_Mul(self, expr: sympy.Mul) -> str:
         coefficient, rest = expr.as_coeff_Mul()
         above, below = [], []
         for factor in sympy.Mul.make_args(rest):
@@ -347,28 +354,24 @@ class _Source(Printer):
                 below.append(factor.base**-factor.exp)
             else:
                 above.append(factor)
-        sign = "-" if coefficient.is_negative else ""
         if abs(coefficient) != 1 or not above:
             above.insert(0, abs(coefficient))
         product = " * ".join(
-            self.text(factor, _ATOM if factor.is_Rational else _PRODUCT) for factor in above
+            self.parenthesize(factor, _ATOM if factor.is_Rational else _PRODUCT) for factor in above
         )
         if below:
-            product += f" / {self.text(sympy.Mul(*below, evaluate=False), _ATOM)}"
-        return sign + product, _SUM if sign else _PRODUCT
+            product += f" / {self.parenthesize(sympy.Mul(*below, evaluate=False), _ATOM)}"
+        return f"-{product}" if coefficient.is_negative else product
 
-    def _print_Pow(self, expr: sympy.Pow) -> tuple[str, int]:
+    def _print_Pow(self, expr: sympy.Pow, rational: bool = False) -> str:
         base, power = expr.args
-        if not (2 * power).is_Integer or abs(power) > 64:
-            return f"math.pow({self.text(base)}, {self.text(power)})", _ATOM
+        if not _by_products(power):
+            return f"math.pow({self._print(base)}, {self._print(power)})"
         if power < 0:
-            return f"1.0 / {self.text(base**-power, _ATOM)}", _PRODUCT
-        if power.is_Integer:
-            return self._product(self.text(base, _ATOM), int(power)), _PRODUCT
-        root = f"math.sqrt({self.text(base)})"
-        if power == sympy.S.Half:
-            return root, _ATOM
-        return f"{self._product(self.text(base, _ATOM), int(power))} * {root}", _PRODUCT
+            return f"1.0 / {self.parenthesize(base**-power, _ATOM)}"
+        factors = self._product(self.parenthesize(base, _ATOM), int(power)) if power > 1 else ""
+        root = "" if power.is_Integer else f"math.sqrt({self._print(base)})"
+        return " * ".join(part for part in (factors, root) if part)
 
     def _product(self, base: str, power: int) -> str:
         """base^power by halves, which the compiler computes once each."""
@@ -377,60 +380,66 @@ class _Source(Printer):
         lower = self._product(base, power // 2)
         return f"({lower}) * ({self._product(base, power - power // 2)})"
 
-    def _print_Function(self, expr: sympy.Function) -> tuple[str, int]:
-        if type(expr) not in _MATH:
-            known = ", ".join(sorted(f.__name__ for f in _MATH))
-            raise InputError("expr", expr, f"functions that a kernel can call: {known}")
-        return f"math.{_MATH[type(expr)]}({', '.join(map(self.text, expr.args))})", _ATOM
+    def _print_ErrorTail(self, expr: ErrorTail) -> str:
+        return f"math.erfc({self._print(expr.args[0])})"
 
-    def _print_ErrorTail(self, expr: ErrorTail) -> tuple[str, int]:
-        return f"math.erfc({self.text(expr.args[0])})", _ATOM
+    def _print_Sigmoid(self, expr: Sigmoid) -> str:
+        return f"1.0 / (1.0 + math.exp({self._print(-expr.args[0])}))"
 
-    def _print_Sigmoid(self, expr: Sigmoid) -> tuple[str, int]:
-        return f"1.0 / (1.0 + math.exp({self.text(-expr.args[0])}))", _PRODUCT
+    def _print_Softplus(self, expr: Softplus) -> str:
+        u = self._print(expr.args[0])
+        return f"(max({u}, 0.0) + math.log1p(math.exp(-abs({u}))))"
 
-    def _print_Softplus(self, expr: Softplus) -> tuple[str, int]:
-        u = self.text(expr.args[0])
-        return f"(max({u}, 0.0) + math.log1p(math.exp(-abs({u}))))", _ATOM
+    def _print_sign(self, expr: sympy.sign) -> str:
+        return self._step(self._print(expr.args[0]), "-1.0", "0.0")
 
-    def _print_Abs(self, expr: sympy.Abs) -> tuple[str, int]:
-        return f"abs({self.text(expr.args[0])})", _ATOM
+    def _print_Heaviside(self, expr: sympy.Heaviside) -> str:
+        return self._step(self._print(expr.args[0]), "0.0", self._print(expr.args[1]))
 
-    def _print_Max(self, expr: sympy.Max) -> tuple[str, int]:
-        return f"max({', '.join(map(self.text, expr.args))})", _ATOM
+    def _step(self, x: str, below: str, at_zero: str) -> str:
+        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))"
 
-    def _print_Min(self, expr: sympy.Min) -> tuple[str, int]:
-        return f"min({', '.join(map(self.text, expr.args))})", _ATOM
-
-    def _print_sign(self, expr: sympy.sign) -> tuple[str, int]:
-        return self._step(self.text(expr.args[0]), "-1.0", "0.0")
-
-    def _print_Heaviside(self, expr: sympy.Heaviside) -> tuple[str, int]:
-        return self._step(self.text(expr.args[0]), "0.0", self.text(expr.args[1]))
-
-    def _step(self, x: str, below: str, at_zero: str) -> tuple[str, int]:
-        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))", _ATOM
-
-    def _print_Piecewise(self, expr: sympy.Piecewise) -> tuple[str, int]:
+    def _print_Piecewise(self, expr: sympy.Piecewise) -> str:
         *branches, (last, condition) = expr.args
         if condition != sympy.true and not _covers(expr):
             raise InputError("expr", expr, "a Piecewise that has a value for every argument")
-        text = self.text(last)
+        text = self._print(last)
         for value, condition in reversed(branches):
-            text = f"({self.text(value)} if {self.text(condition)} else {text})"
-        return text, _ATOM
+            text = f"({self._print(value)} if {self._print(condition)} else {text})"
+        return text
 
-    def _print_Relational(self, expr: sympy.Rel) -> tuple[str, int]:
-        return f"{self.text(expr.lhs)} {_RELATIONS[type(expr)]} {self.text(expr.rhs)}", _SUM
+    def _print_Relational(self, expr: Relational) -> str:
+        return f"{self._print(expr.lhs)} {expr.rel_op} {self._print(expr.rhs)}"
 
-    def _print_And(self, expr: sympy.And) -> tuple[str, int]:
-        return f"({' and '.join(map(self.text, expr.args))})", _ATOM
+    def _print_And(self, expr: sympy.And) -> str:
+        return f"({' and '.join(map(self._print, expr.args))})"
 
-    def _print_Or(self, expr: sympy.Or) -> tuple[str, int]:
-        return f"({' or '.join(map(self.text, expr.args))})", _ATOM
+    def _print_Or(self, expr: sympy.Or) -> str:
+        return f"({' or '.join(map(self._print, expr.args))})"
 
-    def _print_Not(self, expr: sympy.Not) -> tuple[str, int]:
-        return f"(not {self.text(expr.args[0], _ATOM)})", _ATOM
+    def _print_Not(self, expr: sympy.Not) -> str:
+        return f"(not {self._print(expr.args[0])})"
+
+
+def _binding(expr: sympy.Expr) -> int:
+    """How tightly the text of an expression binds; a power binds as the product that it is."""
+    if expr.is_Pow:
+        return _PRODUCT if _by_products(expr.exp) and expr.exp != sympy.S.Half else _ATOM
+    if expr.is_Mul or isinstance(expr, Sigmoid):
+        return _SUM if expr.as_coeff_Mul()[0].is_negative else _PRODUCT
+    if expr.is_Rational and expr >= 0:
+        return _PRODUCT if _is_quotient(expr) else _ATOM
+    return int(precedence(expr))
+
+
+def _by_products(power: sympy.Expr) -> bool:
+    return bool((2 * power).is_Integer and abs(power) <= 64)
+
+
+def _is_quotient(number: sympy.Rational) -> bool:
+    """Whether a rational prints as the quotient of two doubles that are exact."""
+    exact = abs(number.p) < 2**53 and number.q < 2**53
+    return bool(exact and number.q & (number.q - 1))
 
 
 def _covers(expr: sympy.Piecewise) -> bool:

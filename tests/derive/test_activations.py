@@ -48,6 +48,7 @@ def close(left, right, digits=17):
         (from_expr("log(1+exp(2*z))"), sympy.pi / 2, False),
         (from_expr("z*tanh(log(1+exp(z)))"), 3 * sympy.pi / 4, False),
         (from_expr("z+z**2"), sympy.oo, False),
+        (from_expr(sympy.sech(2 * a.z)), sympy.pi / 4, False),
     ],
     ids=str,
 )
@@ -64,6 +65,11 @@ def test_certified_strips_bound_the_true_one_from_below(text):
         "tanh(sinh(z))": sympy.pi / 2,
     }[text]
     assert 0 < from_expr(text).strip <= true < 8 * from_expr(text).strip
+
+
+def test_the_poles_of_a_tangent_bound_the_strip():
+    strip = from_expr(sympy.tan(sympy.sin(a.z))).strip
+    assert 0 < strip <= sympy.acosh(sympy.pi / 2) < 8 * strip
 
 
 def test_properties_are_derived():

@@ -14,6 +14,7 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import flow, write_module
+from numeric.codegen.python import module_source
 
 ONES = np.ones(4)
 
@@ -110,6 +111,15 @@ def test_sources_do_not_depend_on_hashes():
         for seed in ("1", "2")
     )
     assert first == second
+
+
+def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch):
+    """sympy numbers its dummies, and sorts terms by their names as text: 999 after 1000."""
+    texts = set()
+    for k in range(12):
+        monkeypatch.setattr(sympy.Dummy, "_count", 10 ** (20 + k) - k)
+        texts.add(module_source(["K"], activations.tanh, Gaussian(), single=True))
+    assert len(texts) == 1
 
 
 def test_a_module_that_ran_as_a_script_is_not_taken_for_another(tmp_path):

@@ -1,5 +1,6 @@
 """The printer: what it prints runs, is right far from the origin, and else is refused."""
 
+import math
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ ANALYTIC = {
     "root": z / sympy.sqrt(1 + z**2) + (1 + z**2) ** sympy.Rational(-3, 2),
     "powers": sympy.Rational(1, 3) / (1 + z**4) - z**7 / (2 + z**8),
     "bell": z * sympy.exp(-(z**2) / 2),
+    "soliton": z * sympy.sech(z / 3) ** 2,
 }
 SWITCHES = {
     "max": sympy.Max(z, 0, -z / 10),
@@ -109,6 +111,13 @@ def test_integer_powers_are_products():
     assert "pow" not in printer.expression(z**40, {z: "z"})
 
 
+@pytest.mark.parametrize("name", ["sec", "csc", "cot", "sech", "csch", "coth", "Abs", "log"])
+def test_functions_that_math_lacks_are_printed_by_those_that_it_has(name):
+    function = getattr(sympy, name)
+    value = eval(printer.expression(2 * function(z), {z: "z"}), {"math": math, "z": 0.7})
+    assert value == pytest.approx(float(2 * function(sympy.Rational(7, 10))), rel=1e-15)
+
+
 def test_common_subexpressions_and_bases_are_computed_once():
     source = printer.function("f", [z], [sympy.tanh(z) ** 4, 1 - sympy.tanh(z) ** 2])
     assert source.count("math.tanh") == 1
@@ -133,6 +142,12 @@ def test_locals_are_defined_in_the_order_they_need():
         (sympy.zoo, "zoo"),
         (sympy.Piecewise((z, z > 0)), "Piecewise"),
         (sympy.Function("g")(z), "g"),
+        (sympy.Function("tanh")(z), "tanh"),
+        (sympy.floor(z), "floor"),
+        (sympy.factorial(z), "factorial"),
+        (sympy.Mod(z, 2), "Mod"),
+        (sympy.nan, "NaN"),
+        (sympy.Sum(z, (z, 0, 3)), "Sum"),
         (sympy.Integer(10) ** 400 * z, "doubles"),
     ],
 )
@@ -148,6 +163,15 @@ def test_names_must_be_identifiers_and_distinct():
         printer.function("abs", [z], abs(z))
     with pytest.raises(InputError, match="distinct"):
         printer.function("f", [z, sympy.Symbol("z", positive=True)], z)
+
+
+def test_templates_take_names_and_lines():
+    template = "def f($x):\n    if $x:\n        $body\n    $none\n    return $x, '{x}'\n"
+    text = printer.filled(template, x="a", body=["b = 1\n", "for $x in a:\n\n    c"], none=[])
+    wanted = "def f(a):\n    if a:\n        b = 1\n        for $x in a:\n\n            c\n"
+    assert text == f"{wanted}    return a, '{{x}}'\n"
+    with pytest.raises(KeyError, match="x"):
+        printer.filled(template, body="", none="")
 
 
 def test_constants_and_tuples():
