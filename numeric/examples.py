@@ -32,6 +32,7 @@ from derive.weights import (
 )
 
 from .arrays import Array
+from .checks import checked_inputs
 from .checks import seed as checked_seed
 
 T = TypeVar("T")
@@ -75,6 +76,10 @@ class Example:
     depth: int
     tensors: tuple[Wanted, ...]
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        X = checked_inputs(self.inputs)
+        object.__setattr__(self, "inputs", X[0] if np.ndim(self.inputs) == 1 else X)
 
     def __str__(self) -> str:
         net = self.net

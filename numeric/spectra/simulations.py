@@ -18,23 +18,15 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network
 from derive.spectra.slopes import check_variance
-from derive.weights import (
-    BiInvariant,
-    Gaussian,
-    LowRankGaussian,
-    LowRankOrthogonal,
-    Orthogonal,
-    Truncated,
-    WeightEnsemble,
-    as_weights,
-)
+from derive.weights import LowRankOrthogonal, Orthogonal, Truncated, WeightEnsemble, as_weights
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from ..arrays import Array
 from ..hyperparameters import hyperparameters
-from ..random.lazy import singular_values, steps
+from ..random import matrices
+from ..random.lazy import steps
 from ..tables import layout as tables
 
 MAX_MOMENTS = 8
@@ -115,7 +107,9 @@ def simulate(
             x = rng.standard_normal(width)
             x *= np.sqrt(width * spread / float(ensembles[0].C_W)) / np.linalg.norm(x)
             for layer in range(1, depth + 1):
-                W = weight_matrix(ensembles[layer - 1], width, rng, zero_padded=zero_padded)
+                W = matrices.weight_matrix(
+                    ensembles[layer - 1], (width, width), rng, zero_padded=zero_padded
+                )
                 h = W @ x + np.sqrt(biases[layer - 1]) * rng.standard_normal(width)
                 J = slope(h)[:, None] * (W @ J)
                 x = sigma(h)
@@ -161,30 +155,7 @@ def weight_matrix(
     zero_padded = flag("zero_padded", zero_padded)
     check_memory("n", n, _MATRICES * 8 * n**2, f"matrices of {number(n)} rows")
     _check_ensemble(weights, n, zero_padded)
-    C = float(weights.C_W)
-    match weights:
-        case Gaussian():
-            return float(np.sqrt(C / n)) * rng.standard_normal((n, n))
-        case Orthogonal():
-            return float(np.sqrt(C)) * _frame(n, n, rng)
-        case LowRankOrthogonal():
-            rank = round(float(weights.gamma) * n)
-            U = float(np.sqrt(C * n / rank)) * _frame(n, rank, rng)
-            if zero_padded:
-                return np.concatenate([U, np.zeros((n, n - rank))], axis=1)
-            return np.asarray(U @ _frame(n, rank, rng).T)
-        case LowRankGaussian():
-            rank = round(float(weights.gamma) * n)
-            A = float(np.sqrt(C / rank)) * rng.standard_normal((rank, n))
-            return np.asarray(_frame(n, rank, rng) @ A)
-        case Truncated():
-            size = round(float(weights.ratio) * n)
-            return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
-        case BiInvariant():
-            squares = np.resize(singular_values(weights, n, n), n)
-            S = np.sqrt(squares * C)
-            return np.asarray((_frame(n, n, rng) * S) @ _frame(n, n, rng).T)
-    raise InputError("weights", str(weights), "an ensemble that can be sampled")
+    return matrices.weight_matrix(weights, (n, n), rng, zero_padded=zero_padded)
 
 
 def _layers(layers: Iterable[int] | None, depth: int) -> list[int]:
@@ -227,11 +198,6 @@ def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
         size = int(ratio * n)
         check_memory("weights", str(weights), 8 * 2 * size * n, f"a frame of {number(size)} rows")
     steps(weights, n, n)
-
-
-def _frame(n: int, columns: int, rng: np.random.Generator) -> Array:
-    Q, R = np.linalg.qr(rng.standard_normal((n, columns)))
-    return np.asarray(Q * np.where(np.diag(R) < 0, -1.0, 1.0))
 
 
 def _moments(J: Array, count: int) -> Array:
