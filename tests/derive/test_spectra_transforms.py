@@ -328,5 +328,5 @@ def test_a_factor_is_any_positive_number() -> None:
     law = spectra.Atomic({0: "1/2", 1: "1/2"})
     assert laws.Scaled(law, 2) == 2 * law == laws.Scaled(law, sympy.Integer(2))
     for bad in (-1, 0, "two", None, True):
-        with pytest.raises(InputError, match="^factor: got"):
+        with pytest.raises(InputError, match=r"^factor: got"):
             laws.Scaled(law, bad)

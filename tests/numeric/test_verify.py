@@ -125,7 +125,7 @@ def test_what_a_fault_needs_is_kept(monkeypatch):
 
 def test_inputs_of_an_example_are_checked_where_it_is_made():
     assert Example(Network(activations.linear), [1, 2], 2, ("K",)).inputs.tolist() == [1.0, 2.0]
-    with pytest.raises(InputError, match="^inputs: got"):
+    with pytest.raises(InputError, match=r"^inputs: got"):
         Example(Network(activations.linear), [[1, 2], [3]], 2, ("K",))
 
 
