@@ -215,8 +215,8 @@ def simulate(
     """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
 
     Arguments:
-        net, inputs, width, depth, biases, seed, executor, window, run, progress: those of
-            `sample`, whose networks these are.
+        net, inputs, width, depth, biases, seed: those of `sample`, whose networks these are.
+        executor, window, run, progress: those of `sample`, too: both can take up one run.
         draws: networks, 2 or more.
 
     Returns:

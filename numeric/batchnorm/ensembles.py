@@ -504,8 +504,9 @@ def grams(
     """Q Qᵀ over samples, over d, of every draw and layer: (draws, depth, batch, batch).
 
     Arguments:
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs, executor,
-            window, run, progress: those of `simulate`, whose networks these are.
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
+            `simulate`, whose networks these are.
+        executor, window, run, progress: those of `simulate`, too.
 
     Raises InputError as `simulate` does, and where all draws do not fit in memory.
 
@@ -542,8 +543,9 @@ def gaps(
     """V² of every draw and layer (source 003, eq. 2): (draws, depth).
 
     Arguments:
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs, executor,
-            window, run, progress: those of `simulate`, whose networks these are.
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
+            `simulate`, whose networks these are.
+        executor, window, run, progress: those of `simulate`, too.
 
     Raises InputError as `simulate` does, and where all draws do not fit in memory.
 
