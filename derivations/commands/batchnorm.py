@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError, check_installed
 
-from ..files import check_file, write_text
+from ..files import check_file, make_directory, write_text
 
 if TYPE_CHECKING:
     import xarray
@@ -48,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
         _check_figure_name(options.plot)
     check_file("--plot", options.plot)
     check_file("--csv", options.csv)
+    if options.run is not None:
+        make_directory("--run", options.run)
     found = batchnorm.simulate(
         options.width,
         options.batch,
