@@ -124,7 +124,8 @@ def sample(
     depth, m, ranks = ensemble.depth, len(ensemble.inputs), _ranks(ensemble)
     if m > min(ranks):
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
-    draws, seconds = _checked_draws(ensemble, draws, m * m + 1, options.kept)
+    columns = 2 * (m * m + 1) if biases == "layer" else m * m  # K is copied from beside b
+    draws, seconds = _checked_draws(ensemble, draws, columns, options.kept)
     work = _Forward(ensemble, biases, str(net), draws)
     rows = chunks.total(work, draws, options, _what(ensemble, draws), seconds)[0].arrays()["rows"]
     K = rows[..., : m * m].reshape(draws, depth, m, m)

@@ -144,6 +144,15 @@ def test_a_run_of_something_else_is_refused(tmp_path, case):
         case(10, run=tmp_path)
 
 
+def test_sample_takes_up_a_run_of_simulate(tmp_path):
+    """The same networks, of which the one wants each and the other the mean."""
+    net = Network(activations.tanh, Gaussian(1))
+    table = propagation.simulate(net, [1.0, 2.0], 6, 2, 1024, run=tmp_path)
+    each = propagation.sample(net, [1.0, 2.0], 6, 2, DRAWS, run=tmp_path)
+    assert np.array_equal(each.K[:1024].mean(axis=0).ravel(), table["K"])
+    assert chunks_kept(tmp_path) == 2
+
+
 @each_case
 def test_a_total_of_another_shape_is_damaged(tmp_path, case):
     """Whole by its hash, and none of this ensemble: refused before it is used."""
