@@ -32,6 +32,7 @@ from derive.weights import (
 )
 
 from .arrays import Array
+from .checks import checked_inputs
 from .checks import seed as checked_seed
 
 T = TypeVar("T")
@@ -75,6 +76,9 @@ class Example:
     depth: int
     tensors: tuple[Wanted, ...]
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", checked_inputs(self.inputs).given)
 
     def __str__(self) -> str:
         net = self.net

@@ -14,9 +14,12 @@ out, so that lengths and correlations stay random at any width (`given_biases`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from threading import Event
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -45,7 +48,9 @@ from .brackets.shapes import SingleShape
 from .checks import checked_inputs
 from .hyperparameters import hyperparameters
 from .random import lazy
-from .samplers.base import counting
+from .runs import chunks
+from .runs.totals import Rows
+from .runs.work import Work
 from .samplers.ensemble import Ensemble, checked_ensemble
 from .tables import layout
 
@@ -83,6 +88,9 @@ def sample(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Sample:
     """Draw networks, with weights that meet only the vectors they are applied to; exact in law.
@@ -97,9 +105,12 @@ def sample(
         draws: networks.
         biases: one of `BIASES`.
         seed: 0 … 2^64 − 1; draw number d is the same whatever `draws` is.
-        progress: show a bar with the rate and the time left.
+        executor, window, run, progress: those of `numeric.simulate`: where chunks of networks are
+            sampled, how many are under way, a directory that keeps what is finished, resumes and
+            extends, and a bar.
 
-    Raises InputError for other ensembles, and for a rank that is no whole number.
+    Raises InputError for other ensembles, for a rank that is no whole number, and for a directory
+    of another run.
 
     >>> from derive import activations
     >>> net = Network(activations.tanh, LowRankGaussian(1, gamma=0.5), C_b=0.1)
@@ -108,28 +119,83 @@ def sample(
     ((4, 3, 1, 1), (4, 3))
     """
     _check_biases(biases)
+    options = chunks.Options(executor, window, run, progress)
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
     depth, m, ranks = ensemble.depth, len(ensemble.inputs), _ranks(ensemble)
     if m > min(ranks):
         raise InputError("inputs", f"{m} vectors", f"at most the rank, {min(ranks)}")
-    draws, seconds = _checked_draws(ensemble, draws, m * m + 1)
-    K = np.empty((draws, depth, m, m))
-    b = np.zeros((draws, depth))
-    with counting(_what(ensemble, draws), draws, seconds, progress=progress) as advance, _silent():
-        for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
-            kept = slice(block * BLOCK, min((block + 1) * BLOCK, draws))
-            size = kept.stop - kept.start
-            sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
-            for layer in range(depth):
-                z, drawn = _layer(ensemble, layer, ranks[layer], sigma, biases, rng)
-                K[kept, layer] = (z @ z.transpose(0, 2, 1) / z.shape[2])[:size]
-                b[kept, layer] = drawn[:size]
-                sigma = np.ascontiguousarray(z)
-                ensemble.activate(sigma)
-            advance(size)
-    if not np.isfinite(K).all():
-        raise InputError("net", str(net), _FINITE)
-    return Sample(K, b if biases == "layer" else None)
+    columns = 2 * (m * m + 1) if biases == "layer" else m * m  # K is copied from beside b
+    draws, seconds = _checked_draws(ensemble, draws, columns, options.kept)
+    work = _Forward(ensemble, biases, str(net), draws)
+    rows = chunks.total(work, draws, options, _what(ensemble, draws), seconds)[0].arrays()["rows"]
+    K = rows[..., : m * m].reshape(draws, depth, m, m)
+    return Sample(K, rows[..., -1].copy() if biases == "layer" else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Forward(Work):
+    """K of every network and layer, and the one bias, of the biases "layer".
+
+    Arguments:
+        ensemble: the networks, their weights written as of low rank.
+        biases: one of `BIASES`.
+        name: what the network is called.
+        draws: how many are asked for.
+    """
+
+    ensemble: Ensemble
+    biases: str
+    name: str
+    draws: int
+
+    @property
+    def chunk(self) -> int:
+        """Whole blocks, a power of two of them: about a second's work, 1024 draws or fewer."""
+        affordable = max(1, int(1 / _block_seconds(self.ensemble)))
+        return BLOCK * min(1024 // BLOCK, 1 << (affordable.bit_length() - 1))
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, depth, m² and one for the bias)."""
+        columns = len(self.ensemble.inputs) ** 2 + (self.biases == "layer")
+        return draws, self.ensemble.depth, columns
+
+    def total(self) -> Rows:
+        """All draws, one below the other."""
+        return Rows(np.empty(self.shape(self.draws)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The ensemble, and its biases."""
+        own = {"sampler": "propagation", "biases": self.biases, "chunk": self.chunk}
+        return {**self.ensemble.manifest(), **own, "block": BLOCK}
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """K and b of these draws; `start` begins a block."""
+        ensemble, m, ranks = self.ensemble, len(self.ensemble.inputs), _ranks(self.ensemble)
+        found = np.empty(self.shape(stop - start))
+        with _silent():
+            for first in range(start, stop, BLOCK):
+                size, rng = min(BLOCK, stop - first), _stream(ensemble, first // BLOCK)
+                rows = found[first - start : first - start + size]
+                sigma = np.broadcast_to(ensemble.inputs, (BLOCK, *ensemble.inputs.shape))
+                for layer in range(ensemble.depth):
+                    z, drawn = _layer(ensemble, layer, ranks[layer], sigma, self.biases, rng)
+                    K = z @ z.transpose(0, 2, 1) / z.shape[2]
+                    rows[:, layer, : m * m] = K[:size].reshape(size, m * m)
+                    if self.biases == "layer":
+                        rows[:, layer, -1] = drawn[:size]
+                    sigma = np.ascontiguousarray(z)
+                    ensemble.activate(sigma)
+        if not np.isfinite(found).all():
+            raise InputError("net", self.name, _FINITE)
+        return found
 
 
 @rests_on("naitsaada2023", "salmon2011")
@@ -142,13 +208,16 @@ def simulate(
     *,
     biases: str = "neuron",
     seed: int = 0,
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
     """The mean of K = z·z/n with its standard error, in the layout of `numeric.simulate`.
 
     Arguments:
-        net, inputs, width, depth, biases, seed, progress: those of `sample`, whose networks these
-            are.
+        net, inputs, width, depth, biases, seed: those of `sample`, whose networks these are.
+        executor, window, run, progress: those of `sample`, too: both can take up one run.
         draws: networks, 2 or more.
 
     Returns:
@@ -165,10 +234,22 @@ def simulate(
     (('layer',), True)
     """
     draws, data = checks.draws(draws, 2), checked_inputs(inputs)
-    K, _ = sample(net, data.given, width, depth, draws, biases=biases, seed=seed, progress=progress)
+    K, _ = sample(
+        net,
+        data.given,
+        width,
+        depth,
+        draws,
+        biases=biases,
+        seed=seed,
+        executor=executor,
+        window=window,
+        run=run,
+        progress=progress,
+    )
     arrays = {
-        "K": layout.variable(K.mean(axis=0), 2, single=data.single).assign_attrs(
-            layout.described(named("K"))
+        "K": layout.variable(
+            K.mean(axis=0), 2, single=data.single, about=layout.described(named("K"))
         ),
         "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=data.single),
     }
@@ -363,7 +444,8 @@ def backward(
     draws, seconds = _checked_draws(ensemble, draws, 4)
     found = np.empty((4, draws, depth))
     with telling(_what(ensemble, draws), seconds, draws) as told, _silent():
-        for block, rng in enumerate(_streams(ensemble, -(-draws // BLOCK))):
+        for block in range(-(-draws // BLOCK)):
+            rng = _stream(ensemble, block)
             numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
             own = numbers % len(ensemble.inputs)
             kept = slice(numbers[0], min(numbers[-1] + 1, draws))
@@ -516,16 +598,27 @@ def _low_rank(ensemble: WeightEnsemble) -> LowRankGaussian | LowRankOrthogonal:
     raise InputError("weights", str(ensemble), "Gaussian or orthogonal ones, of full or low rank")
 
 
-def _checked_draws(ensemble: Ensemble, draws: object, columns: int) -> tuple[int, float]:
-    """How many draws, and the seconds that they take, roughly; InputError for too many."""
+def _checked_draws(
+    ensemble: Ensemble, draws: object, columns: int, kept: bool = False
+) -> tuple[int, float]:
+    """How many draws, and the seconds that they take, roughly; InputError for too many.
+
+    What is kept may take more than a day.
+    """
     count, depth = checks.draws(draws, 1), ensemble.depth
     check_memory("draws", draws, 8 * count * depth * columns, _what(ensemble, count))
     held = 8 * _ARRAYS * BLOCK * len(ensemble.inputs) * max(ensemble.widths)
     check_memory("width", ensemble.width, held, f"layers of {number(ensemble.width)} neurons")
-    entries = BLOCK * len(ensemble.inputs) * max(ensemble.widths)
-    seconds = -(-count // BLOCK) * depth * (_LAYER + _ENTRY * entries)
-    check_time("draws", draws, seconds, _what(ensemble, count))
+    seconds = -(-count // BLOCK) * _block_seconds(ensemble)
+    if not kept:
+        check_time("draws", draws, seconds, _what(ensemble, count))
     return count, seconds
+
+
+def _block_seconds(ensemble: Ensemble) -> float:
+    """How long a block of draws takes, roughly."""
+    entries = BLOCK * len(ensemble.inputs) * max(ensemble.widths)
+    return ensemble.depth * (_LAYER + _ENTRY * entries)
 
 
 def _what(ensemble: Ensemble, draws: int) -> str:
@@ -541,11 +634,10 @@ def _ranks(ensemble: Ensemble) -> list[int]:
     return [steps[0].size for steps in ensemble.steps]
 
 
-def _streams(ensemble: Ensemble, count: int) -> Iterator[np.random.Generator]:
-    """Random numbers for each block of draws, whatever the other blocks use."""
+def _stream(ensemble: Ensemble, block: int) -> np.random.Generator:
+    """Random numbers for a block of draws, whatever the other blocks use."""
     low, high = (int(word) for word in ensemble.key)
-    for block in range(count):
-        yield np.random.Generator(np.random.Philox(key=low + (high << 32), counter=block << 128))
+    return np.random.Generator(np.random.Philox(key=low + (high << 32), counter=block << 128))
 
 
 def _layer(

@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 
+import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
 from derive.engine.tensors import Name
-from derive.errors import InputError, flag
+from derive.errors import InputError
 from derive.network import Network
 from derive.per_layer import Tabulated
 from derive.recursions import Wanted, wanted
-from derive.work.progress import quiet, telling
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
@@ -31,7 +31,7 @@ from .estimators.observables import Plan
 from .estimators.probes import needed, spare
 from .flows import flow
 from .hyperparameters import Given
-from .runs import chunks, directory
+from .runs import chunks
 from .samplers import explicit, forward, paths
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, checked_ensemble
@@ -58,6 +58,7 @@ def simulate(
     device: str = "cpu",
     sampler: str = "lazy",
     executor: Executor | None = None,
+    window: int | None = None,
     run: str | os.PathLike[str] | None = None,
     progress: bool = False,
     parameters: Given = None,
@@ -89,6 +90,8 @@ def simulate(
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.
+        window: how many chunks the executor has under way; by default 64 or more
+            (`numeric.runs.chunks.Options`), which is few for more than 16 workers.
         run: a directory that keeps what is finished, made if its parent is there. The same call
             goes on from there, however it ended, and a call with more draws extends it. Whole
             chunks are kept, of 1024 draws or fewer: the rest of the draws is sampled anew in each
@@ -124,13 +127,10 @@ def simulate(
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
     plan = Plan(wanted(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
-    draws, progress = checks.draws(draws, plan.most_means + 1), flag("progress", progress)
-    if executor is not None and not isinstance(executor, Executor):
-        raise InputError("executor", executor, "a concurrent.futures.Executor")
+    draws = checks.draws(draws, plan.most_means + 1)
+    options = chunks.Options(executor, window, run, progress)
     if not isinstance(device, str):
         raise InputError("device", device, '"cpu" or "cuda"')
-    if run is not None:
-        directory.check_path(run)
     chosen = make_sampler(ensemble, plan, sampler)
     if device == "cuda":
         from . import cuda  # noqa: PLC0415
@@ -138,20 +138,12 @@ def simulate(
         chosen = cuda.on_device(chosen)
     elif device != "cpu":
         raise InputError("device", device, '"cpu" or "cuda"')
-    _check_size(chosen, draws, kept=run is not None or executor is not None)
+    _check_size(chosen, draws, kept=options.kept)
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
-    with quiet() if progress else telling(what, total=draws) as told:
-        record = chunks.record(
-            chosen,
-            draws,
-            run=run,
-            executor=executor,
-            progress=progress,
-            seen=told.advance if told else None,
-        )
+    found = record(chosen, draws, options, what)
     arrays: dict[str, xarray.Variable] = {}
     for target in plan.targets:
-        arrays |= _tensor(target, ensemble, record)
+        arrays |= _tensor(target, ensemble, found)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -169,6 +161,28 @@ def simulate(
         symbols=ensemble.symbols,
         own=[name for name, _ in ensemble.own],
     )
+
+
+def record(
+    sampler: Sampler, draws: int, options: chunks.Options, what: str = "simulating networks"
+) -> moments.Record:
+    """The sums over draws 0 … `draws` − 1.
+
+    Arguments:
+        sampler: from `make_sampler`.
+        draws: networks.
+        options: where they are computed and kept.
+        what: said of what takes long.
+
+    Raises InputError as `chunks.total` does, and for activations that overflow.
+    """
+    total, reference = chunks.total(sampler, draws, options, what)
+    sums = total.arrays()["sums"]
+    bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
+    if bad.any():
+        got = f"activations that overflow before layer {np.argmax(bad) + 1}"
+        raise InputError("net", got, "finite ones")
+    return moments.Record(sampler.plan, reference, sums, draws)
 
 
 def _check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError, check_installed
 
-from ..files import check_file, write_text
+from ..files import check_file, make_directory, write_text
 
 if TYPE_CHECKING:
     import xarray
@@ -29,6 +29,10 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--activation", metavar="NAME", default="linear", help="σ")
     command.add_argument("--centered", action="store_true", help="take away each row's mean")
     command.add_argument("--vanilla", action="store_true", help="without normalization")
+    command.add_argument(
+        "--run", metavar="DIR", help="keep the means there, resume and extend them"
+    )
+    command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--csv", metavar="FILE", help="write the table there")
     command.add_argument("--plot", metavar="FILE", help="write a figure, an .svg file")
 
@@ -44,15 +48,19 @@ def run(options: argparse.Namespace) -> int:
         _check_figure_name(options.plot)
     check_file("--plot", options.plot)
     check_file("--csv", options.csv)
+    if options.run is not None:
+        make_directory("--run", options.run)
     found = batchnorm.simulate(
         options.width,
         options.batch,
         options.depth,
         options.draws,
-        options.seed,
-        activation,
-        options.centered,
+        seed=options.seed,
+        activation=activation,
+        centered=options.centered,
         normalised=not options.vanilla,
+        run=options.run,
+        progress=options.progress,
     )
     if options.csv is not None:
         write_text(_csv(found), options.csv, "--csv")

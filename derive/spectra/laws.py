@@ -390,7 +390,7 @@ class Scaled(Law):
 
     Attributes:
         law: that of X.
-        factor: a positive sympy expression; `2 * law` takes numbers.
+        factor: a positive number or sympy expression.
 
     >>> (2 * Atomic({0: "1/2", 1: "1/2"})).atoms
     {0: 1/2, 2: 1/2}
@@ -400,6 +400,8 @@ class Scaled(Law):
     factor: sympy.Expr
 
     def __post_init__(self) -> None:
+        if not isinstance(self.factor, sympy.Expr):
+            object.__setattr__(self, "factor", parse_number("factor", self.factor))
         if self.factor.is_positive is False:
             raise InputError("factor", self.factor, "a positive factor")
 

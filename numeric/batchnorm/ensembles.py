@@ -9,15 +9,18 @@ scale-free, so it is the gap of both. No weight matrix is built (`batchnorm_chai
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Event
 from types import ModuleType
+from typing import Any
 
 import numba
 import numpy as np
+import sympy
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
@@ -33,7 +36,10 @@ from ..checks import checked_inputs
 from ..emit import fastmath, printer
 from ..emit.templates import load_template
 from ..random import lazy, philox
-from ..samplers.base import counting
+from ..runs import chunks
+from ..runs.directory import digest
+from ..runs.totals import Means, Rows
+from ..runs.work import Work
 from ..tables import layout
 from . import chain_kernels
 
@@ -53,7 +59,13 @@ _MEANINGS = {
 }
 
 _CHUNK = 1 << 22
-"""Numbers of Gram matrices that `simulate` holds at a time, for the smallest eigenvalues."""
+"""Numbers of Gram matrices whose smallest eigenvalues are averaged at a time."""
+
+_AVERAGED = 1024
+"""Draws that are averaged at a time."""
+
+_HELD = 1 << 19
+"""Numbers of Gram matrices in a chunk."""
 
 _RATE = 1e9
 """Multiplications in a second."""
@@ -179,7 +191,7 @@ class Chain:
         sizes = f"{number(self.width)} neurons, {number(self.batch)} samples"
         return f"{number(self.draws)} networks of {number(self.depth)} layers, {sizes}"
 
-    @cached_property
+    @property
     def module(self) -> ModuleType:
         """The kernels, compiled for this activation."""
         return kernels(self.activation)
@@ -189,8 +201,23 @@ class Chain:
         """Of the random numbers: other widths and batches are independent."""
         return philox.stream_key(self.seed, self.width, self.batch)
 
-    def run(self, start: int, stop: int, keep: bool) -> tuple[Array, Array]:
-        """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n)."""
+    def run(
+        self,
+        start: int,
+        stop: int,
+        keep: bool,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> tuple[Array, Array]:
+        """V² (draws, depth) of these draws; if kept, Gram matrices (draws, depth, n, n).
+
+        Arguments:
+            start, stop: the draws start … stop − 1.
+            keep: whether Gram matrices are.
+            pool: of this many threads, to share the draws among.
+            given_up: set to have this leave soon, with a CancelledError.
+        """
         gaps = np.empty((stop - start, self.depth))
         shape = (stop - start if keep else 0, self.depth, self.batch, self.batch)
         grams = np.empty(shape)
@@ -200,7 +227,7 @@ class Chain:
         options = (linear, self.normalised, self.centered, scale)
 
         budget = max(1, int(_BREATH / self._use_seconds))
-        given_up = Event()
+        given_up = given_up or Event()
 
         def part(rows: NDArray[np.int64]) -> None:
             found = gaps[rows], grams[rows] if keep else grams
@@ -213,13 +240,17 @@ class Chain:
             if keep:
                 grams[rows] = found[1]
 
-        threads = max(1, min(numba.get_num_threads(), stop - start))
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                list(pool.map(part, np.array_split(np.arange(stop - start), threads)))
-            except BaseException:
-                given_up.set()  # Ctrl-C, which else would wait for all of them
-                raise
+        rows = np.arange(stop - start)
+        try:
+            if pool is None:
+                part(rows)
+            else:
+                list(pool.map(part, np.array_split(rows, threads)))
+        except BaseException:
+            given_up.set()  # Ctrl-C, which else would wait for all of them
+            raise
+        if given_up.is_set():
+            raise CancelledError
         if not np.isfinite(gaps).all():
             raise InputError("activation", self.activation.name, "rows that do not vanish or grow")
         return gaps, grams
@@ -232,10 +263,15 @@ class Chain:
         return (rows * self.batch * (self.batch + 20) + share + 1000) / _RATE
 
     @property
+    def draw_seconds(self) -> Fraction:
+        """How long a draw will take, on one thread."""
+        uses = -(-self.width // chain_kernels.ROWS) * self.depth
+        return uses * Fraction(self._use_seconds)
+
+    @property
     def seconds(self) -> int:
         """How long all draws will take, on one thread."""
-        uses = -(-self.width // chain_kernels.ROWS) * self.depth * self.draws
-        return int(uses * Fraction(self._use_seconds))
+        return int(self.draws * self.draw_seconds)
 
     def _first_factor(self) -> Array:
         """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
@@ -246,6 +282,110 @@ class Chain:
             raise InputError("inputs", "only zeros", "inputs that do not vanish")
         scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
         return np.asarray(scale * R[:rank])
+
+
+@dataclass(frozen=True, eq=False)
+class _Observed(Work):
+    """What is observed of each draw of a chain.
+
+    Arguments:
+        chain: the ensemble.
+        what: "means", those of `simulate`, over all draws; or "gaps" or "grams", of every draw.
+        smallest: whether the means are those of V̂ too.
+        sampler: "gram" or "explicit".
+    """
+
+    chain: Chain
+    what: str
+    smallest: bool = False
+    sampler: str = "gram"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the means."""
+        return ["gap", "gap_sq", *(["gap_hat"] if self.smallest else [])]
+
+    @property
+    def step(self) -> int:
+        """How many draws are averaged at a time."""
+        chain = self.chain
+        return max(1, _CHUNK // (chain.depth * chain.batch**2)) if self.smallest else _AVERAGED
+
+    @property
+    def chunk(self) -> int:
+        """A power of two, of about a second's work and no more Gram matrices than can be held."""
+        chain = self.chain
+        seconds = chain.draw_seconds
+        if self.sampler == "explicit":
+            seconds *= Fraction(max(1, chain.width), chain.batch)
+        affordable = min(1024, max(1, int(1 / seconds)))
+        if self._keep or self.sampler == "explicit":
+            affordable = min(affordable, max(1, _HELD // (chain.depth * chain.batch**2)))
+        return 1 << (affordable.bit_length() - 1)
+
+    @property
+    def threads(self) -> int:
+        """Those of numba; the explicit sampler is NumPy's."""
+        return int(numba.get_num_threads()) if self.sampler == "gram" else 1
+
+    @property
+    def _keep(self) -> bool:
+        return self.smallest or self.what == "grams"
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, observables, depth), (draws, depth) or (draws, depth, n, n)."""
+        chain = self.chain
+        if self.what == "means":
+            return draws, len(self.names), chain.depth
+        matrix = (chain.batch, chain.batch) if self.what == "grams" else ()
+        return (draws, chain.depth, *matrix)
+
+    def total(self) -> Means | Rows:
+        """Means, or all draws."""
+        if self.what == "means":
+            return Means.none(self.step, self.shape(0)[1:])
+        return Rows(np.empty(self.shape(self.chain.draws)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The chain but for how many draws, and what is observed."""
+        chain = self.chain
+        return {
+            "sampler": f"batchnorm {self.sampler}",
+            "observed": self.names if self.what == "means" else self.what,
+            "activation": sympy.srepr(chain.activation.expr),
+            "width": chain.width,
+            "batch": chain.batch,
+            "depth": chain.depth,
+            "seed": chain.seed,
+            "centered": chain.centered,
+            "normalised": chain.normalised,
+            "inputs": f"{chain.inputs.shape} {digest(chain.inputs)}",
+            "chunk": self.chunk,
+            "step": self.step,
+        }
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """What is observed of these draws, one below the other."""
+        chain = self.chain
+        if self.sampler == "gram":
+            gaps, kept = chain.run(start, stop, self._keep, pool, threads, given_up)
+        else:
+            kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
+            gaps = np.array([[_gap_squared(C) for C in layers] for layers in kept])
+        if self.what != "means":
+            return gaps if self.what == "gaps" else kept
+        observed = [np.sqrt(gaps), gaps]
+        if self.smallest:
+            observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
+        return np.stack(observed, axis=1)
 
 
 @rests_on("daneshmand2021", "salmon2011")
@@ -262,6 +402,9 @@ def simulate(
     inputs: ArrayLike | None = None,
     smallest: bool = False,
     sampler: str = "gram",
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> xarray.Dataset:
     """Sample networks with batch normalization and measure how orthogonal a batch becomes.
@@ -271,7 +414,9 @@ def simulate(
         batch: n, 2 or more.
         depth: layers.
         draws: networks, 2 or more.
-        seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the number of threads.
+        seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
+            and the interruptions. Like all that follows, it is best given by name, as in every
+            `simulate`.
         activation: σ, applied to normalised rows of mean square 1.
         centered: take each row's mean over the batch away first.
         normalised: False for a vanilla network, z = W σ(z) with E W_ij² = 1/n_in.
@@ -279,7 +424,9 @@ def simulate(
             the others (source 003, Figure 2).
         smallest: also measure V̂ = 1/n − σ_n² (source 003, eq. 11), from the smallest eigenvalues.
         sampler: "gram", or "explicit", which builds every matrix: slow, the check of the first.
-        progress: show a bar with the rate and the time left.
+        executor, window, run, progress: those of `numeric.simulate`: where chunks of networks are
+            sampled, how many are under way, a directory that keeps what is finished, resumes and
+            extends, and a bar.
 
     Returns:
         `gap` and `gap_sq`, the ensemble's E V and E V² (source 003, eq. 2; 0 ≤ V < 1) at layers
@@ -287,43 +434,32 @@ def simulate(
         what repeats it beside them (`numeric.tables.layout`).
 
     Raises:
-        InputError: for an argument that can't be used, and rows that vanish.
+        InputError: for an argument that can't be used, a directory of another run among them, and
+            rows that vanish.
 
     >>> gap = simulate(width=50, batch=4, depth=30, draws=100)["gap"]
     >>> gap.dims, bool(gap[-1] < gap[0] / 2)
     (('layer',), True)
     """
+    options = chunks.Options(executor, window, run, progress)
     chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
     draws = whole("draws", draws, 2)
     smallest = flag("smallest", smallest)
     if not isinstance(sampler, str) or sampler not in {"gram", "explicit"}:
         raise InputError("sampler", sampler, '"gram" or "explicit"')
-    names = ["gap", "gap_sq", *(["gap_hat"] if smallest else [])]
-    step = max(1, _CHUNK // (chain.depth * chain.batch**2)) if smallest else 1024
+    work = _Observed(chain, "means", smallest, sampler)
     each = chain.batch**2 if smallest else 1
-    _check_memory(chain, 4 * chain.depth * min(step, chain.draws) * each)
-    sums = _Sums(len(names), chain.depth)
-    seconds = chain.seconds / numba.get_num_threads()
-    with counting(f"sampling {chain}", chain.draws, seconds, progress=progress) as advance:
-        for start in range(0, chain.draws, step):
-            stop = min(start + step, chain.draws)
-            if sampler == "gram":
-                gaps, kept = chain.run(start, stop, smallest)
-            else:
-                kept = np.array([explicit_grams(chain, draw) for draw in range(start, stop)])
-                gaps = np.array([[_gap_squared(C) for C in layers] for layers in kept])
-            observed = [np.sqrt(gaps), gaps]
-            if smallest:
-                observed.append(1.0 / chain.batch - smallest_eigenvalues(kept))
-            sums.add(np.array(observed))
-            advance(stop - start)
-    mean, error = sums.result()
+    waiting = min(work.step, chain.draws) * len(work.names)
+    _check_memory(chain, 4 * chain.depth * (waiting + work.threads * work.chunk * each))
+    found = _total(work, options)
+    assert isinstance(found, Means)
+    mean, error = found.result()
     arrays = {}
-    for name, value, se in zip(names, mean, error, strict=True):
+    for name, value, se in zip(work.names, mean, error, strict=True):
         described = {"long_name": _MEANINGS[name]}
-        arrays[name] = layout.variable(value, 0, single=True).assign_attrs(described)
+        arrays[name] = layout.variable(value, 0, single=True, about=described)
         arrays[f"{name}_se"] = layout.variable(se, 0, single=True)
     about: dict[str, int | str] = {
         "width": chain.width,
@@ -340,6 +476,15 @@ def simulate(
     return layout.dataset(arrays, range(1, chain.depth + 1), about, inputs=chain.inputs)
 
 
+def _total(work: _Observed, options: chunks.Options) -> Means | Rows:
+    """What all draws of the chain come to."""
+    chain = work.chain
+    seconds = chain.seconds / numba.get_num_threads()
+    found, _ = chunks.total(work, chain.draws, options, f"sampling {chain}", seconds)
+    assert isinstance(found, Means | Rows)
+    return found
+
+
 def grams(
     width: int,
     batch: int,
@@ -351,12 +496,17 @@ def grams(
     *,
     normalised: bool = True,
     inputs: ArrayLike | None = None,
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
+    progress: bool = False,
 ) -> Array:
     """Q Qᵀ over samples, over d, of every draw and layer: (draws, depth, batch, batch).
 
     Arguments:
         width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
             `simulate`, whose networks these are.
+        executor, window, run, progress: those of `simulate`, too.
 
     Raises InputError as `simulate` does, and where all draws do not fit in memory.
 
@@ -366,11 +516,12 @@ def grams(
     >>> C.shape, bool(np.allclose(np.trace(C, axis1=-2, axis2=-1), 4))
     ((5, 3, 4, 4), True)
     """
+    options = chunks.Options(executor, window, run, progress)
     chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
     _check_memory(chain, 3 * chain.draws * chain.depth * chain.batch**2)
-    return chain.run(0, chain.draws, True)[1] / chain.width
+    return _each(_Observed(chain, "grams"), options) / chain.width
 
 
 def gaps(
@@ -384,12 +535,17 @@ def gaps(
     *,
     normalised: bool = True,
     inputs: ArrayLike | None = None,
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
+    progress: bool = False,
 ) -> Array:
     """V² of every draw and layer (source 003, eq. 2): (draws, depth).
 
     Arguments:
         width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
             `simulate`, whose networks these are.
+        executor, window, run, progress: those of `simulate`, too.
 
     Raises InputError as `simulate` does, and where all draws do not fit in memory.
 
@@ -398,11 +554,17 @@ def gaps(
     >>> each.shape, bool(np.allclose(each.mean(axis=0), table["gap_sq"]))
     ((100, 3), True)
     """
+    options = chunks.Options(executor, window, run, progress)
     chain = checked_chain(
-        width, batch, depth, draws, seed, activation, centered, normalised, inputs
+        width, batch, depth, draws, seed, activation, centered, normalised, inputs, options.kept
     )
     _check_memory(chain, 2 * chain.draws * chain.depth)
-    return chain.run(0, chain.draws, False)[0]
+    return _each(_Observed(chain, "gaps"), options)
+
+
+def _each(work: _Observed, options: chunks.Options) -> Array:
+    """What every draw comes to."""
+    return _total(work, options).arrays()["rows"]
 
 
 def smallest_eigenvalues(C: Array) -> Array:
@@ -479,12 +641,14 @@ def checked_chain(
     centered: bool,
     normalised: bool,
     inputs: ArrayLike | None,
+    kept: bool = False,
 ) -> Chain:
     """What `simulate` samples, or an InputError.
 
     Arguments:
         width, batch, depth, draws, seed, activation, centered, normalised, inputs: those of
             `simulate`.
+        kept: whether it may take more than a day.
     """
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     batch = whole("batch", batch, 2)
@@ -503,8 +667,9 @@ def checked_chain(
             raise InputError("inputs", f"shape {X.shape}", f"{batch} rows, one for each sample")
     chain = Chain(width, batch, depth, draws, seed, activation, centered, normalised, X)
     got = f"{width}, {batch}, {depth}, {draws}"
-    seconds = chain.seconds // numba.get_num_threads()
-    check_time("width, batch, depth, draws", got, seconds, str(chain))
+    if not kept:
+        seconds = chain.seconds // numba.get_num_threads()
+        check_time("width, batch, depth, draws", got, seconds, str(chain))
     return chain
 
 
@@ -513,6 +678,7 @@ def _check_memory(chain: Chain, numbers: int) -> None:
     check_memory("depth, draws", got, 8 * numbers, str(chain))
 
 
+@cache
 def kernels(activation: Activation) -> ModuleType:
     """The module with `advance` and `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
@@ -522,30 +688,6 @@ def kernels(activation: Activation) -> ModuleType:
 
 def _gap_squared(C: Array) -> float:
     return float(((C / np.trace(C) - np.eye(len(C)) / len(C)) ** 2).sum())
-
-
-class _Sums:
-    """Means and standard errors of observables, chunk by chunk (Chan, Golub and LeVeque, 1983)."""
-
-    def __init__(self, observables: int, depth: int) -> None:
-        self.count = 0
-        self.mean = np.zeros((observables, depth))
-        self.squares = np.zeros((observables, depth))
-
-    def add(self, values: Array) -> None:
-        """values: (observables, draws, depth)."""
-        count = values.shape[1]
-        mean = values.mean(axis=1)
-        squares = ((values - mean[:, None]) ** 2).sum(axis=1)
-        total = self.count + count
-        shift = mean - self.mean
-        self.squares += squares + shift**2 * (self.count * count / total)
-        self.mean += shift * (count / total)
-        self.count = total
-
-    def result(self) -> tuple[Array, Array]:
-        """The means, and their standard errors."""
-        return self.mean, np.sqrt(self.squares / (self.count - 1) / self.count)
 
 
 def __dir__() -> list[str]:

@@ -98,20 +98,20 @@ class _OnDevice(Sampler):
         self,
         start: int,
         stop: int,
+        reference: Array,
         pool: Executor | None = None,
         threads: int = 1,
         given_up: Event | None = None,
     ) -> Array:
-        """The sums over the draws of one chunk, (BLOCKS, depth, products)."""
-        shape = (moments.BLOCKS, self.ensemble.depth, len(self.plan.products))
-        sums, reference = cuda.to_device(np.zeros(shape)), cuda.to_device(self.reference)
+        """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products)."""
+        sums, about = cuda.to_device(np.zeros(self.shape(stop - start))), cuda.to_device(reference)
         chain, room = _sent(self.plan.chain), Rooms()
         step = max(1, _memory() // (8 * self.held))
         for first in range(start, stop, step):
             draws = np.arange(first, min(first + step, stop))
             grid = blocks(min(draws.size, moments.BLOCKS)), THREADS
             for layer, values in enumerate(self.device_layers(draws, room)):
-                statistics.accumulate[grid](values, first, reference, chain, layer, sums)
+                statistics.accumulate[grid](values, first, about, chain, layer, sums)
         found: Array = sums.copy_to_host()
         return found
 

@@ -7,6 +7,7 @@ as loops over z; here z is an array, and what is summed are the products of σ's
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ is added up: the rounding error is machine epsilon times a small multiple of tha
 
 _REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
 _NEGLIGIBLE = 1e-17
+_BOTH = np.array([0, 1])
+"""Values and sizes."""
 _HELD = 1 << 20
 """Numbers that are held at a time, more or less."""
 
@@ -60,14 +63,16 @@ class _Smooth:
 
     def __init__(self, activation: Activation, shapes: Sequence[SingleShape]) -> None:
         self._odd = activation.is_odd
-        self._kept = [k for k, each in enumerate(shapes) if not self._odd or is_even(*each)]
+        kept = [k for k, each in enumerate(shapes) if not self._odd or is_even(*each)]
+        self._kept = np.array(kept, np.int64)
         self._count = len(shapes)
-        sums = smooth_sums(activation, [shapes[k] for k in self._kept])
+        sums = smooth_sums(activation, [shapes[k] for k in kept])
         near = [(terms, 0) for terms in sums.integrands[: sums.near]]
-        far = [(sums.integrands[part[0]], part[1]) if part else None for part in sums.far]
+        none: tuple[Terms, int] = Counter(), 0
+        far = [(sums.integrands[part[0]], part[1]) if part else none for part in sums.far]
         self._near_rows, self._near = _rows(near)
-        self._far_rows, self._far = _rows([part or ({}, 0) for part in far])
-        self._far_degree = np.array([part[1] if part else 0 for part in far])[:, None]
+        self._far_rows, self._far = _rows(far)
+        self._far_degree = np.array([degree for _, degree in far])[:, None]
         self._degree = sums.degree
         self._orders = sigma.orders_of([row.factors for row in self._near_rows + self._far_rows])
         self._sigma = sigma.derivatives(activation, self._orders)
@@ -78,7 +83,7 @@ class _Smooth:
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         values = np.zeros((2, self._count, len(K)))
-        if not self._kept:
+        if not self._kept.size:
             return values[0], values[1]
         scale = np.sqrt(K)
         exponents = np.ceil(4.0 * np.log2(np.maximum(scale, 1e-300)))
@@ -88,7 +93,7 @@ class _Smooth:
         else:  # each alone, so that none depends on the others
             for each in np.unique(exponents):
                 part = np.flatnonzero((exponents == each) | np.isnan(exponents) & np.isnan(each))
-                values[np.ix_((0, 1), self._kept, part)] = self._averages(scale[part], each)
+                values[np.ix_(_BOTH, self._kept, part)] = self._averages(scale[part], each)
         return values[0], values[1]
 
     def _averages(self, scale: Array, exponent: float) -> Array:
@@ -134,7 +139,7 @@ class _Smooth:
             z, he = scale * rule.nodes, rule.he
             weights = rule.weights
         at = dict(zip(self._orders, self._sigma(z), strict=True))
-        products = {(order,): values for order, values in at.items()}
+        products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
         terms = np.empty((len(rows), *z.shape))
         for place, row in enumerate(rows):
             factor = product(products, at, row.factors) if row.factors else 1.0
@@ -183,7 +188,7 @@ class _Smooth:
         """The rule as far as x = reach."""
         end = self._reach_of(reach, scale) if is_stretched else reach
         count = math.ceil(end / h)
-        u = h * np.arange(count + 1)
+        u: Array = h * np.arange(count + 1.0)
         weights = np.full(count + 1, (2.0 if self._odd else 1.0) * h / math.sqrt(2.0 * math.pi))
         weights[0] /= 2.0
         rounding = 1.0 + 0.02 * end / h  # where nodes are is rounded as well
@@ -262,7 +267,7 @@ class _Kinked:
         if live.size:
             values[..., live] = self._at_kinks(scale[live])
             if self._pieces:
-                values[np.ix_((0, 1), self._regular, live)] += self._between(scale[live])
+                values[np.ix_(_BOTH, self._regular, live)] += self._between(scale[live])
         return values[0], values[1]
 
     def _at_kinks(self, scale: Array) -> Array:

@@ -44,11 +44,12 @@ class Table:
         axes = [{label: axis for axis, label in enumerate(each.samples)} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
         self._shape = (len(steps), *(m,) * rank)
-        rows, self._begins = [], []
+        rows: list[tuple[list[tuple[Atom, bool]], float, dict[int, int]]] = []
+        self._begins: list[int] = []
         for step, of_labels in zip(steps, axes, strict=True):
             self._begins.append(len(rows))
-            terms = [(_factors(mono), value) for (mono, _), value in step.terms.items()]
-            rows += [(factors, value, of_labels) for factors, value in terms or [([], 0)]]
+            terms = [(_factors(mono), float(value)) for (mono, _), value in step.terms.items()]
+            rows += [(factors, value, of_labels) for factors, value in terms or [([], 0.0)]]
         longest = max(1, *(len(factors) for factors, *_ in rows))
         self._first = np.full((len(rows), longest), ONE)
         self._strides = np.zeros((len(rows), longest, rank), np.int64)
@@ -57,7 +58,7 @@ class Table:
                 self._first[row, place], labels = find(atom, inverse)
                 for power, label in enumerate(reversed(labels) if rank else ()):
                     self._strides[row, place, of_labels[label]] += m**power
-        self._coefficients = np.array([float(value) for _, value, _ in rows])[:, None]
+        self._coefficients = np.array([value for _, value, _ in rows])[:, None]
         self._step = max(1, _GATHERED // self._first.size)
         self._whole = self._places(0) if self._step >= self.size else None
 

@@ -88,7 +88,7 @@ class Layers:
         for name, shape in zip(self.names, self._shapes, strict=True):
             self._begins[name] = end
             end += int(np.prod(shape))
-        places = []
+        places: list[Places] = []
         for each in averaged:
             self._begins[each] = end + sum(part.shape[1] for part in places)
             found = self.averages.places[each]

@@ -14,6 +14,7 @@ from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 
@@ -24,6 +25,8 @@ from .one_sample import product
 
 Orders = tuple[int, ...]
 """Of the derivatives of σ at one sample, ascending."""
+
+Counts = NDArray[np.int64]
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""
@@ -70,7 +73,7 @@ class Sums:
 def _growth(activation: Activation, orders: Orders) -> Array:
     """Of a product of derivatives: the sum of its factors'."""
     columns = [quadrature.growth(activation, [{(order,): 1}]) for order in orders]
-    return np.minimum(np.sum(columns, axis=0), quadrature.UNBOUNDED)
+    return np.asarray(np.minimum(np.sum(columns, axis=0), quadrature.UNBOUNDED))
 
 
 class _Nodes(NamedTuple):
@@ -80,7 +83,7 @@ class _Nodes(NamedTuple):
     means: list[Array]
     left: Array
 
-    def part(self, chosen: slice | Array) -> _Nodes:
+    def part(self, chosen: slice | Counts) -> _Nodes:
         """Some of them."""
         return _Nodes([each[chosen] for each in self.means], self.left[chosen])
 
@@ -139,7 +142,7 @@ class _Tree:
             weights[1:] *= 2.0
         return y, weights
 
-    def _inner(self, level: int, nodes: _Nodes, counts: Array) -> dict[Suffix, Array]:
+    def _inner(self, level: int, nodes: _Nodes, counts: Counts) -> dict[Suffix, Array]:
         """A level with others below it: as many nodes under each as the ball has room for."""
         most = int(counts.max())
         y, weights = self._rule(level, most)
@@ -163,7 +166,7 @@ class _Tree:
             for each in self._suffixes[level]
         }
 
-    def _last(self, level: int, nodes: _Nodes, counts: Array) -> dict[Suffix, Array]:
+    def _last(self, level: int, nodes: _Nodes, counts: Counts) -> dict[Suffix, Array]:
         """The last latent variable: nodes with about as many below them are taken together."""
         if len(counts) * (2 * int(counts.max()) + 1) <= _HELD:
             return self._leaves(level, nodes, *self._rule(level, int(counts.max())))

@@ -56,13 +56,12 @@ class _IntegerPower(sympy.Function):
 
 def _integer_power(base: Any, exponent: int) -> Any:
     """By squaring: NumPy's own `**` calls `pow` for every exponent but 2."""
-    result, square, left = None, base, abs(exponent)
-    while left:
-        if left & 1:
-            result = square if result is None else result * square
-        left >>= 1
-        square = square * square if left else square
-    return 1.0 / result if exponent < 0 else result
+    if exponent < 0:
+        return 1.0 / _integer_power(base, -exponent)
+    if exponent == 1:
+        return base
+    half = _integer_power(base, exponent // 2)
+    return half * half * base if exponent % 2 else half * half
 
 
 def _sigmoid(u: Array) -> Array:

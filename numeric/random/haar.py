@@ -15,6 +15,7 @@ from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
+from .matrices import frames
 
 Matrices = npt.NDArray[np.float64] | npt.NDArray[np.complex128]
 BATCH = 2**22
@@ -66,11 +67,7 @@ def stiefel(n: int, columns: int, draws: int, seed: int) -> npt.NDArray[np.float
     """
     n, draws = whole("n", n, 1), whole("draws", draws, 1)
     columns = whole("columns", columns, 1, n, "1 to n orthonormal columns in n dimensions")
-    gaussian = _generator(seed).standard_normal((draws, n, columns))
-    q, r = np.linalg.qr(gaussian)
-    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
-    frames: npt.NDArray[np.float64] = q * signs[:, None, :]
-    return frames
+    return frames(_generator(seed).standard_normal((draws, n, columns)))
 
 
 def unitary(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:

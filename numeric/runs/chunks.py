@@ -1,17 +1,17 @@
 """Runs of an ensemble: chunks computed anywhere, kept in a directory, resumed and extended.
 
-A chunk's sums depend on the ensemble and on the chunk alone, and they are added in the chunks'
-order (`estimators.moments`), so a run has the same bits whoever computed which chunk, and however
-often it was killed and taken up again. Anywhere is any `concurrent.futures.Executor`:
+What a chunk comes to depends on the ensemble and on the chunk alone, and chunks are put together in
+their order (`totals`), so a run has the same bits whoever computed which chunk, and however often
+it was killed and taken up again. Anywhere is any `concurrent.futures.Executor`:
 
     with ProcessPoolExecutor() as executor:                     # this machine
     with Client(scheduler).get_executor() as executor:          # dask.distributed: a cluster
     with MPIPoolExecutor() as executor:                         # mpi4py.futures: mpiexec -n …
         simulate(net, inputs, draws=10**6, executor=executor, run="path")
 
-Workers need this package alone, no common disk: each chunk computes on one thread, and its sums
-come back to the caller. A worker that Dask loses is made up for; where an executor breaks, its
-error is raised, what was finished is kept, and the same call goes on from there.
+Workers need this package alone, no common disk: each chunk computes on one thread, and what it
+comes to is sent back. A worker that Dask loses is made up for; where an executor breaks, its error
+is raised, what was finished is kept, and the same call goes on from there.
 """
 
 from __future__ import annotations
@@ -28,49 +28,82 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-import numpy as np
 from tqdm import tqdm
 
-from derive.errors import InputError
+from derive.errors import InputError, flag, whole
+from derive.work.progress import quiet, telling
 
 from ..arrays import Array
-from ..estimators import moments
-from ..samplers.base import Sampler
+from . import directory as directories
 from .directory import Directory, manifest
+from .totals import Total
+from .work import Work
 
 _SAVE_EVERY = 5.0  # seconds
-_UNDER_WAY = 1 << 30  # bytes of sums that may wait for the chunks before them
+_SAVE_SHARE = 20  # and so many times what it took to save
+_UNDER_WAY = 1 << 30  # bytes of chunks that may wait for those before them
 
 
-def record(
-    sampler: Sampler,
-    draws: int,
-    *,
-    run: str | os.PathLike[str] | None = None,
-    executor: Executor | None = None,
-    progress: bool = False,
-    seen: Callable[[int], object] | None = None,
-) -> moments.Record:
-    """The sums over draws 0 … `draws` − 1.
+@dataclass(frozen=True)
+class Options:
+    """Where chunks are computed, where they are kept, and who is told: of every `simulate`.
 
     Arguments:
-        sampler: from `simulate.make_sampler`.
+        executor: where chunks are computed; else here, by as many threads as numba is told to use.
+        window: how many chunks an executor has under way; four for each processor of this machine,
+            and 64 at least, as far as memory goes. More of them for more than 16 workers elsewhere.
         run: a directory in which finished chunks are kept. Killed at any moment, the same call
             resumes, and ends with the same bits; with more draws it extends.
-        executor: where chunks are computed; else here, by as many threads as numba is told to use.
         progress: show a bar with the rate and the time left.
-        seen: called with the number of draws that are done, or were kept, as they are.
+
+    Raises InputError for anything else, and for a window without an executor.
+    """
+
+    executor: Executor | None = None
+    window: int | None = None
+    run: str | os.PathLike[str] | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "progress", flag("progress", self.progress))
+        if self.executor is not None and not isinstance(self.executor, Executor):
+            raise InputError("executor", self.executor, "a concurrent.futures.Executor")
+        if self.window is not None:
+            object.__setattr__(self, "window", whole("window", self.window, 1))
+            if self.executor is None:
+                raise InputError("window", self.window, "None, without an executor")
+        if self.run is not None:
+            directories.check_path(self.run)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the work may be more than one sitting's, or more than one machine's."""
+        return self.run is not None or self.executor is not None
+
+
+def total(
+    work: Work, draws: int, options: Options, what: str, seconds: float = 0.0
+) -> tuple[Total, Array]:
+    """What the draws 0 … `draws` − 1 come to, and the run's reference.
+
+    Arguments:
+        work: what is sampled.
+        draws: networks.
+        options: where.
+        what: "sampling J", said of what takes long.
+        seconds: how long it will take here, if that can be told.
 
     Raises:
         InputError: for a directory of another run, in use, damaged, or with more draws; and for an
             ensemble that an executor cannot be sent.
     """
-    chunks = Chunks(sampler.chunk, draws)
-    if run is None:
-        return _record(sampler, chunks, None, executor, progress=progress, seen=seen)
-    content = manifest(sampler)
-    with Directory(Path(run), content) as directory:
-        return _record(sampler, chunks, directory, executor, progress=progress, seen=seen)
+    chunks = Chunks(work.chunk, draws)
+    with quiet() if options.progress else telling(what, seconds, draws) as told:
+        seen = told.advance if told else None
+        if options.run is None:
+            return _gathered(work, chunks, None, options, seen)
+        with Directory(Path(options.run), manifest(work)) as directory:
+            return _gathered(work, chunks, directory, options, seen)
 
 
 @dataclass(frozen=True)
@@ -95,145 +128,155 @@ class Chunks:
         return number * self.size, min((number + 1) * self.size, self.draws)
 
 
-def _record(
-    sampler: Sampler,
+@dataclass(frozen=True)
+class _Sitting:
+    """One call: the work, its reference and chunks, and the directory that keeps them."""
+
+    work: Work
+    reference: Array
+    chunks: Chunks
+    directory: Directory | None
+
+    def waits(self, number: int) -> bool:
+        """Whether a chunk is there already, whole, out of its turn."""
+        kept = self.directory is not None and number in self.directory.waiting
+        return kept and number < self.chunks.whole
+
+    def waited(self, number: int) -> Array:
+        """A chunk that is there."""
+        assert self.directory is not None
+        return self.directory.chunk(number, self.work.shape(self.chunks.size))
+
+
+def _gathered(
+    work: Work,
     chunks: Chunks,
     directory: Directory | None,
-    executor: Executor | None,
-    *,
-    progress: bool,
+    options: Options,
     seen: Callable[[int], object] | None,
-) -> moments.Record:
-    sums, done = _begun(sampler, directory)
+) -> tuple[Total, Array]:
+    begun, done, reference = _begun(work, chunks, directory)
+    if directory and done < chunks.whole:
+        directory.check_writable()
+    sitting = _Sitting(work, reference, chunks, directory)
+    at = done * chunks.size
+    with tqdm(total=chunks.draws, initial=at, disable=not options.progress, unit="net") as bar:
+        advance = bar.update if seen is None else seen
+        advance(at if seen else 0)
+        return _total(sitting, (begun, done), options, advance), reference
+
+
+def _begun(work: Work, chunks: Chunks, directory: Directory | None) -> tuple[Total, int, Array]:
+    """What the chunks that are there come to, how many those are, and the reference.
+
+    A run stays about the reference that it began with, also on a processor that rounds differently.
+    """
+    none = work.total()
+    kept = directory.kept() if directory else None
+    if directory is None or kept is None:
+        reference = work.reference
+        if directory:
+            directory.begin(reference, none)
+        return none, 0, reference
+    arrays, done, reference = kept
     if done > chunks.whole:
         wanted = f"{done * chunks.size} draws, which {directory} has, or more"
         raise InputError("draws", chunks.draws, wanted)
-    if directory and done < chunks.whole:
-        directory.check_writable()
-    at = done * chunks.size
-    with tqdm(total=chunks.draws, initial=at, disable=not progress, unit="net") as bar:
-        advance = bar.update if seen is None else seen
-        advance(at if seen else 0)
-        sums = _total(sampler, chunks, (sums, done), directory, executor, advance)
-    bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(sampler.reference).all(axis=1)
-    if bad.any():
-        got = f"activations that overflow before layer {np.argmax(bad) + 1}"
-        raise InputError("net", got, "finite ones")
-    return moments.Record(sampler.plan, sampler.reference, sums, chunks.draws)
-
-
-def _begun(sampler: Sampler, directory: Directory | None) -> tuple[Array, int]:
-    """The sums of the chunks that are there, and how many those are.
-
-    A run's sums stay about the X⁰ that it began with, also on a processor that rounds differently.
-    """
-    shape = _shape(sampler)
-    kept = directory.sums(shape) if directory else None
-    if kept is None:
-        sums, done = np.zeros(shape), 0
-        if directory:
-            directory.begin(sampler.reference, sums)
-        return sums, done
-    sums, done, reference = kept
-    vars(sampler)["reference"] = reference  # where `cached_property` looks first
-    return sums, done
+    restored = none.restored(arrays, done * chunks.size)
+    if restored is None:
+        raise directory.damaged()
+    return restored, done, reference
 
 
 def _total(
-    sampler: Sampler,
-    chunks: Chunks,
-    state: tuple[Array, int],
-    directory: Directory | None,
-    executor: Executor | None,
+    sitting: _Sitting,
+    state: tuple[Total, int],
+    options: Options,
     advance: Callable[[int], object],
-) -> Array:
-    """The sum of all chunks in their order, the first given; kept on the way and at the end."""
-    partial, saved = None, monotonic()
+) -> Total:
+    """What all chunks come to, the first given; kept on the way and at the end."""
+    chunks, directory = sitting.chunks, sitting.directory
+    partial, saved, pause = None, monotonic(), _SAVE_EVERY
     missing = range(state[1], chunks.count)
     source = (
-        _computed_here(sampler, chunks, missing, directory)
-        if executor is None
-        else _computed_elsewhere(sampler, chunks, missing, directory, executor)
+        _computed_here(sitting, missing)
+        if options.executor is None
+        else _computed_elsewhere(sitting, missing, options.executor, options.window)
     )
     try:
         for number, found in source:
             start, stop = chunks.span(number)
             if number < chunks.whole:
-                state = state[0] + found, number + 1  # one assignment: an interrupt sees both
+                state = state[0].plus(found), number + 1  # one assignment: an interrupt sees both
             else:
                 partial = found
             advance(stop - start)
-            if directory and monotonic() - saved > _SAVE_EVERY:
+            if directory and monotonic() - saved > pause:
+                began = monotonic()
                 directory.save(*state)
                 saved = monotonic()
+                pause = max(_SAVE_EVERY, _SAVE_SHARE * (saved - began))
     finally:
         source.close()
         if directory:
             directory.save(*state)
-    return state[0] if partial is None else state[0] + partial
+    return state[0] if partial is None else state[0].plus(partial)
 
 
 def _computed_here(
-    sampler: Sampler, chunks: Chunks, missing: Iterable[int], directory: Directory | None
+    sitting: _Sitting, missing: Iterable[int]
 ) -> Generator[tuple[int, Array], None, None]:
     """A chunk for each thread while there are enough of them, the last ones shared by all."""
-    threads, missing = sampler.threads, list(missing)
+    work, reference, chunks = sitting.work, sitting.reference, sitting.chunks
+    threads, missing = work.threads, list(missing)
     shared = len(missing) % threads if threads > 1 else len(missing)
     apart, last = missing[: len(missing) - shared], missing[len(missing) - shared :]
-    given_up, _ = Event(), sampler.reference  # once, before threads ask for it
+    given_up = Event()
     with ThreadPoolExecutor(threads) as pool:
 
         def submit(start: int, stop: int) -> Future[Array]:
-            return pool.submit(sampler.sums, start, stop, given_up=given_up)
+            return pool.submit(work.sums, start, stop, reference, given_up=given_up)
 
         try:
-            yield from _in_order(sampler, chunks, apart, directory, submit, 2 * threads)
+            yield from _in_order(sitting, apart, submit, 2 * threads)
         except BaseException:
             given_up.set()
             raise
         for number in last:
-            if directory and number in directory.waiting and number < chunks.whole:
-                yield number, directory.kept(number, _shape(sampler))
+            if sitting.waits(number):
+                yield number, sitting.waited(number)
             else:
                 among = pool if threads > 1 else None
-                yield number, sampler.sums(*chunks.span(number), among, threads)
+                yield number, work.sums(*chunks.span(number), reference, among, threads)
 
 
 def _computed_elsewhere(
-    sampler: Sampler,
-    chunks: Chunks,
-    missing: Iterable[int],
-    directory: Directory | None,
-    executor: Executor,
+    sitting: _Sitting, missing: Iterable[int], executor: Executor, window: int | None
 ) -> Generator[tuple[int, Array], None, None]:
-    task = _task(sampler)
+    task = _task(sitting)
 
     def submit(start: int, stop: int) -> Future[Array]:
-        return executor.submit(work, task, start, stop)
+        return executor.submit(computed, task, start, stop)
 
-    window = _window(executor, sampler)
-    yield from _in_order(sampler, chunks, missing, directory, submit, window)
+    yield from _in_order(sitting, missing, submit, window or _window(sitting))
 
 
 def _in_order(
-    sampler: Sampler,
-    chunks: Chunks,
+    sitting: _Sitting,
     missing: Iterable[int],
-    directory: Directory | None,
     submit: Callable[[int, int], Future[Array]],
     window: int,
 ) -> Generator[tuple[int, Array], None, None]:
     """Chunks as they are wanted, with a window of them under way; what is finished is kept."""
-    kept = {number for number in directory.waiting if number < chunks.whole} if directory else set()
-    missing = list(missing)
-    ahead = (number for number in missing if number not in kept)
+    chunks, directory, missing = sitting.chunks, sitting.directory, list(missing)
+    ahead = (number for number in missing if not sitting.waits(number))
     pending: dict[int, Future[Array]] = {}
     try:
         for number in missing:
             for later in islice(ahead, window - len(pending)):
                 pending[later] = submit(*chunks.span(later))
-            if directory and number in kept:
-                yield number, directory.kept(number, _shape(sampler))
+            if number not in pending:
+                yield number, sitting.waited(number)
                 continue
             while not pending[number].done():
                 wait([pending[number]], 0.2)  # short, so that Ctrl-C comes in everywhere
@@ -243,37 +286,31 @@ def _in_order(
             future.cancel()
             finished = future.done() and not future.cancelled() and not future.exception()
             if directory and finished and later < chunks.whole:
-                directory.keep(later, future.result())
+                directory.keep_chunk(later, future.result())
 
 
-def _task(sampler: Sampler) -> bytes:
-    """The sampler, its X⁰ included: all workers' sums are about the same."""
-    _ = sampler.reference
+def _task(sitting: _Sitting) -> bytes:
+    """The work and its reference: what all workers find is about the same."""
     try:
-        return pickle.dumps(sampler)
+        return pickle.dumps((sitting.work, sitting.reference))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         got = f"a network that cannot be pickled ({error})"
         raise InputError("executor", got, "None, to sample this network here") from None
 
 
-def work(task: bytes, start: int, stop: int) -> Array:
-    """A chunk's sums, on one thread of the process in which this is called."""
-    return _sampler(task).sums(start, stop)
+def computed(task: bytes, start: int, stop: int) -> Array:
+    """What a chunk comes to, on one thread of the process in which this is called."""
+    asked, reference = _received(task)
+    return asked.sums(start, stop, reference)
 
 
 @lru_cache(maxsize=2)
-def _sampler(task: bytes) -> Sampler:
-    found: Sampler = pickle.loads(task)
+def _received(task: bytes) -> tuple[Work, Array]:
+    found: tuple[Work, Array] = pickle.loads(task)
     return found
 
 
-def _window(executor: Executor, sampler: Sampler) -> int:
-    """How many chunks to have under way: four for each worker, as far as memory goes."""
-    told = (getattr(executor, name, None) for name in ("_max_workers", "num_workers"))
-    workers = next((n for n in told if isinstance(n, int) and n > 0), 16)
-    return max(2, min(4 * workers, _UNDER_WAY // (8 * prod(_shape(sampler)))))
-
-
-def _shape(sampler: Sampler) -> tuple[int, int, int]:
-    """Of a chunk's sums."""
-    return moments.BLOCKS, sampler.ensemble.depth, len(sampler.plan.products)
+def _window(sitting: _Sitting) -> int:
+    """How many chunks to have under way where none is told: enough for 16 workers elsewhere."""
+    bytes_of_one = 8 * prod(sitting.work.shape(sitting.chunks.size))
+    return max(2, min(max(64, 4 * (os.cpu_count() or 1)), _UNDER_WAY // max(1, bytes_of_one)))

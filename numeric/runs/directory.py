@@ -1,7 +1,7 @@
-"""A run's directory: what is sampled, and the sums of the chunks that are done.
+"""A run's directory: what is sampled, and what the chunks that are done come to.
 
     manifest.json     what is sampled: network, inputs, sizes, seed, tensors, versions; its hash
-    sums.npz          X⁰, the sum of chunks 0 … k−1, and k; with the hash of all that
+    sums.npz          what chunks 0 … k−1 come to, k, and the reference; with the hash of all that
     chunk-<i>.npz     finished chunks that wait for one before them
     lock              held by the process that writes
 
@@ -25,18 +25,16 @@ from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
-import sympy
 from numpy.typing import NDArray
 
-from derive.engine.equations import Equation
 from derive.errors import InputError
 
 from .. import checks
 from ..arrays import Array
 from ..emit import outputs
 from ..emit.modules import write
-from ..estimators import moments
-from ..samplers.base import Sampler
+from .totals import Total
+from .work import Work
 
 if sys.platform == "win32":
     import msvcrt
@@ -48,37 +46,16 @@ _MANIFEST, _SUMS, _LOCK = "manifest.json", "sums.npz", "lock"
 _OWN = re.compile(r"manifest\.json|sums\.npz|chunk-\d+\.npz|lock")
 _ASIDE = re.compile(rf"\.({_OWN.pattern})\.\w+")  # what a kill leaves of a file that is written
 _NOTED = ("hash", "made_with")  # not compared
+_FIRST = ("format", "version", "sampler")  # where one of these differs, it says most
 
 
-def manifest(sampler: Sampler) -> dict[str, Any]:
+def manifest(work: Work) -> dict[str, Any]:
     """What tells the runs of one ensemble from those of others."""
-    ensemble = sampler.ensemble
-    net, layers = ensemble.net, range(1, ensemble.depth + 1)
-    weights = [repr(net.weights_at(layer)) for layer in layers]
     return {
         "format": FORMAT,
         "version": version("wickgarten"),
         "made_with": {name: version(name) for name in ("numpy", "numba")},
-        "activation": sympy.srepr(net.activation.expr),
-        "first_weights": weights[0],
-        "weights": weights[-1],
-        "C_W": ensemble.C_W.tolist(),
-        "C_b": ensemble.C_b.tolist(),
-        "lambda_W": ensemble.lambda_W.tolist(),
-        "lambda_b": ensemble.lambda_b.tolist(),
-        "inputs": f"{ensemble.inputs.shape} {_digest(ensemble.inputs)}",
-        "width": ensemble.width,
-        "widths": list(ensemble.widths),
-        "depth": ensemble.depth,
-        "seed": ensemble.seed,
-        "tensors": [target.label for target in sampler.plan.targets],
-        "equations": sorted(
-            repr(field) for field in sampler.plan.fields if isinstance(field, Equation)
-        ),
-        "parameters": {name: list(values) for name, values in ensemble.own},
-        "sampler": type(sampler).__name__,
-        "chunk": sampler.chunk,
-        "blocks": moments.BLOCKS,
+        **work.manifest(),
     }
 
 
@@ -189,44 +166,52 @@ class Directory:
         if not intact:
             raise self._refused(f"its {path.name} is damaged or no manifest of a run")
         own = json.loads(json.dumps(self.content))
-        for key in sorted((own.keys() | found.keys()) - set(_NOTED)):
+        keys = (own.keys() | found.keys()) - set(_NOTED)
+        for key in sorted(keys, key=lambda key: (key not in _FIRST, key)):
             if own.get(key) != found.get(key):
                 here, there = _short(own.get(key)), _short(found.get(key))
                 raise self._refused(f"its {key} is {there} and not {here}")
 
-    def begin(self, reference: Array, sums: Array) -> None:
-        """Keep X⁰, and no draws yet."""
+    def begin(self, reference: Array, total: Total) -> None:
+        """Keep the reference, and no draws yet."""
         self._reference = reference
-        self.save(sums, 0)
+        self.save(total, 0)
 
-    def sums(self, shape: tuple[int, ...]) -> tuple[Array, int, Array] | None:
-        """The sum of the first chunks, how many they are, and X⁰; None if nothing is kept."""
+    def kept(self) -> tuple[dict[str, Array], int, Array] | None:
+        """What the first chunks come to, how many they are, and the reference; None if nothing."""
         if not (self.path / _SUMS).exists():
             return None
-        stored = self._load(self.path / _SUMS, shape)
-        self._reference, self._saved = stored["reference"], int(stored["chunks"])
-        return stored["sums"], self._saved, self._reference
+        stored = self._load(self.path / _SUMS)
+        self._reference, self._saved = stored.pop("reference"), int(stored.pop("chunks"))
+        return stored, self._saved, self._reference
 
-    def save(self, sums: Array, chunks: int) -> None:
-        """Keep the sum of the first chunks; what waited for them is of no more use."""
+    def damaged(self, path: Path | None = None) -> InputError:
+        """The error for a file, or for what `kept` brings, that is not as it was written."""
+        wanted = "an undamaged file of this run; remove it to sample its draws again"
+        return InputError("run", str(path or self.path / _SUMS), wanted)
+
+    def save(self, total: Total, chunks: int) -> None:
+        """Keep what the first chunks come to; what waited for them is of no more use."""
         if self._read_only is not None:
             return
         if chunks != self._saved:
-            self._store(self.path / _SUMS, sums, chunks)
+            self._store(self.path / _SUMS, total.arrays(), chunks)
             self._saved = chunks
         for number in sorted(self.waiting):
             if number < chunks:
                 self._chunk(number).unlink(missing_ok=True)
                 self.waiting.discard(number)
 
-    def keep(self, number: int, sums: Array) -> None:
+    def keep_chunk(self, number: int, found: Array) -> None:
         """Keep a chunk that waits for an earlier one."""
-        self._store(self._chunk(number), sums, 1)
+        self._store(self._chunk(number), {"sums": found}, 1)
         self.waiting.add(number)
 
-    def kept(self, number: int, shape: tuple[int, ...]) -> Array:
+    def chunk(self, number: int, shape: tuple[int, ...]) -> Array:
         """A chunk that waited."""
-        stored = self._load(self._chunk(number), shape)
+        stored = self._load(self._chunk(number))
+        if "sums" not in stored or stored["sums"].shape != shape:
+            raise self.damaged(self._chunk(number))
         if not np.array_equal(stored["reference"], self._reference):
             wanted = "chunks with the draw 0 of this run; remove it to sample its draws again"
             raise InputError("run", str(self._chunk(number)), wanted)
@@ -241,25 +226,24 @@ class Directory:
     def _chunk(self, number: int) -> Path:
         return self.path / f"chunk-{number}.npz"
 
-    def _store(self, path: Path, sums: Array, chunks: int) -> None:
-        arrays = {"sums": sums, "chunks": np.array(chunks), "reference": self._reference}
+    def _store(self, path: Path, found: dict[str, Array], chunks: int) -> None:
+        arrays = {**found, "chunks": np.array(chunks), "reference": self._reference}
         stream = io.BytesIO()
         np.savez(stream, digest=_digest_of(arrays), **arrays)  # type: ignore[arg-type]
         self._write(stream.getvalue(), path)
 
-    def _load(self, path: Path, shape: tuple[int, ...]) -> dict[str, Array]:
+    def _load(self, path: Path) -> dict[str, Array]:
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in ("sums", "chunks", "reference")}
+                arrays = {name: stored[name] for name in stored.files if name != "digest"}
                 intact = str(stored["digest"]) == str(_digest_of(arrays))
         except OSError as error:
             wanted = f"a file that can be read ({error.strerror})"
             raise InputError("run", str(path), wanted) from None
         except Exception:  # zip, zlib and NumPy each raise their own
             intact = False
-        if not intact or arrays["sums"].shape != shape:
-            wanted = "an undamaged file of this run; remove it to sample its draws again"
-            raise InputError("run", str(path), wanted)
+        if not intact or not {"chunks", "reference"} <= set(arrays):
+            raise self.damaged(path)
         return arrays
 
 
@@ -282,12 +266,13 @@ def _hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _digest(array: NDArray[Any]) -> str:
+def digest(array: NDArray[Any]) -> str:
+    """A hash of an array's bytes, by which a manifest tells it from others."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def _digest_of(arrays: dict[str, NDArray[Any]]) -> str:
-    return _hash({name: [array.shape, _digest(array)] for name, array in arrays.items()})
+    return _hash({name: [array.shape, digest(array)] for name, array in arrays.items()})
 
 
 def _locked(path: Path) -> IO[bytes]:

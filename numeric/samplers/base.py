@@ -7,28 +7,27 @@ sampler can be pickled, sent to where a chunk is wanted, and asked for `sums` th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from threading import Event
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from derive.errors import flag
-from derive.work.progress import quiet, telling
+from derive.engine.equations import Equation
 
 from ..arrays import Array
 from ..emit.templates import load_template
 from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
+from ..runs.totals import Sums
+from ..runs.work import Work
 from .ensemble import Ensemble
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
@@ -59,7 +58,7 @@ def accumulate(values, draws, products, sums):
 
 
 @dataclass(frozen=True, eq=False)
-class Sampler(ABC):
+class Sampler(Work):
     """Networks of an ensemble, and the statistics that they estimate.
 
     Arguments:
@@ -103,6 +102,26 @@ class Sampler(ABC):
         first: Array = self.statistics(np.zeros(1, np.int64))[0]
         return first
 
+    def shape(self, draws: int) -> tuple[int, int, int]:
+        """(BLOCKS, depth, products), of any draws."""
+        return moments.BLOCKS, self.ensemble.depth, len(self.plan.products)
+
+    def total(self) -> Sums:
+        """Sums are added."""
+        return Sums(np.zeros(self.shape(0)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The ensemble, and what is measured in what way."""
+        fields = self.plan.fields
+        return {
+            **self.ensemble.manifest(),
+            "tensors": [target.label for target in self.plan.targets],
+            "equations": sorted(repr(field) for field in fields if isinstance(field, Equation)),
+            "sampler": type(self).__name__,
+            "chunk": self.chunk,
+            "blocks": moments.BLOCKS,
+        }
+
     def statistics(self, draws: NDArray[np.int64]) -> Array:
         """What each of these networks estimates, (draws, depth, statistics)."""
         return np.stack([values.copy() for values in self.layers(draws)], axis=1)
@@ -111,20 +130,21 @@ class Sampler(ABC):
         self,
         start: int,
         stop: int,
+        reference: Array,
         pool: Executor | None = None,
         threads: int = 1,
         given_up: Event | None = None,
     ) -> Array:
-        """The sums over the draws of one chunk, (BLOCKS, depth, products).
+        """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products).
 
         Arguments:
+            reference: X⁰, (depth, statistics).
             pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
                 comes, all leave at their next batch.
             given_up: set to have this leave at its next batch, with a CancelledError.
         """
         keep_memory()
-        reference = self.reference
-        sums = np.zeros((moments.BLOCKS, len(reference), len(self.plan.products)))
+        sums = np.zeros(self.shape(stop - start))
         chunk = np.arange(start, stop)
         stripe = chunk % moments.BLOCKS % threads  # a block's draws stay in one thread, in order
         parts = [chunk[stripe == part] for part in range(threads)]
@@ -170,25 +190,3 @@ def keep_memory() -> None:
 def common_kernels() -> ModuleType:
     """`evaluate` and `accumulate`, compiled."""
     return load_template(KERNELS, "sums", (moments, polynomials))
-
-
-@contextmanager
-def counting(
-    what: str, draws: int, seconds: float = 0.0, *, progress: bool
-) -> Iterator[Callable[[float], object]]:
-    """What counts networks as they are sampled: on a progress bar, or in a word if it takes long.
-
-    Arguments:
-        what: "sampling J".
-        draws: networks in all.
-        seconds: how long they will take, if that can be told.
-        progress: show the bar, with the rate and the time left.
-
-    Raises InputError for a `progress` that is no flag.
-    """
-    if flag("progress", progress):
-        with quiet(), tqdm(total=draws, unit="net") as bar:
-            yield bar.update
-    else:
-        with telling(what, seconds, draws) as told:
-            yield told.advance

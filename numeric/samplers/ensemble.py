@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import sympy
@@ -28,6 +29,7 @@ from ..emit import fastmath
 from ..emit.templates import load_template, sigma_source
 from ..hyperparameters import hyperparameters
 from ..random import lazy, philox
+from ..runs.directory import digest
 
 _ACTIVATION = '''\
 """An activation and its derivatives, applied to all neurons of an ensemble: {name}.
@@ -135,6 +137,25 @@ class Ensemble:
             tuple(lazy.steps(self.weights_at(layer), n_in, n_out))
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
+
+    def manifest(self) -> dict[str, Any]:
+        """What tells it from other ensembles: numbers, texts and lists."""
+        weights = [repr(self.net.weights_at(layer)) for layer in range(1, self.depth + 1)]
+        return {
+            "activation": sympy.srepr(self.net.activation.expr),
+            "first_weights": weights[0],
+            "weights": weights[-1],
+            "C_W": self.C_W.tolist(),
+            "C_b": self.C_b.tolist(),
+            "lambda_W": self.lambda_W.tolist(),
+            "lambda_b": self.lambda_b.tolist(),
+            "inputs": f"{self.inputs.shape} {digest(self.inputs)}",
+            "width": self.width,
+            "widths": list(self.widths),
+            "depth": self.depth,
+            "seed": self.seed,
+            "parameters": {name: list(values) for name, values in self.own},
+        }
 
     def activation(self, orders: int = 1) -> ModuleType:
         """`activate` and `differentiate`, compiled for σ and its derivatives below this order."""

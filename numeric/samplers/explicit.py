@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,20 +20,11 @@ from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
 from derive.groups.pairings import coset_type, pair_partitions
-from derive.weights import (
-    BiInvariant,
-    Gaussian,
-    LowRankGaussian,
-    LowRankOrthogonal,
-    Orthogonal,
-    Truncated,
-    WeightEnsemble,
-)
 
 from ..arrays import Array
 from ..estimators.observables import Plan, derivatives, followed, terms_of
 from ..estimators.unbiased import haar_coefficient
-from ..random.lazy import singular_values
+from ..random.matrices import weight_matrix
 from .base import Sampler
 from .ensemble import Ensemble
 
@@ -42,67 +33,6 @@ MOST_NUMBERS = 1 << 28
 
 Fields = Mapping[AnyField, Array]
 """Every field as (draws, a sample for each node, a neuron for each node)."""
-
-
-def haar(size: int, rng: np.random.Generator) -> Array:
-    """A Haar-random orthogonal matrix: QR of a Gaussian one, with R's diagonal made positive."""
-    Q, R = np.linalg.qr(rng.standard_normal((size, size)))
-    return np.asarray(Q * np.sign(np.diag(R)))
-
-
-@singledispatch
-def weight_matrix(
-    ensemble: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator
-) -> Array:
-    """W of shape (n_out, n_in) with E[W_ij²] = C_W/n_in."""
-    raise NotImplementedError(str(ensemble))
-
-
-@weight_matrix.register
-def _(ensemble: Gaussian, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    scale = float(np.sqrt(float(ensemble.C_W) / shape[1]))
-    return scale * rng.standard_normal(shape)
-
-
-@weight_matrix.register
-def _(ensemble: Orthogonal, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    size = max(shape)
-    scale = np.sqrt(float(ensemble.C_W) * size / shape[1])
-    return np.asarray(scale * haar(size, rng)[: shape[0], : shape[1]])
-
-
-@weight_matrix.register
-def _(ensemble: Truncated, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    size = round(float(ensemble.ratio) * max(shape))
-    scale = np.sqrt(float(ensemble.C_W) * size / shape[1])
-    return np.asarray(scale * haar(size, rng)[: shape[0], : shape[1]])
-
-
-@weight_matrix.register
-def _(ensemble: LowRankGaussian, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    n_out, n_in = shape
-    rank = round(float(ensemble.gamma) * n_out)
-    scale = np.sqrt(float(ensemble.C_W) / (float(ensemble.gamma) * n_in))
-    return np.asarray(haar(n_out, rng)[:, :rank] @ (scale * rng.standard_normal((rank, n_in))))
-
-
-@weight_matrix.register
-def _(ensemble: LowRankOrthogonal, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    n_out, n_in = shape
-    rank = round(float(ensemble.gamma) * n_out)
-    frames = haar(n_out, rng)[:, :rank], haar(n_in, rng)[:, :rank]
-    return np.asarray(np.sqrt(float(ensemble.C_W / ensemble.gamma)) * frames[0] @ frames[1].T)
-
-
-@weight_matrix.register
-def _(ensemble: BiInvariant, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    n_out, n_in = shape
-    count = min(shape)
-    values = np.resize(singular_values(ensemble, n_in, count), count)
-    diagonal = np.zeros(shape)
-    np.fill_diagonal(diagonal, np.sqrt(values))
-    scale = np.sqrt(float(ensemble.C_W) * n_out / n_in)
-    return np.asarray(scale * haar(n_out, rng) @ diagonal @ haar(n_in, rng))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,13 @@ preactivations the wanted variance; weights enter forward and in the Jacobian al
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import cache
+from threading import Event
+from typing import Any
 
 import numpy as np
 import sympy
@@ -18,23 +23,17 @@ from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, listed, whole
 from derive.network import Network
 from derive.spectra.slopes import check_variance
-from derive.weights import (
-    BiInvariant,
-    Gaussian,
-    LowRankGaussian,
-    LowRankOrthogonal,
-    Orthogonal,
-    Truncated,
-    WeightEnsemble,
-    as_weights,
-)
-from derive.work.progress import telling
+from derive.weights import LowRankOrthogonal, Truncated, WeightEnsemble, as_weights
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from ..arrays import Array
 from ..hyperparameters import hyperparameters
-from ..random.lazy import singular_values, steps
+from ..random import matrices
+from ..random.lazy import steps
+from ..runs import chunks
+from ..runs.totals import Rows
+from ..runs.work import Work
 from ..tables import layout as tables
 
 MAX_MOMENTS = 8
@@ -57,6 +56,10 @@ def simulate(
     moments: int = 2,
     zero_padded: bool = False,
     seed: int = 0,
+    executor: Executor | None = None,
+    window: int | None = None,
+    run: str | os.PathLike[str] | None = None,
+    progress: bool = False,
 ) -> xarray.Dataset:
     """Sample J = Π_l D^l W^l of square networks (source 002, eq. 2).
 
@@ -73,58 +76,60 @@ def simulate(
         zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
             same WᵀW, but not invariant on the right.
         seed: draw number d is the same whatever `draws` is.
+        executor, window, run, progress: those of `numeric.simulate`: where chunks of networks are
+            sampled, how many are under way, a directory that keeps what is finished, resumes and
+            extends, and a bar. The bits are those of workers whose BLAS is the same.
 
     Returns `singular_values` (draw, neuron), descending, of J at the last layer; m1, m2, … by
     layer, with standard errors over the draws, if there are two or more, as m1_se, …; and what
     repeats it in the attributes.
 
-    Raises InputError for what cannot be sampled, for Jacobians that overflow, and for what would
-    take more memory than there is or longer than a day.
+    Raises InputError for what cannot be sampled, for Jacobians that overflow, for a directory of
+    another run, and for what would take more memory than there is or, without run or executor,
+    longer than a day.
 
-    >>> from derive import activations
+    >>> from derive import Orthogonal, activations
     >>> net = Network(activations.linear, Orthogonal())  # J is orthogonal
     >>> table = simulate(net, 1.0, width=8, depth=3, draws=2)
     >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
     ((2, 8), array([1.]))
     """
     instance("net", net, Network, "a derive.Network")
+    options = chunks.Options(executor, window, run, progress)
     seed = checks.seed(seed)
     width, depth = whole("width", width, 2), whole("depth", depth, 1)
     draws, moments = checks.draws(draws, 1), whole("moments", moments, 1, MAX_MOMENTS)
     zero_padded = flag("zero_padded", zero_padded)
     shown = _layers(layers, depth)
-    seconds = _check_cost(width, depth, draws, len(shown) * moments)
+    seconds = _check_cost(width, depth, draws, len(shown) * moments, options.kept)
     per_layer = hyperparameters(net, depth, width, width)
     if (per_layer["r_out"] != 1).any():
         raise InputError("net", str(net), "layers of equal width")
-    ensembles = [net.weights_at(layer, width) for layer in range(1, depth + 1)]
-    biases = [float(net.C_b_at(layer, width)) for layer in range(1, depth + 1)]
+    ensembles = tuple(net.weights_at(layer, width) for layer in range(1, depth + 1))
+    biases = tuple(float(net.C_b_at(layer, width)) for layer in range(1, depth + 1))
     for ensemble in dict.fromkeys(ensembles):
         _check_ensemble(ensemble, width, zero_padded)
     spread = _first_variance(q_first) - biases[0]
     if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
-    values = np.empty((draws, width))
-    table = np.empty((draws, len(shown), moments))
-    sigma, slope = _compiled(net.activation)
+    work = _Jacobians(
+        net.activation,
+        ensembles,
+        biases,
+        width,
+        seed,
+        float(q_first),
+        spread,
+        tuple(shown),
+        moments,
+        zero_padded,
+        str(net),
+        draws,
+    )
     what = f"sampling {number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
-    with telling(what, seconds, draws) as told, np.errstate(over="ignore", invalid="ignore"):
-        for draw in range(draws):
-            rng = np.random.default_rng(np.random.SeedSequence([seed, draw]))
-            J = np.eye(width)
-            x = rng.standard_normal(width)
-            x *= np.sqrt(width * spread / float(ensembles[0].C_W)) / np.linalg.norm(x)
-            for layer in range(1, depth + 1):
-                W = weight_matrix(ensembles[layer - 1], width, rng, zero_padded=zero_padded)
-                h = W @ x + np.sqrt(biases[layer - 1]) * rng.standard_normal(width)
-                J = slope(h)[:, None] * (W @ J)
-                x = sigma(h)
-                if layer in shown:
-                    table[draw, shown.index(layer)] = _moments(J, moments)
-                told.advance(1 / depth)
-            if not (np.isfinite(table[draw]).all() and np.isfinite(J).all()):
-                raise InputError("net", str(net), "Jacobians that do not overflow")
-            values[draw] = np.linalg.svd(J, compute_uv=False)
+    rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
+    values = rows[:, :width].copy()
+    table = rows[:, width:].copy().reshape(draws, len(shown), moments)
     about: dict[str, int | float] = {
         "width": width,
         "depth": depth,
@@ -137,6 +142,101 @@ def simulate(
     symbols = {name: column[np.array(shown) - 1] for name, column in per_layer.items()}
     arrays = _arrays(values, table)
     return tables.dataset(arrays, shown, about, net=net, symbols=symbols)
+
+
+@dataclass(frozen=True, eq=False)
+class _Jacobians(Work):
+    """The singular values of J of every network, and the moments of JJᵀ by layer.
+
+    Arguments:
+        activation: σ.
+        ensembles, biases: of layers 1, 2, …: the weights', and C_b.
+        width: n.
+        seed: of all streams.
+        q_first: the variance of the first preactivations.
+        spread: what the weights give of it.
+        layers: where JJᵀ is looked at, ascending.
+        moments: how many.
+        zero_padded: whether weights are [U, 0].
+        name: what the network is called.
+        draws: how many are asked for.
+    """
+
+    activation: Activation
+    ensembles: tuple[WeightEnsemble, ...]
+    biases: tuple[float, ...]
+    width: int
+    seed: int
+    q_first: float
+    spread: float
+    layers: tuple[int, ...]
+    moments: int
+    zero_padded: bool
+    name: str
+    draws: int
+
+    @property
+    def chunk(self) -> int:
+        """A power of two, of about a second's work, 1024 draws or fewer."""
+        affordable = min(1024, max(1, int(1 / _draw_seconds(self.width, len(self.ensembles)))))
+        return 1 << (affordable.bit_length() - 1)
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, n and moments)."""
+        return draws, self.width + len(self.layers) * self.moments
+
+    def total(self) -> Rows:
+        """All draws, one below the other."""
+        return Rows(np.empty(self.shape(self.draws)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The networks, and what is looked at."""
+        return {
+            "sampler": "spectra",
+            "activation": sympy.srepr(self.activation.expr),
+            "weights": [repr(ensemble) for ensemble in self.ensembles],
+            "C_b": list(self.biases),
+            "width": self.width,
+            "depth": len(self.ensembles),
+            "seed": self.seed,
+            "q_first": self.q_first,
+            "layers": list(self.layers),
+            "moments": self.moments,
+            "zero_padded": self.zero_padded,
+            "chunk": self.chunk,
+        }
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """Singular values, descending, and moments of these draws."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array([self._row(draw) for draw in range(start, stop)])
+
+    def _row(self, draw: int) -> Array:
+        n, found = self.width, []
+        sigma, slope = _compiled(self.activation)
+        rng = np.random.default_rng(np.random.SeedSequence([self.seed, draw]))
+        J = np.eye(n)
+        x = rng.standard_normal(n)
+        x *= np.sqrt(n * self.spread / float(self.ensembles[0].C_W)) / np.linalg.norm(x)
+        layers = zip(self.ensembles, self.biases, strict=True)
+        for layer, (weights, C_b) in enumerate(layers, 1):
+            W = matrices.weight_matrix(weights, (n, n), rng, zero_padded=self.zero_padded)
+            h = W @ x + np.sqrt(C_b) * rng.standard_normal(n)
+            J = slope(h)[:, None] * (W @ J)
+            x = sigma(h)
+            if layer in self.layers:
+                found.append(_moments(J, self.moments))
+        if not (np.isfinite(found).all() and np.isfinite(J).all()):
+            raise InputError("net", self.name, "Jacobians that do not overflow")
+        return np.concatenate([np.linalg.svd(J, compute_uv=False), *found])
 
 
 def weight_matrix(
@@ -152,6 +252,7 @@ def weight_matrix(
 
     Raises InputError for an ensemble that cannot be sampled, or not at this width.
 
+    >>> from derive import Orthogonal
     >>> W = weight_matrix(Orthogonal(2), 3, np.random.default_rng(0))
     >>> bool(np.allclose(W.T @ W, 2 * np.eye(3)))
     True
@@ -161,30 +262,7 @@ def weight_matrix(
     zero_padded = flag("zero_padded", zero_padded)
     check_memory("n", n, _MATRICES * 8 * n**2, f"matrices of {number(n)} rows")
     _check_ensemble(weights, n, zero_padded)
-    C = float(weights.C_W)
-    match weights:
-        case Gaussian():
-            return float(np.sqrt(C / n)) * rng.standard_normal((n, n))
-        case Orthogonal():
-            return float(np.sqrt(C)) * _frame(n, n, rng)
-        case LowRankOrthogonal():
-            rank = round(float(weights.gamma) * n)
-            U = float(np.sqrt(C * n / rank)) * _frame(n, rank, rng)
-            if zero_padded:
-                return np.concatenate([U, np.zeros((n, n - rank))], axis=1)
-            return np.asarray(U @ _frame(n, rank, rng).T)
-        case LowRankGaussian():
-            rank = round(float(weights.gamma) * n)
-            A = float(np.sqrt(C / rank)) * rng.standard_normal((rank, n))
-            return np.asarray(_frame(n, rank, rng) @ A)
-        case Truncated():
-            size = round(float(weights.ratio) * n)
-            return float(np.sqrt(C * size / n)) * _frame(size, n, rng)[:n]
-        case BiInvariant():
-            squares = np.resize(singular_values(weights, n, n), n)
-            S = np.sqrt(squares * C)
-            return np.asarray((_frame(n, n, rng) * S) @ _frame(n, n, rng).T)
-    raise InputError("weights", str(weights), "an ensemble that can be sampled")
+    return matrices.weight_matrix(weights, (n, n), rng, zero_padded=zero_padded)
 
 
 def _layers(layers: Iterable[int] | None, depth: int) -> list[int]:
@@ -206,16 +284,21 @@ def _first_variance(q_first: object) -> float:
     return float(variance)
 
 
-def _check_cost(width: int, depth: int, draws: int, columns: int) -> float:
+def _check_cost(width: int, depth: int, draws: int, columns: int, kept: bool) -> float:
     """The seconds that sampling takes, roughly; InputError for more than the machine holds."""
-    held = 8 * draws * (width + columns) + 2000 * depth
+    held = 16 * draws * (width + columns) + 2000 * depth
     held += _MATRICES * 8 * width**2
     what = f"{number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
     got = width, depth, draws
     check_memory("width, depth, draws", got, held, what)
-    seconds = draws * (depth + 2) * (_LAYER + _ENTRY * width**3)
-    check_time("width, depth, draws", got, seconds, what)
+    seconds = draws * _draw_seconds(width, depth)
+    if not kept:
+        check_time("width, depth, draws", got, seconds, what)
     return seconds
+
+
+def _draw_seconds(width: int, depth: int) -> float:
+    return (depth + 2) * (_LAYER + _ENTRY * width**3)
 
 
 def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
@@ -227,11 +310,6 @@ def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
         size = int(ratio * n)
         check_memory("weights", str(weights), 8 * 2 * size * n, f"a frame of {number(size)} rows")
     steps(weights, n, n)
-
-
-def _frame(n: int, columns: int, rng: np.random.Generator) -> Array:
-    Q, R = np.linalg.qr(rng.standard_normal((n, columns)))
-    return np.asarray(Q * np.where(np.diag(R) < 0, -1.0, 1.0))
 
 
 def _moments(J: Array, count: int) -> Array:

@@ -58,7 +58,7 @@ def seconds(sampler: Sampler, rounds: int) -> float:
     found = []
     for _ in range(rounds):
         start = time.thread_time()
-        sampler.sums(0, DRAWS)
+        sampler.sums(0, DRAWS, sampler.reference)
         found.append(time.thread_time() - start)
     return min(found) / (DRAWS * DEPTH)
 

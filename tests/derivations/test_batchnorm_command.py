@@ -51,6 +51,21 @@ def test_same_seed_same_output(capsys) -> None:
     assert capsys.readouterr().out == first
 
 
+def test_a_run_is_kept_and_extended(tmp_path, capsys) -> None:
+    longer = SMALL.replace("--draws 5", "--draws 1500")
+    assert batchnorm.run(parsed(longer)) == 0
+    expected = capsys.readouterr().out
+    fewer = SMALL.replace("--draws 5", "--draws 1100")
+    assert batchnorm.run(parsed(f"{fewer} --run {tmp_path}")) == 0
+    capsys.readouterr()
+    assert batchnorm.run(parsed(f"{longer} --run {tmp_path} --progress")) == 0
+    found = capsys.readouterr()
+    assert found.out == expected
+    assert "1024/1500" in found.err
+    with pytest.raises(InputError, match=r"^run: got .*: its batch is 3 and not 4"):
+        batchnorm.run(parsed(f"{longer} --run {tmp_path}".replace("--batch 3", "--batch 4")))
+
+
 def test_figures_are_svg_files() -> None:
     with pytest.raises(InputError, match="svg"):
         batchnorm.run(parsed(f"{SMALL} --plot gap.txt"))

@@ -25,6 +25,7 @@ from derive import (
     spectra,
 )
 from derive.arithmetic import powerseries
+from derive.spectra import laws
 from derive.spectra import moments as formulas
 from derive.spectra.laws import g, w, z
 from derive.symbols import C_W as C
@@ -321,3 +322,11 @@ LINEAR_LAW = of_depth(2)
 def test_moments_of_a_depth_beyond_reach_are_refused_at_once(depth):
     with pytest.raises(InputError, match="depth"):
         spectra.jacobian_moments(2, depth=depth)
+
+
+def test_a_factor_is_any_positive_number() -> None:
+    law = spectra.Atomic({0: "1/2", 1: "1/2"})
+    assert laws.Scaled(law, 2) == 2 * law == laws.Scaled(law, sympy.Integer(2))
+    for bad in (-1, 0, "two", None, True):
+        with pytest.raises(InputError, match=r"^factor: got"):
+            laws.Scaled(law, bad)

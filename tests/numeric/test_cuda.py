@@ -96,7 +96,7 @@ def test_cuda_adds_up_what_its_networks_estimate(monkeypatch, held):
     there = on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 5, ["V"], depth=2))
     monkeypatch.setattr(samplers, "_memory", lambda: 8 * there.held * held)
     draws = np.arange(254, 259)
-    values, found = there.statistics(draws), there.sums(254, 259)
+    values, found = there.statistics(draws), there.sums(254, 259, there.reference)
     expected = np.zeros(found.shape)
     for layer in range(2):
         products = there.reference[layer], *there.plan.chain

@@ -169,7 +169,7 @@ def test_a_sampler_of_own_fields_can_be_sent():
     net = Network(TANH, Orthogonal(1))
     here = sampler(net, ONE, 4, [recursion([NTK])])
     sent = pickle.loads(pickle.dumps(here))
-    assert np.array_equal(here.sums(0, 20), sent.sums(0, 20))
+    assert np.array_equal(here.sums(0, 20, here.reference), sent.sums(0, 20, sent.reference))
 
 
 def test_a_run_of_another_equation_is_refused(tmp_path):

@@ -21,6 +21,7 @@ from derive.weights import (
     Orthogonal,
     Truncated,
 )
+from numeric.random import matrices
 from numeric.random.lazy import (
     cholesky,
     combine,
@@ -32,7 +33,7 @@ from numeric.random.lazy import (
     triangle,
 )
 from numeric.random.philox import stream_key
-from numeric.samplers import explicit, probing
+from numeric.samplers import probing
 
 
 def factor(X):
@@ -190,7 +191,7 @@ def test_the_law_is_that_of_explicit_matrices(ensemble, n_in, n_out):
     sampled = sample(ensemble, X, n_out, draws)
     rng = np.random.default_rng(6)
     built = np.array(
-        [X @ explicit.weight_matrix(ensemble, (n_out, n_in), rng).T for _ in range(draws)]
+        [X @ matrices.weight_matrix(ensemble, (n_out, n_in), rng).T for _ in range(draws)]
     )
     for statistic in (
         lambda Z: Z[:, 0, 0] + Z[:, 1, 0],

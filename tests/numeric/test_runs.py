@@ -27,6 +27,7 @@ from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
+from numeric import simulations
 from numeric.estimators import observables
 from numeric.runs import chunks
 from numeric.runs import directory as rundir
@@ -48,7 +49,7 @@ def new_sampler(seed=1, width=6, tensors=("V", "Theta"), activation=activations.
 
 
 def record(sampler=None, draws=DRAWS, **options):
-    return chunks.record(sampler or new_sampler(), draws, **options)
+    return simulations.record(sampler or new_sampler(), draws, chunks.Options(**options))
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,10 @@ def stopping(sampler, first, last=10**9):
     """The sampler, but raising on the chunks from number `first` to `last`."""
     whole = sampler.sums
 
-    def sums(start, stop, *threads, **options):
+    def sums(start, stop, *others, **options):
         if first <= start // sampler.chunk <= last:
             raise StopError
-        return whole(start, stop, *threads, **options)
+        return whole(start, stop, *others, **options)
 
     object.__setattr__(sampler, "sums", sums)
     return sampler
@@ -123,7 +124,7 @@ def killed_while_writing(path, number, moment):
             os.kill(os.getpid(), signal.SIGKILL)
 
     rundir.write = writing
-    chunks._SAVE_EVERY = 0.0
+    chunks._SAVE_EVERY, chunks._SAVE_SHARE = 0.0, 0
     record(run=path)
 
 
@@ -239,9 +240,10 @@ def damage(path, how):
 @pytest.mark.parametrize("name", ["manifest.json", "sums.npz", "chunk-3.npz"])
 def test_a_damaged_run_is_refused(tmp_path, expected, name, how):
     record(draws=1024, run=tmp_path)
-    with rundir.Directory(tmp_path, rundir.manifest(new_sampler())) as directory:
-        directory.sums(expected.shape)
-        directory.keep(3, new_sampler().sums(3072, 4096))
+    sampler = new_sampler()
+    with rundir.Directory(tmp_path, rundir.manifest(sampler)) as directory:
+        *_, reference = directory.kept()
+        directory.keep_chunk(3, sampler.sums(3072, 4096, reference))
     damage(tmp_path / name, how)
     with pytest.raises(InputError, match=rf"^run: got .*{name}.* (un)?damaged"):
         record(run=tmp_path)

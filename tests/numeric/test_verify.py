@@ -117,10 +117,16 @@ def test_what_a_fault_needs_is_kept(monkeypatch):
 
     plant(monkeypatch, "K", 1.5, where)
     net = Network(activations.sin, Orthogonal(1.5), C_b=0.1, lambda_b=OfLayer("1/l"))
-    example = Example(net, np.array([[0.3, -0.8]]), 4, ("K",))
+    example = Example(net, [[0.3, -0.8]], 4, ("K",))  # a list, made smaller as an array is
     (check,) = verify.verify(example, **QUICK).smallest
     assert check.example.net == Network(activations.linear, Orthogonal(1), C_b=0.1)
     assert (check.example.depth, check.example.inputs.shape) == (3, (1,))
+
+
+def test_inputs_of_an_example_are_checked_where_it_is_made():
+    assert Example(Network(activations.linear), [1, 2], 2, ("K",)).inputs.tolist() == [1.0, 2.0]
+    with pytest.raises(InputError, match=r"^inputs: got"):
+        Example(Network(activations.linear), [[1, 2], [3]], 2, ("K",))
 
 
 def test_the_command_tells_a_fault_and_how_to_repeat_it(monkeypatch, capsys):

@@ -1,0 +1,67 @@
+"""What can be run: draws of an ensemble, in chunks that know nothing of each other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from concurrent.futures import Executor
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from .totals import Total
+
+
+class Work(ABC):
+    """Draws of an ensemble, which anyone can compute, chunk by chunk.
+
+    What a chunk comes to depends on this and on the chunk alone, to the last bit, and not on who
+    computes it. It can be pickled, sent to where a chunk is wanted, and asked for `sums` there.
+    """
+
+    @property
+    @abstractmethod
+    def chunk(self) -> int:
+        """The number of draws in a chunk, by the ensemble alone: about a second's work."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work on this machine; one, where NumPy has its own."""
+        return 1
+
+    @property
+    def reference(self) -> Array:
+        """What all chunks of a run are about, made by whoever begins it; nothing, by default."""
+        return np.empty(0)
+
+    @abstractmethod
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """Of what a chunk of so many draws comes to."""
+
+    @abstractmethod
+    def total(self) -> Total:
+        """What no draws come to, to which the chunks are added in their order."""
+
+    @abstractmethod
+    def manifest(self) -> dict[str, Any]:
+        """What tells its runs from those of others: numbers, texts and lists."""
+
+    @abstractmethod
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """What the draws start … stop − 1 come to.
+
+        Arguments:
+            reference: what the run is about.
+            pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
+                comes, all leave soon.
+            given_up: set to have this leave soon, with a CancelledError.
+        """
