@@ -8,7 +8,6 @@ through mpmath's nested quadrature.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -25,7 +24,7 @@ from ..activations.piecewise import split_pieces
 from ..arithmetic.balls import Ball, compile_arb
 from ..errors import InputError, whole
 from ..symbols import z
-from .shapes import Shape
+from .shapes import Shape, leibniz
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
 Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]
@@ -299,7 +298,7 @@ def _line(
     factors = [(order, _rational(rate)) for order, rate in scaled]
     variance = _rational(K)
     if activation.is_smooth:
-        return gaussian_average(_leibniz(activation, factors, outer), K, digits)
+        return gaussian_average(_smooth(activation, factors, outer), K, digits)
     if K == 0 and outer:
         raise InputError("K", 0, "a positive variance, for outer derivatives across a kink")
     weight = hermite_weight(variance, outer)
@@ -322,25 +321,19 @@ def _line(
     return Enclosure(value, radius)
 
 
-def _leibniz(
+def _smooth(
     activation: Activation, factors: Sequence[tuple[int, sympy.Expr]], outer: int
 ) -> sympy.Expr:
-    """∂_z^outer Π σ^{(order)}(rate·z) as a sum of products of σ's derivatives."""
-    products = Counter({tuple(order for order, _ in factors): sympy.Integer(1)})
-    for _ in range(outer):
-        raised: Counter[tuple[int, ...]] = Counter()
-        for orders, weight in products.items():
-            for position, (_, rate) in enumerate(factors):
-                up = (*orders[:position], orders[position] + 1, *orders[position + 1 :])
-                raised[up] += weight * rate
-        products = raised
+    """∂_z^outer Π σ^{(order)}(rate·z), every rate 1 where there are derivatives outside."""
+    inside = tuple(order for order, _ in factors)
+    terms = leibniz(inside, outer) if outer else {inside: 1}
     return sum(
-        weight
+        count
         * sympy.prod(
             activation.derivative(order).subs(z, rate * z)
             for order, (_, rate) in zip(orders, factors, strict=True)
         )
-        for orders, weight in products.items()
+        for orders, count in terms.items()
     )
 
 

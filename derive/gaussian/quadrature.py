@@ -30,7 +30,7 @@ from ..arithmetic.balls import Ball, compile_arb
 from ..errors import InputError
 from ..symbols import K, z
 from . import oracle
-from .shapes import Shape
+from .shapes import Shape, SingleShape, is_even, leibniz
 from .small_kernel import average_at, closed_average, small_kernel_average
 
 Values = tuple[arb, ...]
@@ -46,15 +46,8 @@ _DOUBLINGS = 4  # of the precision, where the integrand loses digits
 _WIDE = 8.0  # where √q is so many strips, the trapezoid rule gives way
 
 
-class Line(NamedTuple):
-    """⟨∂^outer Π σ^{(orders)}(z)⟩_q: every factor at one z ~ N(0, q)."""
-
-    orders: tuple[int, ...]
-    outer: int = 0
-
-
 def single(
-    activation: Activation, wanted: Sequence[Line], q: mpmath.mpf, digits: int
+    activation: Activation, wanted: Sequence[SingleShape], q: mpmath.mpf, digits: int
 ) -> list[mpmath.mpf]:
     """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size.
 
@@ -62,7 +55,7 @@ def single(
     """
     if not activation.is_smooth:
         return [_piecewise_line(activation, each, q, digits) for each in wanted]
-    expanded = [_leibniz(each) for each in wanted]
+    expanded = [leibniz(*each) for each in wanted]
     orders = sorted({order for terms in expanded for factors in terms for order in factors})
     if q > 0 and _deviations(activation, q) > _WIDE:
         closed = [closed_average(activation, *each, q, digits) for each in wanted]
@@ -71,7 +64,7 @@ def single(
         found = [_adaptive(activation, terms, q, digits) for terms in expanded]
         if None not in found:
             return [_to_mpf(value) for value in found if value is not None]
-    even = activation.is_odd and all(_is_even(each) for each in wanted)
+    even = activation.is_odd and all(is_even(*each) for each in wanted)
     sigma = [(order, _derivative(activation, order)) for order in orders]
     for doublings in range(_DOUBLINGS):
         with ctx.workprec(_bits(digits) << doublings):
@@ -174,13 +167,13 @@ def double(
     if K11 < K22:
         return double(activation, (orders[1], orders[0]), (K22, K12, K11), digits)
     if K11 == 0:
-        return single(activation, [Line(orders)], K11, digits)[0]
+        return single(activation, [SingleShape(orders)], K11, digits)[0]
     if K12 == 0:
         pair = zip(orders, (K11, K22), strict=True)
-        (first,), (second,) = (single(activation, [Line((n,))], q, digits) for n, q in pair)
+        (first,), (second,) = (single(activation, [SingleShape((n,))], q, digits) for n, q in pair)
         return first * second
     if K11 == K12 == K22:
-        return single(activation, [Line(orders)], K11, digits)[0]
+        return single(activation, [SingleShape(orders)], K11, digits)[0]
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
     if activation.is_smooth:
@@ -213,18 +206,6 @@ def _exactly(value: mpmath.mpf) -> sympy.Rational:
 @cache
 def _derivative(activation: Activation, order: int) -> Ball:
     return compile_arb(activation.derivative(order), z)
-
-
-def _leibniz(line: Line) -> Counter[tuple[int, ...]]:
-    """∂^outer Π σ^{(order)} as {orders of the factors: coefficient}."""
-    terms = Counter({line.orders: 1})
-    for _ in range(line.outer):
-        raised: Counter[tuple[int, ...]] = Counter()
-        for factors, count in terms.items():
-            for k, order in enumerate(factors):
-                raised[tuple(sorted((*factors[:k], order + 1, *factors[k + 1 :])))] += count
-        terms = raised
-    return terms
 
 
 def _combine(terms: Counter[tuple[int, ...]], value: dict[int, _Number]) -> _Number:
@@ -334,11 +315,6 @@ def _sum(
             return tuple(total), size
 
 
-def _is_even(line: Line) -> bool:
-    """Whether the integrand is even where σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
-    return (sum(line.orders) + len(line.orders) + line.outer) % 2 == 0
-
-
 def _smooth_plane(
     activation: Activation,
     orders: tuple[int, int],
@@ -369,7 +345,9 @@ def _smooth_plane(
         return _to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
 
 
-def _piecewise_line(activation: Activation, line: Line, q: mpmath.mpf, digits: int) -> mpmath.mpf:
+def _piecewise_line(
+    activation: Activation, line: SingleShape, q: mpmath.mpf, digits: int
+) -> mpmath.mpf:
     """The closed form where there is one and it keeps its digits, else the oracle."""
     orders, outer = line
     if q == 0:

@@ -29,10 +29,11 @@ import sympy
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
+from derive.gaussian.shapes import SingleShape, is_even, leibniz
 
 from ..emit import printer
 from . import quadrature
-from .shapes import SingleShape, describe, hermite, is_even, leibniz
+from .shapes import describe, hermite
 
 _NEXT = "\n        "
 

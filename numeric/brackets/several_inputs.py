@@ -19,11 +19,11 @@ from functools import cache
 from typing import NamedTuple
 
 from derive.activations.functions import Activation, z
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, is_even
 
 from ..emit import printer
 from . import kinks, quadrature
-from .shapes import describe, hermite, is_even
+from .shapes import describe, hermite
 
 
 def bracket_name(shape: Shape) -> str:

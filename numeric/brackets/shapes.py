@@ -6,25 +6,16 @@ For z ~ N(0, K), ⟨∂^k F⟩ is the average of Leibniz's terms where F is smoo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import sympy
 
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape
 
 MAX_POSITIONS = 4
-
-
-class SingleShape(NamedTuple):
-    """⟨(d/dz)^{outer} Π_p σ^{(orders_p)}(z)⟩_K with z ~ N(0, K): every position at the same z."""
-
-    orders: tuple[int, ...]
-    outer: int = 0
 
 
 def describe(shape: SingleShape | Shape) -> str:
@@ -44,27 +35,6 @@ def check(shape: SingleShape | Shape) -> None:
         return
     if not 1 <= len(shape.orders) <= MAX_POSITIONS or len(outer) != len(shape.orders):
         raise InputError("shape", shape, f"1 to {MAX_POSITIONS} positions, one outer count each")
-
-
-def is_even(orders: Sequence[int], outer: int = 0) -> bool:
-    """Whether the integrand is even in z when σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
-    return (sum(orders) + len(orders) + outer) % 2 == 0
-
-
-def leibniz(orders: Sequence[int], outer: int) -> Counter[tuple[int, ...]]:
-    """(d/dz)^outer Π σ^{(order)} = Σ coefficient Π σ^{(order')}: {sorted orders': coefficient}."""
-    terms = Counter({tuple(sorted(orders)): 1})
-    for _ in range(outer):
-        derived: Counter[tuple[int, ...]] = Counter()
-        for factors, coefficient in terms.items():
-            for place, order in enumerate(factors):
-                derived[_sorted_with(factors, place, order + 1)] += coefficient
-        terms = derived
-    return terms
-
-
-def _sorted_with(factors: tuple[int, ...], place: int, order: int) -> tuple[int, ...]:
-    return tuple(sorted((*factors[:place], order, *factors[place + 1 :])))
 
 
 def hermite(

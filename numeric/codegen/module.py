@@ -14,10 +14,10 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import SingleShape
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
-from ..brackets.shapes import SingleShape
 from ..emit import printer
 from ..hyperparameters import KNOWN, symbols_of
 

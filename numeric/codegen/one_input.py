@@ -8,10 +8,10 @@ from functools import cached_property
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
+from derive.gaussian.shapes import SingleShape
 from derive.weights import WeightEnsemble
 
 from .. import brackets
-from ..brackets.shapes import SingleShape
 from ..emit import modules, printer
 from . import usage
 from .module import Module, Recursions, function_source, shape_of

@@ -14,11 +14,11 @@ from derive import activations
 from derive.activations.functions import by_name, z
 from derive.errors import InputError
 from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric import brackets
 from numeric.brackets import quadrature
-from numeric.brackets.module import SingleShape, bracket_name, evaluate, module_source
-from numeric.brackets.shapes import hermite, leibniz
+from numeric.brackets.module import bracket_name, evaluate, module_source
+from numeric.brackets.shapes import hermite
 from numeric.emit import modules
 
 VARIANCES = (0.0, 1e-8, 0.3, 4.0, 100.0)
