@@ -21,7 +21,7 @@ from flint import acb, arb, ctx
 from ..activations.closed_forms import hermite_weight
 from ..activations.functions import Activation
 from ..activations.piecewise import split_pieces
-from ..arithmetic.balls import Ball, compile_arb
+from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError, whole
 from ..symbols import z
 from .shapes import Shape, leibniz
@@ -142,17 +142,6 @@ def _rows(K: object) -> list[list[mpmath.mpf]] | None:
     return rows
 
 
-def _to_arb(value: mpmath.mpf) -> arb:
-    sign, mantissa, exponent, _ = value._mpf_
-    return arb((-1) ** int(sign) * int(mantissa)) * arb(2) ** int(exponent)
-
-
-def _to_mpf(value: arb) -> mpmath.mpf:
-    """The dyadic number at the middle of a ball, exactly."""
-    mantissa, exponent = value.mid().man_exp()
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
-
-
 def _at_zero(function: sympy.Expr, digits: int) -> Enclosure:
     around = [part for lower, upper, part in split_pieces(function) if lower <= 0 <= upper]
     left, right = around[0].subs(z, 0), around[-1].subs(z, 0)
@@ -241,10 +230,10 @@ def _by_arb(
     """
     for attempt in range(4):
         with ctx.workprec((int(3.33 * digits) + 40) << attempt):
-            total = _enclosure(pieces, _to_arb(K), 8**attempt)
+            total = _enclosure(pieces, +arb(K), 8**attempt)  # K to this precision
             scale = abs(total).upper() if attempt == 0 else arb(1).max(abs(total).upper())
             if total.is_finite() and total.rad() <= arb(10) ** -digits * scale:
-                return Enclosure(_to_mpf(total), _to_mpf(total.rad().upper()))
+                return Enclosure(to_mpf(total), to_mpf(total.rad().upper()))
     raise InputError("function", given, f"one whose average reaches {digits} digits")
 
 
@@ -259,8 +248,8 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
         def weighted(x: acb, analytic: bool, function: Ball = function) -> acb:
             return function(x, analytic) * (-x * x / (2 * K)).exp() * scale
 
-        start = _constant(lower) if lower.is_finite else -marks[-1]
-        stop = _constant(upper) if upper.is_finite else marks[-1]
+        start = constant(lower) if lower.is_finite else -marks[-1]
+        stop = constant(upper) if upper.is_finite else marks[-1]
         for end in (start, stop):
             total += arb(0, (weighted(acb(end), False).abs_upper() * end.rad()).upper())
         left, right = start.mid(), stop.mid()
@@ -277,16 +266,6 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
     return total
 
 
-def _constant(value: sympy.Expr) -> arb:
-    return compile_arb(value, z)(acb(0), False).real
-
-
-def _rational(value: mpmath.mpf) -> sympy.Expr:
-    """The number itself: every mpf is a dyadic rational."""
-    sign, mantissa, exponent, _ = value._mpf_
-    return sympy.Integer((-1) ** int(sign) * int(mantissa)) * sympy.Integer(2) ** int(exponent)
-
-
 def _line(
     activation: Activation,
     scaled: Sequence[tuple[int, mpmath.mpf]],
@@ -295,8 +274,8 @@ def _line(
     digits: int,
 ) -> Enclosure:
     """⟨∂_z^outer Π σ^{(order)}(rate·z)⟩ over z ~ N(0, K), for the pairs (order, rate)."""
-    factors = [(order, _rational(rate)) for order, rate in scaled]
-    variance = _rational(K)
+    factors = [(order, exactly(rate)) for order, rate in scaled]
+    variance = exactly(K)
     if activation.is_smooth:
         return gaussian_average(_smooth(activation, factors, outer), K, digits)
     if K == 0 and outer:

@@ -26,7 +26,7 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation
 from ..activations.piecewise import logistic_to_tanh
-from ..arithmetic.balls import Ball, compile_arb
+from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from . import oracle
@@ -63,7 +63,7 @@ def single(
             return [value for value in closed if value is not None]
         found = [_adaptive(activation, terms, q, digits) for terms in expanded]
         if None not in found:
-            return [_to_mpf(value) for value in found if value is not None]
+            return [to_mpf(value) for value in found if value is not None]
     even = activation.is_odd and all(is_even(*each) for each in wanted)
     sigma = [(order, _derivative(activation, order)) for order in orders]
     for doublings in range(_DOUBLINGS):
@@ -82,7 +82,7 @@ def single(
                 step = work.first_step(q)
                 values = _normal_average(integrand, step, digits, even, work)
             if all(value.rad() <= arb(10) ** -digits * abs(value) for value in values):
-                return [_to_mpf(value) for value in values]
+                return [to_mpf(value) for value in values]
     raise InputError("activation", str(activation), f"one whose averages reach {digits} digits")
 
 
@@ -178,7 +178,7 @@ def double(
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
     if activation.is_smooth:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
-    closed = activation.average_two(*orders, *map(_exactly, kernel)) if rest > 0 else None
+    closed = activation.average_two(*orders, *map(exactly, kernel)) if rest > 0 else None
     if closed is not None:
         with mpmath.workdps(digits + 10):
             return mpmath.mpf(closed.evalf(digits + 5))
@@ -192,15 +192,6 @@ def double(
 
 def _bits(digits: int) -> int:
     return int(3.33 * digits) + 40
-
-
-def _to_mpf(value: arb) -> mpmath.mpf:
-    mantissa, exponent = value.mid().man_exp()
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
-
-
-def _exactly(value: mpmath.mpf) -> sympy.Rational:
-    return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
 
 
 @cache
@@ -342,7 +333,7 @@ def _smooth_plane(
             return (first(acb(at), False).real * given(slope * at),)
 
         even = activation.is_odd and sum(orders) % 2 == 0
-        return _to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
+        return to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
 
 
 def _piecewise_line(
@@ -388,7 +379,7 @@ def _piecewise_plane(
                 total += acb.integral(integrand, left.mid(), right.mid()).real
         if not total.rad() < arb(10) ** -digits:
             raise InputError("digits", digits, f"fewer, for an average of {activation}")
-        return _to_mpf(total)
+        return to_mpf(total)
 
 
 class _Piece(NamedTuple):
@@ -403,13 +394,9 @@ def _pieces(activation: Activation, order: int) -> list[_Piece]:
     found = []
     for lower, upper, expr in activation.pieces:
         coefficients = sympy.Poly(expr.diff(z, order), z).all_coeffs()[::-1]
-        left, right = (_constant(end) if end.is_finite else None for end in (lower, upper))
-        found.append(_Piece(left, right, tuple(_constant(value) for value in coefficients)))
+        left, right = (constant(end) if end.is_finite else None for end in (lower, upper))
+        found.append(_Piece(left, right, tuple(constant(value) for value in coefficients)))
     return found
-
-
-def _constant(value: sympy.Expr) -> arb:
-    return compile_arb(value, z)(acb(0), False).real
 
 
 def _horner(coefficients: tuple[arb, ...], at: acb) -> acb:

@@ -17,6 +17,7 @@ import sympy
 from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
+from ..arithmetic.balls import exactly
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
@@ -140,7 +141,7 @@ def closed_average(
     if closed is None:
         return None
     try:
-        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+        exact = {K: exactly(at)}
         inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
         value = closed.evalf(digits + inner, subs=exact, strict=True)
         return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import mpmath
 from flint import acb, arb, ctx, fmpq
 
+from ..arithmetic.balls import to_mpf
 from ..errors import InputError
 
 MAX_HALVINGS = 12
@@ -47,8 +48,7 @@ class Mellin:
         lost = max(0.0, -drop)  # the integrand's size over the result's, on that line
         digits, precision = mpmath.mp.dps, mpmath.mp.prec + int(1.5 * lost) + 20
         with ctx.workprec(precision), mpmath.workprec(precision):
-            mantissa, power = t.man_exp
-            log_t = (arb(int(mantissa)) * arb(2) ** int(power)).log()
+            log_t = arb(t).log()
             total = self._line(log_t, sigma, step, 0, integrals)
             for _ in range(MAX_HALVINGS):
                 last, between = total, self._line(log_t, sigma, step, 1, integrals)
@@ -74,8 +74,7 @@ class Mellin:
             term = power.exp() / s**integrals
             total += term.real / (1 if k or half else 2)
             if k and abs(term) < abs(total) * smallest:
-                found, exponent = (total * step / arb.pi()).mid().man_exp()
-                return mpmath.ldexp(mpmath.mpf(int(found)), int(exponent))
+                return to_mpf(total * step / arb.pi())
             k += 1
 
     def _saddle(self, log_t: float) -> float:
