@@ -18,10 +18,10 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from ..activations.closed_forms import hermite_weight
 from ..activations.functions import Activation
 from ..activations.piecewise import split_pieces
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
+from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
 from ..symbols import z
 from .shapes import Shape, leibniz
@@ -280,7 +280,7 @@ def _line(
         return gaussian_average(_smooth(activation, factors, outer), K, digits)
     if K == 0 and outer:
         raise InputError("K", 0, "a positive variance, for outer derivatives across a kink")
-    weight = hermite_weight(variance, outer)
+    weight = by_parts(outer, z, variance)
     kinks = sorted({kink / rate for kink in activation.kinks for _, rate in factors if rate != 0})
     ends = [-sympy.oo, *kinks, sympy.oo]
     parts = [
@@ -489,7 +489,4 @@ def _deltas(activation: Activation, order: int) -> list[tuple[mpmath.mpf, int, m
 
 def _density_derivative(m: int, x: mpmath.mpf, scale: mpmath.mpf) -> mpmath.mpf:
     """The m-th derivative of N(0, scale²)'s density at scale·x: (−1)^m He_m(x) ρ(x)/scale^{m+1}."""
-    he = [mpmath.mpf(1), x]
-    for k in range(1, m):
-        he.append(x * he[k] - k * he[k - 1])
-    return (-1) ** m * he[m] * _normal(x) / scale ** (m + 1)
+    return (-1) ** m * hermite(m, x) * _normal(x) / scale ** (m + 1)

@@ -18,6 +18,7 @@ from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
 from ..arithmetic.balls import exactly
+from ..arithmetic.hermite import hermite
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
@@ -55,21 +56,12 @@ def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational)
 @cache
 def half_line_moment(k: int, outer: int) -> sympy.Expr:
     """I_{k,m} = ∫_0^∞ x^k He_m(x) e^{−x²/2} dx/√(2π)."""
-    hermite = sympy.Poly(_hermite(outer), z)
     return sympy.Add(
         *(
             value * 2 ** sympy.Rational(k + j, 2) * sympy.gamma(sympy.Rational(k + j + 1, 2))
-            for (j,), value in hermite.terms()
+            for (j,), value in sympy.Poly(hermite(outer, z), z).terms()
         )
     ) / (2 * sympy.sqrt(sympy.pi))
-
-
-def _hermite(order: int) -> sympy.Expr:
-    """He_order(z): He_{m+1} = z He_m − He_m'."""
-    value = sympy.Integer(1)
-    for _ in range(order):
-        value = sympy.expand(z * value - value.diff(z))
-    return value
 
 
 @cache

@@ -29,11 +29,12 @@ import sympy
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
+from derive.arithmetic import hermite
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
 
 from ..emit import printer
 from . import quadrature
-from .shapes import describe, hermite
+from .shapes import describe
 
 _NEXT = "\n        "
 
@@ -383,7 +384,7 @@ def _at_kinks(distribution: _Distribution, scale: sympy.Symbol) -> list[sympy.Ex
     terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
         x = kink / scale
-        polynomial, u, Q = hermite((order,))
+        polynomial, u, Q = hermite.polynomial((order,))
         he = polynomial.subs(dict(zip((*u, *Q.values()), (x, 1), strict=False)))
         term = coefficient * he * sympy.exp(-(x**2) / 2) / scale ** (order + 1)
         if kink != 0:

@@ -19,11 +19,12 @@ from functools import cache
 from typing import NamedTuple
 
 from derive.activations.functions import Activation, z
+from derive.arithmetic import hermite
 from derive.gaussian.shapes import Shape, is_even
 
 from ..emit import printer
 from . import kinks, quadrature
-from .shapes import describe, hermite
+from .shapes import describe
 
 
 def bracket_name(shape: Shape) -> str:
@@ -260,7 +261,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
     if not active:
         lines = head + _loops(levels, f"p{d - 1}")
         return _function("@quadrature", f"{_nested_name(outer)}(order, B, rank, orders)", lines)
-    polynomial, u, Q = hermite(outer)
+    polynomial, u, Q = hermite.polynomial(outer)
     name = "hermite" + _suffix((), outer)
     source = printer.function(
         name,
