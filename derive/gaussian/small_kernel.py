@@ -17,6 +17,7 @@ import sympy
 from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
+from ..activations.pieces import series_at_zero
 from ..arithmetic.balls import exactly
 from ..arithmetic.hermite import hermite
 from ..errors import InputError
@@ -93,12 +94,7 @@ def taylor_at_zero(activation: Activation, side: int, degree: int) -> tuple[symp
 
 @cache
 def _taylor(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
-    pieces = activation.pieces
-    here = next(
-        p.expr for p in pieces if (p.lower < 0 <= p.upper if side < 0 else p.lower <= 0 < p.upper)
-    )
-    polynomial = sympy.expand(sympy.series(here, z, 0, degree + 1).removeO())
-    return tuple(sympy.radsimp(polynomial.coeff(z, k)) for k in range(degree + 1))
+    return tuple(map(sympy.radsimp, series_at_zero(activation.beside_zero(side), degree)))
 
 
 @cache
