@@ -20,6 +20,7 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation
 from ..activations.piecewise import split_pieces
+from ..arithmetic import trapezoid
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
@@ -200,21 +201,18 @@ def _gauss_legendre(
 def _trapezoid(
     integrand: Numeric, left: mpmath.mpf, right: mpmath.mpf, goal: mpmath.mpf
 ) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Halve the step until the sum stands still: for an analytic integrand that has died out at
-    both ends the error squares with every halving."""
-    count = 16
-    step = (right - left) / count
-    total = mpmath.fsum(integrand(left + k * step) for k in range(count + 1)) * step
-    for _ in range(12):
-        middle = mpmath.fsum(integrand(left + (k + 0.5) * step) for k in range(count)) * step
-        refined = (total + middle) / 2
-        change = abs(refined - total)
-        total, step, count = refined, step / 2, 2 * count
-        if change < goal * max(1, abs(total)):
-            return total, change
-    raise InputError(
-        "function", "one that a trapezoid rule of 65536 steps misses", "a smoother one"
+    def nodes(step: mpmath.mpf, half: int) -> mpmath.mpf:
+        count = int(mpmath.nint((right - left) / step)) + 1 - half
+        return mpmath.fsum(integrand(left + (k + half / 2) * step) for k in range(count)) * step
+
+    found = trapezoid.halved(
+        nodes, (right - left) / 16, 12, lambda total, change: change < goal * max(1, abs(total))
     )
+    if found is None:
+        raise InputError(
+            "function", "one that a trapezoid rule of 65536 steps misses", "a smoother one"
+        )
+    return found
 
 
 def _normal(x: mpmath.mpf) -> mpmath.mpf:
