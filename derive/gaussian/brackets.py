@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sympy
@@ -66,40 +67,51 @@ class Average(sympy.Expr):
         return self
 
     def _sympystr(self, printer: Any) -> str:
-        single = self.bracket.is_single
-        parts = [
-            "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
-            for (sample, order), count in Counter(self.bracket.factors).items()
-        ]
-        outer = self.bracket.outer
+        bracket = self.bracket
+        body, outer = product_text(bracket.factors), bracket.outer
         if not outer:
-            return f"⟨{' '.join(parts)}⟩"
-        if single:
-            return f"⟨({' '.join(parts)}){_primes(len(outer))}⟩"
-        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({' '.join(parts)})⟩"
+            return f"⟨{body}⟩"
+        if bracket.is_single:
+            return f"⟨({body}){_primes(len(outer))}⟩"
+        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({body})⟩"
 
     def _latex(self, printer: Any) -> str:
-        single = self.bracket.is_single
-        parts = []
-        for (sample, order), count in Counter(self.bracket.factors).items():
-            marks = "'" * order if order < 4 else f"^{{({order})}}"
-            label = "" if single else rf"_{{\alpha_{sample}}}"
-            body = rf"\sigma{marks}{label}"
-            parts.append(
-                body
-                if count == 1
-                else rf"\left({body}\right)^{{{count}}}"
-                if order
-                else (rf"\sigma{label}^{{{count}}}")
-            )
-        inner, outer = "".join(parts), self.bracket.outer
+        bracket = self.bracket
+        inner, outer = product_latex(bracket.factors), bracket.outer
         if not outer:
             return rf"\left\langle {inner}\right\rangle_{{K}}"
-        if single:
+        if bracket.is_single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
             return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{K}}"
         signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{K}}"
+
+
+def product_text(factors: Sequence[tuple[int, int]]) -> str:
+    """Π σ^{(order)}(z_sample), its samples as subscripts where there are several."""
+    single = Bracket(tuple(factors)).is_single
+    return " ".join(
+        "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
+        for (sample, order), count in Counter(factors).items()
+    )
+
+
+def product_latex(factors: Sequence[tuple[int, int]]) -> str:
+    """The same in LaTeX."""
+    single = Bracket(tuple(factors)).is_single
+    parts = []
+    for (sample, order), count in Counter(factors).items():
+        marks = "'" * order if order < 4 else f"^{{({order})}}"
+        label = "" if single else rf"_{{\alpha_{sample}}}"
+        body = rf"\sigma{marks}{label}"
+        parts.append(
+            body
+            if count == 1
+            else rf"\left({body}\right)^{{{count}}}"
+            if order
+            else (rf"\sigma{label}^{{{count}}}")
+        )
+    return "".join(parts)
 
 
 def _primes(order: int) -> str:

@@ -24,7 +24,15 @@ from ..activations.functions import Activation
 from ..arithmetic.hermite import hermite
 from ..errors import InputError
 from ..symbols import K, z
-from .brackets import Average, Bracket, Component, GaussianAverage, specialise
+from .brackets import (
+    Average,
+    Bracket,
+    Component,
+    GaussianAverage,
+    product_latex,
+    product_text,
+    specialise,
+)
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
 
@@ -73,7 +81,7 @@ class HermiteAverage(sympy.Expr):
         return not self.raised and len({*self.samples, *self.indices}) == 1
 
     def _sympystr(self, printer: Any) -> str:
-        body = printer.doprint(Average(self.factors))[1:-1]
+        body = product_text(self.factors)
         if self._is_single:
             inner = sympy.sstr(hermite(len(self.indices), z, K), order="grlex")
         else:
@@ -83,8 +91,6 @@ class HermiteAverage(sympy.Expr):
         return f"⟨{body} {_parenthesised(inner)}⟩"
 
     def _latex(self, printer: Any) -> str:
-        opening, closing = r"\left\langle ", r"\right\rangle_{K}"
-        body = printer.doprint(Average(self.factors)).removeprefix(opening).removesuffix(closing)
         if self._is_single:
             inner = sympy.latex(hermite(len(self.indices), z, K), order="grlex")
         else:
@@ -93,7 +99,8 @@ class HermiteAverage(sympy.Expr):
             inner = _ordered_product(
                 [f"z{mark}{{{a}}}" for a in labels], f"K{mark}{{{''.join(labels)}}}"
             )
-        return f"{opening}{body} {_parenthesised(inner)}{closing}"
+        body = product_latex(self.factors)
+        return rf"\left\langle {body} {_parenthesised(inner)}\right\rangle_{{K}}"
 
 
 class InverseKernel(sympy.Expr):

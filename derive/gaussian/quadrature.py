@@ -250,7 +250,8 @@ def _normal_average(
     """⟨integrand(x)⟩ for standard normal x, by halving the step until the error is small.
 
     `even` tells that integrand(−x) = integrand(x). Where the balls of the two sums overlap, the
-    difference is rounding, and halving on would not help. What is below the error is 0.
+    difference is rounding, and halving on would not help. What is below the error is 0. Unlike
+    `trapezoid.halved`, which stops where the last change is small, it stops where its square is.
     """
     goal = 10.0 ** (-(digits + _SAFETY) / 2)
     total, size = _sum(integrand, 0.0, step, digits, even, work)
