@@ -10,7 +10,6 @@ average, so they exist for kinked activations, where σ'' does not.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from ..activations.functions import Activation
+from ..display.labels import component_latex
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
 from .oracle import gaussian_average
@@ -202,51 +202,6 @@ class Component(sympy.Expr):
     def _latex(self, printer: Any) -> str:
         name, samples = self.args
         return component_latex(str(name), tuple(int(sample) for sample in samples.args))
-
-
-def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
-    """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
-    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
-    if name in {"V", "V2", "U6"}:
-        labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
-    head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)
-    upper += f"({layer})" if layer else ""
-    lower = f"_{{{''.join(labels)}}}" if labels else ""
-    return head + (f"^{{{upper}}}" if upper else "") + lower
-
-
-def _cumulant_latex(label: str) -> tuple[str, str]:
-    """κ[z,z,H]^{(12)(34)} of the label kappa(z,z,H|01 23), its slots counted from 1."""
-    match = re.fullmatch(r"kappa\((.*)\|([\d\s-]+)(?:;(\d+))?\)(0?)", label)
-    if match is None:
-        return rf"\mathrm{{{label}}}", ""
-    fields = ",".join(FIELD_LATEX.get(name, rf"\mathrm{{{name}}}") for name in match[1].split(","))
-    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in match[2].split()]
-    upper = "".join(rf"({int(a) + 1}\,{int(b) + 1})" for a, b in pairs)
-    upper += rf"\{{{match[3]}\}}" if match[3] else ""
-    return rf"\kappa[{fields}]", upper + ("(0)" if match[4] else "")
-
-
-FIELD_LATEX = {
-    "z": "z",
-    "H": r"\widehat{H}",
-    "dH": r"\widehat{dH}",
-    "ddI": r"\widehat{dd_{I}H}",
-    "ddII": r"\widehat{dd_{II}H}",
-}
-
-TENSOR_LATEX = {
-    "K": ("K", ""),
-    "K0": ("K", "(0)"),
-    "G1": ("G", r"\{1\}"),
-    "G2": ("G", r"\{2\}"),
-    "V": ("V", ""),
-    "V2": ("V", r"\{2\}"),
-    "U6": ("U", ""),
-    "Theta": (r"\Theta", ""),
-    "Theta1": (r"\Theta", r"\{1\}"),
-    "Theta2": (r"\Theta", r"\{2\}"),
-} | {name: (name, "") for name in "DFABPQRSTU"}
 
 
 def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
