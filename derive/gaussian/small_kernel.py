@@ -18,6 +18,7 @@ from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
 from ..activations.pieces import series_at_zero
+from ..arithmetic import powerseries
 from ..arithmetic.balls import exactly
 from ..arithmetic.hermite import hermite
 from ..errors import InputError
@@ -27,7 +28,7 @@ from .oracle import bracket
 from .shapes import Shape
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
-"""{e: coefficient of δ^e}."""
+"""{e: coefficient of δ^e}, e a multiple of ½ and below 0 too, where a list has no place."""
 
 
 def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational) -> PowerSeries:
@@ -74,10 +75,7 @@ def _product(
         return (sympy.Integer(1),) + (sympy.Integer(0),) * degree
     first = _derivative(activation, side, orders[0], degree)
     rest = _product(activation, side, orders[1:], degree)
-    return tuple(
-        sympy.expand(sympy.Add(*(first[j] * rest[k - j] for j in range(k + 1))))
-        for k in range(degree + 1)
-    )
+    return tuple(map(sympy.expand, powerseries.multiply(first, rest)))
 
 
 def _derivative(
