@@ -255,7 +255,7 @@ class Network:
             if all(abs(formula.subs(_ell, at) - values[at - 1]) < 1e-12 for at in (1, 2, 3)):
                 return formula
         except Exception:
-            pass
+            pass  # the user's function may raise anything on a symbol, and a repr must not
         texts = [f"{float(v):.6g}" if v.is_Float else str(v) for v in values]
         return f"({', '.join([*texts, '…'])})"
 

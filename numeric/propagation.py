@@ -30,7 +30,7 @@ from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.engine.tensors import named
 from derive.errors import InputError, instance, listed, whole
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape
 from derive.network import Network
 from derive.weights import (
     Gaussian,
@@ -44,7 +44,6 @@ from derive.work.resources import check_memory, check_time, number
 
 from . import brackets, checks
 from .arrays import Array
-from .brackets.shapes import SingleShape
 from .checks import checked_inputs
 from .hyperparameters import hyperparameters
 from .random import lazy

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import sympy
 
-from derive.gaussian.brackets import TENSOR_LATEX, component_latex
+from derive.display.labels import TENSOR_LATEX, component_latex
 
 LONGEST = 1200
 """Characters of LaTeX; what is longer is read better as text, and more of it not at all."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import sympy
 
+from ..arithmetic.hermite import by_parts
 from ..errors import InputError
 from ..symbols import K11, K12, K22, K, z
 from .pieces import Pieces
@@ -45,15 +46,15 @@ def single(activation: Pieces, orders: tuple[int, ...], outer: int) -> sympy.Exp
     """
     if activation.is_odd and (sum(orders) + len(orders) + outer) % 2:
         return sympy.Integer(0)
-    hermite = hermite_weight(K, outer)
+    weight = by_parts(outer, z, K)
     total = sympy.Integer(0)
     for lower, upper, part in activation.pieces:
         regular = sympy.prod(part.diff(z, order) for order in orders)
-        value = _integral(regular * hermite, lower, upper)
+        value = _integral(regular * weight, lower, upper)
         if value is None:
             return None
         total += value
-    return _tidy(total + _on_kinks(activation, orders, hermite))
+    return _tidy(total + _on_kinks(activation, orders, weight))
 
 
 @cache
@@ -68,14 +69,6 @@ def double(activation: Pieces, order1: int, order2: int) -> sympy.Expr | None:
     if activation.is_scale_invariant and max(order1, order2) <= 2:
         return _tidy(_by_price(activation.slopes, order1, order2, K_PAIR))
     return None
-
-
-def hermite_weight(variance: sympy.Expr, outer: int) -> sympy.Expr:
-    """K^{−outer/2} He_outer(z/√K), a polynomial in z and 1/K: ⟨∂^outer F⟩_K = ⟨F · weight⟩_K."""
-    previous, weight = sympy.Integer(0), sympy.Integer(1)
-    for k in range(outer):
-        previous, weight = weight, sympy.expand((z * weight - k * previous) / variance)
-    return weight
 
 
 def expectation(

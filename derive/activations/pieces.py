@@ -151,8 +151,13 @@ class Pieces:
         order = checked_order("order", order)
         if any(kink == 0 for kink in self.kinks):
             raise InputError("activation", self.name, "one without a kink at 0, to expand there")
-        (here,) = (p.expr for p in self.pieces if p.lower < 0 < p.upper)
-        return _taylor(here, order)
+        return tuple(map(sympy.simplify, series_at_zero(self.beside_zero(1), order)))
+
+    def beside_zero(self, side: int) -> sympy.Expr:
+        """The analytic σ just left (side −1) or just right (1) of 0."""
+        if side < 0:
+            return next(piece.expr for piece in self.pieces if piece.lower < 0 <= piece.upper)
+        return next(piece.expr for piece in self.pieces if piece.lower <= 0 < piece.upper)
 
 
 @cache
@@ -165,17 +170,18 @@ def _derivative(activation: Pieces, order: int) -> sympy.Expr:
 
 
 @cache
-def _taylor(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
-    """By sympy's series, which does not differentiate over and over, where it has one."""
+def series_at_zero(expr: sympy.Expr, order: int) -> tuple[sympy.Expr, ...]:
+    """The Taylor coefficients at 0 of what is analytic there, through z^order, as they come.
+
+    By sympy's series, which does not differentiate over and over, where it has one.
+    """
     try:
-        found = sympy.series(expr, z, 0, order + 1).removeO()
+        found = sympy.expand(sympy.series(expr, z, 0, order + 1).removeO())
         if found.is_polynomial(z):
-            return tuple(sympy.simplify(found.coeff(z, k)) for k in range(order + 1))
+            return tuple(found.coeff(z, k) for k in range(order + 1))
     except (NotImplementedError, ValueError, TypeError, sympy.PoleError):
         pass
-    return tuple(
-        sympy.simplify(expr.diff(z, k).subs(z, 0) / factorial(k)) for k in range(order + 1)
-    )
+    return tuple(expr.diff(z, k).subs(z, 0) / factorial(k) for k in range(order + 1))
 
 
 def checked_order(argument: str, order: object) -> int:

@@ -1,4 +1,4 @@
-"""Sympy expressions in one variable as functions of python-flint's complex balls.
+"""Python-flint's balls, from and to sympy and mpmath; sympy expressions as functions of them.
 
 A compiled function takes a ball and a flag, the pair that `acb.integral` asks for: with the flag
 set, a ball that meets a branch cut gives a value that is not finite.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import mpmath
 import sympy
 from flint import acb, arb, fmpq
 
@@ -77,6 +78,22 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
         expr,
         f"one variable and the functions log, atan, {', '.join(f.__name__ for f in _MEROMORPHIC)}",
     )
+
+
+def constant(value: sympy.Expr) -> arb:
+    """A real number as a ball that holds it. Raises InputError as `compile_arb` does."""
+    return compile_arb(value, sympy.Dummy())(acb(0), False).real
+
+
+def to_mpf(ball: arb) -> mpmath.mpf:
+    """The dyadic number at the middle of a ball, exactly."""
+    mantissa, exponent = ball.mid().man_exp()
+    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
+
+
+def exactly(value: mpmath.mpf) -> sympy.Rational:
+    """The number itself: every mpf is a dyadic rational."""
+    return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
 
 
 def _product(parts: list[Ball], x: acb, analytic: bool) -> acb:

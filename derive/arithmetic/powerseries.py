@@ -1,7 +1,10 @@
 """Truncated power series Σ_k a_k w^k as lists [a_0, a_1, …], over any field.
 
 The coefficients may be sympy expressions, elements of a polynomial ring, mpmath or Python numbers:
-only sums, products and division by whole numbers are used.
+only sums, products and division by whole numbers are used. sympy's `ring_series` asks for the
+elements of one polynomial ring, and truncates in its generators; it is used where coefficients are
+such series themselves. Other series have terms that a list has no place for: `LogSeries` powers of
+log ℓ and any real exponents, `polynomials.Expansion` monomials of the engine's atoms.
 """
 
 from __future__ import annotations

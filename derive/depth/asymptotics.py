@@ -21,12 +21,12 @@ from .. import symbols
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.logseries import EXACT, LogSeries
 from ..citations import rests_on
+from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..engine.fields import Field
 from ..engine.step import Step, step
 from ..engine.tensors import Name, named
 from ..errors import InputError, whole
-from ..gaussian.brackets import component_latex
 from ..per_layer import PerLayer, normal, value_at
 from ..symbols import K, ell
 from ..weights import Gaussian, WeightEnsemble

@@ -291,19 +291,13 @@ def _kernel_functions(
     )
 
 
-def _sides(activation: Activation) -> Iterator[tuple[int, sympy.Expr]]:
-    """(−1, σ left of 0) and (1, σ right of 0)."""
-    yield -1, next(piece.expr for piece in activation.pieces if piece.lower < 0 <= piece.upper)
-    yield 1, next(piece.expr for piece in activation.pieces if piece.lower <= 0 < piece.upper)
-
-
 def _point_at_zero(activation: Activation) -> CriticalPoint | None:
     """K* = 0 with C_b = 0 and C_W g'(0) = 1, where σ(0) = 0 and g'(0) ≠ 0."""
     slope = small_kernel_average(activation, (0, 0), 1)
     if slope == 0 or slope.subs(K, 0) != 0:
         return None
     zero, C = sympy.Integer(0), 1 / slope.coeff(K, 1)
-    if all(expr.diff(z, 2) == 0 for _, expr in _sides(activation)):
+    if all(activation.beside_zero(side).diff(z, 2) == 0 for side in (-1, 1)):
         return CriticalPoint(zero, C, zero, zero, zero, _beyond_powers(activation, C))
     for power in range(2, _MAX_ORDER):
         deviation = sympy.expand(C * small_kernel_average(activation, (0, 0), power) - K)

@@ -14,9 +14,10 @@ from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Parameter
 from ..arithmetic.polynomials import Expansion
 from ..display import lines
+from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..errors import InputError, listed, whole
-from ..gaussian.brackets import Average, Bracket, Component, component_latex, specialise
+from ..gaussian.brackets import Average, Bracket, Component, specialise
 from ..groups.pairings import Pairing
 from ..weights import Gaussian, WeightEnsemble, as_weights
 from ..work.progress import telling

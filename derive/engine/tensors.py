@@ -14,6 +14,7 @@ from functools import cache
 from itertools import groupby, permutations, product
 from typing import NamedTuple
 
+from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
 from ..groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
 from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
@@ -105,10 +106,8 @@ class Name(NamedTuple):
     @property
     def cumulant(self) -> str:
         """The cumulant, its pairing and its order, spelled out."""
-        joint = "" if len(self.subscripts) <= 10 else "-"
-        pairs = " ".join(f"{a}{joint}{b}" for a, b in self.pairing)
         order = f" at relative order {self.order}" if self.order else ""
-        return f"kappa({','.join(map(str, self.fields))}|{pairs}){order}"
+        return f"{_spelled(self.fields, self.pairing)}{order}"
 
     @property
     def meaning(self) -> str:
@@ -122,8 +121,6 @@ class Name(NamedTuple):
 
     def latex(self) -> str:
         """The tensor's symbol in LaTeX."""
-        from ..gaussian.brackets import component_latex  # noqa: PLC0415  (it needs activations)
-
         return component_latex(self.label, ())
 
     def _repr_latex_(self) -> str:
@@ -138,12 +135,11 @@ class Name(NamedTuple):
 def _name(label: str, fields: tuple[Field, ...], order: int, pairs: str, slots: str = "") -> Name:
     """Read "01 23" as ((0, 1), (2, 3)); subscripts default to the slots pair by pair."""
     subscripts = tuple(int(slot) for slot in slots or pairs.replace(" ", ""))
-    return Name(label, fields, order, _read_pairing(pairs), subscripts)
+    return Name(label, fields, order, read_pairing(pairs), subscripts)
 
 
-def _read_pairing(text: str) -> Pairing:
-    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in text.split()]
-    return tuple((int(a), int(b)) for a, b in pairs)
+def _spelled(fields: Sequence[AnyField], pairing: Pairing, order: int = 0) -> str:
+    return str(Label(tuple(map(str, fields)), pairing, order))
 
 
 NAMES: dict[str, Name] = {
@@ -186,11 +182,7 @@ def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
         for name in alike:
             if name.pairing == pairing:
                 return name, tuple(atom.samples[slots[slot]] for slot in name.subscripts)
-    fields = ",".join(map(str, atom.fields))
-    joint = "" if len(atom.samples) <= 10 else "-"
-    pairs = " ".join(f"{a}{joint}{b}" for a, b in atom.pairing)
-    order = f";{atom.order}" if atom.order else ""
-    label = f"kappa({fields}|{pairs}{order})"
+    label = _spelled(atom.fields, atom.pairing, atom.order)
     subscripts = tuple(range(len(atom.samples)))
     return Name(label, atom.fields, atom.order, atom.pairing, subscripts), atom.samples
 
@@ -201,18 +193,15 @@ def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:
     return name.label, samples
 
 
-_LABEL = re.compile(r"kappa\(([\w,]+)\|((?:\d\d|\d+-\d+)(?: (?:\d\d|\d+-\d+))*)(?:;(\d+))?\)")
-
-
 def named(label: str) -> Name:
     """The tensor of a label: one of NAMES, or kappa(…) of named fields."""
     if isinstance(label, str) and label in NAMES:
         return NAMES[label]
-    match = _LABEL.fullmatch(label) if isinstance(label, str) else None
-    if match is None:
+    read = Label.read(label) if isinstance(label, str) else None
+    if read is None or not all(re.fullmatch(r"\w*", field) for field in read.fields):
         wanted = f"one of {', '.join(NAMES)}; or kappa(z,z,H|01 23), a cumulant and its pairing"
         raise InputError("tensor", label, wanted)
-    return target(fields_by_name(match[1].split(",")), _read_pairing(match[2]), int(match[3] or 0))
+    return target(fields_by_name(read.fields), read.pairing, read.order)
 
 
 def fields_by_name(given: Sequence[str]) -> list[AnyField]:
@@ -254,7 +243,7 @@ def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int
 def _normal_pairing(pairing: Pairing | str, total: int) -> Pairing:
     """The pairing of the slots 0 … total−1 as sorted pairs, or an InputError."""
     try:
-        given = _read_pairing(pairing) if isinstance(pairing, str) else tuple(pairing)
+        given = read_pairing(pairing) if isinstance(pairing, str) else tuple(pairing)
         normal = tuple(sorted(ordered(int(a), int(b)) for a, b in given))
     except (TypeError, ValueError):
         normal = ()

@@ -10,13 +10,14 @@ average, so they exist for kinked activations, where σ'' does not.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sympy
 
 from ..activations.functions import Activation
+from ..display.labels import component_latex
 from ..errors import InputError
 from ..symbols import K, is_named, real, z
 from .oracle import gaussian_average
@@ -66,40 +67,51 @@ class Average(sympy.Expr):
         return self
 
     def _sympystr(self, printer: Any) -> str:
-        single = self.bracket.is_single
-        parts = [
-            "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
-            for (sample, order), count in Counter(self.bracket.factors).items()
-        ]
-        outer = self.bracket.outer
+        bracket = self.bracket
+        body, outer = product_text(bracket.factors), bracket.outer
         if not outer:
-            return f"⟨{' '.join(parts)}⟩"
-        if single:
-            return f"⟨({' '.join(parts)}){_primes(len(outer))}⟩"
-        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({' '.join(parts)})⟩"
+            return f"⟨{body}⟩"
+        if bracket.is_single:
+            return f"⟨({body}){_primes(len(outer))}⟩"
+        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({body})⟩"
 
     def _latex(self, printer: Any) -> str:
-        single = self.bracket.is_single
-        parts = []
-        for (sample, order), count in Counter(self.bracket.factors).items():
-            marks = "'" * order if order < 4 else f"^{{({order})}}"
-            label = "" if single else rf"_{{\alpha_{sample}}}"
-            body = rf"\sigma{marks}{label}"
-            parts.append(
-                body
-                if count == 1
-                else rf"\left({body}\right)^{{{count}}}"
-                if order
-                else (rf"\sigma{label}^{{{count}}}")
-            )
-        inner, outer = "".join(parts), self.bracket.outer
+        bracket = self.bracket
+        inner, outer = product_latex(bracket.factors), bracket.outer
         if not outer:
             return rf"\left\langle {inner}\right\rangle_{{K}}"
-        if single:
+        if bracket.is_single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
             return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{K}}"
         signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
         return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{K}}"
+
+
+def product_text(factors: Sequence[tuple[int, int]]) -> str:
+    """Π σ^{(order)}(z_sample), its samples as subscripts where there are several."""
+    single = Bracket(tuple(factors)).is_single
+    return " ".join(
+        "σ" + _primes(order) + ("" if single else _subscript(sample)) + _superscript(count)
+        for (sample, order), count in Counter(factors).items()
+    )
+
+
+def product_latex(factors: Sequence[tuple[int, int]]) -> str:
+    """The same in LaTeX."""
+    single = Bracket(tuple(factors)).is_single
+    parts = []
+    for (sample, order), count in Counter(factors).items():
+        marks = "'" * order if order < 4 else f"^{{({order})}}"
+        label = "" if single else rf"_{{\alpha_{sample}}}"
+        body = rf"\sigma{marks}{label}"
+        parts.append(
+            body
+            if count == 1
+            else rf"\left({body}\right)^{{{count}}}"
+            if order
+            else (rf"\sigma{label}^{{{count}}}")
+        )
+    return "".join(parts)
 
 
 def _primes(order: int) -> str:
@@ -190,51 +202,6 @@ class Component(sympy.Expr):
     def _latex(self, printer: Any) -> str:
         name, samples = self.args
         return component_latex(str(name), tuple(int(sample) for sample in samples.args))
-
-
-def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
-    """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
-    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
-    if name in {"V", "V2", "U6"}:
-        labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
-    head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)
-    upper += f"({layer})" if layer else ""
-    lower = f"_{{{''.join(labels)}}}" if labels else ""
-    return head + (f"^{{{upper}}}" if upper else "") + lower
-
-
-def _cumulant_latex(label: str) -> tuple[str, str]:
-    """κ[z,z,H]^{(12)(34)} of the label kappa(z,z,H|01 23), its slots counted from 1."""
-    match = re.fullmatch(r"kappa\((.*)\|([\d\s-]+)(?:;(\d+))?\)(0?)", label)
-    if match is None:
-        return rf"\mathrm{{{label}}}", ""
-    fields = ",".join(FIELD_LATEX.get(name, rf"\mathrm{{{name}}}") for name in match[1].split(","))
-    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in match[2].split()]
-    upper = "".join(rf"({int(a) + 1}\,{int(b) + 1})" for a, b in pairs)
-    upper += rf"\{{{match[3]}\}}" if match[3] else ""
-    return rf"\kappa[{fields}]", upper + ("(0)" if match[4] else "")
-
-
-FIELD_LATEX = {
-    "z": "z",
-    "H": r"\widehat{H}",
-    "dH": r"\widehat{dH}",
-    "ddI": r"\widehat{dd_{I}H}",
-    "ddII": r"\widehat{dd_{II}H}",
-}
-
-TENSOR_LATEX = {
-    "K": ("K", ""),
-    "K0": ("K", "(0)"),
-    "G1": ("G", r"\{1\}"),
-    "G2": ("G", r"\{2\}"),
-    "V": ("V", ""),
-    "V2": ("V", r"\{2\}"),
-    "U6": ("U", ""),
-    "Theta": (r"\Theta", ""),
-    "Theta1": (r"\Theta", r"\{1\}"),
-    "Theta2": (r"\Theta", r"\{2\}"),
-} | {name: (name, "") for name in "DFABPQRSTU"}
 
 
 def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:

@@ -14,17 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import comb, prod
+from math import prod
 from typing import Any, Protocol, cast
 
 import sympy
 
 from .. import symbols
 from ..activations.functions import Activation
+from ..arithmetic.hermite import hermite
 from ..errors import InputError
-from ..groups.pairings import double_factorial_pairings
 from ..symbols import K, z
-from .brackets import Average, Bracket, Component, GaussianAverage, specialise
+from .brackets import (
+    Average,
+    Bracket,
+    Component,
+    GaussianAverage,
+    product_latex,
+    product_text,
+    specialise,
+)
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
 
@@ -73,9 +81,9 @@ class HermiteAverage(sympy.Expr):
         return not self.raised and len({*self.samples, *self.indices}) == 1
 
     def _sympystr(self, printer: Any) -> str:
-        body = printer.doprint(Average(self.factors))[1:-1]
+        body = product_text(self.factors)
         if self._is_single:
-            inner = sympy.sstr(hermite(len(self.indices)), order="grlex")
+            inner = sympy.sstr(hermite(len(self.indices), z, K), order="grlex")
         else:
             marks = "⁰¹²³⁴⁵⁶⁷⁸⁹" if self.raised else "₀₁₂₃₄₅₆₇₈₉"
             digits = [str(a).translate(str.maketrans("0123456789", marks)) for a in self.indices]
@@ -83,17 +91,16 @@ class HermiteAverage(sympy.Expr):
         return f"⟨{body} {_parenthesised(inner)}⟩"
 
     def _latex(self, printer: Any) -> str:
-        opening, closing = r"\left\langle ", r"\right\rangle_{K}"
-        body = printer.doprint(Average(self.factors)).removeprefix(opening).removesuffix(closing)
         if self._is_single:
-            inner = sympy.latex(hermite(len(self.indices)), order="grlex")
+            inner = sympy.latex(hermite(len(self.indices), z, K), order="grlex")
         else:
             mark = "^" if self.raised else "_"
             labels = [rf"\alpha_{{{a}}}" for a in self.indices]
             inner = _ordered_product(
                 [f"z{mark}{{{a}}}" for a in labels], f"K{mark}{{{''.join(labels)}}}"
             )
-        return f"{opening}{body} {_parenthesised(inner)}{closing}"
+        body = product_latex(self.factors)
+        return rf"\left\langle {body} {_parenthesised(inner)}\right\rangle_{{K}}"
 
 
 class InverseKernel(sympy.Expr):
@@ -212,17 +219,6 @@ def outward(average: Average) -> sympy.Expr:
     if p:
         whole -= p * with_orders([0] * (p - 1) + [1] * (q + 1) + [highest - 1], 0)
     return whole / (q + 1)
-
-
-def hermite(degree: int) -> sympy.Expr:
-    """:z^degree: at variance K, with leading coefficient 1."""
-    return sympy.Add(
-        *(
-            comb(degree, 2 * pairs) * double_factorial_pairings(2 * pairs) * (-K) ** pairs
-            * z ** (degree - 2 * pairs)
-            for pairs in range(degree // 2 + 1)
-        )
-    )  # fmt: skip
 
 
 def wick_ordered(

@@ -8,7 +8,6 @@ through mpmath's nested quadrature.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -19,13 +18,14 @@ import mpmath
 import sympy
 from flint import acb, arb, ctx
 
-from ..activations.closed_forms import hermite_weight
 from ..activations.functions import Activation
 from ..activations.piecewise import split_pieces
-from ..arithmetic.balls import Ball, compile_arb
+from ..arithmetic import trapezoid
+from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
+from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
 from ..symbols import z
-from .shapes import Shape
+from .shapes import Shape, leibniz
 
 Number: TypeAlias = "sympy.Expr | float | mpmath.mpf"
 Numeric: TypeAlias = Callable[[mpmath.mpf], mpmath.mpf]
@@ -143,17 +143,6 @@ def _rows(K: object) -> list[list[mpmath.mpf]] | None:
     return rows
 
 
-def _to_arb(value: mpmath.mpf) -> arb:
-    sign, mantissa, exponent, _ = value._mpf_
-    return arb((-1) ** int(sign) * int(mantissa)) * arb(2) ** int(exponent)
-
-
-def _to_mpf(value: arb) -> mpmath.mpf:
-    """The dyadic number at the middle of a ball, exactly."""
-    mantissa, exponent = value.mid().man_exp()
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
-
-
 def _at_zero(function: sympy.Expr, digits: int) -> Enclosure:
     around = [part for lower, upper, part in split_pieces(function) if lower <= 0 <= upper]
     left, right = around[0].subs(z, 0), around[-1].subs(z, 0)
@@ -212,21 +201,18 @@ def _gauss_legendre(
 def _trapezoid(
     integrand: Numeric, left: mpmath.mpf, right: mpmath.mpf, goal: mpmath.mpf
 ) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Halve the step until the sum stands still: for an analytic integrand that has died out at
-    both ends the error squares with every halving."""
-    count = 16
-    step = (right - left) / count
-    total = mpmath.fsum(integrand(left + k * step) for k in range(count + 1)) * step
-    for _ in range(12):
-        middle = mpmath.fsum(integrand(left + (k + 0.5) * step) for k in range(count)) * step
-        refined = (total + middle) / 2
-        change = abs(refined - total)
-        total, step, count = refined, step / 2, 2 * count
-        if change < goal * max(1, abs(total)):
-            return total, change
-    raise InputError(
-        "function", "one that a trapezoid rule of 65536 steps misses", "a smoother one"
+    def nodes(step: mpmath.mpf, half: int) -> mpmath.mpf:
+        count = int(mpmath.nint((right - left) / step)) + 1 - half
+        return mpmath.fsum(integrand(left + (k + half / 2) * step) for k in range(count)) * step
+
+    found = trapezoid.halved(
+        nodes, (right - left) / 16, 12, lambda total, change: change < goal * max(1, abs(total))
     )
+    if found is None:
+        raise InputError(
+            "function", "one that a trapezoid rule of 65536 steps misses", "a smoother one"
+        )
+    return found
 
 
 def _normal(x: mpmath.mpf) -> mpmath.mpf:
@@ -242,10 +228,10 @@ def _by_arb(
     """
     for attempt in range(4):
         with ctx.workprec((int(3.33 * digits) + 40) << attempt):
-            total = _enclosure(pieces, _to_arb(K), 8**attempt)
+            total = _enclosure(pieces, +arb(K), 8**attempt)  # K to this precision
             scale = abs(total).upper() if attempt == 0 else arb(1).max(abs(total).upper())
             if total.is_finite() and total.rad() <= arb(10) ** -digits * scale:
-                return Enclosure(_to_mpf(total), _to_mpf(total.rad().upper()))
+                return Enclosure(to_mpf(total), to_mpf(total.rad().upper()))
     raise InputError("function", given, f"one whose average reaches {digits} digits")
 
 
@@ -260,8 +246,8 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
         def weighted(x: acb, analytic: bool, function: Ball = function) -> acb:
             return function(x, analytic) * (-x * x / (2 * K)).exp() * scale
 
-        start = _constant(lower) if lower.is_finite else -marks[-1]
-        stop = _constant(upper) if upper.is_finite else marks[-1]
+        start = constant(lower) if lower.is_finite else -marks[-1]
+        stop = constant(upper) if upper.is_finite else marks[-1]
         for end in (start, stop):
             total += arb(0, (weighted(acb(end), False).abs_upper() * end.rad()).upper())
         left, right = start.mid(), stop.mid()
@@ -278,16 +264,6 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
     return total
 
 
-def _constant(value: sympy.Expr) -> arb:
-    return compile_arb(value, z)(acb(0), False).real
-
-
-def _rational(value: mpmath.mpf) -> sympy.Expr:
-    """The number itself: every mpf is a dyadic rational."""
-    sign, mantissa, exponent, _ = value._mpf_
-    return sympy.Integer((-1) ** int(sign) * int(mantissa)) * sympy.Integer(2) ** int(exponent)
-
-
 def _line(
     activation: Activation,
     scaled: Sequence[tuple[int, mpmath.mpf]],
@@ -296,13 +272,13 @@ def _line(
     digits: int,
 ) -> Enclosure:
     """⟨∂_z^outer Π σ^{(order)}(rate·z)⟩ over z ~ N(0, K), for the pairs (order, rate)."""
-    factors = [(order, _rational(rate)) for order, rate in scaled]
-    variance = _rational(K)
+    factors = [(order, exactly(rate)) for order, rate in scaled]
+    variance = exactly(K)
     if activation.is_smooth:
-        return gaussian_average(_leibniz(activation, factors, outer), K, digits)
+        return gaussian_average(_smooth(activation, factors, outer), K, digits)
     if K == 0 and outer:
         raise InputError("K", 0, "a positive variance, for outer derivatives across a kink")
-    weight = hermite_weight(variance, outer)
+    weight = by_parts(outer, z, variance)
     kinks = sorted({kink / rate for kink in activation.kinks for _, rate in factors if rate != 0})
     ends = [-sympy.oo, *kinks, sympy.oo]
     parts = [
@@ -322,25 +298,19 @@ def _line(
     return Enclosure(value, radius)
 
 
-def _leibniz(
+def _smooth(
     activation: Activation, factors: Sequence[tuple[int, sympy.Expr]], outer: int
 ) -> sympy.Expr:
-    """∂_z^outer Π σ^{(order)}(rate·z) as a sum of products of σ's derivatives."""
-    products = Counter({tuple(order for order, _ in factors): sympy.Integer(1)})
-    for _ in range(outer):
-        raised: Counter[tuple[int, ...]] = Counter()
-        for orders, weight in products.items():
-            for position, (_, rate) in enumerate(factors):
-                up = (*orders[:position], orders[position] + 1, *orders[position + 1 :])
-                raised[up] += weight * rate
-        products = raised
+    """∂_z^outer Π σ^{(order)}(rate·z), every rate 1 where there are derivatives outside."""
+    inside = tuple(order for order, _ in factors)
+    terms = leibniz(inside, outer) if outer else {inside: 1}
     return sum(
-        weight
+        count
         * sympy.prod(
             activation.derivative(order).subs(z, rate * z)
             for order, (_, rate) in zip(orders, factors, strict=True)
         )
-        for orders, weight in products.items()
+        for orders, count in terms.items()
     )
 
 
@@ -517,7 +487,4 @@ def _deltas(activation: Activation, order: int) -> list[tuple[mpmath.mpf, int, m
 
 def _density_derivative(m: int, x: mpmath.mpf, scale: mpmath.mpf) -> mpmath.mpf:
     """The m-th derivative of N(0, scale²)'s density at scale·x: (−1)^m He_m(x) ρ(x)/scale^{m+1}."""
-    he = [mpmath.mpf(1), x]
-    for k in range(1, m):
-        he.append(x * he[k] - k * he[k - 1])
-    return (-1) ** m * he[m] * _normal(x) / scale ** (m + 1)
+    return (-1) ** m * hermite(m, x) * _normal(x) / scale ** (m + 1)

@@ -26,11 +26,11 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation
 from ..activations.piecewise import logistic_to_tanh
-from ..arithmetic.balls import Ball, compile_arb
+from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
 from . import oracle
-from .shapes import Shape
+from .shapes import Shape, SingleShape, is_even, leibniz
 from .small_kernel import average_at, closed_average, small_kernel_average
 
 Values = tuple[arb, ...]
@@ -46,15 +46,8 @@ _DOUBLINGS = 4  # of the precision, where the integrand loses digits
 _WIDE = 8.0  # where √q is so many strips, the trapezoid rule gives way
 
 
-class Line(NamedTuple):
-    """⟨∂^outer Π σ^{(orders)}(z)⟩_q: every factor at one z ~ N(0, q)."""
-
-    orders: tuple[int, ...]
-    outer: int = 0
-
-
 def single(
-    activation: Activation, wanted: Sequence[Line], q: mpmath.mpf, digits: int
+    activation: Activation, wanted: Sequence[SingleShape], q: mpmath.mpf, digits: int
 ) -> list[mpmath.mpf]:
     """These averages at the variance q ≥ 0, to 10^{−digits} of the integrand's size.
 
@@ -62,7 +55,7 @@ def single(
     """
     if not activation.is_smooth:
         return [_piecewise_line(activation, each, q, digits) for each in wanted]
-    expanded = [_leibniz(each) for each in wanted]
+    expanded = [leibniz(*each) for each in wanted]
     orders = sorted({order for terms in expanded for factors in terms for order in factors})
     if q > 0 and _deviations(activation, q) > _WIDE:
         closed = [closed_average(activation, *each, q, digits) for each in wanted]
@@ -70,8 +63,8 @@ def single(
             return [value for value in closed if value is not None]
         found = [_adaptive(activation, terms, q, digits) for terms in expanded]
         if None not in found:
-            return [_to_mpf(value) for value in found if value is not None]
-    even = activation.is_odd and all(_is_even(each) for each in wanted)
+            return [to_mpf(value) for value in found if value is not None]
+    even = activation.is_odd and all(is_even(*each) for each in wanted)
     sigma = [(order, _derivative(activation, order)) for order in orders]
     for doublings in range(_DOUBLINGS):
         with ctx.workprec(_bits(digits) << doublings):
@@ -89,7 +82,7 @@ def single(
                 step = work.first_step(q)
                 values = _normal_average(integrand, step, digits, even, work)
             if all(value.rad() <= arb(10) ** -digits * abs(value) for value in values):
-                return [_to_mpf(value) for value in values]
+                return [to_mpf(value) for value in values]
     raise InputError("activation", str(activation), f"one whose averages reach {digits} digits")
 
 
@@ -174,18 +167,18 @@ def double(
     if K11 < K22:
         return double(activation, (orders[1], orders[0]), (K22, K12, K11), digits)
     if K11 == 0:
-        return single(activation, [Line(orders)], K11, digits)[0]
+        return single(activation, [SingleShape(orders)], K11, digits)[0]
     if K12 == 0:
         pair = zip(orders, (K11, K22), strict=True)
-        (first,), (second,) = (single(activation, [Line((n,))], q, digits) for n, q in pair)
+        (first,), (second,) = (single(activation, [SingleShape((n,))], q, digits) for n, q in pair)
         return first * second
     if K11 == K12 == K22:
-        return single(activation, [Line(orders)], K11, digits)[0]
+        return single(activation, [SingleShape(orders)], K11, digits)[0]
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
     if activation.is_smooth:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
-    closed = activation.average_two(*orders, *map(_exactly, kernel)) if rest > 0 else None
+    closed = activation.average_two(*orders, *map(exactly, kernel)) if rest > 0 else None
     if closed is not None:
         with mpmath.workdps(digits + 10):
             return mpmath.mpf(closed.evalf(digits + 5))
@@ -201,30 +194,9 @@ def _bits(digits: int) -> int:
     return int(3.33 * digits) + 40
 
 
-def _to_mpf(value: arb) -> mpmath.mpf:
-    mantissa, exponent = value.mid().man_exp()
-    return mpmath.mp.make_mpf(mpmath.libmp.from_man_exp(int(mantissa), int(exponent)))
-
-
-def _exactly(value: mpmath.mpf) -> sympy.Rational:
-    return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
-
-
 @cache
 def _derivative(activation: Activation, order: int) -> Ball:
     return compile_arb(activation.derivative(order), z)
-
-
-def _leibniz(line: Line) -> Counter[tuple[int, ...]]:
-    """∂^outer Π σ^{(order)} as {orders of the factors: coefficient}."""
-    terms = Counter({line.orders: 1})
-    for _ in range(line.outer):
-        raised: Counter[tuple[int, ...]] = Counter()
-        for factors, count in terms.items():
-            for k, order in enumerate(factors):
-                raised[tuple(sorted((*factors[:k], order + 1, *factors[k + 1 :])))] += count
-        terms = raised
-    return terms
 
 
 def _combine(terms: Counter[tuple[int, ...]], value: dict[int, _Number]) -> _Number:
@@ -278,7 +250,8 @@ def _normal_average(
     """⟨integrand(x)⟩ for standard normal x, by halving the step until the error is small.
 
     `even` tells that integrand(−x) = integrand(x). Where the balls of the two sums overlap, the
-    difference is rounding, and halving on would not help. What is below the error is 0.
+    difference is rounding, and halving on would not help. What is below the error is 0. Unlike
+    `trapezoid.halved`, which stops where the last change is small, it stops where its square is.
     """
     goal = 10.0 ** (-(digits + _SAFETY) / 2)
     total, size = _sum(integrand, 0.0, step, digits, even, work)
@@ -334,11 +307,6 @@ def _sum(
             return tuple(total), size
 
 
-def _is_even(line: Line) -> bool:
-    """Whether the integrand is even where σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
-    return (sum(line.orders) + len(line.orders) + line.outer) % 2 == 0
-
-
 def _smooth_plane(
     activation: Activation,
     orders: tuple[int, int],
@@ -366,10 +334,12 @@ def _smooth_plane(
             return (first(acb(at), False).real * given(slope * at),)
 
         even = activation.is_odd and sum(orders) % 2 == 0
-        return _to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
+        return to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
 
 
-def _piecewise_line(activation: Activation, line: Line, q: mpmath.mpf, digits: int) -> mpmath.mpf:
+def _piecewise_line(
+    activation: Activation, line: SingleShape, q: mpmath.mpf, digits: int
+) -> mpmath.mpf:
     """The closed form where there is one and it keeps its digits, else the oracle."""
     orders, outer = line
     if q == 0:
@@ -410,7 +380,7 @@ def _piecewise_plane(
                 total += acb.integral(integrand, left.mid(), right.mid()).real
         if not total.rad() < arb(10) ** -digits:
             raise InputError("digits", digits, f"fewer, for an average of {activation}")
-        return _to_mpf(total)
+        return to_mpf(total)
 
 
 class _Piece(NamedTuple):
@@ -425,13 +395,9 @@ def _pieces(activation: Activation, order: int) -> list[_Piece]:
     found = []
     for lower, upper, expr in activation.pieces:
         coefficients = sympy.Poly(expr.diff(z, order), z).all_coeffs()[::-1]
-        left, right = (_constant(end) if end.is_finite else None for end in (lower, upper))
-        found.append(_Piece(left, right, tuple(_constant(value) for value in coefficients)))
+        left, right = (constant(end) if end.is_finite else None for end in (lower, upper))
+        found.append(_Piece(left, right, tuple(constant(value) for value in coefficients)))
     return found
-
-
-def _constant(value: sympy.Expr) -> arb:
-    return compile_arb(value, z)(acb(0), False).real
 
 
 def _horner(coefficients: tuple[arb, ...], at: acb) -> acb:

@@ -17,6 +17,10 @@ import sympy
 from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
+from ..activations.pieces import series_at_zero
+from ..arithmetic import powerseries
+from ..arithmetic.balls import exactly
+from ..arithmetic.hermite import hermite
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
@@ -24,7 +28,7 @@ from .oracle import bracket
 from .shapes import Shape
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
-"""{e: coefficient of δ^e}."""
+"""{e: coefficient of δ^e}, e a multiple of ½ and below 0 too, where a list has no place."""
 
 
 def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational) -> PowerSeries:
@@ -54,21 +58,12 @@ def around_zero(activation: Activation, bracket: Bracket, power: sympy.Rational)
 @cache
 def half_line_moment(k: int, outer: int) -> sympy.Expr:
     """I_{k,m} = ∫_0^∞ x^k He_m(x) e^{−x²/2} dx/√(2π)."""
-    hermite = sympy.Poly(_hermite(outer), z)
     return sympy.Add(
         *(
             value * 2 ** sympy.Rational(k + j, 2) * sympy.gamma(sympy.Rational(k + j + 1, 2))
-            for (j,), value in hermite.terms()
+            for (j,), value in sympy.Poly(hermite(outer, z), z).terms()
         )
     ) / (2 * sympy.sqrt(sympy.pi))
-
-
-def _hermite(order: int) -> sympy.Expr:
-    """He_order(z): He_{m+1} = z He_m − He_m'."""
-    value = sympy.Integer(1)
-    for _ in range(order):
-        value = sympy.expand(z * value - value.diff(z))
-    return value
 
 
 @cache
@@ -80,10 +75,7 @@ def _product(
         return (sympy.Integer(1),) + (sympy.Integer(0),) * degree
     first = _derivative(activation, side, orders[0], degree)
     rest = _product(activation, side, orders[1:], degree)
-    return tuple(
-        sympy.expand(sympy.Add(*(first[j] * rest[k - j] for j in range(k + 1))))
-        for k in range(degree + 1)
-    )
+    return tuple(map(sympy.expand, powerseries.multiply(first, rest)))
 
 
 def _derivative(
@@ -100,12 +92,7 @@ def taylor_at_zero(activation: Activation, side: int, degree: int) -> tuple[symp
 
 @cache
 def _taylor(activation: Activation, side: int, degree: int) -> tuple[sympy.Expr, ...]:
-    pieces = activation.pieces
-    here = next(
-        p.expr for p in pieces if (p.lower < 0 <= p.upper if side < 0 else p.lower <= 0 < p.upper)
-    )
-    polynomial = sympy.expand(sympy.series(here, z, 0, degree + 1).removeO())
-    return tuple(sympy.radsimp(polynomial.coeff(z, k)) for k in range(degree + 1))
+    return tuple(map(sympy.radsimp, series_at_zero(activation.beside_zero(side), degree)))
 
 
 @cache
@@ -140,7 +127,7 @@ def closed_average(
     if closed is None:
         return None
     try:
-        exact = {K: sympy.Rational(*mpmath.libmp.to_rational(at._mpf_))}
+        exact = {K: exactly(at)}
         inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
         value = closed.evalf(digits + inner, subs=exact, strict=True)
         return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i

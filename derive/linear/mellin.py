@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import mpmath
 from flint import acb, arb, ctx, fmpq
 
+from ..arithmetic import trapezoid
+from ..arithmetic.balls import to_mpf
 from ..errors import InputError
 
 MAX_HALVINGS = 12
@@ -47,17 +49,16 @@ class Mellin:
         lost = max(0.0, -drop)  # the integrand's size over the result's, on that line
         digits, precision = mpmath.mp.dps, mpmath.mp.prec + int(1.5 * lost) + 20
         with ctx.workprec(precision), mpmath.workprec(precision):
-            mantissa, power = t.man_exp
-            log_t = (arb(int(mantissa)) * arb(2) ** int(power)).log()
-            total = self._line(log_t, sigma, step, 0, integrals)
-            for _ in range(MAX_HALVINGS):
-                last, between = total, self._line(log_t, sigma, step, 1, integrals)
-                total, step = (last + between) / 2, step / 2
-                if abs(total - last) <= abs(total) * 10.0 ** (2 - digits):
-                    break
-            else:
-                raise ArithmeticError(f"the inverse Mellin transform at {t} does not converge")
-        found = mpmath.mpf(total)
+            log_t = arb(t).log()
+            settled = trapezoid.halved(
+                lambda step, half: self._line(log_t, sigma, step, half, integrals),
+                step,
+                MAX_HALVINGS,
+                lambda total, change: bool(change <= abs(total) * 10.0 ** (2 - digits)),
+            )
+        if settled is None:
+            raise ArithmeticError(f"the inverse Mellin transform at {t} does not converge")
+        found = mpmath.mpf(settled[0])
         return 1 - found if integrals and sigma > 0 else abs(found)
 
     def _line(self, log_t: arb, sigma: float, step: float, half: int, integrals: int) -> mpmath.mpf:
@@ -74,8 +75,7 @@ class Mellin:
             term = power.exp() / s**integrals
             total += term.real / (1 if k or half else 2)
             if k and abs(term) < abs(total) * smallest:
-                found, exponent = (total * step / arb.pi()).mid().man_exp()
-                return mpmath.ldexp(mpmath.mpf(int(found)), int(exponent))
+                return to_mpf(total * step / arb.pi())
             k += 1
 
     def _saddle(self, log_t: float) -> float:

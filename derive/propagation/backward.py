@@ -29,7 +29,8 @@ import sympy
 
 from ..citations import rests_on
 from ..errors import InputError, listed
-from ..gaussian.quadrature import Line, single
+from ..gaussian.quadrature import single
+from ..gaussian.shapes import SingleShape
 from ..network import Network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 from .steps import DIGITS, number, ranks_of, rounded, steps_of, variance
@@ -99,7 +100,7 @@ def gradients(
             inside = d + (1 / rank - 1) * square * kept / second**2
             d = ratio * chi * inside
             if square:
-                (fourth,) = single(step.activation, [Line((0, 0, 1, 1))], q, DIGITS)
+                (fourth,) = single(step.activation, [SingleShape((0, 0, 1, 1))], q, DIGITS)
                 if isometric:
                     d -= ratio**2 * along * weighted * chi / step.C_W**2
                 d += ratio**2 * along * fourth

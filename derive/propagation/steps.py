@@ -20,7 +20,8 @@ from ..engine.step import step
 from ..errors import InputError, listed, whole
 from ..expressions import as_expression
 from ..gaussian.brackets import Average, Component
-from ..gaussian.quadrature import Line, double, single
+from ..gaussian.quadrature import double, single
+from ..gaussian.shapes import SingleShape
 from ..network import Network
 from ..symbols import C_W, C_b, tensor
 from ..weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
@@ -137,9 +138,9 @@ def _compiled(expr: sympy.Expr) -> tuple[tuple[Average, ...], Callable[..., mpma
     return averages, sympy.lambdify((C_W, C_b, *names), inside, "mpmath")
 
 
-def _line(average: Average) -> Line:
+def _line(average: Average) -> SingleShape:
     factors, outer = average.bracket
-    return Line(tuple(order for _, order in factors), len(outer))
+    return SingleShape(tuple(order for _, order in factors), len(outer))
 
 
 def _plane(average: Average) -> tuple[int, int]:

@@ -9,6 +9,9 @@ is running, once 2 s have passed: what is at work innermost, the time since the 
 and the time left where steps are counted. On a terminal that is one line, gone at the end;
 elsewhere a line now and then. What is fast says nothing. `quiet()`, or the environment variable
 WICKGARTEN_QUIET, silences it.
+
+tqdm draws when it is advanced, and would be silent through one long step, or one that counts none;
+a thread that looks at the clock is needed all the same, and `derive` does without tqdm.
 """
 
 from __future__ import annotations

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape
 
 from ..emit import modules
 from . import kinks, one_input, quadrature, several_inputs
 from .several_inputs import bracket_name
-from .shapes import SingleShape, check, describe
+from .shapes import check, describe
 
 __all__ = [
     "SingleShape",

@@ -29,10 +29,12 @@ import sympy
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation, z
+from derive.arithmetic import hermite
+from derive.gaussian.shapes import SingleShape, is_even, leibniz
 
 from ..emit import printer
 from . import quadrature
-from .shapes import SingleShape, describe, hermite, is_even, leibniz
+from .shapes import describe
 
 
 def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
@@ -426,7 +428,7 @@ def _at_kinks(distribution: Distribution, scale: sympy.Symbol) -> list[sympy.Exp
     terms = []
     for (kink, order), coefficient in sorted(distribution.deltas.items(), key=str):
         x = kink / scale
-        polynomial, u, Q = hermite((order,))
+        polynomial, u, Q = hermite.polynomial((order,))
         he = polynomial.subs(dict(zip((*u, *Q.values()), (x, 1), strict=False)))
         term = coefficient * he * sympy.exp(-(x**2) / 2) / scale ** (order + 1)
         if kink != 0:

@@ -42,10 +42,10 @@ from scipy import special
 
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
+from derive.gaussian.shapes import leibniz
 
 from ..arrays import Array
 from ..emit import printer
-from .shapes import leibniz
 
 ACCURACY = (36.0, 34.0, 32.0, 30.0)
 """log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""

@@ -19,11 +19,12 @@ from functools import cache
 from typing import NamedTuple
 
 from derive.activations.functions import Activation, z
-from derive.gaussian.shapes import Shape
+from derive.arithmetic import hermite
+from derive.gaussian.shapes import Shape, is_even
 
 from ..emit import printer
 from . import kinks, quadrature
-from .shapes import describe, hermite, is_even
+from .shapes import describe
 
 
 def bracket_name(shape: Shape) -> str:
@@ -269,7 +270,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         levels.append(_Level(rule=[f"y{j}, w{j} = {rule}"], after=after))
     source, derivatives, summand = "", list[str](), f"p{d - 1}"
     if active:
-        polynomial, u, Q = hermite(outer)
+        polynomial, u, Q = hermite.polynomial(outer)
         name = "hermite" + _suffix((), outer)
         doc = "Hermite's polynomial of u = M y and Q = M Mᵀ for the derivatives outside."
         source = printer.function(name, [*u, *Q.values()], polynomial, decorator="@scalar", doc=doc)

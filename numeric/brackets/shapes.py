@@ -1,30 +1,12 @@
-"""Shapes of Gaussian brackets, and the algebra of the derivatives outside them.
-
-For z ~ N(0, K), ⟨∂^k F⟩ is the average of Leibniz's terms where F is smooth, and, by parts,
-⟨F H_k(K⁻¹z, K⁻¹)⟩ with Hermite's polynomials H_k where it is not.
-"""
+"""Shapes of Gaussian brackets: which there are kernels for, and how they are printed."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple
-
-import sympy
-
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape
 
 MAX_POSITIONS = 4
-
-
-class SingleShape(NamedTuple):
-    """⟨(d/dz)^{outer} Π_p σ^{(orders_p)}(z)⟩_K with z ~ N(0, K): every position at the same z."""
-
-    orders: tuple[int, ...]
-    outer: int = 0
 
 
 def describe(shape: SingleShape | Shape) -> str:
@@ -44,54 +26,3 @@ def check(shape: SingleShape | Shape) -> None:
         return
     if not 1 <= len(shape.orders) <= MAX_POSITIONS or len(outer) != len(shape.orders):
         raise InputError("shape", shape, f"1 to {MAX_POSITIONS} positions, one outer count each")
-
-
-def is_even(orders: Sequence[int], outer: int = 0) -> bool:
-    """Whether the integrand is even in z when σ is odd: σ^{(m)} has the parity (−1)^{m+1}."""
-    return (sum(orders) + len(orders) + outer) % 2 == 0
-
-
-def leibniz(orders: Sequence[int], outer: int) -> Counter[tuple[int, ...]]:
-    """(d/dz)^outer Π σ^{(order)} = Σ coefficient Π σ^{(order')}: {sorted orders': coefficient}."""
-    terms = Counter({tuple(sorted(orders)): 1})
-    for _ in range(outer):
-        derived: Counter[tuple[int, ...]] = Counter()
-        for factors, coefficient in terms.items():
-            for place, order in enumerate(factors):
-                derived[_sorted_with(factors, place, order + 1)] += coefficient
-        terms = derived
-    return terms
-
-
-def _sorted_with(factors: tuple[int, ...], place: int, order: int) -> tuple[int, ...]:
-    return tuple(sorted((*factors[:place], order, *factors[place + 1 :])))
-
-
-def hermite(
-    outer: Sequence[int],
-) -> tuple[sympy.Expr, list[sympy.Symbol], dict[tuple[int, int], sympy.Symbol]]:
-    """H_k(u, Q) = ∂_t^k exp(t·u − tᵀQt/2) at t = 0, with its variables u_p and Q_pq, p ≤ q.
-
-    H_{k + e_p} = u_p H_k − Σ_q k_q Q_pq H_{k − e_q}; only positions with k_p > 0 occur.
-    """
-    active = [p for p, count in enumerate(outer) if count]
-    u = {p: sympy.Symbol(f"u{p}", real=True) for p in active}
-    Q = {(p, q): sympy.Symbol(f"Q{p}{q}", real=True) for p in active for q in active if p <= q}
-
-    @cache
-    def polynomial(k: tuple[int, ...]) -> sympy.Expr:
-        p = next((p for p, count in enumerate(k) if count), None)
-        if p is None:
-            return sympy.Integer(1)
-        less = _lowered(k, p)
-        terms = [u[p] * polynomial(less)]
-        for q, count in enumerate(less):
-            if count:
-                terms.append(-count * Q[min(p, q), max(p, q)] * polynomial(_lowered(less, q)))
-        return sympy.Add(*terms)
-
-    return polynomial(tuple(outer)), list(u.values()), Q
-
-
-def _lowered(k: tuple[int, ...], p: int) -> tuple[int, ...]:
-    return (*k[:p], k[p] - 1, *k[p + 1 :])

@@ -19,11 +19,11 @@ from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import Atom
 from derive.engine.step import Step
 from derive.errors import InputError
+from derive.gaussian.shapes import is_even
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 
 from ..brackets import one_input, quadrature
-from ..brackets.shapes import is_even
 from ..emit import outputs, printer
 from . import c_templates, python
 from .module import right_side

@@ -14,9 +14,9 @@ from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.engine.step import Step
 from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import SingleShape
 from derive.weights import WeightEnsemble
 
-from ..brackets.shapes import SingleShape
 from ..emit import printer
 from ..hyperparameters import KNOWN, symbols_of
 

@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from platformdirs import user_cache_path
+
 from derive.errors import InputError
 
 PRELUDE = """\
@@ -87,12 +89,7 @@ def cache_directory() -> Path:
     """Where emitted modules are kept: $WICKGARTEN_CACHE, else the user's cache directory."""
     if given := os.environ.get("WICKGARTEN_CACHE"):
         return Path(given)
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "wickgarten"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "wickgarten"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "wickgarten"
+    return user_cache_path("wickgarten", appauthor=False, opinion=False)
 
 
 def _import_cached(name: str, source: str) -> ModuleType:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from derive.activations.functions import Activation
+from derive.gaussian.shapes import SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import quadrature
 from ..brackets.one_input import Terms, distribution, limit, smooth_sums
-from ..brackets.shapes import SingleShape, is_even
 from . import sigma
 
 Averages = Callable[[Array], tuple[Array, Array]]

@@ -18,7 +18,7 @@ from derive.weights import WeightEnsemble
 from .. import brackets as emitted
 from ..arrays import Array
 from . import tables
-from .program import Table
+from .program import Places, Table
 
 _BLOCK = 512
 """Layers of one input that are taken together."""

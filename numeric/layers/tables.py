@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import kinks
-from ..brackets.shapes import SingleShape, is_even
 from . import kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]

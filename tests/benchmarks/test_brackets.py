@@ -10,8 +10,8 @@ import pytest
 from scipy import integrate
 
 from derive import activations
-from derive.gaussian.shapes import Shape
-from numeric.brackets.module import SingleShape, bracket_name, module_source
+from derive.gaussian.shapes import Shape, SingleShape
+from numeric.brackets.module import bracket_name, module_source
 from numeric.emit import modules
 
 K = 4.0

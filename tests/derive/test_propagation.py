@@ -25,8 +25,8 @@ from derive import activations as a
 from derive.activations.functions import from_expr
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import bracket, gaussian_average
-from derive.gaussian.quadrature import Line, double, single
-from derive.gaussian.shapes import Shape
+from derive.gaussian.quadrature import double, single
+from derive.gaussian.shapes import Shape, SingleShape
 from derive.spectra import jacobian_moments
 
 CHAOTIC = propagation.network(a.tanh, 8, "0.2", "1/4")
@@ -68,7 +68,7 @@ def test_source_parameters_scale_by_the_rank() -> None:
 def test_line_averages_agree_with_rigorous_ones(activation: a.Activation, q: str) -> None:
     with mpmath.workdps(40):
         variance = mpmath.mpf(q)
-        wanted = [Line((0, 0)), Line((1, 1)), Line((0, 0), 2)]
+        wanted = [SingleShape((0, 0)), SingleShape((1, 1)), SingleShape((0, 0), 2)]
         found = single(activation, wanted, variance, 20)
         for value, (orders, outer) in zip(found, wanted, strict=True):
             exact = bracket(activation, Shape(orders, (outer, 0)), variance, 25).value
@@ -108,7 +108,7 @@ def test_plane_averages_between_kinks_obey_prices_theorem() -> None:
         slope = double(a.hard_tanh, (1, 1), tuple(at), 20)
         assert abs((up - down) / (2 * step) - slope) < mpmath.mpf(10) ** -14
         near = at[0] * (1 - mpmath.mpf(10) ** -24)
-        (line,) = single(a.hard_tanh, [Line((0, 0))], at[0], 22)
+        (line,) = single(a.hard_tanh, [SingleShape((0, 0))], at[0], 22)
         assert abs(double(a.hard_tanh, (0, 0), (at[0], near, at[0]), 22) - line) < 1e-20
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, recursion
 from derive.activations.functions import Activation, z
+from derive.arithmetic.hermite import hermite
 from derive.engine.tensors import NAMES
 from derive.gaussian import oracle
 from derive.gaussian.brackets import Average, Bracket, Component, GaussianAverage, K
@@ -23,7 +24,6 @@ from derive.gaussian.kernel_form import (
     HermiteAverage,
     InverseKernel,
     derivative_form,
-    hermite,
     kernel_form,
     outward,
     wick_ordered,
@@ -316,13 +316,14 @@ def test_what_it_prints():
     assert "⟨σ₁ σ₂ (z₁z₂ - K₁₂)⟩" in str(kernel_form(recursion("K").expr + Average(
         [(1, 0), (2, 0)], (1, 2)), (1, 2)))  # fmt: skip
     assert r":z^{\alpha_{1}}z^{\alpha_{1}}" in sympy.latex(kernel_form(recursion("G1")))
-    assert hermite(4) == z**4 - 6 * K * z**2 + 3 * K**2
+    assert hermite(4, z, K) == z**4 - 6 * K * z**2 + 3 * K**2
 
 
 @pytest.mark.parametrize("degree", range(7))
 def test_hermite_is_what_remains_after_contractions(degree):
     terms = wick_ordered((1,) * degree, lambda a, b: K)
-    assert sympy.expand(sum(value * z ** len(left) for left, value in terms) - hermite(degree)) == 0
+    remains = sum(value * z ** len(left) for left, value in terms)
+    assert sympy.expand(remains - hermite(degree, z, K)) == 0
 
 
 def test_bad_input():

@@ -17,9 +17,9 @@ from derive.engine.step import closure
 from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
+from derive.gaussian.shapes import SingleShape
 from numeric import accuracy, brackets, flow
 from numeric.brackets import quadrature
-from numeric.brackets.module import SingleShape
 from numeric.codegen import python
 from numeric.emit import modules
 

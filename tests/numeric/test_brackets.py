@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from derive import activations
 from derive.activations.functions import by_name, z
+from derive.arithmetic import hermite
 from derive.errors import InputError
 from derive.gaussian import oracle
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric import brackets
 from numeric.brackets import quadrature
-from numeric.brackets.module import SingleShape, bracket_name, evaluate, module_source
-from numeric.brackets.shapes import hermite, leibniz
+from numeric.brackets.module import bracket_name, evaluate, module_source
 from numeric.emit import modules
 
 VARIANCES = (0.0, 1e-8, 0.3, 4.0, 100.0)
@@ -359,7 +359,7 @@ def test_leibniz_is_the_derivative_of_a_product():
 
 @pytest.mark.parametrize("outer", [(3,), (1, 1), (2, 0, 1), (1, 1, 1, 1), (2, 2)])
 def test_hermite_is_generated_by_its_exponential(outer):
-    polynomial, u, Q = hermite(outer)
+    polynomial, u, Q = hermite.polynomial(outer)
     active = [p for p, count in enumerate(outer) if count]
     t = sympy.symbols(f"t:{len(outer)}")
     exponent = sum(a * t[p] for p, a in zip(active, u, strict=True))

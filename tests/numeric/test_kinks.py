@@ -12,10 +12,9 @@ from scipy.special import ndtr
 from derive import activations
 from derive.activations.functions import from_expr
 from derive.errors import InputError
-from derive.gaussian.shapes import Shape
+from derive.gaussian.shapes import Shape, SingleShape
 from numeric.brackets import kinks, several_inputs
 from numeric.brackets.module import bracket_name, evaluate, module_source, support_source
-from numeric.brackets.shapes import SingleShape
 from numeric.emit import modules
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")

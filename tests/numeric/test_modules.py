@@ -105,10 +105,13 @@ def test_stems_must_begin_a_module_name(stem):
         modules.module_name(SOURCE, stem)
 
 
-def test_the_cache_directory_follows_the_platform(monkeypatch, tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG_CACHE_HOME is a convention of Linux")
+def test_the_cache_directory_is_the_users_unless_another_is_given(monkeypatch, tmp_path):
     monkeypatch.delenv("WICKGARTEN_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", "linux")
     assert modules.cache_directory() == tmp_path / "wickgarten"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert modules.cache_directory().parts[-2:] == ("Caches", "wickgarten")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert modules.cache_directory() == tmp_path / ".cache" / "wickgarten"
+    monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path / "given"))
+    assert modules.cache_directory() == tmp_path / "given"

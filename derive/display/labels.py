@@ -1,0 +1,88 @@
+"""Labels of tensors: spelled, read back, and set in LaTeX.
+
+A label is the literature's, such as V, or spells a joint cumulant, the pairing of its slots and its
+relative order in 1/n: kappa(z,z,H|01 23;1). A symbol or a table carries it as text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_SPELLED = re.compile(r"kappa\((.+)\|((?:\d\d|\d+-\d+)(?: (?:\d\d|\d+-\d+))*)(?:;(\d+))?\)")
+
+
+class Label(NamedTuple):
+    """The cumulant of the fields of these names, a pairing of its slots, and its order."""
+
+    fields: tuple[str, ...]
+    pairing: tuple[tuple[int, int], ...]
+    order: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> Label | None:
+        """What `str` has spelled; None for what is no spelled cumulant."""
+        match = _SPELLED.fullmatch(text)
+        if match is None:
+            return None
+        return cls(tuple(match[1].split(",")), read_pairing(match[2]), int(match[3] or 0))
+
+    def __str__(self) -> str:
+        joint = "" if len(self.pairing) <= 5 else "-"
+        pairs = " ".join(f"{a}{joint}{b}" for a, b in self.pairing)
+        order = f";{self.order}" if self.order else ""
+        return f"kappa({','.join(self.fields)}|{pairs}{order})"
+
+
+def read_pairing(text: str) -> tuple[tuple[int, int], ...]:
+    """ "01 23", or "0-1 2-3", as ((0, 1), (2, 3))."""
+    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in text.split()]
+    return tuple((int(a), int(b)) for a, b in pairs)
+
+
+def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
+    """T^{(layer)}_{α_1 α_2 …}; V and its kin, symmetric in pairs, with the pairs in parentheses."""
+    labels = [rf"\alpha_{{{sample}}}" for sample in samples]
+    if name in {"V", "V2", "U6"}:
+        labels = [f"({a}{b})" for a, b in zip(labels[::2], labels[1::2], strict=True)]
+    head, upper = TENSOR_LATEX.get(name) or _cumulant_latex(name)
+    upper += f"({layer})" if layer else ""
+    lower = f"_{{{''.join(labels)}}}" if labels else ""
+    return head + (f"^{{{upper}}}" if upper else "") + lower
+
+
+def _cumulant_latex(name: str) -> tuple[str, str]:
+    """κ[z,z,H]^{(12)(34)} of the label kappa(z,z,H|01 23), its slots counted from 1.
+
+    With a 0 after the label it is the first layer's.
+    """
+    first = name.endswith(")0")
+    label = Label.read(name[:-1] if first else name)
+    if label is None:
+        return rf"\mathrm{{{name}}}", ""
+    fields = ",".join(FIELD_LATEX.get(each, rf"\mathrm{{{each}}}") for each in label.fields)
+    upper = "".join(rf"({a + 1}\,{b + 1})" for a, b in label.pairing)
+    upper += rf"\{{{label.order}\}}" if label.order else ""
+    return rf"\kappa[{fields}]", upper + ("(0)" if first else "")
+
+
+FIELD_LATEX = {
+    "z": "z",
+    "H": r"\widehat{H}",
+    "dH": r"\widehat{dH}",
+    "ddI": r"\widehat{dd_{I}H}",
+    "ddII": r"\widehat{dd_{II}H}",
+}
+
+TENSOR_LATEX = {
+    "K": ("K", ""),
+    "K0": ("K", "(0)"),
+    "G1": ("G", r"\{1\}"),
+    "G2": ("G", r"\{2\}"),
+    "V": ("V", ""),
+    "V2": ("V", r"\{2\}"),
+    "U6": ("U", ""),
+    "Theta": (r"\Theta", ""),
+    "Theta1": (r"\Theta", r"\{1\}"),
+    "Theta2": (r"\Theta", r"\{2\}"),
+} | {name: (name, "") for name in "DFABPQRSTU"}
