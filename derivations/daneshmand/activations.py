@@ -88,13 +88,12 @@ def scale_of_conjecture() -> Verdict:
         equal(first, n * (n - 1) * d, "one layer from orthogonality"),
         equal(stationary, n * (n - 1) * (n + 2) ** 2 * d / (4 * (n + 1)), "stationary"),
     )
-    if not stands.holds:
-        return stands
     power = sympy.limit(d * sympy.diff(stationary, d) / stationary / 2, d, sympy.oo)
     return misprint(
         d**power,
         1 / sympy.sqrt(d),
         f"order of L of (27): E L² = {stationary}, stationary, σ = z; divided by d it is 1/√d",
+        provided=stands,
     )
 
 

@@ -63,13 +63,12 @@ def product() -> Verdict:
         close(convolve(W, H, size).ravel().tolist(), direct.ravel().tolist(), 12, "(30)"),
         close(spectrum.tolist(), np.sqrt(sigma / sigma.sum()).tolist(), 10, "(6) on patches"),
     )
-    if not right.holds:
-        return right
     return misprint(
         f"W_ℓ ∈ ℝ^(d × {len(patches) // size**2}·k²)",
         "W_ℓ ∈ ℝ^(d × k²)",
         f"unfold(H) of {channels} channels and k = {size} has {len(patches)} rows; with that many "
         "columns of W (30) holds to 12 digits",
+        provided=right,
     )
 
 

@@ -41,14 +41,13 @@ def exponents() -> Verdict:
         [sympy.expand_log(one, force=True), sympy.expand_log(unit, force=True)],
         [sympy.expand_log(2 * first, force=True), sympy.expand_log(printed, force=True)],
     )
-    if not same.holds:
-        return same
     squared = sympy.expand_log(one + sympy.log(d), force=True)
     return misprint(
         squared,
         printed,
         "lim (1/ℓ) log σ_1(ℓ)² at unit variance, by the exact law of one layer, and as printed: "
         "the right side is that of log σ_i(ℓ), for i = 1 … n",
+        provided=same,
     )
 
 
@@ -138,14 +137,13 @@ def largest_share() -> Verdict:
         equal(power(3 * x), 1, "and of n σ_2²/σ_1², n = 3"),
         equal(positive_coefficients(above, *above.free_symbols), 1, "which is larger, any t < 1"),
     )
-    if not stands.holds:
-        return stands
     delta = sympy.Symbol("delta", positive=True)
     return misprint(
         -delta * power(missing) / 2,
         -delta,
         "lim (1/2ℓ) log|σ_1²/Σσ² − 1|, derived, and its printed upper bound; with 1/ℓ on the left "
         "as in the other members (22) holds",
+        provided=stands,
     )
 
 
@@ -172,14 +170,13 @@ def triangle() -> Verdict:
         equal(equality, 0, "equality at n = 2"),
         equal(first, [sympy.sqrt(6) / 2, sympy.sqrt(2)], "at n = 3: √(3/2) x ≤ √2 x"),
     )
-    if not stands.holds:
-        return stands
     middle = sympy.series(near - corner, x, 0, 2).removeO()
     return misprint(
         -middle,
         middle,
         "|V − √((n−1)/n)| and the printed middle member to first order in x, n = 3; put in "
         "absolute value the chain holds",
+        provided=stands,
     )
 
 
@@ -197,8 +194,6 @@ def last_step() -> Verdict:
         equal(power(sympy.sqrt(apart)), 1, "rate of the distance in (23): −δ"),
         equal((power(SHARES[1] ** 2) + power((SHARES[0] - 1) ** 2)) / 4, 1, "with the square: −δ"),
     )
-    if not stands.holds:
-        return stands
     delta = sympy.Symbol("delta", positive=True)
     derived = -delta * (power(SHARES[1]) + power((SHARES[0] - 1) ** 2)) / 4
     return misprint(
@@ -206,6 +201,7 @@ def last_step() -> Verdict:
         -delta,
         "rate of the printed right side of (24), and what is said to bound it; with "
         "(σ_2²/Σσ²)² in the first logarithm it is −δ",
+        provided=stands,
     )
 
 

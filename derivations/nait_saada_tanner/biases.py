@@ -69,10 +69,11 @@ def shared_bias() -> Verdict:
     covariance, spread = moments(bias)
     own = moments(sympy.Integer(0))
     found = equal([*own, spread], [0, 0, 2 * bias**2])
-    if not found.holds:
-        return found
     return misprint(
-        covariance, 0, f"Var(q/γ) → {spread} for one b per layer, → {own[1]} for one per direction"
+        covariance,
+        0,
+        f"Var(q/γ) → {spread} for one b per layer, → {own[1]} for one per direction",
+        provided=found,
     )
 
 
