@@ -167,11 +167,10 @@ def simulate(
     draws = checks.draws(draws, 2)
     K, _ = sample(net, inputs, width, depth, draws, biases=biases, seed=seed, progress=progress)
     single = np.ndim(inputs) == 1
+    mean, error = layout.averaged(K)
     arrays = {
-        "K": layout.variable(K.mean(axis=0), 2, single=single).assign_attrs(
-            layout.described(named("K"))
-        ),
-        "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=single),
+        "K": layout.variable(mean, 2, single=single).assign_attrs(layout.described(named("K"))),
+        "K_se": layout.variable(error, 2, single=single),
     }
     about: dict[str, int | str] = {
         "width": int(width),

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-import xarray
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
@@ -27,6 +26,7 @@ from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.batchnorm import theory as batchnorm_theory
 from numeric.batchnorm.theory import odd_law
+from numeric.tables import layout
 
 CASES = (
     ("linear", False),
@@ -117,18 +117,16 @@ def fluctuations(sampling: Sampling) -> Verdict:
             C = C[:, 20::4] / size
             mean = C.mean(axis=(0, 1))
             deviation = width * ((C - mean) ** 2).sum(axis=(2, 3)).mean(axis=1)
-            se = deviation.std(ddof=1) / np.sqrt(deviation.size)
+            value, se = layout.averaged(deviation)
             # the derivative's own sampling error, a per cent of it, is counted in
             error = np.hypot(se, 0.01 * theory.deviation_sq)
             tables.append(
-                xarray.Dataset(
-                    {"L2": ("layer", [deviation.mean()]), "L2_se": ("layer", [error])},
-                    {"layer": [40]},
-                    {"width": width, "blocks": 400, "network": name},
+                layout.table(
+                    [40], {"width": width, "blocks": 400, "network": name}, L2=(value, error)
                 )
             )
-            shown.append((deviation.mean(), se))
-        flowed = xarray.Dataset({"L2": ("layer", [theory.deviation_sq])}, {"layer": [40]})
+            shown.append((value, se))
+        flowed = layout.table([40], L2=theory.deviation_sq)
         comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
         labels.append(f"{name}{', centered' if centered else ''}")
         values, errors = np.array(shown).T
@@ -179,17 +177,15 @@ def figure_six(sampling: Sampling) -> Verdict:
         gaps = ensembles.gaps(
             wide, batch, depth, 600, sampling.seed, activations.relu, True, inputs=inputs
         )
-        late = wide * (gaps[:, 20::3].mean(axis=1) - fixed)
-        error = np.hypot(late.std(ddof=1) / np.sqrt(late.size), 0.01 * theory.deviation_sq)
+        late, se = layout.averaged(wide * (gaps[:, 20::3].mean(axis=1) - fixed))
+        error = np.hypot(se, 0.01 * theory.deviation_sq)
         tables.append(
-            xarray.Dataset(
-                {"V2": ("layer", [late.mean()]), "V2_se": ("layer", [error])},
-                {"layer": [depth]},
-                {"width": wide, "blocks": 600, "network": "relu"},
+            layout.table(
+                [depth], {"width": wide, "blocks": 600, "network": "relu"}, V2=(late, error)
             )
         )
     # centered rows: V² = L² + V_fixed², because tr C = 1 and C 1 = 0 leave no room for a cross term
-    flowed = xarray.Dataset({"V2": ("layer", [theory.deviation_sq])}, {"layer": [depth]})
+    flowed = layout.table([depth], V2=theory.deviation_sq)
     return sampled(
         compare(flowed, tables, sampling.false_alarms, degree=1),
         "d (E V² − V_fixed²) with mean correction, extrapolated in 1/d",
@@ -224,15 +220,9 @@ def figure_three(sampling: Sampling) -> Verdict:
     C = ensembles.grams(width, batch, 120, 20, sampling.seed, inputs=np.eye(batch))[:, 80::8]
     spread = ((np.linalg.eigvalsh(C / batch) - 1 / batch) ** 2).sum(axis=-1).mean(axis=1)
     law = float(batchnorm.stationary_gap().subs({batchnorm.n: batch, batchnorm.d: width}))
-    found = xarray.Dataset(
-        {
-            "gap_sq": ("layer", [spread.mean()]),
-            "gap_sq_se": ("layer", [spread.std(ddof=1) / np.sqrt(spread.size)]),
-        },
-        {"layer": [120]},
-        {"width": width, "blocks": 20},
-    )
-    flowed = xarray.Dataset({"gap_sq": ("layer", [law])}, {"layer": [120]})
+    about = {"width": width, "blocks": 20}
+    found = layout.table([120], about, gap_sq=layout.averaged(spread))
+    flowed = layout.table([120], gap_sq=law)
     return sampled(
         compare(flowed, found, sampling.false_alarms),
         "spectrum's second moment at n = 30, d = 3000; the figure shows where 𝒜_1 held",

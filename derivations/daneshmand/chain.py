@@ -30,6 +30,7 @@ from derive.weights import Gaussian
 from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.batchnorm import theory as batchnorm_theory
+from numeric.tables import layout
 
 SPECTRUM = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
@@ -344,10 +345,7 @@ def stationary_table(size: int, width: int, late: list[int]) -> xarray.Dataset:
         name: float(batchnorm.stationary_gap(moment).subs({n: size, d: width}).evalf())
         for name, moment in (("gap_sq", 2), ("gap", 1))
     }
-    return xarray.Dataset(
-        {name: ("layer", np.full(len(late), value)) for name, value in values.items()},
-        {"layer": late},
-    )
+    return layout.table(late, **values)
 
 
 @claim("003", "Figure 2", "gap by depth and by width", sampled=True)
@@ -371,15 +369,10 @@ def figure_two(sampling: Sampling) -> Verdict:
     means, rows = [], []
     for width in widths:
         gaps = np.sqrt(ensembles.gaps(width, batch, 600, 20, sampling.seed, inputs=inputs))
-        late = gaps[:, 100:].mean(axis=1)
-        means.append((late.mean(), late.std(ddof=1) / np.sqrt(late.size)))
+        means.append(layout.averaged(gaps[:, 100:].mean(axis=1)))
         theory = float(batchnorm.stationary_gap(1).subs({n: batch, d: width}).evalf())
-        table = xarray.Dataset(
-            {"gap": ("layer", [means[-1][0]]), "gap_se": ("layer", [means[-1][1]])},
-            {"layer": [600]},
-            {"width": width, "blocks": 20},
-        )
-        flowed = xarray.Dataset({"gap": ("layer", [theory])}, {"layer": [600]})
+        table = layout.table([600], {"width": width, "blocks": 20}, gap=means[-1])
+        flowed = layout.table([600], gap=theory)
         rows.append(compare(flowed, table, sampling.false_alarms / len(widths)))
     values, errors = np.array(means).T
     law = [

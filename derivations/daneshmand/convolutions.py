@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import numpy as np
-import xarray
 from matplotlib.figure import Figure
 from scipy import signal
 from sklearn.datasets import load_digits
@@ -23,6 +22,7 @@ from derivations.section import show
 from numeric import compare
 from numeric.arrays import Array
 from numeric.batchnorm.initialization import orthogonalizing_weights
+from numeric.tables import layout
 
 
 def unfold(H: Array, size: int) -> Array:
@@ -128,17 +128,10 @@ def figure_six(sampling: Sampling) -> Verdict:
     panel.set(xlabel="layer", ylabel="V", title="ReLU, 100 channels, n = 8, digits")
     panel.legend()
     change = runs["batch norm"][:, 29] - runs["batch norm"][:, 19]
-    rest = xarray.Dataset(
-        {
-            "change": ("layer", [change.mean()]),
-            "change_se": ("layer", [change.std(ddof=1) / np.sqrt(NETWORKS)]),
-        },
-        {"layer": [LAYERS]},
-        {"width": CHANNELS, "blocks": NETWORKS},
-    )
-    still = xarray.Dataset({"change": ("layer", [0.0])}, {"layer": [LAYERS]})
+    about = {"width": CHANNELS, "blocks": NETWORKS}
+    rest = layout.table([LAYERS], about, change=layout.averaged(change))
     verdict = sampled(
-        compare(still, rest, sampling.false_alarms),
+        compare(layout.table([LAYERS], change=0), rest, sampling.false_alarms),
         "V of layer 30 less V of layer 20, with batch normalization",
         {"batchnorm6-convolutional": made},
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-import xarray
 from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
@@ -23,6 +22,7 @@ from derive import batchnorm, symbols
 from derive.linear.laws import law, lyapunov_exponents
 from numeric import batchnorm as ensembles
 from numeric import compare
+from numeric.tables import layout
 
 d, n = symbols.width, symbols.batch
 
@@ -226,13 +226,10 @@ def sampled_exponents(sampling: Sampling) -> Verdict:
     delta = sympy.digamma(8) - sympy.digamma(sympy.Rational(15, 2))
     names = [*(f"log R{i}^2" for i in range(1, count + 1)), "delta"]
     theory = dict(zip(names, [*exponents_, float(delta.evalf())], strict=True))
-    means, errors = observed.mean(axis=0), observed.std(axis=0, ddof=1) / np.sqrt(depth)
-    table = {name: ("layer", [value]) for name, value in zip(names, means, strict=True)}
-    table |= {f"{name}_se": ("layer", [se]) for name, se in zip(names, errors, strict=True)}
-    found = xarray.Dataset(table, {"layer": [depth]}, {"width": width, "blocks": depth})
-    flowed = xarray.Dataset(
-        {name: ("layer", [value]) for name, value in theory.items()}, {"layer": [depth]}
-    )
+    means = zip(*layout.averaged(observed), strict=True)
+    about = {"width": width, "blocks": depth}
+    found = layout.table([depth], about, **dict(zip(names, means, strict=True)))
+    flowed = layout.table([depth], **theory)
     return sampled(compare(flowed, found, sampling.false_alarms), "d = 16, four exponents and δ")
 
 
@@ -254,10 +251,9 @@ def figure_one(sampling: Sampling) -> Verdict:
             width, 2, depth, 2000, sampling.seed, normalised=normalised, inputs=inputs
         )
         cosine = np.abs(C[..., 0, 1]) / np.sqrt(C[..., 0, 0] * C[..., 1, 1])
-        shown = cosine[:20]
-        half = 1.96 * shown.std(axis=0, ddof=1) / np.sqrt(20)
+        shown, se = layout.averaged(cosine[:20])
         layers = np.arange(1, depth + 1)
-        panel.errorbar(layers, shown.mean(axis=0), half, fmt=".", markersize=3, label=label)
+        panel.errorbar(layers, shown, 1.96 * se, fmt=".", markersize=3, label=label)
         if normalised:
             squared = ((C[:, -1] / 2 - np.eye(2) / 2) ** 2).sum(axis=(1, 2))
     law_ = float(batchnorm.stationary_gap().subs({batchnorm.n: 2, batchnorm.d: width}))
@@ -266,15 +262,9 @@ def figure_one(sampling: Sampling) -> Verdict:
     panel.axhline(derived, color="black", linewidth=1, label="stationary law")
     panel.set(xlabel="layer", ylabel="|cosine|", title="d = 32, 20 networks")
     panel.legend()
-    found = xarray.Dataset(
-        {
-            "gap_sq": ("layer", [squared.mean()]),
-            "gap_sq_se": ("layer", [squared.std(ddof=1) / np.sqrt(squared.size)]),
-        },
-        {"layer": [depth]},
-        {"width": width, "blocks": squared.size},
-    )
-    flowed = xarray.Dataset({"gap_sq": ("layer", [law_])}, {"layer": [depth]})
+    about = {"width": width, "blocks": squared.size}
+    found = layout.table([depth], about, gap_sq=layout.averaged(squared))
+    flowed = layout.table([depth], gap_sq=law_)
     return sampled(
         compare(flowed, found, sampling.false_alarms),
         "E V² of two samples at layer 60, 2000 networks, d = 32",

@@ -44,13 +44,7 @@ def exact_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Da
         [float(exact.scale_invariant_moment(1, net, layer, width, n_0)) * K_0 for layer in layers]
     )
     V = K**2 * [float(exact.vertex(net, layer, width, n_0)) for layer in layers]
-    return xarray.Dataset(
-        {
-            "K": layout.variable(K, 2, single=True),
-            "V": layout.variable(V, 4, single=True),
-        },
-        layout.layers(depth),
-    )
+    return layout.table(layers, K=K, V=V)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-import xarray
 from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
@@ -122,7 +121,7 @@ def one_bias(sampling: Sampling) -> Verdict:
     extrapolated in $1/n$. On average over $b$ the lengths miss (3) from the second layer on, by
     what the detail says."""
     net, draws = network(), 512
-    expected = {"K": layout.variable(np.zeros((DEPTH, 2, 2)), 2, single=False)}
+    layers = range(1, DEPTH + 1)
     tables = []
     for n in WIDTHS:
         found = networks.sample(
@@ -130,13 +129,14 @@ def one_bias(sampling: Sampling) -> Verdict:
         )
         assert found.b is not None
         residual = found.K - networks.given_biases(net, INPUTS, found.b)
-        arrays = {
-            "K": layout.variable(residual.mean(axis=0), 2, single=False),
-            "K_se": layout.variable(residual.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=False),
-        }
-        attributes = {"width": n, "network": str(net), "blocks": draws}
-        tables.append(xarray.Dataset(arrays, layout.layers(DEPTH), attributes))
-    zero = xarray.Dataset(expected, layout.layers(DEPTH))
+        tables.append(
+            layout.table(
+                layers,
+                {"width": n, "network": str(net), "blocks": draws},
+                K=layout.averaged(residual),
+            )
+        )
+    zero = layout.table(layers, K=np.zeros((DEPTH, 2, 2)))
     given = compare(zero, tables, sampling.false_alarms)
     printed = flow(net, INPUTS, DEPTH, ["K"])["K"].to_numpy()
     b = 2 * np.random.default_rng(sampling.seed).standard_normal((2048, DEPTH))

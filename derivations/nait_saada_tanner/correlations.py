@@ -24,6 +24,7 @@ from derive import Network, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
 from numeric.arrays import Array
+from numeric.tables import layout
 
 if TYPE_CHECKING:
     import xarray
@@ -119,6 +120,7 @@ BIASES = (("0.01", ("1.1", "1.25", "1.5", "1.9")), ("0.3", ("1.4", "2.6", "3.4",
 """γσ_b² with some γσ_α² on either side of χ = 1."""
 NEAR_ONE = 0.97
 FROM, TO = 2, 8
+SHOWN = range(FROM, TO + 1)
 
 
 @claim("001", "Figure 11", "correlation depth scale through χ = 1", sampled=True)
@@ -145,12 +147,17 @@ def figure_eleven(sampling: Sampling) -> Verdict:
                     net, inputs, n, TO, 1024, biases="direction", seed=sampling.seed + n
                 ).K
                 D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
-                tables.append(_table(D, net, n))
+                tables.append(
+                    layout.table(
+                        SHOWN,
+                        {"width": n, "network": str(net), "blocks": len(D)},
+                        D=layout.averaged(D),
+                    )
+                )
             flowed = flow(net, inputs, TO, ["K"])["K"].to_numpy()
             D = flowed[FROM - 1 :, 0, 1] - flowed[FROM - 1 :, 0, 2]
-            theory = xarray.Dataset({"D": ("layer", D)}, {"layer": range(FROM, TO + 1)})
             share = sampling.false_alarms / sum(len(each) for _, each in BIASES)
-            comparisons.append(compare(theory, tables, share))
+            comparisons.append(compare(layout.table(SHOWN, D=D), tables, share))
             labels.append(f"γσ_b² = {bias}, γσ_α² = {weight}")
             points.append((bias, float(weight), D, tables[-1]["D"].to_numpy()))
     figure = scale_figure(points)
@@ -161,15 +168,6 @@ def _before(net: Network, q: float, c: float) -> float:
     """The correlation of inputs that gives layer 1 the correlation c at the length q."""
     bias = float(net.C_b_at(1))
     return (c * q - bias) / (q - bias)
-
-
-def _table(D: Array, net: Network, width: int) -> xarray.Dataset:
-    arrays = {
-        "D": ("layer", D.mean(axis=0)),
-        "D_se": ("layer", D.std(axis=0, ddof=1) / np.sqrt(len(D))),
-    }
-    attributes = {"width": width, "network": str(net), "blocks": len(D)}
-    return xarray.Dataset(arrays, {"layer": range(FROM, TO + 1)}, attributes)
 
 
 def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:

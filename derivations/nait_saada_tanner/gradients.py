@@ -40,6 +40,7 @@ from derive.symbols import C_W
 from numeric import compare
 from numeric.arrays import Array
 from numeric.propagation import CrossEntropy, backward, squares
+from numeric.tables import layout
 
 if TYPE_CHECKING:
     import xarray
@@ -167,12 +168,13 @@ def log_gradients(
             net, inputs, width, depth, draws, loss, biases="direction", seed=seed + width
         ).delta
         ratio = np.log(found / found[:, -1:])[:, [layer - 1 for layer in layers]]
-        arrays = {
-            "log_q": ("layer", ratio.mean(axis=0)),
-            "log_q_se": ("layer", ratio.std(axis=0, ddof=1) / np.sqrt(draws)),
-        }
-        attributes = {"width": width, "network": str(net), "blocks": draws}
-        tables.append(xarray.Dataset(arrays, {"layer": list(layers)}, attributes))
+        tables.append(
+            layout.table(
+                layers,
+                {"width": width, "network": str(net), "blocks": draws},
+                log_q=layout.averaged(ratio),
+            )
+        )
     return tables
 
 
@@ -181,9 +183,7 @@ def derived_table(
 ) -> xarray.Dataset:
     """log q̃_ℓ/q̃_L by the backward recursion."""
     back = np.log(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
-    return xarray.Dataset(
-        {"log_q": ("layer", back[[layer - 1 for layer in layers]])}, {"layer": list(layers)}
-    )
+    return layout.table(layers, log_q=back[[layer - 1 for layer in layers]])
 
 
 @claim("001", "§2.2 (independence)", "where weights going back count as independent", sampled=True)

@@ -34,6 +34,7 @@ from derive import (
 from numeric import compare
 from numeric import spectra as compiled
 from numeric import spectra as sampled_spectra
+from numeric.tables import layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +148,7 @@ def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
         law = spectra.jacobian(net.activation, net.weights, depth, q, critical=False)
         rows.append([float(law.moment(k)) for k in (1, 2)])
     m1, m2 = np.array(rows).T
-    return xarray.Dataset({"m1": ("layer", m1), "m2": ("layer", m2)}, {"layer": list(LAYERS)})
+    return layout.table(LAYERS, m1=m1, m2=m2)
 
 
 def _variances(kind: str, sampling: Sampling) -> Verdict:

@@ -218,9 +218,7 @@ def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
         )
         for name, k in (("V", 2), ("U6", 3))
     }
-    ranks = {"V": 4, "U6": 6}
-    arrays = {k: layout.variable(v, ranks[k], single=True) for k, v in values.items()}
-    return xarray.Dataset(arrays, layout.layers(DEPTH))
+    return layout.table(layers, **values)
 
 
 @claim("004", "3.28, 3.57 (ensembles)", "connected correlators of sampled networks", sampled=True)

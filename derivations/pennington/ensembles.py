@@ -29,6 +29,7 @@ from derive import (
 )
 from numeric import compare
 from numeric import spectra as compiled
+from numeric.tables import layout
 
 from . import figures
 
@@ -170,8 +171,7 @@ def zero_padded(sampling: Sampling) -> Verdict:
 
 
 def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
-    value = float(sympy.N(law.moment(2)))
-    return xarray.Dataset({"m2": ("layer", [value])}, coords={"layer": [depth]})
+    return layout.table([depth], m2=float(sympy.N(law.moment(2))))
 
 
 # %%

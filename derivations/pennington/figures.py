@@ -14,6 +14,7 @@ from scipy.special import erfinv
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
 from derive.activations.functions import Activation
 from numeric import spectra as compiled
+from numeric.tables import layout
 
 
 def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.Expr) -> Network:
@@ -33,8 +34,8 @@ def theory(
 ) -> xarray.Dataset:
     """m_1 and m_2 at these depths, as numeric.compare reads them."""
     laws = [spectra.jacobian(activation, weights, depth, q) for depth in layers]
-    found = {f"m{k}": ("layer", [float(sympy.N(law.moment(k))) for law in laws]) for k in (1, 2)}
-    return xarray.Dataset(found, coords={"layer": list(layers)})
+    found = {f"m{k}": [float(sympy.N(law.moment(k))) for law in laws] for k in (1, 2)}
+    return layout.table(layers, **found)
 
 
 def critical_points(activation: Activation) -> list[tuple[float, float, float]]:
