@@ -98,10 +98,11 @@ def stationary(
 
 def figure(table: xarray.Dataset, law: float | None) -> Figure:
     """E V by layer with its error, and the stationary root of E V²."""
-    from matplotlib.figure import Figure
+    from numeric.tables.drawing import points
 
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    from ..pictures.panels import one_panel
+
+    made, panel = one_panel()
     layers = table["layer"].to_numpy()
     for name, values, errors in (
         ("E V", table["gap"].to_numpy(), table["gap_se"].to_numpy()),
@@ -111,7 +112,7 @@ def figure(table: xarray.Dataset, law: float | None) -> Figure:
             table["gap_sq_se"].to_numpy() / (2 * table["gap_sq"].to_numpy() ** 0.5),
         ),
     ):
-        panel.errorbar(layers, values, errors, fmt=".", markersize=3, label=name)
+        points(panel, layers, values, errors, label=name, marker=".")
     if law is not None:
         panel.axhline(law**0.5, color="black", linewidth=1, label="√(E V²), stationary, derived")
     width, batch = table.attrs["width"], table.attrs["batch"]

@@ -17,11 +17,11 @@ import mpmath
 import numpy as np
 import sympy
 import xarray
-from matplotlib.figure import Figure
 from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import series, stationary
@@ -31,6 +31,7 @@ from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.batchnorm import theory as batchnorm_theory
 from numeric.tables import layout
+from numeric.tables.drawing import points
 
 SPECTRUM = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
@@ -355,15 +356,12 @@ def figure_two(sampling: Sampling) -> Verdict:
     widths on the derived law, which replaces the paper's slope by eye."""
     batch = 10
     inputs = np.diag([10.0] + [1.0] * (batch - 1))
-    made = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = made.subplots(1, 2)
+    made, ((left, right),) = panel_grid(1, 2, (4.5, 3.6))
     found = ensembles.simulate(1000, batch, 60, 20, sampling.seed, inputs=inputs)
     layers = found["layer"].to_numpy()
     derived = np.sqrt(batchnorm_theory.transient(inputs, 1000, 60))
     left.plot(layers, derived, color="black", label="derived")
-    left.errorbar(
-        layers, found["gap"], 1.96 * found["gap_se"], fmt=".", markersize=3, label="20 networks"
-    )
+    points(left, layers, found["gap"], 1.96 * found["gap_se"], label="20 networks", marker=".")
     left.set(xlabel="layer", ylabel="V", yscale="log", title="d = 1000, n = 10, 20 networks")
     widths = (100, 200, 400, 800, 1600)
     means, rows = [], []

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.daneshmand.inequalities import grid, on_grid
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations
 from derive.batchnorm import bounds as batchnorm_bounds
@@ -105,8 +105,12 @@ def networks() -> Verdict:
     at each $W_\\ell$, down to its least at rank d < n."""
     pixels = load_digits().data[:200]
     kept = pixels[:, pixels.std(axis=0) > 0.5]
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(
+        xlabel="layer",
+        ylabel="V − √(1/d − 1/n), its least at rank d < n",
+        yscale="log",
+        title="iterative orthogonalization, digits",
+    )
     ratios = []
     floor = np.sqrt(1 / kept.shape[1] - 1 / len(kept))
     for name in ("linear", "tanh", "relu"):
@@ -114,10 +118,6 @@ def networks() -> Verdict:
         ratios.append(float((found.after / found.before).max()))
         panel.plot(range(1, 11), found.before - floor, marker="o", label=f"{name}, before W")
         panel.plot(range(1, 11), found.after - floor, marker="x", label=f"{name}, after W")
-    panel.set(
-        xlabel="layer", ylabel="V − √(1/d − 1/n), its least at rank d < n", yscale="log",
-        title="iterative orthogonalization, digits",
-    )  # fmt: skip
     panel.legend(fontsize="small")
     largest = max(ratios)
     return Verdict(

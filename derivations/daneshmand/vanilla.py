@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.daneshmand.inequalities import positive_coefficients
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import batchnorm, symbols
 from derive.linear.laws import law, lyapunov_exponents
 from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.tables import layout
+from numeric.tables.drawing import points
 
 d, n = symbols.width, symbols.batch
 
@@ -243,8 +244,7 @@ def figure_one(sampling: Sampling) -> Verdict:
         "batch norm, from cos 0.99": (True, [[1.0, 0.0], [0.99, np.sqrt(1 - 0.99**2)]]),
         "vanilla, from cos 0": (False, [[1.0, 0.0], [0.0, 1.0]]),
     }
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(xlabel="layer", ylabel="|cosine|", title="d = 32, 20 networks")
     squared = np.empty(0)
     for label, (normalised, inputs) in starts.items():
         C = ensembles.grams(
@@ -253,14 +253,13 @@ def figure_one(sampling: Sampling) -> Verdict:
         cosine = np.abs(C[..., 0, 1]) / np.sqrt(C[..., 0, 0] * C[..., 1, 1])
         shown, se = layout.averaged(cosine[:20])
         layers = np.arange(1, depth + 1)
-        panel.errorbar(layers, shown, 1.96 * se, fmt=".", markersize=3, label=label)
+        points(panel, layers, shown, 1.96 * se, label=label, marker=".")
         if normalised:
             squared = ((C[:, -1] / 2 - np.eye(2) / 2) ** 2).sum(axis=(1, 2))
     law_ = float(batchnorm.stationary_gap().subs({batchnorm.n: 2, batchnorm.d: width}))
     # V² = 2C_12² + ½(C_11 − C_22)², shared evenly, and cos = 2C_12: E|cos| of a normal number
     derived = np.sqrt(2 * law_ / np.pi)
     panel.axhline(derived, color="black", linewidth=1, label="stationary law")
-    panel.set(xlabel="layer", ylabel="|cosine|", title="d = 32, 20 networks")
     panel.legend()
     about = {"width": width, "blocks": squared.size}
     found = layout.table([depth], about, gap_sq=layout.averaged(squared))

@@ -14,8 +14,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import sympy
 from matplotlib.figure import Figure
@@ -23,15 +21,13 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
 from numeric.arrays import Array
 from numeric.tables import layout
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTHS = (256, 512, 1024)
 DEPTH, DRAWS = 8, 1024
@@ -155,14 +151,14 @@ def one_bias(sampling: Sampling) -> Verdict:
 
 def spread_figure(net: Network, seed: int) -> Figure:
     """The standard deviation of a length over networks, by width, for the three kinds."""
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.6), xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}"
+    )
     for number, (biases, by_width) in enumerate(scatter(net, seed).items()):
         spread = [K[:, -1, 0, 0].std() for K in by_width.values()]
         panel.loglog(WIDTHS, spread, "o-", color=f"C{number}", label=f"one bias per {biases}")
     guide = np.array(WIDTHS, float)
     panel.loglog(guide, 12 / np.sqrt(guide), ":", color="grey", label="∝ n^(−1/2)")
-    panel.set(xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}")
     panel.legend(loc="center right")
     return figure
 

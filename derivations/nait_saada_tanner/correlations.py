@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
@@ -19,16 +17,14 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
 from derivations.nait_saada_tanner.depth import rescaled
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
 from numeric.arrays import Array
 from numeric.tables import layout
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure
+from numeric.tables.drawing import beside
 
 WIDTHS = (256, 512, 1024)
 DRAWS = 1024
@@ -46,8 +42,12 @@ def with_correlations(*correlations: float) -> Array:
 def _figure(starts: float, sampling: Sampling) -> Verdict:
     """K of two inputs in twelve layers, for three σ_w; c with two standard deviations drawn."""
     depth, inputs = 12, with_correlations(starts)
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.6),
+        xlabel="layer",
+        ylabel="c",
+        title=f"c₀ = {starts}, bars: two deviations of a network",
+    )
     comparisons = []
     for number, root in enumerate(ROOTS):
         net = rescaled(str(float(root) ** 2), "0.09")
@@ -64,17 +64,13 @@ def _figure(starts: float, sampling: Sampling) -> Verdict:
         ).K
         c = K[:, :, 0, 1] / np.sqrt(K[:, :, 0, 0] * K[:, :, 1, 1])
         layers = np.arange(1, depth + 1)
-        panel.plot(layers, _correlation(flowed), color=f"C{number}")
-        panel.errorbar(
-            layers,
-            c.mean(axis=0),
-            2 * c.std(axis=0),
-            fmt="o",
-            markersize=3,
+        beside(
+            panel,
+            (layers, _correlation(flowed)),
+            (layers, c.mean(axis=0), 2 * c.std(axis=0)),
             color=f"C{number}",
             label=f"σ_w = {root}",
         )
-    panel.set(xlabel="layer", ylabel="c", title=f"c₀ = {starts}, bars: two deviations of a network")
     panel.legend()
     return sampled(
         comparisons,
@@ -172,8 +168,7 @@ def _before(net: Network, q: float, c: float) -> float:
 
 def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
     """ξ_c by γσ_α² for each γσ_b², with what the sampled D fell by."""
-    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel((5.2, 3.8), xlabel="γ σ_α²", ylabel="ξ_c, in layers")
     for number, (bias, weights) in enumerate(BIASES):
         grid = np.linspace(0.9 * float(weights[0]), 1.1 * float(weights[-1]), 13)
         scales = [propagation.depth_scales(rescaled(str(round(w, 6)), bias)).xi_c for w in grid]
@@ -181,7 +176,6 @@ def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
         for own, weight, _, D in points:
             if own == bias and D[-1] > 0:
                 panel.plot(weight, (TO - FROM) / np.log(D[0] / D[-1]), "o", color=f"C{number}")
-    panel.set(xlabel="γ σ_α²", ylabel="ξ_c, in layers")
     panel.legend()
     return figure
 

@@ -24,6 +24,7 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import (
     Equation,
@@ -41,11 +42,9 @@ from numeric import compare
 from numeric.arrays import Array
 from numeric.propagation import CrossEntropy, backward, squares
 from numeric.tables import layout
+from numeric.tables.drawing import beside
 
 if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure
-
     from numeric.propagation import Loss
 
 WIDENING = Network(
@@ -294,21 +293,18 @@ def figure_twelve(sampling: Sampling) -> Verdict:
 
 def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]]) -> Figure:
     """log₁₀ q̃ by layer: derived lines, points sampled at the largest width."""
-    figure = Figure(figsize=(5.4, 3.8), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5.4, 3.8), xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's"
+    )
     for number, (label, theory, table) in enumerate(drawn):
         layers = [*theory["layer"].to_numpy(), 250]
-        panel.plot(layers, [*theory["log_q"].to_numpy() / np.log(10), 0.0], color=f"C{number}")
-        panel.errorbar(
-            table["layer"],
-            table["log_q"] / np.log(10),
-            table["log_q_se"] / np.log(10),
-            fmt="o",
-            markersize=3,
+        beside(
+            panel,
+            (layers, [*theory["log_q"].to_numpy() / np.log(10), 0.0]),
+            (table["layer"], table["log_q"] / np.log(10), table["log_q_se"] / np.log(10)),
             color=f"C{number}",
             label=label,
         )
-    panel.set(xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's")
     panel.legend()
     return figure
 
