@@ -8,9 +8,10 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
-from derive.errors import InputError, check_installed
+from derive.errors import InputError
 
 from ..files import check_file, write_text
+from . import plots
 
 if TYPE_CHECKING:
     import xarray
@@ -30,7 +31,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--centered", action="store_true", help="take away each row's mean")
     command.add_argument("--vanilla", action="store_true", help="without normalization")
     command.add_argument("--csv", metavar="FILE", help="write the table there")
-    command.add_argument("--plot", metavar="FILE", help="write a figure, an .svg file")
+    command.add_argument("--plot", metavar="FILE", help="draw the gap by layer there")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,10 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from numeric import batchnorm
 
     activation = activations.by_name(options.activation)
-    if options.plot is not None:
-        check_installed("--plot", "plot", "matplotlib")
-        _check_figure_name(options.plot)
-    check_file("--plot", options.plot)
+    plots.check(options.plot)
     check_file("--csv", options.csv)
     found = batchnorm.simulate(
         options.width,
@@ -67,9 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if law is not None:
         print(f"stationary: E V² = {law[0]:.6g}, {law[1]}")
     if options.plot is not None:
-        drawn = _svg(figure(found, None if law is None else law[0]))
-        write_text(drawn, options.plot, "--plot")
-        print(options.plot)
+        plots.save(figure(found, None if law is None else law[0]), options.plot)
     return 0
 
 
@@ -170,14 +166,3 @@ def _rows(table: xarray.Dataset) -> list[tuple[int, float, float, float, float]]
         (int(layer), *(float(column[place]) for column in columns))  # type: ignore[misc]
         for place, layer in enumerate(table["layer"].to_numpy())
     ]
-
-
-def _check_figure_name(path: str) -> None:
-    if not path.lower().endswith(".svg"):
-        raise InputError("--plot", path, "a name that ends in .svg")
-
-
-def _svg(made: Figure) -> str:
-    image = io.StringIO()
-    made.savefig(image, format="svg", metadata={"Date": None})
-    return image.getvalue()

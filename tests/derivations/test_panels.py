@@ -46,5 +46,5 @@ def test_theory_beside_a_sample():
     assert (line.get_color(), line.get_linewidth(), line.get_marker()) == ("C2", 1, "None")
     assert (tanh.get_color(), tanh.get_marker(), tanh.get_linestyle()) == ("C2", "o", "None")
     assert (relu.get_marker(), to_hex(relu.get_color())) == (".", to_hex("C0"))
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match="same size"):
         points(panel, [1, 2], [3], [0.5])
