@@ -246,11 +246,10 @@ def simulate(
         run=run,
         progress=progress,
     )
+    (mean, error), about_K = layout.averaged(K), layout.described(named("K"))
     arrays = {
-        "K": layout.variable(
-            K.mean(axis=0), 2, single=data.single, about=layout.described(named("K"))
-        ),
-        "K_se": layout.variable(K.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=data.single),
+        "K": layout.variable(mean, 2, single=data.single, about=about_K),
+        "K_se": layout.variable(error, 2, single=data.single),
     }
     about: dict[str, int | str] = {
         "width": int(width),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-import traceback
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 import pytest
 import sympy
 import xarray
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_fuzz import FUZZING, crash
 from sample_watch import HangError, watched
 
 import derive
@@ -216,8 +216,7 @@ def faults(name, changes):
         text = str(refusal)
         return None if refusal.argument and len(text) < 3000 else f"a long refusal: {text[:300]}"
     except (HangError, Exception) as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__} from {place.filename}:{place.lineno}: {str(error)[:200]}"
+        return crash(error)
     return None if is_finite(answer) else f"not finite: {str(answer)[:300]}"
 
 
@@ -240,15 +239,6 @@ def test_a_plain_call_has_every_argument(name):
     given = parameters(FUNCTIONS[name]).values()
     assert not any(value is inspect.Parameter.empty for value in given)
     assert faults(name, {}) is None
-
-
-FUZZING = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @settings(FUZZING, max_examples=60)

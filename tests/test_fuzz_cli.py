@@ -7,12 +7,12 @@ import contextlib
 import io
 import os
 import re
-import traceback
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_fuzz import FUZZING, crash
 from sample_watch import HangError, watched
 
 from derivations import claims, cli, report
@@ -132,8 +132,7 @@ def faults(words):
         with watched(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = cli.main(words)
     except (HangError, Exception) as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return [f"{type(error).__name__} from {place.filename}:{place.lineno}: {str(error)[:200]}"]
+        return [crash(error)]
     shown, said = out.getvalue(), err.getvalue()
     found = [] if status in {0, 1, 2} else [f"status {status}"]
     if status == 2 and not (said.startswith("wickgarten: ") and said.count("\n") == 1):
@@ -165,15 +164,6 @@ def test_every_option_with_odd_values(name, option):
         if (name, option) != ("verify", "--examples"):
             check([name, *BASE[name], f"{option}={value}"])
     assert cli.main([name, *BASE[name], f"{option}=--"]) == cli.BAD_INPUT
-
-
-FUZZING = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @settings(FUZZING, max_examples=40)

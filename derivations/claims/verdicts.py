@@ -100,9 +100,14 @@ def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:
     )
 
 
-def misprint(derived: Any, printed: Any, proof: str) -> Verdict:
+def misprint(derived: Any, printed: Any, proof: str, *, provided: Verdict | None = None) -> Verdict:
     """A misprint if what is derived and what is printed differ; else it fails: print and proof
-    would agree after all. Both are expressions, or statements in words."""
+    would agree after all. Both are expressions, or statements in words.
+
+    `provided` is what the proof rests on, such as the statement put right: where that fails, it is
+    the verdict."""
+    if provided is not None and not provided.holds:
+        return provided
     if isinstance(derived, str):
         differ = derived != printed
     else:

@@ -8,9 +8,10 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
-from derive.errors import InputError, check_installed
+from derive.errors import InputError
 
 from ..files import check_file, make_directory, write_text
+from . import plots
 
 if TYPE_CHECKING:
     import xarray
@@ -34,7 +35,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--progress", action="store_true", help="show a bar")
     command.add_argument("--csv", metavar="FILE", help="write the table there")
-    command.add_argument("--plot", metavar="FILE", help="write a figure, an .svg file")
+    command.add_argument("--plot", metavar="FILE", help="draw the gap by layer there")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,10 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from numeric import batchnorm
 
     activation = activations.by_name(options.activation)
-    if options.plot is not None:
-        check_installed("--plot", "plot", "matplotlib")
-        _check_figure_name(options.plot)
-    check_file("--plot", options.plot)
+    plots.check(options.plot)
     check_file("--csv", options.csv)
     if options.run is not None:
         make_directory("--run", options.run)
@@ -75,9 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if law is not None:
         print(f"stationary: E V² = {law[0]:.6g}, {law[1]}")
     if options.plot is not None:
-        drawn = _svg(figure(found, None if law is None else law[0]))
-        write_text(drawn, options.plot, "--plot")
-        print(options.plot)
+        plots.save(figure(found, None if law is None else law[0]), options.plot)
     return 0
 
 
@@ -106,10 +102,11 @@ def stationary(
 
 def figure(table: xarray.Dataset, law: float | None) -> Figure:
     """E V by layer with its error, and the stationary root of E V²."""
-    from matplotlib.figure import Figure
+    from numeric.tables.drawing import points
 
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    from ..pictures.panels import one_panel
+
+    made, panel = one_panel()
     layers = table["layer"].to_numpy()
     for name, values, errors in (
         ("E V", table["gap"].to_numpy(), table["gap_se"].to_numpy()),
@@ -119,7 +116,7 @@ def figure(table: xarray.Dataset, law: float | None) -> Figure:
             table["gap_sq_se"].to_numpy() / (2 * table["gap_sq"].to_numpy() ** 0.5),
         ),
     ):
-        panel.errorbar(layers, values, errors, fmt=".", markersize=3, label=name)
+        points(panel, layers, values, errors, label=name, marker=".")
     if law is not None:
         panel.axhline(law**0.5, color="black", linewidth=1, label="√(E V²), stationary, derived")
     width, batch = table.attrs["width"], table.attrs["batch"]
@@ -177,14 +174,3 @@ def _rows(table: xarray.Dataset) -> list[tuple[int, float, float, float, float]]
         (int(layer), *(float(column[place]) for column in columns))  # type: ignore[misc]
         for place, layer in enumerate(table["layer"].to_numpy())
     ]
-
-
-def _check_figure_name(path: str) -> None:
-    if not path.lower().endswith(".svg"):
-        raise InputError("--plot", path, "a name that ends in .svg")
-
-
-def _svg(made: Figure) -> str:
-    image = io.StringIO()
-    made.savefig(image, format="svg", metadata={"Date": None})
-    return image.getvalue()

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import io
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from derive.errors import InputError, check_installed
+from derive.errors import InputError
 
-from ..files import check_file
-from . import options
+from . import options, plots
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from numeric.spectra import Spectrum
 
 WEIGHTS = ("orthogonal", "gaussian", "low-rank-orthogonal", "low-rank-gaussian", "truncated")
 LIMITS = ("bernoulli", "smooth", "leaky")
 _PARAMETERS = ("gamma", "ratio")
-FORMATS = (".svg", ".pdf", ".png")
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -47,11 +41,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print edges, atoms, moments and the self-check; 0."""
-    if given.plot is not None and Path(given.plot).suffix not in FORMATS:
-        raise InputError("--plot", given.plot, f"a file that ends in {', '.join(FORMATS)}")
-    if given.plot is not None:
-        check_installed("--plot", "plot", "matplotlib")
-    check_file("--plot", given.plot)
+    plots.check(given.plot)
     if given.moments < 1 or given.moments > 16:
         raise InputError("--moments", given.moments, "1 to 16")
     if given.points < 0 or given.points > 10**6:
@@ -73,8 +63,7 @@ def run(given: argparse.Namespace) -> int:
         for at, density in zip(*spectrum.curve(given.points), strict=True):
             print(f"{at:.12g} {density:.12g}")
     if given.plot is not None:
-        _save(spectrum.plot(title), given.plot)
-        print(given.plot)
+        plots.save(spectrum.plot(title), given.plot)
     return 0
 
 
@@ -115,11 +104,3 @@ def _required(name: str, value: str | None) -> str:
     if value is None:
         raise InputError(name, None, "a number, for this choice")
     return value
-
-
-def _save(figure: Figure, path: str) -> None:
-    from numeric.emit import outputs
-
-    image, kind = io.BytesIO(), Path(path).suffix[1:]
-    figure.savefig(image, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    outputs.write(image.getvalue(), path, "--plot")

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-import xarray
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations, batchnorm
 from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.batchnorm import theory as batchnorm_theory
 from numeric.batchnorm.theory import odd_law
+from numeric.tables import layout
+from numeric.tables.drawing import beside, points
 
 CASES = (
     ("linear", False),
@@ -88,13 +89,12 @@ def scale_of_conjecture() -> Verdict:
         equal(first, n * (n - 1) * d, "one layer from orthogonality"),
         equal(stationary, n * (n - 1) * (n + 2) ** 2 * d / (4 * (n + 1)), "stationary"),
     )
-    if not stands.holds:
-        return stands
     power = sympy.limit(d * sympy.diff(stationary, d) / stationary / 2, d, sympy.oo)
     return misprint(
         d**power,
         1 / sympy.sqrt(d),
         f"order of L of (27): E L² = {stationary}, stationary, σ = z; divided by d it is 1/√d",
+        provided=stands,
     )
 
 
@@ -104,8 +104,7 @@ def fluctuations(sampling: Sampling) -> Verdict:
     n = 6: $d\\,\\mathbb EL^2$ beside the linearised map, for linear, tanh, sin, and with mean
     correction ReLU, tanh and sigmoid; extrapolated in 1/d."""
     size, widths = 6, (128, 256, 512)
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
     comparisons, labels = [], []
     for number, (name, centered) in enumerate(CASES):
         activation = activations.by_name(name)
@@ -118,28 +117,26 @@ def fluctuations(sampling: Sampling) -> Verdict:
             C = C[:, 20::4] / size
             mean = C.mean(axis=(0, 1))
             deviation = width * ((C - mean) ** 2).sum(axis=(2, 3)).mean(axis=1)
-            se = deviation.std(ddof=1) / np.sqrt(deviation.size)
+            value, se = layout.averaged(deviation)
             # the derivative's own sampling error, a per cent of it, is counted in
             error = np.hypot(se, 0.01 * theory.deviation_sq)
             tables.append(
-                xarray.Dataset(
-                    {"L2": ("layer", [deviation.mean()]), "L2_se": ("layer", [error])},
-                    {"layer": [40]},
-                    {"width": width, "blocks": 400, "network": name},
+                layout.table(
+                    [40], {"width": width, "blocks": 400, "network": name}, L2=(value, error)
                 )
             )
-            shown.append((deviation.mean(), se))
-        flowed = xarray.Dataset({"L2": ("layer", [theory.deviation_sq])}, {"layer": [40]})
+            shown.append((value, se))
+        flowed = layout.table([40], L2=theory.deviation_sq)
         comparisons.append(compare(flowed, tables, sampling.false_alarms / len(CASES), degree=1))
         labels.append(f"{name}{', centered' if centered else ''}")
         values, errors = np.array(shown).T
-        colour = f"C{number}"
-        panel.errorbar(
-            widths, np.sqrt(values / widths), errors / (2 * np.sqrt(values * widths)), fmt="o",
-            markersize=3, color=colour, label=labels[-1],
-        )  # fmt: skip
-        panel.plot(widths, np.sqrt(theory.deviation_sq / np.array(widths)), color=colour)
-    panel.set(xlabel="d", ylabel="√(E L²)", xscale="log", yscale="log", title="n = 6")
+        beside(
+            panel,
+            (widths, np.sqrt(theory.deviation_sq / np.array(widths))),
+            (widths, np.sqrt(values / widths), errors / (2 * np.sqrt(values * widths))),
+            color=f"C{number}",
+            label=labels[-1],
+        )
     panel.legend(fontsize="small")
     return sampled(
         comparisons, "d E L² at widths 128, 256, 512, extrapolated", {"batchnorm7": made}, labels
@@ -159,38 +156,34 @@ def figure_six(sampling: Sampling) -> Verdict:
     batch, width, depth = 8, 100, 30
     inputs = load_digits().data[:batch] / 16
     theory = batchnorm_theory.linearise(activations.relu, batch, True, samples=60_000)
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
     layers = np.arange(1, depth + 1)
     for label, normalised in (("batch norm", True), ("vanilla", False)):
         found = ensembles.simulate(
             width, batch, depth, 50, sampling.seed, activations.relu, normalised,
             normalised=normalised, inputs=inputs,
         )  # fmt: skip
-        panel.errorbar(layers, found["gap"], found["gap_se"], fmt=".", markersize=3, label=label)
+        points(panel, layers, found["gap"], found["gap_se"], label=label, marker=".")
     fixed = theory.gap**2
     rest = np.sqrt(fixed + theory.deviation_sq / width)
     panel.axhline(rest, color="black", linewidth=1, label="linearised map")
     aligned = np.sqrt((batch - 1) / batch)
     panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
-    panel.set(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
     panel.legend()
     tables = []
     for wide in (200, 400, 800):
         gaps = ensembles.gaps(
             wide, batch, depth, 600, sampling.seed, activations.relu, True, inputs=inputs
         )
-        late = wide * (gaps[:, 20::3].mean(axis=1) - fixed)
-        error = np.hypot(late.std(ddof=1) / np.sqrt(late.size), 0.01 * theory.deviation_sq)
+        late, se = layout.averaged(wide * (gaps[:, 20::3].mean(axis=1) - fixed))
+        error = np.hypot(se, 0.01 * theory.deviation_sq)
         tables.append(
-            xarray.Dataset(
-                {"V2": ("layer", [late.mean()]), "V2_se": ("layer", [error])},
-                {"layer": [depth]},
-                {"width": wide, "blocks": 600, "network": "relu"},
+            layout.table(
+                [depth], {"width": wide, "blocks": 600, "network": "relu"}, V2=(late, error)
             )
         )
     # centered rows: V² = L² + V_fixed², because tr C = 1 and C 1 = 0 leave no room for a cross term
-    flowed = xarray.Dataset({"V2": ("layer", [theory.deviation_sq])}, {"layer": [depth]})
+    flowed = layout.table([depth], V2=theory.deviation_sq)
     return sampled(
         compare(flowed, tables, sampling.false_alarms, degree=1),
         "d (E V² − V_fixed²) with mean correction, extrapolated in 1/d",
@@ -205,8 +198,9 @@ def figure_three(sampling: Sampling) -> Verdict:
     Gaussian matrix, $\\mathbb EV^2\\to n/(4d)$, whose eigenvalues fill a semicircle of half-width
     $2\\sqrt{\\mathbb EV^2/n}=1/\\sqrt d$, and $1/n-1/\\sqrt d$ falls to 0 at $d=n^2$."""
     batches, powers, depth = (3, 5, 8, 12), (1.0, 1.25, 1.5, 1.75, 2.0, 2.25), 300
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(
+        xlabel="n", ylabel="d", yscale="log", title="squares: A₁ held in ten networks"
+    )
     for batch in batches:
         for power in powers:
             size = round(batch**power)
@@ -219,21 +213,14 @@ def figure_three(sampling: Sampling) -> Verdict:
             )  # fmt: skip
     shown = np.linspace(2.5, 13, 50)
     panel.plot(shown, shown**2, color="black", linewidth=1, label="d = n²")
-    panel.set(xlabel="n", ylabel="d", yscale="log", title="squares: A₁ held in ten networks")
     panel.legend()
     batch, width = 30, 3000
     C = ensembles.grams(width, batch, 120, 20, sampling.seed, inputs=np.eye(batch))[:, 80::8]
     spread = ((np.linalg.eigvalsh(C / batch) - 1 / batch) ** 2).sum(axis=-1).mean(axis=1)
     law = float(batchnorm.stationary_gap().subs({batchnorm.n: batch, batchnorm.d: width}))
-    found = xarray.Dataset(
-        {
-            "gap_sq": ("layer", [spread.mean()]),
-            "gap_sq_se": ("layer", [spread.std(ddof=1) / np.sqrt(spread.size)]),
-        },
-        {"layer": [120]},
-        {"width": width, "blocks": 20},
-    )
-    flowed = xarray.Dataset({"gap_sq": ("layer", [law])}, {"layer": [120]})
+    about = {"width": width, "blocks": 20}
+    found = layout.table([120], about, gap_sq=layout.averaged(spread))
+    flowed = layout.table([120], gap_sq=law)
     return sampled(
         compare(flowed, found, sampling.false_alarms),
         "spectrum's second moment at n = 30, d = 3000; the figure shows where 𝒜_1 held",

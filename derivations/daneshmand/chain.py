@@ -17,11 +17,11 @@ import mpmath
 import numpy as np
 import sympy
 import xarray
-from matplotlib.figure import Figure
 from sympy.matrices.exceptions import ShapeError
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
+from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import batchnorm
 from derive.batchnorm import series, stationary
@@ -30,6 +30,8 @@ from derive.weights import Gaussian
 from numeric import batchnorm as ensembles
 from numeric import compare
 from numeric.batchnorm import theory as batchnorm_theory
+from numeric.tables import layout
+from numeric.tables.drawing import points
 
 SPECTRUM = [Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)]
 
@@ -54,8 +56,6 @@ def scale_free() -> Verdict:
         [0] * 6,
         "BN(aM) = BN(M), 3 rows",
     )
-    if not same.holds:
-        return same
     H = sympy.MatrixSymbol("H", 3, 2)  # d = 3, n = 2
     fitting = []
     for name, shape in (("d × d", (3, 3)), ("d × n", (3, 2)), ("n × d", (2, 3))):
@@ -70,6 +70,7 @@ def scale_free() -> Verdict:
         "W_ℓ is d × n",
         "of d × d, d × n and n × d what takes H_ℓ to a matrix of its shape, d = 3, n = 2; (9) "
         "itself is (1), by symbols",
+        provided=same,
     )
 
 
@@ -167,12 +168,11 @@ def mean_matrix() -> Verdict:
     total = both(
         close([mpmath.fsum(p)], [1], 13), equal(signs, [-1, -1, 1], "u_1u_2, u_1u_3, u_1²")
     )
-    if not total.holds:
-        return total
     return misprint(
         "p_i = E[σ_i² w_i²/Σ_k σ_k² w_k²]",
         "p_i = E[σ_n² w_n²/Σ_k σ_k² w_k²]",
         f"Σ p_i = 1 for σ² = (5, 3, 2)/10; n p_n = {mpmath.nstr(3 * p[-1], 6)}",
+        provided=total,
     )
 
 
@@ -346,10 +346,7 @@ def stationary_table(size: int, width: int, late: list[int]) -> xarray.Dataset:
         name: float(batchnorm.stationary_gap(moment).subs({n: size, d: width}).evalf())
         for name, moment in (("gap_sq", 2), ("gap", 1))
     }
-    return xarray.Dataset(
-        {name: ("layer", np.full(len(late), value)) for name, value in values.items()},
-        {"layer": late},
-    )
+    return layout.table(late, **values)
 
 
 @claim("003", "Figure 2", "gap by depth and by width", sampled=True)
@@ -359,29 +356,21 @@ def figure_two(sampling: Sampling) -> Verdict:
     widths on the derived law, which replaces the paper's slope by eye."""
     batch = 10
     inputs = np.diag([10.0] + [1.0] * (batch - 1))
-    made = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = made.subplots(1, 2)
+    made, ((left, right),) = panel_grid(1, 2, (4.5, 3.6))
     found = ensembles.simulate(1000, batch, 60, 20, sampling.seed, inputs=inputs)
     layers = found["layer"].to_numpy()
     derived = np.sqrt(batchnorm_theory.transient(inputs, 1000, 60))
     left.plot(layers, derived, color="black", label="derived")
-    left.errorbar(
-        layers, found["gap"], 1.96 * found["gap_se"], fmt=".", markersize=3, label="20 networks"
-    )
+    points(left, layers, found["gap"], 1.96 * found["gap_se"], label="20 networks", marker=".")
     left.set(xlabel="layer", ylabel="V", yscale="log", title="d = 1000, n = 10, 20 networks")
     widths = (100, 200, 400, 800, 1600)
     means, rows = [], []
     for width in widths:
         gaps = np.sqrt(ensembles.gaps(width, batch, 600, 20, sampling.seed, inputs=inputs))
-        late = gaps[:, 100:].mean(axis=1)
-        means.append((late.mean(), late.std(ddof=1) / np.sqrt(late.size)))
+        means.append(layout.averaged(gaps[:, 100:].mean(axis=1)))
         theory = float(batchnorm.stationary_gap(1).subs({n: batch, d: width}).evalf())
-        table = xarray.Dataset(
-            {"gap": ("layer", [means[-1][0]]), "gap_se": ("layer", [means[-1][1]])},
-            {"layer": [600]},
-            {"width": width, "blocks": 20},
-        )
-        flowed = xarray.Dataset({"gap": ("layer", [theory])}, {"layer": [600]})
+        table = layout.table([600], {"width": width, "blocks": 20}, gap=means[-1])
+        flowed = layout.table([600], gap=theory)
         rows.append(compare(flowed, table, sampling.false_alarms / len(widths)))
     values, errors = np.array(means).T
     law = [

@@ -12,17 +12,18 @@
 from __future__ import annotations
 
 import numpy as np
-import xarray
-from matplotlib.figure import Figure
 from scipy import signal
 from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, misprint, sampled
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from numeric import compare
 from numeric.arrays import Array
 from numeric.batchnorm.initialization import orthogonalizing_weights
+from numeric.tables import layout
+from numeric.tables.drawing import points
 
 
 def unfold(H: Array, size: int) -> Array:
@@ -63,13 +64,12 @@ def product() -> Verdict:
         close(convolve(W, H, size).ravel().tolist(), direct.ravel().tolist(), 12, "(30)"),
         close(spectrum.tolist(), np.sqrt(sigma / sigma.sum()).tolist(), 10, "(6) on patches"),
     )
-    if not right.holds:
-        return right
     return misprint(
         f"W_ℓ ∈ ℝ^(d × {len(patches) // size**2}·k²)",
         "W_ℓ ∈ ℝ^(d × k²)",
         f"unfold(H) of {channels} channels and k = {size} has {len(patches)} rows; with that many "
         "columns of W (30) holds to 12 digits",
+        provided=right,
     )
 
 
@@ -109,8 +109,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     20 to 30 changes by nothing that 24 networks tell from 0; without it V rises with depth,
     towards $\\sqrt{(n-1)/n}$."""
     digits = load_digits().data.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)) / 16
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(xlabel="layer", ylabel="V", title="ReLU, 100 channels, n = 8, digits")
     layers = np.arange(1, LAYERS + 1)
     runs = {}
     for number, (label, normalised) in enumerate((("batch norm", True), ("vanilla", False))):
@@ -120,26 +119,16 @@ def figure_six(sampling: Sampling) -> Verdict:
             batch = digits[rng.choice(len(digits), BATCH, replace=False)]
             found[network] = gaps(batch.transpose(1, 2, 0)[None], rng, normalised)
         runs[label] = found
-        panel.errorbar(
-            layers, found.mean(axis=0), found.std(axis=0, ddof=1), fmt="o", markersize=3,
-            color=f"C{number}", label=label,
-        )  # fmt: skip
+        mean, spread = found.mean(axis=0), found.std(axis=0, ddof=1)
+        points(panel, layers, mean, spread, color=f"C{number}", label=label)
     aligned = np.sqrt((BATCH - 1) / BATCH)
     panel.axhline(aligned, color="black", linewidth=1, linestyle="--", label="√((n−1)/n)")
-    panel.set(xlabel="layer", ylabel="V", title="ReLU, 100 channels, n = 8, digits")
     panel.legend()
     change = runs["batch norm"][:, 29] - runs["batch norm"][:, 19]
-    rest = xarray.Dataset(
-        {
-            "change": ("layer", [change.mean()]),
-            "change_se": ("layer", [change.std(ddof=1) / np.sqrt(NETWORKS)]),
-        },
-        {"layer": [LAYERS]},
-        {"width": CHANNELS, "blocks": NETWORKS},
-    )
-    still = xarray.Dataset({"change": ("layer", [0.0])}, {"layer": [LAYERS]})
+    about = {"width": CHANNELS, "blocks": NETWORKS}
+    rest = layout.table([LAYERS], about, change=layout.averaged(change))
     verdict = sampled(
-        compare(still, rest, sampling.false_alarms),
+        compare(layout.table([LAYERS], change=0), rest, sampling.false_alarms),
         "V of layer 30 less V of layer 20, with batch normalization",
         {"batchnorm6-convolutional": made},
     )

@@ -120,8 +120,6 @@ def drift_with_alpha() -> Verdict:
         equal(bound, step * whole, "four layers of (12) from 0: Σ_{k=0}^{3} r^k"),
         equal(limit, 3 / (2 * alpha), "Σ_{k≥0} (1 − ⅔α)^k"),
     )
-    if not stands.holds:
-        return stands
     size = 9
     least = next(two_valued(size, Fraction(98, 100)))
     after = mean_of_smallest(size, least)
@@ -134,6 +132,7 @@ def drift_with_alpha() -> Verdict:
         "α ≤ σ_n",
         f"n = 9, d → ∞, σ_n² = 0.98/9, α = 0.99 σ_n: E V̂' = {float(left):.6g} > "
         f"{float(right):.6g} = (1 − ⅔α) V̂, enclosed; excess of the rate {factor} at s = √n",
+        provided=stands,
     )
 
 
@@ -255,8 +254,6 @@ def theorem_1() -> Verdict:
         equal(int(bool(least > first)), 1, "σ_n rises"),
         equal(kept, [1] * len(kept), "(3) with α = σ_n², d → ∞: nine starts, 100 layers"),
     )
-    if not stated.holds:
-        return stated
     return misprint(
         "α ≤ σ_n² in every layer",
         "α ≤ σ_n in every layer",
@@ -264,6 +261,7 @@ def theorem_1() -> Verdict:
         f"{float(2 * slope ** (layer - 1)):.4g} = 2(1 − ⅔α)^{layer - 1}, enclosed; rate "
         f"{batchnorm.contraction_rate().subs(n, size)} a layer. With α ≤ σ_n² (3) follows from "
         "Theorem 5 and Lemma 4, with 3n/(α√d) as stated, not 3n/(2α√d) as in the proof",
+        provided=stated,
     )
 
 
@@ -294,8 +292,6 @@ def corollary_3() -> Verdict:
         equal(int(bool(least >= sympy.Rational(1, 2))), 1, "2n r^{ℓ−1} ≤ 4n r^ℓ for n ≥ 2"),
         equal(squared, x**2 / 4, "distance n V²/4 near orthogonality"),
     )
-    if not stands.holds:
-        return stands
     return misprint(
         "α ≤ σ_n² in every layer",
         "α ≤ σ_n in every layer",
@@ -303,6 +299,7 @@ def corollary_3() -> Verdict:
         f"{float(4 * size * slope**layer):.4g} = 4n(1 − ⅔α)^{layer} at ℓ = {layer}, enclosed. "
         "(3) and (4) give the exponent ℓ − 1; ℓ holds for α ≤ σ_n² as (4) has a factor 2 to "
         f"spare. Stationary radius² at most n E V² = {radius}, of order 1/d",
+        provided=stands,
     )
 
 

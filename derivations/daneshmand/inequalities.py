@@ -251,14 +251,13 @@ def lemma_10() -> Verdict:
         equal(convex, 1),
         equal([derived, sympy.expand(h)], [theta * h_4, sympy.expand(theta * h_4)]),
     )
-    if not holds.holds:
-        return holds
     printed = (4 * n - 2) / (n - 1) * (1 + 2 * theta / n) + 2 * theta * delta * (n + 2) / (n - 1)
     return misprint(
         sympy.factor(h_4),
         sympy.factor(printed),
         "h_4: derived and printed; the exponent of B in h_1 is −(n+1)/2. Both are positive for "
         "n ≥ 2, so g is convex, proven by coefficients",
+        provided=holds,
     )
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.daneshmand.inequalities import grid, on_grid
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations
 from derive.batchnorm import bounds as batchnorm_bounds
@@ -35,8 +35,6 @@ def weights() -> Verdict:
     W = orthogonalizing_weights(H, 6)
     found = np.linalg.svd(W @ H, compute_uv=False)
     right = close(found.tolist(), np.sqrt(sigma / sigma.sum()).tolist(), 12)
-    if not right.holds:
-        return right
     slice_ = Vt.T[:6]
     printed = slice_ / np.sqrt(sigma) @ U.T / np.sqrt(sigma.sum())
     lengths = np.linalg.svd(slice_, compute_uv=False)
@@ -45,6 +43,7 @@ def weights() -> Verdict:
         f"|W H|² = {np.linalg.norm(printed @ H) ** 2:.6f}",
         f"n = 40, d = 6: the slice's singular values lie in [{lengths[-1]:.2f}, {lengths[0]:.2f}]; "
         "with an orthogonal V' the spectrum is √(σ/Σσ), to 12 digits",
+        provided=right,
     )
 
 
@@ -63,12 +62,11 @@ def spectra() -> Verdict:
         equal(before, printed),
         equal(sympy.simplify(after - sum(s**2 for s in roots) / total**2), -sympy.Rational(1, 3)),
     )
-    if not derived.holds:
-        return derived
     return misprint(
         sympy.sqrt(sympy.expand(before)),
         sympy.expand(printed),
         "V at σ² = (a, b, 1 − a − b), by (2), whose norm is not squared, and as printed",
+        provided=derived,
     )
 
 
@@ -107,8 +105,12 @@ def networks() -> Verdict:
     at each $W_\\ell$, down to its least at rank d < n."""
     pixels = load_digits().data[:200]
     kept = pixels[:, pixels.std(axis=0) > 0.5]
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(
+        xlabel="layer",
+        ylabel="V − √(1/d − 1/n), its least at rank d < n",
+        yscale="log",
+        title="iterative orthogonalization, digits",
+    )
     ratios = []
     floor = np.sqrt(1 / kept.shape[1] - 1 / len(kept))
     for name in ("linear", "tanh", "relu"):
@@ -116,10 +118,6 @@ def networks() -> Verdict:
         ratios.append(float((found.after / found.before).max()))
         panel.plot(range(1, 11), found.before - floor, marker="o", label=f"{name}, before W")
         panel.plot(range(1, 11), found.after - floor, marker="x", label=f"{name}, after W")
-    panel.set(
-        xlabel="layer", ylabel="V − √(1/d − 1/n), its least at rank d < n", yscale="log",
-        title="iterative orthogonalization, digits",
-    )  # fmt: skip
     panel.legend(fontsize="small")
     largest = max(ratios)
     return Verdict(

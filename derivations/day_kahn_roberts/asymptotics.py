@@ -145,13 +145,12 @@ def conjecture() -> Verdict:
             f"powers of 1/ℓ and log ℓ in the next term of G1, {', '.join(bounded)}",
         ),
     )
-    if not described.holds:
-        return described
     verdict = misprint(
         "; ".join(f"{name}: {form(each)}" for name, each in found.items()),
         "a_0 + a_1 log(ell)/ell",
         f"order by order in the derived recursions; each confronted with its flow below. "
         f"{described.detail}",
+        provided=described,
     )
     tends = [
         {

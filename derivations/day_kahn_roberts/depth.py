@@ -97,14 +97,13 @@ def kernel_decay() -> Verdict:
     half = DEPTH // 2
     drift = 1 / kernel[DEPTH - 1] - 1 / kernel[half - 1] - 2 * half
     measured = close(drift, -4 * solution * sympy.log(2), 2)
-    if not measured.holds:
-        return measured
     return misprint(
         f"K = 1/(2ℓ) + ({solution}) log ℓ/ℓ² + O(1/ℓ²)",
         "K = 1/(2ℓ) + O(1/ℓ²)",
         f"order 1/ℓ³ of the kernel recursion fixes the next term to ({solution}) log ℓ/ℓ²; "
         f"flow: 1/K({DEPTH}) − 1/K({half}) − {2 * half} = {float(drift):.4f}, "
         f"−4b log 2 = {float(-4 * solution * sympy.log(2)):.4f}; (5.24) is unchanged",
+        provided=measured,
     )
 
 

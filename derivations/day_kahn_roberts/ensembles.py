@@ -68,11 +68,7 @@ def linear_flow(net: Network, inputs: Array, depth: int) -> xarray.Dataset:
     K = inputs @ inputs.T / inputs.shape[1]
     start, gain = (_on_samples(sympy.expand(each.subs(_C_W, 1)), K) for each in (first, added))
     V = start + gain * np.arange(depth).reshape(-1, 1, 1, 1, 1)
-    tensors = {
-        "K": layout.variable(np.broadcast_to(K, (depth, *K.shape)), 2, single=False),
-        "V": layout.variable(V, 4, single=False),
-    }
-    return xarray.Dataset(tensors, layout.layers(depth))
+    return layout.table(range(1, depth + 1), K=np.broadcast_to(K, (depth, *K.shape)), V=V)
 
 
 def _on_samples(expression: sympy.Expr, K: Array) -> Array:

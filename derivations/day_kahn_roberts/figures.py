@@ -15,10 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from derivations.day_kahn_roberts.expansions import normalised_vertex
+from derivations.pictures.panels import panel_grid
 from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
 from numeric import Comparison, compare, flow, normalise, simulate
 from numeric.arrays import Array
 from numeric.tables import layout
+from numeric.tables.drawing import points
 
 INITIALISATIONS = {
     "Gaussian": (Gaussian, None),
@@ -44,13 +46,7 @@ def exact_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Da
         [float(exact.scale_invariant_moment(1, net, layer, width, n_0)) * K_0 for layer in layers]
     )
     V = K**2 * [float(exact.vertex(net, layer, width, n_0)) for layer in layers]
-    return xarray.Dataset(
-        {
-            "K": layout.variable(K, 2, single=True),
-            "V": layout.variable(V, 4, single=True),
-        },
-        layout.layers(depth),
-    )
+    return layout.table(layers, K=K, V=V)
 
 
 @dataclass(frozen=True)
@@ -71,14 +67,14 @@ class Curve:
         if self.finite is not None:
             panel.plot(layers, self.finite, color=colour, linewidth=1, linestyle="--")
         shown = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), 34)).round().astype(int))
-        panel.errorbar(
+        points(
+            panel,
             layers[shown],
             self.sample[shown],
             self.se[shown],
-            fmt=marker,
-            markersize=3,
             color=colour,
             label=self.label,
+            marker=marker,
         )
 
 
@@ -151,8 +147,7 @@ def figure_one(
     inputs: Array, ensembles: Ensembles, depths: Sequence[int] = (10, 100)
 ) -> tuple[Figure, list[Curve]]:
     """Source 000, Figure 1: Ṽ by layer; lines derived (dashed: exact at n), points sampled."""
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    panels = figure.subplots(1, 2)
+    figure, (panels,) = panel_grid(1, 2, (5, 4.2))
     count = sum(len(kinds) * len(starts) for _, kinds, starts in PANELS)
     each = replace(ensembles, false_alarms=ensembles.false_alarms / count)
     curves = []
@@ -181,19 +176,17 @@ def many_inputs(title: str, flowed: xarray.Dataset, sampled: Sequence[xarray.Dat
     """Ṽ of (A.1)–(A.3) by layer: derived lines, and points sampled at each width."""
     tilde = normalise(flowed)["V_tilde"]
     scale = flowed["V"] / tilde
-    figure = Figure(figsize=(3.0 * len(PATTERNS), 3.2), layout="constrained")
-    panels = figure.subplots(1, len(PATTERNS))
+    figure, (panels,) = panel_grid(1, len(PATTERNS), (3.0, 3.2))
     layers = flowed["layer"].to_numpy()
     for panel, (name, pattern) in zip(panels, PATTERNS.items(), strict=True):
         at = (slice(None), *pattern)
         panel.plot(layers, tilde.to_numpy()[at], color="black", linewidth=1)
         for number, each in enumerate(sampled):
-            panel.errorbar(
+            points(
+                panel,
                 layers + 0.12 * (number - 1),
                 each["V"].to_numpy()[at] / scale.to_numpy()[at],
                 each["V_se"].to_numpy()[at] / abs(scale.to_numpy()[at]),
-                fmt="o",
-                markersize=3,
                 color=f"C{number}",
                 label=f"n = {each.attrs['width']}",
             )

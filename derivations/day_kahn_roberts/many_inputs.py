@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 import sympy
-import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
@@ -59,11 +58,8 @@ def as_normalise(
         [[1.3, 0.4, -0.2, 0.5], [0, 0.9, 0.3, 0.1], [0, 0, 1.7, -0.6], [0, 0, 0, 0.8]]
     )
     K = generic + np.triu(generic, 1).T
-    tensors = {
-        "K": layout.variable(K[None], 2, single=False),
-        "V": layout.variable(np.ones((1, *(4,) * 4)), 4, single=False),
-    }
-    tilde = normalise(xarray.Dataset(tensors, layout.layers(1)))["V_tilde"].to_numpy()
+    table = layout.table([1], K=K[None], V=np.ones((1, *(4,) * 4)))
+    tilde = normalise(table)["V_tilde"].to_numpy()
     scale = printed(lambda i, j: K[i, j])
     return close([1 / tilde[(0, *pattern)]], [scale], 13, "normalise() at a generic kernel")
 

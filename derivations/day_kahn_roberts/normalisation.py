@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import sympy
-import xarray
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
@@ -93,13 +92,9 @@ def divides(name: str, values: Mapping[str, Array], at: tuple[int, ...]) -> floa
     """What `normalise` divides this component of a tensor by, K and Θ having these values."""
     inputs = len(values["K"])
     single = inputs == 1
-    tensors = {
-        each: layout.variable(value.reshape(1) if single else value[None], 2, single=single)
-        for each, value in values.items()
-    }
-    ones = np.ones(1 if single else (1, *(inputs,) * 4))
-    tensors[name] = layout.variable(ones, 4, single=single)
-    tilde = normalise(xarray.Dataset(tensors, layout.layers(1)))[f"{name}_tilde"].to_numpy()
+    tensors = {each: value.reshape(1) if single else value[None] for each, value in values.items()}
+    tensors[name] = np.ones(1 if single else (1, *(inputs,) * 4))
+    tilde = normalise(layout.table([1], **tensors))[f"{name}_tilde"].to_numpy()
     return float(1 / tilde[(0, *at)])
 
 

@@ -157,8 +157,6 @@ def leading_order() -> Verdict:
     brackets, where the sums are of order $n^2$ and the rest is of order $n$, not $1/n$."""
     whole = paired_first(Orthogonal())
     leading = equal(sympy.limit(whole, n, sympy.oo), S_1, "as n → ∞ the diagonal alone")
-    if not leading.holds:
-        return leading
     inside = n**2 * whole - n**2 * S_1
     return misprint(
         sympy.limit(inside / n, n, sympy.oo),
@@ -166,6 +164,7 @@ def leading_order() -> Verdict:
         "the rest inside of the brackets over n, as n → ∞: it comes from W[2] = −1/n³ times n² "
         "pairs of neurons, and is (5.13); outside of the brackets O(1/n) would be right, and "
         "what follows uses it so",
+        provided=leading,
     )
 
 

@@ -11,9 +11,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from derivations.pictures.panels import panel_grid
 from derive import Network
 from numeric import flow, normalise, simulate
 from numeric.arrays import Array
+from numeric.tables.drawing import beside
 from numeric.tables.layout import tensors as tensors_of
 
 TOWER = tuple("ABDFPQRSTU")
@@ -82,8 +84,7 @@ def tower_figure(
     Arguments:
         at: the samples, where there are several.
     """
-    figure = Figure(figsize=(5.2 * len(measured), 3.6 * len(widths)), layout="constrained")
-    panels = figure.subplots(len(widths), len(measured), squeeze=False, sharey="col")
+    figure, panels = panel_grid(len(widths), len(measured), (5.2, 3.6), sharey="col")
     for row, width in zip(panels, widths, strict=True):
         for panel, each in zip(row, measured, strict=True):
             _draw(panel, each, width, at)
@@ -99,8 +100,7 @@ def deep_figure(flowed: xarray.Dataset, limits: Sequence[Mapping[str, float]]) -
         flowed: the derived tensors, with K and Theta.
         limits: for each power, what its tensors tend to (dotted).
     """
-    figure = Figure(figsize=(5.2 * len(limits), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(limits), squeeze=False)[0]
+    figure, (panels,) = panel_grid(1, len(limits), (5.2, 3.8))
     tilde = normalise(flowed)
     layers = tilde["layer"].to_numpy()
     for power, (panel, tends) in enumerate(zip(panels, limits, strict=True)):
@@ -119,14 +119,12 @@ def _draw(panel: Axes, measured: Measured, width: int, at: tuple[int, ...]) -> N
     layers = theory["layer"].to_numpy()
     place: tuple[slice | int, ...] = (slice(None), *at)
     for number, name in enumerate(measured.tensors()):
-        colour = colormaps["tab20"](number)
-        panel.plot(layers, theory[f"{name}_tilde"].to_numpy()[place], color=colour, linewidth=1)
-        panel.errorbar(
-            layers,
-            sample[f"{name}_tilde"].to_numpy()[place],
-            sample[f"{name}_tilde_se"].to_numpy()[place],
-            fmt="o",
-            markersize=3,
-            color=colour,
+        values, errors = (sample[f"{name}_tilde{end}"].to_numpy()[place] for end in ("", "_se"))
+        beside(
+            panel,
+            (layers, theory[f"{name}_tilde"].to_numpy()[place]),
+            (layers, values, errors),
+            color=colormaps["tab20"](number),
             label=name,
+            linewidth=1,
         )

@@ -14,25 +14,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import sympy
-import xarray
 from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
 from derivations.gaussian_moments import variables, wick
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
 from numeric.arrays import Array
 from numeric.tables import layout
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTHS = (256, 512, 1024)
 DEPTH, DRAWS = 8, 1024
@@ -69,10 +64,11 @@ def shared_bias() -> Verdict:
     covariance, spread = moments(bias)
     own = moments(sympy.Integer(0))
     found = equal([*own, spread], [0, 0, 2 * bias**2])
-    if not found.holds:
-        return found
     return misprint(
-        covariance, 0, f"Var(q/γ) → {spread} for one b per layer, → {own[1]} for one per direction"
+        covariance,
+        0,
+        f"Var(q/γ) → {spread} for one b per layer, → {own[1]} for one per direction",
+        provided=found,
     )
 
 
@@ -121,7 +117,7 @@ def one_bias(sampling: Sampling) -> Verdict:
     extrapolated in $1/n$. On average over $b$ the lengths miss (3) from the second layer on, by
     what the detail says."""
     net, draws = network(), 512
-    expected = {"K": layout.variable(np.zeros((DEPTH, 2, 2)), 2, single=False)}
+    layers = range(1, DEPTH + 1)
     tables = []
     for n in WIDTHS:
         found = networks.sample(
@@ -129,13 +125,14 @@ def one_bias(sampling: Sampling) -> Verdict:
         )
         assert found.b is not None
         residual = found.K - networks.given_biases(net, INPUTS, found.b)
-        arrays = {
-            "K": layout.variable(residual.mean(axis=0), 2, single=False),
-            "K_se": layout.variable(residual.std(axis=0, ddof=1) / np.sqrt(draws), 2, single=False),
-        }
-        attributes = {"width": n, "network": str(net), "blocks": draws}
-        tables.append(xarray.Dataset(arrays, layout.layers(DEPTH), attributes))
-    zero = xarray.Dataset(expected, layout.layers(DEPTH))
+        tables.append(
+            layout.table(
+                layers,
+                {"width": n, "network": str(net), "blocks": draws},
+                K=layout.averaged(residual),
+            )
+        )
+    zero = layout.table(layers, K=np.zeros((DEPTH, 2, 2)))
     given = compare(zero, tables, sampling.false_alarms)
     printed = flow(net, INPUTS, DEPTH, ["K"])["K"].to_numpy()
     b = 2 * np.random.default_rng(sampling.seed).standard_normal((2048, DEPTH))
@@ -154,14 +151,14 @@ def one_bias(sampling: Sampling) -> Verdict:
 
 def spread_figure(net: Network, seed: int) -> Figure:
     """The standard deviation of a length over networks, by width, for the three kinds."""
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.6), xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}"
+    )
     for number, (biases, by_width) in enumerate(scatter(net, seed).items()):
         spread = [K[:, -1, 0, 0].std() for K in by_width.values()]
         panel.loglog(WIDTHS, spread, "o-", color=f"C{number}", label=f"one bias per {biases}")
     guide = np.array(WIDTHS, float)
     panel.loglog(guide, 12 / np.sqrt(guide), ":", color="grey", label="∝ n^(−1/2)")
-    panel.set(xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}")
     panel.legend(loc="center right")
     return figure
 

@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray
 from matplotlib.figure import Figure
@@ -19,15 +17,14 @@ from matplotlib.figure import Figure
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, sampled
 from derivations.nait_saada_tanner.depth import rescaled
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
 from numeric.arrays import Array
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure
+from numeric.tables import layout
+from numeric.tables.drawing import beside
 
 WIDTHS = (256, 512, 1024)
 DRAWS = 1024
@@ -45,8 +42,12 @@ def with_correlations(*correlations: float) -> Array:
 def _figure(starts: float, sampling: Sampling) -> Verdict:
     """K of two inputs in twelve layers, for three σ_w; c with two standard deviations drawn."""
     depth, inputs = 12, with_correlations(starts)
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.6),
+        xlabel="layer",
+        ylabel="c",
+        title=f"c₀ = {starts}, bars: two deviations of a network",
+    )
     comparisons = []
     for number, root in enumerate(ROOTS):
         net = rescaled(str(float(root) ** 2), "0.09")
@@ -63,17 +64,13 @@ def _figure(starts: float, sampling: Sampling) -> Verdict:
         ).K
         c = K[:, :, 0, 1] / np.sqrt(K[:, :, 0, 0] * K[:, :, 1, 1])
         layers = np.arange(1, depth + 1)
-        panel.plot(layers, _correlation(flowed), color=f"C{number}")
-        panel.errorbar(
-            layers,
-            c.mean(axis=0),
-            2 * c.std(axis=0),
-            fmt="o",
-            markersize=3,
+        beside(
+            panel,
+            (layers, _correlation(flowed)),
+            (layers, c.mean(axis=0), 2 * c.std(axis=0)),
             color=f"C{number}",
             label=f"σ_w = {root}",
         )
-    panel.set(xlabel="layer", ylabel="c", title=f"c₀ = {starts}, bars: two deviations of a network")
     panel.legend()
     return sampled(
         comparisons,
@@ -119,6 +116,7 @@ BIASES = (("0.01", ("1.1", "1.25", "1.5", "1.9")), ("0.3", ("1.4", "2.6", "3.4",
 """γσ_b² with some γσ_α² on either side of χ = 1."""
 NEAR_ONE = 0.97
 FROM, TO = 2, 8
+SHOWN = range(FROM, TO + 1)
 
 
 @claim("001", "Figure 11", "correlation depth scale through χ = 1", sampled=True)
@@ -145,12 +143,17 @@ def figure_eleven(sampling: Sampling) -> Verdict:
                     net, inputs, n, TO, 1024, biases="direction", seed=sampling.seed + n
                 ).K
                 D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
-                tables.append(_table(D, net, n))
+                tables.append(
+                    layout.table(
+                        SHOWN,
+                        {"width": n, "network": str(net), "blocks": len(D)},
+                        D=layout.averaged(D),
+                    )
+                )
             flowed = flow(net, inputs, TO, ["K"])["K"].to_numpy()
             D = flowed[FROM - 1 :, 0, 1] - flowed[FROM - 1 :, 0, 2]
-            theory = xarray.Dataset({"D": ("layer", D)}, {"layer": range(FROM, TO + 1)})
             share = sampling.false_alarms / sum(len(each) for _, each in BIASES)
-            comparisons.append(compare(theory, tables, share))
+            comparisons.append(compare(layout.table(SHOWN, D=D), tables, share))
             labels.append(f"γσ_b² = {bias}, γσ_α² = {weight}")
             points.append((bias, float(weight), D, tables[-1]["D"].to_numpy()))
     figure = scale_figure(points)
@@ -163,19 +166,9 @@ def _before(net: Network, q: float, c: float) -> float:
     return (c * q - bias) / (q - bias)
 
 
-def _table(D: Array, net: Network, width: int) -> xarray.Dataset:
-    arrays = {
-        "D": ("layer", D.mean(axis=0)),
-        "D_se": ("layer", D.std(axis=0, ddof=1) / np.sqrt(len(D))),
-    }
-    attributes = {"width": width, "network": str(net), "blocks": len(D)}
-    return xarray.Dataset(arrays, {"layer": range(FROM, TO + 1)}, attributes)
-
-
 def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
     """ξ_c by γσ_α² for each γσ_b², with what the sampled D fell by."""
-    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel((5.2, 3.8), xlabel="γ σ_α²", ylabel="ξ_c, in layers")
     for number, (bias, weights) in enumerate(BIASES):
         grid = np.linspace(0.9 * float(weights[0]), 1.1 * float(weights[-1]), 13)
         scales = [propagation.depth_scales(rescaled(str(round(w, 6)), bias)).xi_c for w in grid]
@@ -183,7 +176,6 @@ def scale_figure(points: list[tuple[str, float, Array, Array]]) -> Figure:
         for own, weight, _, D in points:
             if own == bias and D[-1] > 0:
                 panel.plot(weight, (TO - FROM) / np.log(D[0] / D[-1]), "o", color=f"C{number}")
-    panel.set(xlabel="γ σ_α²", ylabel="ξ_c, in layers")
     panel.legend()
     return figure
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import mpmath
 import sympy
@@ -22,6 +21,7 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.gaussian_moments import variables, wick
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
@@ -29,9 +29,6 @@ from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.shapes import Shape
 from derive.symbols import C_W
 from numeric import brackets
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GAMMA = sympy.Rational(1, 4)
 tanh = activations.tanh
@@ -163,13 +160,12 @@ def below_one() -> Verdict:
     last = propagation.kernels(net, start, layers + 1)[-1]
     measured = ((last[1] / point.q - point.c) / small) ** (1 / layers)
     agrees = close(measured, point.slope, 4)
-    if not agrees.holds:
-        return agrees
     return misprint(
         sympy.Float(point.slope, 10),
         0,
         f"tanh, C_W = 2, C_b = 0.05, c* = {point.c:.4f}: a deviation of 10⁻⁵ falls by "
         f"{measured:.5f} per layer over {layers} layers",
+        provided=agrees,
     )
 
 
@@ -188,12 +184,11 @@ def correlation_scale() -> Verdict:
         close(ratio, 1, 5, "ξ_c/|ξ_∇| at χ = 1 + O(10⁻⁶)"),
         equal(int(point.xi_c < near.xi_c), 1),
     )
-    if not agrees.holds:
-        return agrees
     return misprint(
         f"ξ_c = {point.xi_c:.4f} at C_W = 2, C_b = 0.05",
         f"−1/log χ = {point.xi_grad:.4f}",
         f"χ = {point.chi:.6f}, slope {point.slope:.6f} at c* = {point.c:.6f}",
+        provided=agrees,
     )
 
 
@@ -258,8 +253,9 @@ def edge() -> Verdict:
 
 def edge_figure(curve: propagation.Edge) -> Figure:
     """C_W against C_b, with other activations beside tanh."""
-    figure = Figure(figsize=(5, 3.8), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.8), xlabel="γ σ_b²", ylabel="γ σ_α²", xlim=(0, 1), ylim=(0.8, 3.5)
+    )
     panel.plot([p.C_b for p in curve], [p.C_W for p in curve], color="black", label="tanh")
     for number, activation in enumerate((activations.erf, activations.hard_tanh)):
         other = propagation.edge_of_chaos(activation, points=40)
@@ -269,7 +265,6 @@ def edge_figure(curve: propagation.Edge) -> Figure:
             color=f"C{number}",
             label=activation.name,
         )
-    panel.set(xlabel="γ σ_b²", ylabel="γ σ_α²", xlim=(0, 1), ylim=(0.8, 3.5))
     panel.text(0.55, 1.1, "ordered")
     panel.text(0.05, 3.0, "chaotic")
     panel.legend()
@@ -281,8 +276,7 @@ def correlation_maps() -> Verdict:
     r"""$c'$ against $c$ at the fixed length for $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 =
     0.09$, by the compiled averages; stars are their fixed points. The engine's maps in ball
     arithmetic leave the lengths and the correlations of the stars where they are, to 11 digits."""
-    figure = Figure(figsize=(4.2, 4), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel((4.2, 4), xlabel="c", ylabel="c'")
     panel.plot([0, 1], [0, 1], "--", color="grey", label="c' = c")
     moved, fixed, stars = [], [], []
     for number, root in enumerate(("1.3", "2.5", "4")):
@@ -299,7 +293,6 @@ def correlation_maps() -> Verdict:
         ]
         fixed += [length, c]
         stars.append(f"{c:.5f}")
-    panel.set(xlabel="c", ylabel="c'")
     panel.legend()
     verdict = close(moved, fixed, 11, f"c* = {', '.join(stars)}")
     return replace(verdict, figures={"correlation_maps": figure})

@@ -24,6 +24,7 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
 from derivations.nait_saada_tanner.depth import GAMMA, rescaled
 from derivations.nait_saada_tanner.maps import IN_SOURCE, alpha, gamma, n
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import (
     Equation,
@@ -40,11 +41,10 @@ from derive.symbols import C_W
 from numeric import compare
 from numeric.arrays import Array
 from numeric.propagation import CrossEntropy, backward, squares
+from numeric.tables import layout
+from numeric.tables.drawing import beside
 
 if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure
-
     from numeric.propagation import Loss
 
 WIDENING = Network(
@@ -167,12 +167,13 @@ def log_gradients(
             net, inputs, width, depth, draws, loss, biases="direction", seed=seed + width
         ).delta
         ratio = np.log(found / found[:, -1:])[:, [layer - 1 for layer in layers]]
-        arrays = {
-            "log_q": ("layer", ratio.mean(axis=0)),
-            "log_q_se": ("layer", ratio.std(axis=0, ddof=1) / np.sqrt(draws)),
-        }
-        attributes = {"width": width, "network": str(net), "blocks": draws}
-        tables.append(xarray.Dataset(arrays, {"layer": list(layers)}, attributes))
+        tables.append(
+            layout.table(
+                layers,
+                {"width": width, "network": str(net), "blocks": draws},
+                log_q=layout.averaged(ratio),
+            )
+        )
     return tables
 
 
@@ -181,9 +182,7 @@ def derived_table(
 ) -> xarray.Dataset:
     """log q̃_ℓ/q̃_L by the backward recursion."""
     back = np.log(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
-    return xarray.Dataset(
-        {"log_q": ("layer", back[[layer - 1 for layer in layers]])}, {"layer": list(layers)}
-    )
+    return layout.table(layers, log_q=back[[layer - 1 for layer in layers]])
 
 
 @claim("001", "§2.2 (independence)", "where weights going back count as independent", sampled=True)
@@ -241,10 +240,8 @@ def sum_of_squares() -> Verdict:
         close(back, [1 + 1 / GAMMA, 1 / GAMMA], 13),
         equal(exact, [1 + 1 / GAMMA, 1 / GAMMA], "exact fourth moments, N → ∞"),
     )
-    if not found.holds:
-        return found
     detail = "growth of q̃ through one layer at χ = 1, γ = 1/4; exact fourth moments, N → ∞"
-    return misprint(1 + 1 / GAMMA, sympy.S.One, detail)
+    return misprint(1 + 1 / GAMMA, sympy.S.One, detail, provided=found)
 
 
 def _tied(
@@ -296,21 +293,18 @@ def figure_twelve(sampling: Sampling) -> Verdict:
 
 def gradient_figure(drawn: Sequence[tuple[str, xarray.Dataset, xarray.Dataset]]) -> Figure:
     """log₁₀ q̃ by layer: derived lines, points sampled at the largest width."""
-    figure = Figure(figsize=(5.4, 3.8), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5.4, 3.8), xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's"
+    )
     for number, (label, theory, table) in enumerate(drawn):
         layers = [*theory["layer"].to_numpy(), 250]
-        panel.plot(layers, [*theory["log_q"].to_numpy() / np.log(10), 0.0], color=f"C{number}")
-        panel.errorbar(
-            table["layer"],
-            table["log_q"] / np.log(10),
-            table["log_q_se"] / np.log(10),
-            fmt="o",
-            markersize=3,
+        beside(
+            panel,
+            (layers, [*theory["log_q"].to_numpy() / np.log(10), 0.0]),
+            (table["layer"], table["log_q"] / np.log(10), table["log_q_se"] / np.log(10)),
             color=f"C{number}",
             label=label,
         )
-    panel.set(xlabel="layer", ylabel="log₁₀ of the squared gradient, over the last layer's")
     panel.legend()
     return figure
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 import xarray
-from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
+from derivations.pictures.panels import one_panel, panel_grid
 from derivations.section import show
 from derive import (
     Activation,
@@ -33,7 +33,8 @@ from derive import (
 )
 from numeric import compare
 from numeric import spectra as compiled
-from numeric import spectra as sampled_spectra
+from numeric.tables import layout
+from numeric.tables.drawing import beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,13 +101,12 @@ def zero_columns() -> Verdict:
     variances = [sympy.simplify(law.moment(2) - law.moment(1) ** 2) for law in (free, padded)]
     printed = depth * (1 / mu - 1 - (1 - 1 / gamma))
     first = equal(variances[0], printed)
-    if not first.holds:
-        return first
     at = {gamma: sympy.Rational(1, 4)}
     return misprint(
         sympy.N(variances[1].subs(at), 12),
         sympy.N(printed.subs(at), 12),
         "hard tanh, γ = 1/4, L = 4, q* = 1/2: variance of JJᵀ for [U, 0] and by (11)",
+        provided=first,
     )
 
 
@@ -134,9 +134,7 @@ def _moments(
 ) -> list[xarray.Dataset]:
     """m_1 and m_2 of JJᵀ at `LAYERS`, sampled at every width."""
     return [
-        sampled_spectra.simulate(
-            net, q, n, max(LAYERS), draws, layers=LAYERS, moments=2, seed=seed + n
-        )
+        compiled.simulate(net, q, n, max(LAYERS), draws, layers=LAYERS, moments=2, seed=seed + n)
         for n, draws in sizes
     ]
 
@@ -148,13 +146,14 @@ def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
         law = spectra.jacobian(net.activation, net.weights, depth, q, critical=False)
         rows.append([float(law.moment(k)) for k in (1, 2)])
     m1, m2 = np.array(rows).T
-    return xarray.Dataset({"m1": ("layer", m1), "m2": ("layer", m2)}, {"layer": list(LAYERS)})
+    return layout.table(LAYERS, m1=m1, m2=m2)
 
 
 def _variances(kind: str, sampling: Sampling) -> Verdict:
     """m_1 and m_2 of linear networks for three ranks, extrapolated in 1/n."""
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel(
+        (5, 3.6), xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}"
+    )
     comparisons = []
     for number, ratio in enumerate(RATIOS):
         net = Network(activations.linear, ENSEMBLES[kind](1, gamma=sympy.Rational(ratio)))
@@ -162,17 +161,14 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
         theory = _theory(net, sympy.Rational(1, 2))
         comparisons.append(compare(theory, tables, sampling.false_alarms / len(RATIOS)))
         spread = (theory["m2"] - theory["m1"] ** 2).to_numpy()
-        panel.plot(LAYERS, spread, color=f"C{number}", label=f"γ = {ratio}")
         last = tables[-1]
-        panel.errorbar(
-            LAYERS,
-            last["m2"] - last["m1"] ** 2,
-            last["m2_se"],
-            fmt="o",
-            markersize=3,
+        beside(
+            panel,
+            (LAYERS, spread),
+            (LAYERS, last["m2"] - last["m1"] ** 2, last["m2_se"]),
             color=f"C{number}",
+            label=f"γ = {ratio}",
         )
-    panel.set(xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}")
     panel.legend()
     name = f"jacobian_variance_{kind.lower()}"
     labels = [f"γ = {ratio}" for ratio in RATIOS]
@@ -196,8 +192,7 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     """m_1 and m_2 of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values drawn
     with the edges of their law."""
     q = sympy.Rational(1, 2)
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    panels = figure.subplots(1, len(RATIOS), sharey=True)
+    figure, (panels,) = panel_grid(1, len(RATIOS), (3, 3.2), sharey=True)
     comparisons = []
     for panel, ratio in zip(panels, RATIOS, strict=True):
         net = _critical(activation, LowRankGaussian, ratio, q)

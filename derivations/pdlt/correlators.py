@@ -235,14 +235,13 @@ def six_points() -> Verdict:
     found = linear.coefficient((1,) * 6, WIDTHS[:depth], Gaussian(C_W))
     factors = (1 + 6 / width + 8 / width**2 for width in WIDTHS[: depth - 1])
     solution = equal(found, sympy.Mul(*factors) * (C_W**depth * K) ** 3)
-    if not solution.holds:
-        return solution
     start = linear.coefficient((1,) * 6, WIDTHS[:1], Gaussian(C_W)) / K**3
     return misprint(
         start,
         C_W**3 * linear.contraction_factor(3, sympy.Symbol("n_0", positive=True)),
         "G_6^(1)/(G_2^(0))³: derived, and as (3.42) gives it from the printed G_6^(0); the "
         "solution (3.43) itself starts right, with G_6^(1) = (G_2^(1))³",
+        provided=solution,
     )
 
 

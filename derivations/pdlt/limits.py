@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import sympy
 import xarray
@@ -20,6 +18,7 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, sampled
+from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations, linear
 from derive.linear import limits as linear_limits
@@ -29,9 +28,7 @@ from derive.symbols import m, n
 from derive.weights import Gaussian
 from numeric import compare, simulate
 from numeric.tables import layout
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from numeric.tables.drawing import beside
 
 ORDERS = range(1, 7)
 
@@ -218,9 +215,7 @@ def exact_table(width: int, n_0: int, K: float) -> xarray.Dataset:
         )
         for name, k in (("V", 2), ("U6", 3))
     }
-    ranks = {"V": 4, "U6": 6}
-    arrays = {k: layout.variable(v, ranks[k], single=True) for k, v in values.items()}
-    return xarray.Dataset(arrays, layout.layers(DEPTH))
+    return layout.table(layers, **values)
 
 
 @claim("004", "3.28, 3.57 (ensembles)", "connected correlators of sampled networks", sampled=True)
@@ -247,26 +242,22 @@ def ensembles(sampling: Sampling) -> Verdict:
 
 def figure(drawn: list[tuple[int, xarray.Dataset, float]]) -> Figure:
     """V/n by L/n: sampled points on the exact curves and the limit e^{2r} − 1."""
-    made = Figure(figsize=(6, 4), layout="constrained")
-    panel = made.subplots()
+    made, panel = one_panel(xlabel="L/n", ylabel="G₄/G₂² − 1", xlim=(0, 1.02), ylim=(0, 7))
     for number, (width, found, K) in enumerate(drawn):
         layers = found["layer"].to_numpy()
-        colour = f"C{number}"
         exact = [float(linear.connected(2, [width] * int(layer))) for layer in layers]
-        panel.plot(layers / width, exact, color=colour, linewidth=1)
         scale = width * K**2
-        panel.errorbar(
-            layers / width,
-            found["V"].to_numpy() / scale,
-            found["V_se"].to_numpy() / scale,
-            fmt="o",
-            markersize=3,
-            color=colour,
+        ratio = layers / width
+        beside(
+            panel,
+            (ratio, exact),
+            (ratio, found["V"].to_numpy() / scale, found["V_se"].to_numpy() / scale),
+            color=f"C{number}",
             label=f"n = {width}",
+            linewidth=1,
         )
     ratio = np.linspace(0.01, 1.0, 100)
     panel.plot(ratio, np.exp(2 * ratio) - 1, color="black", linestyle="--", label="e^{2r} − 1")
-    panel.set(xlabel="L/n", ylabel="G₄/G₂² − 1", xlim=(0, 1.02), ylim=(0, 7))
     panel.legend()
     return made
 

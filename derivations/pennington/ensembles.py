@@ -10,14 +10,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import sympy
 import xarray
-from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, sampled
+from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import (
     Gaussian,
@@ -29,11 +28,9 @@ from derive import (
 )
 from numeric import compare
 from numeric import spectra as compiled
+from numeric.tables import layout
 
 from . import figures
-
-if TYPE_CHECKING:
-    import xarray
 
 WIDTHS = ((32, 400), (64, 200), (128, 100))
 """Widths and draws of an ensemble whose moments are extrapolated in 1/n."""
@@ -75,9 +72,9 @@ def figure_two(sampling: Sampling) -> Verdict:
         (activations.hard_tanh, Orthogonal()),
         (activations.erf, Orthogonal()),
     )
-    figure = Figure(figsize=(12, 3.2), layout="constrained")
+    figure, (panels,) = panel_grid(1, len(cases), (3, 3.2))
     comparisons, labels = [], []
-    for panel, (activation, weights) in zip(figure.subplots(1, 4), cases, strict=True):
+    for panel, (activation, weights) in zip(panels, cases, strict=True):
         net = figures.critical_network(activation, weights, q)
         ensembles = [
             compiled.simulate(net, float(q), n, 8, draws, layers=layers, seed=sampling.seed + n)
@@ -170,8 +167,7 @@ def zero_padded(sampling: Sampling) -> Verdict:
 
 
 def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:
-    value = float(sympy.N(law.moment(2)))
-    return xarray.Dataset({"m2": ("layer", [value])}, coords={"layer": [depth]})
+    return layout.table([depth], m2=float(sympy.N(law.moment(2))))
 
 
 # %%

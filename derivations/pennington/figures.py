@@ -11,9 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import erfinv
 
+from derivations.pictures.panels import one_panel, panel_grid
 from derive import Network, Orthogonal, WeightEnsemble, activations, criticality, spectra
 from derive.activations.functions import Activation
 from numeric import spectra as compiled
+from numeric.tables import layout
 
 
 def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.Expr) -> Network:
@@ -33,8 +35,8 @@ def theory(
 ) -> xarray.Dataset:
     """m_1 and m_2 at these depths, as numeric.compare reads them."""
     laws = [spectra.jacobian(activation, weights, depth, q) for depth in layers]
-    found = {f"m{k}": ("layer", [float(sympy.N(law.moment(k))) for law in laws]) for k in (1, 2)}
-    return xarray.Dataset(found, coords={"layer": list(layers)})
+    found = {f"m{k}": [float(sympy.N(law.moment(k))) for law in laws] for k in (1, 2)}
+    return layout.table(layers, **found)
 
 
 def critical_points(activation: Activation) -> list[tuple[float, float, float]]:
@@ -50,11 +52,9 @@ def critical_points(activation: Activation) -> list[tuple[float, float, float]]:
 def critical_line(line: Sequence[tuple[float, float, float]]) -> Figure:
     """Figure 1: χ = 1 of tanh in the (σ_w², σ_b²) plane, coloured by q*."""
     q, C_W, C_b = np.array(line).T
-    figure = Figure(figsize=(5, 4), layout="constrained")
-    panel = figure.subplots()
+    figure, panel = one_panel((5, 4), xlabel="σ_w²", ylabel="σ_b²", title="tanh")
     panel.plot(C_W, C_b, color="black", linewidth=0.5, label="χ = 1")
     drawn = panel.scatter(C_W, C_b, c=np.log10(q), s=12)
-    panel.set(xlabel="σ_w²", ylabel="σ_b²", title="tanh")
     panel.text(0.1, 0.8, "ordered, χ < 1", transform=panel.transAxes)
     panel.text(0.6, 0.1, "chaotic, χ > 1", transform=panel.transAxes)
     panel.legend(loc="upper right")
@@ -98,8 +98,7 @@ def slope_quantiles(activation: Activation, variance: float) -> np.ndarray:
 
 def slopes() -> Figure:
     """Figure 3: φ, and the distribution of φ'(h) for four variances."""
-    figure = Figure(figsize=(2.4 * len(NONLINEARITIES), 4.4), layout="constrained")
-    panels = figure.subplots(2, len(NONLINEARITIES))
+    figure, panels = panel_grid(2, len(NONLINEARITIES), (2.4, 2.2))
     grid = np.linspace(-3, 3, 601)
     for column, name in enumerate(NONLINEARITIES):
         activation = activations.by_name(name)
@@ -122,8 +121,8 @@ def limits(sampled: dict[tuple[str, int], xarray.Dataset]) -> Figure:
     """Figure 4: σ_0 = 1/2, sampled depths over the limit law of each class; and for erf the theory
     at depths no simulation reaches."""
     names = list(dict.fromkeys(name for name, _ in sampled))
-    figure = Figure(figsize=(3.2 * len(names), 3.2), layout="constrained")
-    for panel, name in zip(figure.subplots(1, len(names)), names, strict=True):
+    figure, (panels,) = panel_grid(1, len(names), (3.2, 3.2))
+    for panel, name in zip(panels, names, strict=True):
         kind = spectra.classify(activations.by_name(name)).kind
         law = compiled.limit(kind, sympy.Rational(1, 2))
         for number, ((other, depth), each) in enumerate(sampled.items()):

@@ -316,21 +316,18 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _figure(comparison: Comparison) -> Figure:
     """See `Comparison.plot`."""
-    from .drawing import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .drawing import beside, side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
 
     tensors = list(dict.fromkeys(row.tensor for row in comparison.rows))
     figure, panels = side_by_side(tensors)
     for tensor, panel in zip(tensors, panels, strict=True):
         for number, rows in enumerate(_lines(comparison, tensor)):
-            layers, colour = [row.layer for row in rows], f"C{number}"
-            panel.plot(layers, [row.theory for row in rows], color=colour)
-            panel.errorbar(
-                layers,
-                [row.sample for row in rows],
-                [row.se for row in rows],
-                fmt="o",
-                markersize=3,
-                color=colour,
+            layers = [row.layer for row in rows]
+            beside(
+                panel,
+                (layers, [row.theory for row in rows]),
+                (layers, [row.sample for row in rows], [row.se for row in rows]),
+                color=f"C{number}",
                 label=rows[0].name,
             )
         panel.legend()

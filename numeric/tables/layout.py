@@ -26,6 +26,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from derive.engine.tensors import Name
+from derive.errors import InputError
 from derive.network import Network
 
 from ..arrays import Array
@@ -80,6 +81,54 @@ def dataset(
     return table
 
 
+def table(
+    layers: Iterable[int],
+    about: Mapping[str, int | float | str] | None = None,
+    /,
+    **values: ArrayLike | tuple[ArrayLike, ArrayLike],
+) -> xarray.Dataset:
+    """The table of values that no recursion nor ensemble here gave, as `compare` reads it.
+
+    Arguments:
+        layers: which, counted from 1.
+        about: the attributes; of a sample `width` and `blocks` at least.
+        values: by the tensors' names, each (depth,) or, with r sample indices, (depth, m, …, m);
+            or a number, the same at all layers. Of a sample the pair (values, standard errors).
+
+    Raises:
+        InputError: values whose first axis is not the layers'.
+
+    >>> flowed = table([3, 4], gap=0.5)
+    >>> sampled = table([3, 4], {"width": 8, "blocks": 20}, gap=([0.51, 0.48], [0.01, 0.01]))
+    >>> list(sampled), flowed["gap"].to_numpy()
+    (['gap', 'gap_se'], array([0.5, 0.5]))
+    """
+    numbers = list(layers)
+    arrays: dict[str, xarray.Variable] = {}
+    for name, given in values.items():
+        value, error = given if isinstance(given, tuple) else (given, None)
+        arrays[name] = _by_layer(name, value, len(numbers))
+        if error is not None:
+            arrays[f"{name}_se"] = _by_layer(f"{name}_se", error, len(numbers))
+    return dataset(arrays, numbers, about or {})
+
+
+def _by_layer(name: str, values: ArrayLike, depth: int) -> xarray.Variable:
+    array = np.asarray(values, float)
+    if not array.ndim:
+        array = np.full(depth, array)
+    if len(array) != depth:
+        raise InputError(name, f"shape {array.shape}", f"a number or {depth} layers")
+    return xarray.Variable(axes(array.ndim - 1, single=False), array)
+
+
+def averaged(draws: Array) -> tuple[Array, Array]:
+    """The mean over the first axis, that of independent draws, and its standard error: arrays of
+    the other axes' shape."""
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    return np.asarray(draws.mean(axis=0)), np.asarray(error)
+
+
 def _network(net: Network) -> dict[str, str]:
     first = {} if net.first_weights is None else {"first_weights": str(net.first_weights)}
     return {
@@ -128,11 +177,6 @@ def floor(terms: Array) -> xarray.Variable:
 def axes(rank: int, *, single: bool) -> list[str]:
     """`layer`, then an axis for each of the `rank` sample indices, none with a single vector."""
     return ["layer"] + ([] if single else [f"sample_{axis}" for axis in range(1, rank + 1)])
-
-
-def layers(depth: int) -> dict[str, ArrayLike]:
-    """The coordinate `layer`, 1 … depth."""
-    return {"layer": np.arange(1, depth + 1)}
 
 
 def variable(

@@ -41,7 +41,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
     ['K']
     """
     check_installed("plot", "plot", "matplotlib")
-    from .drawing import side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
+    from .drawing import points, side_by_side  # noqa: PLC0415  (matplotlib takes a second to import)
 
     if not isinstance(table, xarray.Dataset) or "layer" not in table.dims:
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
@@ -65,7 +65,7 @@ def plot(table: xarray.Dataset, tensors: str | Sequence[str] | None = None) -> F
             if errors is None:
                 panel.plot(layers, values[at], **style)
             else:
-                panel.errorbar(layers, values[at], errors[at], fmt="o", markersize=3, **style)
+                points(panel, layers, values[at], errors[at], **style)
         panel.legend()
     return figure
 

@@ -66,8 +66,15 @@ def test_a_run_is_kept_and_extended(tmp_path, capsys) -> None:
         batchnorm.run(parsed(f"{longer} --run {tmp_path}".replace("--batch 3", "--batch 4")))
 
 
-def test_figures_are_svg_files() -> None:
-    with pytest.raises(InputError, match="svg"):
+@pytest.mark.parametrize(("name", "start"), [("gap.PDF", b"%PDF"), ("gap.png", b"\x89PNG")])
+def test_a_figure_is_what_its_name_ends_in(name, start, tmp_path, capsys) -> None:
+    assert batchnorm.run(parsed(f"{SMALL} --plot {tmp_path / name}")) == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / name)
+
+
+def test_other_figures_are_refused() -> None:
+    with pytest.raises(InputError, match=r"ends in \.svg, \.pdf, \.png"):
         batchnorm.run(parsed(f"{SMALL} --plot gap.txt"))
 
 

@@ -45,6 +45,13 @@ def test_a_misprint_must_differ():
     assert claims.misprint("a", "a", "proof").kind == "fails"
 
 
+def test_a_misprint_stands_only_with_what_it_rests_on():
+    right, wrong = claims.equal(x, x, "repaired"), claims.equal(x, 3 * x, "repaired")
+    alone = claims.misprint(x, 2 * x, "proof")
+    assert claims.misprint(x, 2 * x, "proof", provided=right) == alone
+    assert claims.misprint(x, 2 * x, "proof", provided=wrong) is wrong
+
+
 def test_the_first_failure_decides():
     right, wrong = claims.equal(x, x), claims.equal(x, 2)
     assert claims.both(right, right).kind == "exact"

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
-from numeric.tables.layout import ACCURACY, tensors
+from numeric.tables.layout import ACCURACY, averaged, tensors
+from numeric.tables.layout import table as table_of
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])
@@ -192,6 +193,38 @@ def test_compare_says_in_a_line_what_is_no_table(flowed, simulated, got):
     with pytest.raises(InputError, match=got) as error:
         compare(table if flowed is None else flowed, chosen)
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_table_of_values():
+    """Numbers stand at all layers; arrays have the axes of flow's; a pair has its twin."""
+    kernel = np.arange(12.0).reshape(3, 2, 2)
+    about = {"width": 8, "blocks": 20, "network": "net"}
+    made = table_of(range(1, 4), about, V=([1, 2, 4], 0.5), K=(kernel, kernel / 10), mean=2)
+    assert list(made.data_vars) == ["V", "V_se", "K", "K_se", "mean"]
+    assert tensors(made) == ["V", "K", "mean"]
+    assert made["K"].dims == flow(NET, TWO, 3, "K")["K"].dims
+    np.testing.assert_array_equal(made["K_se"], kernel / 10)
+    np.testing.assert_array_equal(made["V_se"], [0.5] * 3)
+    np.testing.assert_array_equal(made["mean"], [2.0] * 3)
+    np.testing.assert_array_equal(made["layer"], [1, 2, 3])
+    assert about.items() <= made.attrs.items()
+    found = compare(table_of([2, 3], V=[1, 5]), made)
+    assert [(row.layer, row.z) for row in found.rows] == [(2, 2.0), (3, -2.0)]
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], np.ones((1, 3)), ([1.0] * 3, [1.0])])
+def test_a_table_of_other_layers_is_refused(values):
+    with pytest.raises(InputError, match="a number or 3 layers"):
+        table_of([1, 2, 3], V=values)
+
+
+def test_the_mean_of_draws_and_its_error():
+    """Over the first axis: 1, 3, 5 have the variance 4; 0, 0, 3 the variance 3."""
+    draws = np.array([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
+    mean, error = averaged(draws)
+    np.testing.assert_allclose(mean, [3, 1])
+    np.testing.assert_allclose(error, [2 / np.sqrt(3), 1])
+    assert [float(each) for each in averaged(draws[:, 0])] == [mean[0], error[0]]
 
 
 def test_a_table_is_short_as_text():
