@@ -1,0 +1,1 @@
+"""Recursions run down the layers in NumPy: no compiler to wait for."""
