@@ -37,6 +37,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _EDGES = np.array([1.0, 0.8, *0.5 ** np.arange(1.0, 60.0)])
 """Where the panels of the path s = 1 … 0 may end."""
 
+_SURE = 9.0
+"""What is so many deviations off is 1e-19."""
+
 _AT_ONCE = 1 << 15
 """Nodes to work on at once: they stay in the processor's cache."""
 
@@ -288,14 +291,38 @@ def pair_orthant(h_1: Array, h_2: Array, r: Array, gap: Array) -> Array:
     """P(x_1 > h_1, x_2 > h_2), all of one shape (t,)."""
     if not h_1.any() and not h_2.any():
         return quadrant(r, gap)
-    h_1, h_2 = np.clip(h_1, -40.0, 40.0), np.clip(h_2, -40.0, 40.0)
-    total: Array = tail(h_1) * tail(h_2)
+    low, high = np.clip(np.sort([h_1, h_2], axis=0), -40.0, 40.0)
     smallest = np.where(np.abs(r) < 0.5, 1.0, 0.6 * sine(gap))
-    for rows, s, weights in _path(smallest):
-        a, b, c, g = (each[rows, None] for each in (h_1, h_2, r, gap))
+    total, todo = _decided(low, high, r, gap, smallest)
+    low, high, r, gap = (each[todo] for each in (low, high, r, gap))
+    found: Array = tail(low) * tail(high)
+    for rows, s, weights in _path(smallest[todo]):
+        a, b, c, g = (each[rows, None] for each in (low, high, r, gap))
         density = normal_pair(a, b, (1.0 - s * s) * c, g + s * s * np.abs(c))
-        total[rows] += r[rows] * (density @ weights)
+        found[rows] += r[rows] * (density @ weights)
+    total[todo] = found
     return total
+
+
+def _decided(
+    low: Array, high: Array, r: Array, gap: Array, smallest: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """P(x_1 > low, x_2 > high) where the path is long and one of the two decides to rounding: and
+    where none does.
+
+    With r > 0, x_1 > low on x_2 = high is sure of x_2 > high all the more. With r < 0, if x_1 < low
+    and x_2 < high exclude one another in this sense, what is left is 1 − P(x_1 < low) − P(x_2 <
+    high); and if x_1 > low on x_2 = high is rare, it is rarer above.
+    """
+    total, left = np.zeros(low.shape), smallest < 0.5
+    if not left.any():
+        return total, ~left
+    at_low, at_high, above = threshold(low, high, r, gap), threshold(high, low, r, gap), tail(high)
+    sure = left & (at_low < -_SURE) & (r > 0.0)
+    apart = left & (at_low < -_SURE) & (at_high < -_SURE) & (r < 0.0)
+    never = left & (tail(at_low) < 1e-17 * tail(low)) & (r < 0.0)
+    total = np.where(sure, above, np.where(apart, above - tail(-low), total))
+    return total, ~(sure | apart | never)
 
 
 def orthant(h: Array, R: Array, gap: Array) -> Array:

@@ -190,10 +190,11 @@ class _Alike:
         for e, size in enumerate(factor.powers):
             if e >= times:
                 atoms.append((FREE + e - times, size * side[:1] ** (e - times)))
-        near = np.abs(self.at[g]) < _FARTHEST
         for e, size in factor.jumps.items():
+            near = side * self.at[g] < _FARTHEST
             atoms.append((e - times, np.where(near, size * side ** (e + 1 + times), 0.0)))
         for m, size in factor.deltas.items():
+            near = self.at[g] < _FARTHEST
             atoms.append((-1 - m - times, np.where(near, size * side ** (m + times), 0.0)))
         return [atom for atom in atoms if atom[1].any()]
 
@@ -281,7 +282,8 @@ def _moments(sites: tuple[int, ...], members: Sequence[_Alike], K: Array) -> Mom
 
 def _correlation(alike: _Alike, g: int, k: int, K: Array) -> Array:
     a, b = alike.groups[g][0], alike.groups[k][0]
-    return K[a, b, alike.rows] / alike.scale[a] / alike.scale[b]
+    r: Array = K[a, b, alike.rows] / alike.scale[a] / alike.scale[b]
+    return r
 
 
 class _Factor(NamedTuple):
