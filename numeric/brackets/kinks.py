@@ -20,20 +20,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-import sympy
 
-from derive.activations.functions import Activation, z
+from derive.activations.functions import Activation
 from derive.errors import InputError
 
 from ..arrays import Array
 from ..emit import printer
 from ..emit.jit import driver, scalar
 from . import orthants
-from .orthants import SLACK, Counts, moment
+from .orthants import Counts, moment
+from .pieces import SLACK, table
 
 
 @scalar
@@ -320,20 +319,6 @@ def average(K: Array, shape: Counts, pieces: Array) -> float:
             return total
 
 
-@cache
-def table(activation: Activation) -> Array | None:
-    """The pieces of a continuous piecewise linear σ, as `average` reads them; else None."""
-    if activation.is_smooth or activation.jumps(0):
-        return None
-    rows = []
-    for piece in activation.pieces:
-        if not piece.expr.is_polynomial(z) or sympy.degree(piece.expr, z) > 1:
-            return None
-        slope = piece.expr.diff(z)
-        rows.append([float(piece.lower), float(piece.expr - slope * z), float(slope)])
-    return np.array(rows)
-
-
 def source(activation: Activation) -> str:
     """`average` and all that it calls, with the activation's PIECES, as source."""
     pieces = table(activation)
@@ -341,7 +326,7 @@ def source(activation: Activation) -> str:
         raise InputError("activation", activation.name, "a continuous, piecewise linear one")
     rows = ", ".join(printer.listing(map(printer.literal, row)) for row in pieces.tolist())
     constants = [
-        f"GONE, SLACK = {orthants.GONE!r}, {orthants.SLACK!r}\nArray = Counts = np.ndarray\n",
+        f"GONE, SLACK = {orthants.GONE!r}, {SLACK!r}\nArray = Counts = np.ndarray\n",
         printer.constant("PATH_NODES", orthants.PATH_NODES, array=True),
         printer.constant("PATH_WEIGHTS", orthants.PATH_WEIGHTS, array=True),
         f"PIECES = np.array([{rows}])  # lower end, constant, slope\n",

@@ -26,7 +26,7 @@ from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape
 
 from ..emit import modules
-from . import kinks, one_input, quadrature, several_inputs
+from . import one_input, pieces, quadrature, several_inputs
 from .several_inputs import bracket_name
 from .shapes import check, describe
 
@@ -99,7 +99,7 @@ def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """
     _check(shapes)
     emit = several_inputs.smooth_source if activation.is_smooth else several_inputs.kinked_source
-    if kinks.table(activation) is not None:
+    if pieces.table(activation) is not None:
         emit = several_inputs.linear_source
     return emit(activation, list(dict.fromkeys(shapes)))
 

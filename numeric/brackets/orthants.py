@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, scalar
+from .pieces import SLACK
 
 Counts = NDArray[np.int64]
 
@@ -37,9 +38,6 @@ PATH_NODES, PATH_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 GONE = 99
 """The exponent of a variable that is integrated out."""
-
-SLACK = 1e-14
-"""Correlations that differ from ±1 by this or less are ±1: K has no more digits than that."""
 
 
 @scalar

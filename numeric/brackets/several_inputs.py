@@ -23,7 +23,7 @@ from derive.arithmetic import hermite
 from derive.gaussian.shapes import Shape, is_even
 
 from ..emit import printer
-from . import kinks, quadrature
+from . import kinks, pieces, quadrature
 from .shapes import describe
 
 
@@ -63,7 +63,7 @@ def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
     total = tuple(map(sum, zip(*shape, strict=True)))
     if activation.is_smooth and (is_even(total) or not activation.is_odd):
         return f"nested_{len(total)}", _arguments(total)
-    if kinks.table(activation) is not None:
+    if pieces.table(activation) is not None:
         return f"average_{len(total)}", _both(shape)
     return _sized_name(shape), ""
 

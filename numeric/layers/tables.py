@@ -20,7 +20,7 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape, SingleShape, is_even
 
 from ..arrays import Array
-from ..brackets import kinks
+from ..brackets import pieces
 from . import kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
@@ -146,7 +146,9 @@ def _smooth(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
 
 def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur."""
-    averages = piecewise_linear.averages if kinks.table(activation) is not None else kinked.averages
+    averages = (
+        piecewise_linear.averages if pieces.table(activation) is not None else kinked.averages
+    )
     by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
     where = []
     for shape, samples in wanted:

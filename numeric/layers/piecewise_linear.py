@@ -1,0 +1,389 @@
+"""Brackets of piecewise linear σ in closed form, in NumPy, at many covariances at once.
+
+The mathematics is that of `numeric.brackets.kinks`, which has it as kernels for one covariance:
+positions that are multiples of one normal y form a factor, a polynomial and a sum of truncated
+powers c_e a_e(y − h) of y, and the average of a product of factors is a sum of `orthants.Moments`.
+Positions that are multiples of one another share their derivatives, ∂_p = (c_p/Σc²) d/dy; a
+variance of 0 is the limit from above; nan stands where there is no limit.
+
+What depends on the covariance alone is done once for all shapes: who is a multiple of whom, at
+which sites h a factor may have a kink, and the moments.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations.functions import Activation
+from derive.errors import InputError, whole
+from derive.gaussian.shapes import Shape
+
+from ..arrays import Array
+from ..brackets.pieces import SLACK, table
+from .orthants import FREE, MAX_ORTHANT, Moments
+
+_AT_ONCE = 4096
+"""Covariances times choices of a site for each factor."""
+
+_FARTHEST = 39.0
+"""What is so many deviations away is gone."""
+
+
+def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple[Array, Array]:
+    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), and its absolute value.
+
+    Arguments:
+        activation: continuous and piecewise linear.
+        shapes: all of the same number d of positions.
+        K: (t, d, d), the positions' covariances, singular or not.
+
+    Returns:
+        Two arrays (len(shapes), t). nan where K is no covariance, and where there is no limit.
+
+    Raises:
+        InputError: for another σ, for shapes of different d or of numbers that are not whole, for
+            a K of another shape, and where more than 4 positions are no multiples of one another.
+    """
+    pieces = table(activation)
+    if pieces is None:
+        raise InputError("activation", activation.name, "a continuous, piecewise linear one")
+    d = _positions(shapes)
+    if K.ndim != 3 or K.shape[1:] != (d, d):
+        raise InputError("K", f"an array of shape {K.shape}", f"covariances, (t, {d}, {d})")
+    values = np.full((len(shapes), len(K)), math.nan)
+    step = max(1, _AT_ONCE // max(1, len(pieces) - 1) ** min(d, MAX_ORTHANT))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(K), step):
+            part = np.moveaxis(K[start : start + step], 0, -1)
+            _fill(values[:, start : start + step], shapes, part, pieces)
+    return values, np.abs(values)
+
+
+def _positions(shapes: Sequence[Shape]) -> int:
+    if not shapes:
+        raise InputError("shapes", shapes, "one shape or more")
+    d = len(shapes[0].orders)
+    for shape in shapes:
+        for count in (*shape.orders, *shape.outer):
+            whole("shapes", count, 0, wanted="orders and outer derivatives, 0 or more")
+        if not len(shape.orders) == len(shape.outer) == d > 0:
+            raise InputError("shapes", shape, f"{d} positions, one outer count each")
+    return d
+
+
+def _fill(values: Array, shapes: Sequence[Shape], K: Array, pieces: Array) -> None:
+    """Put the averages at the covariances K (d, d, t) into `values`; leave nan where K is none."""
+    frames: dict[tuple[int, ...], list[_Alike]] = defaultdict(list)
+    for alike in _alikes(K, pieces):
+        frames[alike.sites].append(alike)
+    for sites, members in frames.items():
+        moments = _moments(sites, members, K) if sites else None
+        start = 0
+        for alike in members:
+            end = start + len(alike.rows)
+            for value, shape in zip(values, shapes, strict=True):
+                value[alike.rows] = alike.average(shape, moments, slice(start, end))
+            start = end
+
+
+class _Alike:
+    """Covariances at which the same positions are multiples of one another: z_p = scale_p y_group.
+
+    Attributes:
+        rows: which covariances these are, t of them.
+        groups: the positions of each group, the first of which leads it, larger groups first.
+        resting: the positions of variance 0.
+        scale: (d, t), negative where a position is a negative multiple of its leader.
+        at, live: for each group (sites, t): where y meets a kink, and whether no earlier site is
+            the same.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.intp],
+        groups: Sequence[tuple[int, ...]],
+        resting: tuple[int, ...],
+        scale: Array,
+        pieces: Array,
+    ) -> None:
+        self.rows, self.groups, self.resting = rows, groups, resting
+        self.scale, self.pieces = scale, pieces
+        found = [_sites(scale[list(group)], pieces) for group in groups]
+        self.at, self.live = [at for at, _ in found], [live for _, live in found]
+        self._factors: dict[tuple[int, tuple[int, ...]], _Factor] = {}
+
+    @property
+    def sites(self) -> tuple[int, ...]:
+        """How many there are of each group."""
+        return tuple(map(len, self.at))
+
+    def average(self, shape: Shape, moments: Moments | None, part: slice) -> Array:
+        """The bracket of this shape, (t,); these are a part of the covariances of the moments."""
+        t = len(self.rows)
+        if any(shape.outer[p] for p in self.resting):
+            return np.zeros(t)
+        value = np.full(t, self._at_rest(shape.orders))
+        factors = []
+        for g, group in enumerate(self.groups):
+            length = sum(self.scale[p] ** 2 for p in group)
+            for p in group:
+                if shape.outer[p]:
+                    value *= (self.scale[p] / length) ** shape.outer[p]
+            orders = tuple(shape.orders[p] for p in group)
+            factors.append(self._atoms(g, orders, sum(shape.outer[p] for p in group)))
+        if moments is None:
+            return value
+        for each in factors:
+            some = np.any([np.any(size != 0.0, axis=0) for _, size in each], axis=0)
+            value = np.where(some, value, 0.0)
+        total = np.zeros(t)
+        for atoms in itertools.product(*factors):
+            product = value
+            for g, (_, coefficients) in enumerate(atoms):
+                product = product * coefficients.reshape(_axes(coefficients, g, len(factors)))
+            if not product.any():
+                continue
+            chosen = (*(slice(len(coefficients)) for _, coefficients in atoms), part)
+            moment = moments(tuple(e for e, _ in atoms)).reshape(*self.sites, -1)[chosen]
+            term = np.where(product == 0.0, 0.0, product * moment)
+            total += term.sum(axis=tuple(range(len(factors))))
+        return total
+
+    def _at_rest(self, orders: tuple[int, ...]) -> float:
+        """⟨f(ε y)⟩, ε → 0+, of the factor of the positions of variance 0.
+
+        nan where that depends on how y goes with other positions, unless there are none.
+        """
+        if not self.resting:
+            return 1.0
+        one = np.ones((len(self.resting), 1))
+        at = self.pieces[1:, :1]
+        orders = tuple(orders[p] for p in self.resting)
+        factor = _factor(orders, one, at, np.ones(at.shape, bool), self.pieces)
+        here = at == 0.0
+        step = float(np.sum(factor.jumps[0][here])) if 0 in factor.jumps else 0.0
+        if any(np.any(size[here] != 0.0) for size in factor.deltas.values()):
+            return math.nan
+        if step and self.groups:
+            return math.nan
+        value = float(factor.powers[0][0]) if factor.powers else 0.0
+        return value + 0.5 * step
+
+    def _atoms(self, g: int, orders: tuple[int, ...], times: int) -> list[tuple[int, Array]]:
+        """(d/dy)^times of a group's factor: exponents as `Moments` has them, and coefficients.
+
+        (sites, t), or (1, t) for powers that are not truncated, in units of side·y at each site.
+        """
+        if (g, orders) not in self._factors:
+            scale = self.scale[list(self.groups[g])]
+            found = _factor(orders, scale, self.at[g], self.live[g], self.pieces)
+            self._factors[g, orders] = found
+        factor, side = self._factors[g, orders], _side(self.at[g])
+        atoms = []
+        for e, size in enumerate(factor.powers):
+            if e >= times:
+                atoms.append((FREE + e - times, size * side[:1] ** (e - times)))
+        for e, size in factor.jumps.items():
+            near = side * self.at[g] < _FARTHEST
+            atoms.append((e - times, np.where(near, size * side ** (e + 1 + times), 0.0)))
+        for m, size in factor.deltas.items():
+            near = self.at[g] < _FARTHEST
+            atoms.append((-1 - m - times, np.where(near, size * side ** (m + times), 0.0)))
+        return [atom for atom in atoms if atom[1].any()]
+
+
+def _axes(coefficients: Array, g: int, count: int) -> tuple[int, ...]:
+    """The shape with which a group's sites are axis g of count, before the covariances."""
+    sites, t = coefficients.shape
+    return (*(sites if k == g else 1 for k in range(count)), t)
+
+
+def _side(at: Array) -> Array:
+    """Which way truncated powers grow from a site: away from 0, so that nothing cancels there."""
+    return np.where(at < 0.0, -1.0, 1.0)
+
+
+def _alikes(K: Array, pieces: Array) -> Iterator[_Alike]:
+    """The covariances K (d, d, t), parted by which positions are multiples of one another; those
+    that are no covariances are left out."""
+    d = len(K)
+    variance = K[range(d), range(d)]
+    root = np.sqrt(np.maximum(variance, 0.0))
+    sizes = root[:, None] * root
+    usable = (variance >= 0.0) & np.all((np.abs(K) <= (1.0 + 1e-9) * sizes) & (sizes < math.inf), 1)
+    leader = np.where(variance == 0.0, -1, np.arange(d)[:, None])
+    scale = np.where(variance == 0.0, 1.0, root)
+    for p in range(d):
+        for q in range(p):
+            with_q = (np.abs(K[p, q]) >= (1.0 - SLACK) * sizes[p, q]) & (leader[q] == q)
+            with_q &= leader[p] == p
+            leader[p] = np.where(with_q, q, leader[p])
+            scale[p] = np.where(with_q, np.copysign(scale[p], K[p, q]), scale[p])
+    patterns, which = np.unique(leader, axis=1, return_inverse=True)
+    for n, pattern in enumerate(patterns.T.tolist()):
+        rows = np.flatnonzero((which.ravel() == n) & usable.all(axis=0))
+        groups: dict[int, tuple[int, ...]] = defaultdict(tuple)
+        for p, first in enumerate(pattern):
+            groups[first] += (p,)
+        resting = groups.pop(-1, ())
+        if len(rows) and len(groups) > MAX_ORTHANT:
+            wanted = f"at most {MAX_ORTHANT} positions that are no multiples of one another"
+            raise InputError("K", f"{len(groups)} of them", wanted)
+        ordered = sorted(groups.values(), key=lambda group: -len(group))
+        if len(rows):
+            yield _Alike(rows, ordered, resting, scale[:, rows], pieces)
+
+
+def _sites(scale: Array, pieces: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Where y meets a kink of a position scale·y, and whether no earlier site is the same: (sites,
+    t) each, one site at least."""
+    found = [kink / each for each in scale for kink in pieces[1:, 0]]
+    at, live = [np.zeros(scale.shape[1])], [np.zeros(scale.shape[1], bool)]
+    for site in found:
+        fresh = ~np.any([on & _same(site, other) for other, on in zip(at, live, strict=True)], 0)
+        if fresh.any():
+            at.append(site)
+            live.append(fresh)
+    first = 1 if len(at) > 1 else 0
+    return np.array(at[first:]), np.array(live[first:])
+
+
+def _same(a: Array, b: Array) -> NDArray[np.bool_]:
+    """Whether two sites are one, to rounding."""
+    return np.less_equal(np.abs(a - b), 2.0 * SLACK * (1.0 + np.abs(b)))
+
+
+def _moments(sites: tuple[int, ...], members: Sequence[_Alike], K: Array) -> Moments:
+    """The moments of the groups' leaders, for every choice of a site for each: (*sites, t)."""
+    count, t = len(sites), sum(len(alike.rows) for alike in members)
+    h = np.empty((count, *sites, t))
+    R, gap = np.ones((2, count, count, *sites, t))
+    slack = np.where(np.eye(count, dtype=bool)[..., None], -1.0, np.full(h[0].size, SLACK))
+    sides = []
+    for g in range(count):
+        at = np.concatenate([alike.at[g] for alike in members], axis=1)
+        axes = _axes(at, g, count)
+        h[g] = np.minimum(np.abs(at), _FARTHEST).reshape(axes)
+        sides.append(_side(at).reshape(axes))
+        for k in range(g):
+            r = np.concatenate([_correlation(alike, g, k, K) for alike in members])
+            R[g, k] = R[k, g] = r * sides[g] * sides[k]
+            gap[g, k] = gap[k, g] = 1.0 - np.abs(r)
+    flat = (count, count, -1)
+    return Moments(h.reshape(count, -1), R.reshape(flat), gap.reshape(flat), slack)
+
+
+def _correlation(alike: _Alike, g: int, k: int, K: Array) -> Array:
+    a, b = alike.groups[g][0], alike.groups[k][0]
+    r: Array = K[a, b, alike.rows] / alike.scale[a] / alike.scale[b]
+    return r
+
+
+class _Factor(NamedTuple):
+    """Π σ^{(n_p)}(scale_p y) = Σ_e powers_e y^e/e! + Σ_sites (Σ_e jumps_e a_e + Σ_m deltas_m
+    δ^{(m)})(y − at), but a_e(at − y) (−1)^{e+1} at sites below 0: e from 0, (t,); (sites, t) each.
+    """
+
+    powers: list[Array]
+    jumps: dict[int, Array]
+    deltas: dict[int, Array]
+
+
+def _factor(
+    orders: tuple[int, ...], scale: Array, at: Array, live: NDArray[np.bool_], pieces: Array
+) -> _Factor:
+    """Of positions scale (p, t) with kinks at the sites at (sites, t), each counted where live."""
+    left, right = (_Side(orders, scale, at, side, pieces) for side in (-1.0, 1.0))
+    if max(orders) > 1:
+        return _Factor([], {}, _deltas(orders, scale, live, left, right, pieces))
+    origin = _Side(orders, scale, np.zeros((1, at.shape[1])), -1.0, pieces)
+    powers = [math.factorial(e) * size[0] for e, size in enumerate(origin.taylor())]
+    jumps = {}
+    for e, (before, after) in enumerate(zip(left.taylor(), right.taylor(), strict=True)):
+        jump = after - before
+        real = live & (np.abs(jump) > 1e-15 * (np.abs(after) + np.abs(before)))
+        if real.any():
+            jumps[e] = np.where(real, math.factorial(e) * jump, 0.0)
+    return _Factor(powers, jumps, {})
+
+
+class _Side:
+    """The positions' lines at y = at ± 0.
+
+    Attributes:
+        piece: (p, sites, t), the piece of σ on which a position is.
+        slope, value: of that piece, and σ there.
+    """
+
+    def __init__(
+        self, orders: tuple[int, ...], scale: Array, at: Array, side: float, pieces: Array
+    ) -> None:
+        self.orders, self.scale = orders, scale
+        scale = scale[:, None]
+        self.piece = np.zeros((len(scale), *at.shape), np.int64)
+        for kink in pieces[1:, 0]:
+            met = _same(kink / scale, at)
+            self.piece += np.where(met, side * scale > 0.0, scale * at > kink)
+        self.slope = pieces[self.piece, 2]
+        self.value = pieces[self.piece, 1] + self.slope * scale * at
+
+    def taylor(self, skipped: int | None = None) -> list[Array]:
+        """The coefficients in y of the product, one position skipped."""
+        product = [np.ones(self.value.shape[1:])]
+        for p, order in enumerate(self.orders):
+            if p == skipped:
+                continue
+            if order > 0:
+                product = [(self.slope[p] if order == 1 else 0.0) * each for each in product]
+                continue
+            rise = self.slope[p] * self.scale[p]
+            raised = [np.zeros_like(rise), *(rise * each for each in product)]
+            kept = [*(self.value[p] * each for each in product), np.zeros_like(rise)]
+            product = [a + b for a, b in zip(kept, raised, strict=True)]
+        return product
+
+
+def _deltas(
+    orders: tuple[int, ...],
+    scale: Array,
+    live: NDArray[np.bool_],
+    left: _Side,
+    right: _Side,
+    pieces: Array,
+) -> dict[int, Array]:
+    """The coefficients of δ^{(m)} at the sites; nan where there is no limit."""
+    kinked = left.piece != right.piece
+    carriers = [p for p, order in enumerate(orders) if order > 1]
+    unclear = live & (np.sum(kinked[carriers], axis=0) > 1)
+    found: dict[int, Array] = defaultdict(lambda: np.zeros(live.shape))
+    for p in carriers:
+        m = orders[p] - 2
+        early, late = np.ones((2, *live.shape))
+        for q, order in enumerate(orders):
+            if q == p:
+                continue
+            if m > 0 and (order > 0 or m > 1):
+                unclear |= live & kinked[p] & kinked[q]
+            before, after = left.slope[q], right.slope[q]
+            if order != 1:
+                before = after = left.value[q] if order == 0 else np.zeros(live.shape)
+            middle, half = 0.5 * (before + after), 0.5 * (after - before) / math.sqrt(3.0)
+            early, late = early * (middle - half), late * (middle + half)
+        low, high = np.sort([left.piece[p], right.piece[p]], axis=0)
+        jump = (pieces[high, 2] - pieces[low, 2]) / np.abs(scale[p]) / scale[p] ** m
+        around = zip(left.taylor(p), right.taylor(p), strict=True)
+        for k, (before, after) in enumerate(itertools.islice(around, m + 1)):
+            size = 0.5 * (early + late) if m == 0 else 0.5 * (before + after)
+            ways = (-1) ** k * math.perm(m, k)
+            found[m - k] += np.where(live & kinked[p], ways * size * jump, 0.0)
+    sure = {m: np.where(unclear, 0.0, size) for m, size in found.items()}
+    if unclear.any():
+        sure[0] = np.where(unclear, math.nan, sure.get(0, 0.0))
+    return sure
