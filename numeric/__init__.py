@@ -1,13 +1,17 @@
-"""Numbers: compile what was derived, simulate the same network, compare the two."""
+"""Numbers: run what was derived, simulate the same network, compare the two."""
 
-from . import batchnorm, spectra
-from .codegen.c import write_c
-from .codegen.python import write_module
-from .flows import flow
-from .simulations import simulate
-from .tables.compare import Comparison, compare
-from .tables.normalise import normalise
-from .tables.plot import plot
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import batchnorm, spectra
+    from .codegen.c import write_c
+    from .codegen.python import write_module
+    from .flows import flow
+    from .simulations import simulate
+    from .tables.compare import Comparison, compare
+    from .tables.normalise import normalise
+    from .tables.plot import plot
 
 __all__ = [
     "Comparison",
@@ -21,6 +25,29 @@ __all__ = [
     "write_c",
     "write_module",
 ]
+
+_HOMES = {
+    "Comparison": "tables.compare",
+    "compare": "tables.compare",
+    "flow": "flows",
+    "normalise": "tables.normalise",
+    "plot": "tables.plot",
+    "simulate": "simulations",
+    "write_c": "codegen.c",
+    "write_module": "codegen.python",
+}
+"""Where the public names live: each is loaded when it is asked for, with what it rests on."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif name in __all__:
+        return import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

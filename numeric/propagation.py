@@ -26,11 +26,9 @@ import sympy
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
-from derive.activations.functions import Activation
 from derive.citations import rests_on
 from derive.engine.tensors import named
 from derive.errors import InputError, instance, listed, whole
-from derive.gaussian.shapes import Shape, SingleShape
 from derive.network import Network
 from derive.weights import (
     Gaussian,
@@ -42,10 +40,11 @@ from derive.weights import (
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import brackets, checks
+from . import checks
 from .arrays import Array
 from .checks import checked_inputs
 from .hyperparameters import hyperparameters
+from .layers import averages
 from .random import lazy
 from .runs import chunks
 from .runs.totals import Rows
@@ -308,7 +307,7 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
             gamma = float(gammas[layer])
             for draw in range(draws):
                 below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
-                second = below if layer == 0 else _averages(net.activation, below)
+                second = below if layer == 0 else averages.pairs(net.activation, below)
                 K[draw, layer] = C_W[layer] * second + gamma * drawn[draw, layer] ** 2
                 told.advance()
     if not np.isfinite(K).all():
@@ -700,14 +699,3 @@ def _activated(ensemble: Ensemble, z: Array) -> Layer:
     out = np.empty((1, 2, *z.shape))
     ensemble.activation(2).differentiate(np.ascontiguousarray(z)[None], out)
     return Layer(z, out[0, 0], out[0, 1])
-
-
-def _averages(activation: Activation, K: Array) -> Array:
-    """⟨σ_a σ_b⟩ of every pair."""
-    out = np.empty_like(K)
-    for a in range(len(K)):
-        out[a, a] = brackets.evaluate(activation, SingleShape((0, 0)), K[a, a])
-        for b in range(a):
-            pair = K[np.ix_((a, b), (a, b))]
-            out[a, b] = out[b, a] = brackets.evaluate(activation, Shape((0, 0), (0, 0)), pair)
-    return out

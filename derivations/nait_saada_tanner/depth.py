@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 
 import mpmath
+import numpy as np
 import sympy
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
@@ -26,9 +27,8 @@ from derivations.section import show
 from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
-from derive.gaussian.shapes import Shape
 from derive.symbols import C_W
-from numeric import brackets
+from numeric.layers import averages
 
 GAMMA = sympy.Rational(1, 4)
 tanh = activations.tanh
@@ -299,9 +299,9 @@ def correlation_maps() -> Verdict:
 
 
 def _moved_covariance(net: Network, q: float, c: float) -> float:
-    """The covariance one layer on, by compiled averages."""
-    average = brackets.evaluate(tanh, Shape((0, 0), (0, 0)), [[q, c * q], [c * q, q]])
-    return float(net.C_b_at(1)) + float(net.weights.C_W) * average
+    """The covariance one layer on, by quadrature."""
+    average = averages.pairs(tanh, np.array([[q, c * q], [c * q, q]]))[0, 1]
+    return float(net.C_b_at(1)) + float(net.weights.C_W) * float(average)
 
 
 def _fixed_length(net: Network) -> float:

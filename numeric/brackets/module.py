@@ -13,14 +13,13 @@ Cancellation within the integrand comes on top.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape
@@ -29,17 +28,6 @@ from ..emit import modules
 from . import one_input, pieces, quadrature, several_inputs
 from .several_inputs import bracket_name
 from .shapes import check, describe
-
-__all__ = [
-    "SingleShape",
-    "bracket_name",
-    "check_finite",
-    "evaluate",
-    "module_source",
-    "multi_source",
-    "single_source",
-    "support_source",
-]
 
 
 def evaluate(activation: Activation, shape: SingleShape | Shape, K: ArrayLike) -> float:
@@ -102,21 +90,6 @@ def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     if pieces.table(activation) is not None:
         emit = several_inputs.linear_source
     return emit(activation, list(dict.fromkeys(shapes)))
-
-
-def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleShape]) -> None:
-    """Raise InputError where a bracket of this tensor is infinite for every K.
-
-    With kinks, one input and order 1/n, that is R, S, T and U, which average σ''σ'' or σ'σ''' at
-    one z; with several inputs it is their components that repeat a sample.
-    """
-    for shape in shapes:
-        check(shape)
-        try:
-            closed_forms.deltas(activation, shape.orders)
-        except InputError:
-            wanted = f"tensors that are finite: with the kinks of {activation}, {tensor} is not"
-            raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None
 
 
 def _check(shapes: Sequence[SingleShape | Shape]) -> None:

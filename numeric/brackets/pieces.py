@@ -1,4 +1,4 @@
-"""The pieces of a piecewise linear σ, as numbers."""
+"""Piecewise analytic σ: its pieces as numbers, and where derivatives outside a bracket go."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import sympy
 
 from derive.activations.functions import Activation, z
+from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
 
@@ -28,3 +29,24 @@ def table(activation: Activation) -> Array | None:
         slope = piece.expr.diff(z)
         rows.append([float(piece.lower), float(piece.expr - slope * z), float(slope)])
     return np.array(rows)
+
+
+def forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
+    """The shape as it is summed for regular K and for singular K.
+
+    Regular: all derivatives inside that no jump forbids. Singular: the shape as it is, or None
+    where a factor is itself a distribution.
+    """
+    orders, outer = list(shape.orders), list(shape.outer)
+    for p in range(len(orders)):
+        while any(activation.jumps(j) for j in range(orders[p])):
+            orders[p], outer[p] = orders[p] - 1, outer[p] + 1
+    singular = shape if tuple(orders) == shape.orders else None
+    for p in range(len(orders)):
+        while outer[p] and not activation.jumps(orders[p]):
+            orders[p], outer[p] = orders[p] + 1, outer[p] - 1
+    return Shape(tuple(orders), tuple(outer)), singular
+
+
+TRUNCATED = (1.0, 1e2, 1e3, 1e6, 1e6)
+"""The error of the panels of so many latent variables, in units of rounding."""

@@ -271,6 +271,26 @@ def rate(activation: Activation) -> float:
     return fastest if fastest > 0.02 else 0.0
 
 
+@cache
+def degree(activation: Activation, order: int) -> float:
+    """How fast |σ^{(order)}| grows far out, as a power of |z|: 0 where it is bounded."""
+    values = _far_out(activation, order)(np.array([-2e3, -1e3, 1e3, 2e3], complex))
+    size = np.abs(values)
+    with np.errstate(all="ignore"):
+        powers = np.log2(size[[0, 3]] / size[[1, 2]])
+    return float(powers[np.isfinite(powers)].max(initial=0.0))
+
+
+def reach(rank: int, powers: float) -> float:
+    """How far the nodes of `rank` latent variables go for an integrand that grows as |y|^powers.
+
+    |y|^powers has all but e^{−accuracy} of its average within: an incomplete Γ function.
+    """
+    accuracy = (ACCURACY[0], *ACCURACY)[rank]
+    inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-accuracy))
+    return max(math.sqrt(2.0 * accuracy) + 0.5, math.sqrt(2.0 * float(inside)))
+
+
 def smooth_width(activation: Activation) -> float:
     """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
     bounds = [
@@ -409,8 +429,11 @@ def split(points, count, reach, width):
     edges[0], total = -reach, 1
     for j in range(filled):
         parts = int(math.ceil((ends[j + 1] - ends[j]) / width))
-        for part in range(1, parts + 1):
+        for part in range(1, parts):
             edges[total] = ends[j] + (ends[j + 1] - ends[j]) * (part / parts)
+            total += 1
+        if parts > 0:
+            edges[total] = ends[j + 1]  # to the last digit: a kink may be near 0
             total += 1
     return edges
 

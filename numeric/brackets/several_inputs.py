@@ -40,7 +40,9 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     if summed:
         parts += [_sigma(activation, {m for t in summed for m in t}), quadrature.FACTORISE_SOURCE]
     rate = quadrature.rate(activation)
-    parts += [_nested_smooth(d, activation.is_odd, rate) for d in sorted({len(t) for t in summed})]
+    for d in sorted({len(t) for t in summed}):
+        powers = (sum(quadrature.degree(activation, m) for m in t) for t in summed if len(t) == d)
+        parts.append(_nested_smooth(d, activation.is_odd, rate, max(powers)))
     for orders in sorted({tuple(sorted(t)) for t in summed}):
         columns = zip(*(_factor_growth(activation, m) for m in orders), strict=True)
         table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
@@ -137,7 +139,7 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
     return lines
 
 
-def _nested_smooth(d: int, odd: bool, rate: float) -> str:
+def _nested_smooth(d: int, odd: bool, rate: float, powers: float) -> str:
     levels = []
     for j in range(d):
         squares = " + ".join(f"v{k} * v{k}" for k in range(j + 1))
@@ -153,6 +155,7 @@ def _nested_smooth(d: int, odd: bool, rate: float) -> str:
         d=d,
         accuracies=printer.listing(map(repr, allowed)),
         truncated=printer.listing(repr(1.0 + math.exp(allowed[0] - each)) for each in allowed),
+        reaches=printer.listing(repr(quadrature.reach(rank, powers)) for rank in range(d + 1)),
         farther=_farther(rate, d),
         rules=[f"y{j}, w{j} = trapezoid({j}, {rule})" for j in range(d)],
         loops=_loops(levels, f"p{d - 1}"),
@@ -168,7 +171,7 @@ def nested_$d(K, orders, growth):
         return math.nan, math.nan
     accuracy = $accuracies[rank]
     truncated = $truncated[rank]  # the quadrature's own error, in units of rounding
-    reach = math.sqrt(2.0 * accuracy) + 0.5
+    reach = $reaches[rank]
     $farther
     $rules
     $loops
@@ -204,8 +207,8 @@ def _both(shape: Shape) -> str:
 
 def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """The functions for any piecewise analytic activation."""
-    forms = {shape: _forms(activation, shape) for shape in shapes}
-    used = [form for pair in forms.values() for form in pair if form is not None]
+    both = {shape: pieces.forms(activation, shape) for shape in shapes}
+    used = [form for pair in both.values() for form in pair if form is not None]
     parts = [
         _sigma(activation, {m for form in used for m in form.orders}),
         quadrature.FACTORISE_SOURCE,
@@ -215,7 +218,7 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     ]
     rate = quadrature.rate(activation)
     parts += [_nested_kinked(outer, rate) for outer in dict.fromkeys(form.outer for form in used)]
-    for shape, (regular, singular) in forms.items():
+    for shape, (regular, singular) in both.items():
         d = len(shape.orders)
         outside = "return math.nan, math.nan"
         lines = ["order, B, rank = factorise(K)", "if rank < 0:", f"    {outside}"]
@@ -236,27 +239,6 @@ def _call(form: Shape) -> str:
 
 def _nested_name(outer: tuple[int, ...]) -> str:
     return f"nested_{len(outer)}{_suffix((), outer)}"
-
-
-def _forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
-    """The shape as it is summed for regular K and for singular K.
-
-    Regular: all derivatives inside that no jump forbids. Singular: the shape as it is, or None
-    where a factor is itself a distribution.
-    """
-    orders, outer = list(shape.orders), list(shape.outer)
-    for p in range(len(orders)):
-        while any(activation.jumps(j) for j in range(orders[p])):
-            orders[p], outer[p] = orders[p] - 1, outer[p] + 1
-    singular = shape if tuple(orders) == shape.orders else None
-    for p in range(len(orders)):
-        while outer[p] and not activation.jumps(orders[p]):
-            orders[p], outer[p] = orders[p] + 1, outer[p] - 1
-    return Shape(tuple(orders), tuple(outer)), singular
-
-
-_TRUNCATED = (1.0, 1e2, 1e3, 1e6, 1e6)
-"""The error of the panels of so many latent variables, in units of rounding."""
 
 
 def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
@@ -286,7 +268,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         name=_nested_name(outer),
         d=d,
         outer=outer,
-        truncated=printer.listing(map(repr, _TRUNCATED[: d + 1])),
+        truncated=printer.listing(map(repr, pieces.TRUNCATED[: d + 1])),
         farther=_farther(rate, d),
         derivatives=derivatives,
         loops=_loops(levels, summand),

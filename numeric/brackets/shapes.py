@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from derive.activations import closed_forms
+from derive.activations.functions import Activation
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average
 from derive.gaussian.shapes import Shape, SingleShape
@@ -26,3 +30,18 @@ def check(shape: SingleShape | Shape) -> None:
         return
     if not 1 <= len(shape.orders) <= MAX_POSITIONS or len(outer) != len(shape.orders):
         raise InputError("shape", shape, f"1 to {MAX_POSITIONS} positions, one outer count each")
+
+
+def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleShape]) -> None:
+    """Raise InputError where a bracket of this tensor is infinite for every K.
+
+    With kinks, one input and order 1/n, that is R, S, T and U, which average σ''σ'' or σ'σ''' at
+    one z; with several inputs it is their components that repeat a sample.
+    """
+    for shape in shapes:
+        check(shape)
+        try:
+            closed_forms.deltas(activation, shape.orders)
+        except InputError:
+            wanted = f"tensors that are finite: with the kinks of {activation}, {tensor} is not"
+            raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None

@@ -9,7 +9,7 @@ from derive.arithmetic.polynomials import Atom
 from derive.engine.tensors import Tensor, identify
 from derive.gaussian.shapes import SingleShape
 
-from .. import brackets
+from ..brackets import module as brackets
 from ..emit import modules, printer
 from . import usage
 from .module import Module, shape_of

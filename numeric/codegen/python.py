@@ -22,8 +22,7 @@ from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from .. import brackets
-from ..brackets.shapes import MAX_POSITIONS
+from ..brackets.shapes import MAX_POSITIONS, check_finite
 from ..emit import outputs
 from .module import shape_of
 from .one_input import SingleModule
@@ -118,5 +117,5 @@ def _planned(
     at_first = {name.identifier: at_inputs(name, scheme, first) for name in names}
     for name, step in steps.items():
         shapes = [shape_of(each) for each in step.single_input().atoms(Bracket)]
-        brackets.check_finite(name, activation, shapes)
+        check_finite(name, activation, shapes)
     return emit(steps, at_first, activation, (scheme.weights, first))

@@ -11,7 +11,7 @@ from derive.engine.tensors import Tensor, identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
-from .. import brackets
+from ..brackets import module as brackets
 from ..brackets import several_inputs
 from ..emit import modules, printer
 from . import usage

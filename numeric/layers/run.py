@@ -15,9 +15,9 @@ from derive.engine.tensors import Name, Tensor, identify, named
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
-from .. import brackets as emitted
 from ..arrays import Array
-from . import tables
+from ..brackets.shapes import check_finite
+from . import averages
 from .program import Places, Table
 
 _BLOCK = 512
@@ -56,14 +56,14 @@ class Layers:
         starts = [at_inputs(name, scheme, first) for name in names]
         for name, step in zip(names, steps, strict=True):
             found = step.single_input().atoms(Bracket)
-            emitted.check_finite(name.identifier, activation, map(tables.shape_of, found))
+            check_finite(name.identifier, activation, map(averages.shape_of, found))
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
         self.averages = (
-            tables.of_one(activation, averaged)
+            averages.of_one(activation, averaged)
             if m == 1
-            else tables.of_several(activation, averaged, m)
+            else averages.of_several(activation, averaged, m)
         )
         ranks = [0 if m == 1 else len(name.subscripts) for name in names]
         self._shapes = [(m,) * rank for rank in ranks]
@@ -72,7 +72,7 @@ class Layers:
         if m == 1:
             own = sorted({relabelled(each)[0] for each in steps[self._kernel].atoms(Bracket)})
             self._own = (
-                tables.of_one(activation, own),
+                averages.of_one(activation, own),
                 [int(self.averages.places[k][0]) for k in own],
             )
             self._own_table = Table([steps[self._kernel]], 1, self._find)
@@ -177,9 +177,9 @@ class Layers:
         copies = parameters.shape[1]
         for layer in range(1, len(parameters)):
             values, sizes = self.averages(found[self._kernel][layer - 1, 0])
-            averages = np.zeros((copies, self.averages.count + 1))
-            averages[:, :-1] = values + noise * sizes
-            parts = averages[:, self._sums]
+            disturbed = np.zeros((copies, self.averages.count + 1))
+            disturbed[:, :-1] = values + noise * sizes
+            parts = disturbed[:, self._sums]
             below = [each[layer - 1].reshape(copies, -1) for each in found]
             vectors = _vectors(parameters[layer], *below, parts.sum(axis=1))
             for values, above in zip(found, self._evaluated(self._tables, vectors), strict=True):

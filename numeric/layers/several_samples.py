@@ -46,6 +46,10 @@ class Sums:
         self._growth = np.max(growths, axis=0)
         self._strips = np.array(quadrature.strips(activation))
         self._rate = quadrature.rate(activation)
+        powers = [
+            [quadrature.degree(activation, order) for order in sum(each, ())] for each in products
+        ]
+        self._powers = max(map(sum, powers))
         even = all((sum(order + 1 for order in sum(each, ()))) % 2 == 0 for each in products)
         self._half = activation.is_odd and even
 
@@ -59,7 +63,7 @@ class Sums:
         )
         if rank < 0 or np.isnan(h).any():
             return np.full((2, len(self._products)), math.nan)
-        reach = math.sqrt(2.0 * accuracy) + 0.5 + self._rate * float(np.abs(B).sum())
+        reach = quadrature.reach(rank, self._powers) + self._rate * float(np.abs(B).sum())
         in_order = [tuple(each[place] for place in order) for each in self._products]
         tree = _Tree(self._activation, B, h, in_order, half=self._half)
         root = _Nodes([np.zeros(1)] * len(order), np.array([min(reach, 38.0) ** 2]))

@@ -18,10 +18,11 @@ from derive.engine.tensors import Tensor, identify
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape
-from numeric import accuracy, brackets, flow
+from numeric import flow
+from numeric.brackets import module as brackets
 from numeric.brackets import quadrature
-from numeric.codegen import python
-from numeric.emit import modules
+from numeric.layers import accuracy
+from numeric.layers.run import Layers
 
 DIGITS = 60
 
@@ -202,14 +203,10 @@ def test_a_critical_tower_flows_down_to_small_kernels(tensors):
 def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
     scheme = Scheme(Orthogonal(), single=True)
     names = closure(["K", "V", "G1", "G2"], scheme)
-    module = modules.load(python.module_source(names, by_name(name), scheme), "accuracy_test")
+    layers = Layers(names, by_name(name), scheme, Orthogonal(), 1)
+    ones = {each: np.ones(2) * (each != "C_b") for each in layers.parameters}
     for K0 in kernels:
-        ones = {each: np.ones(2) * (each != "C_b") for each in module.PARAMETERS}
-        first = [
-            np.array(each)
-            for each in module.first_layer(K0, *(ones[each][0] for each in module.PARAMETERS))
-        ]
-        found, errors = accuracy.layers(module, first, ones)
+        found, errors = accuracy.run(layers, np.array([[K0]]), ones)
         exact = second_layer(name, [each.label for each in names], K0, Orthogonal())
         for values, error, want in zip(found, errors, exact, strict=True):
             assert abs(values[1] - want) <= error[1] + 1e-16 * abs(want)

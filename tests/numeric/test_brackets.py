@@ -16,7 +16,7 @@ from derive.arithmetic import hermite
 from derive.errors import InputError
 from derive.gaussian import oracle
 from derive.gaussian.shapes import Shape, SingleShape, leibniz
-from numeric import brackets
+from numeric.brackets import module as brackets
 from numeric.brackets import quadrature
 from numeric.brackets.module import bracket_name, evaluate, module_source
 from numeric.emit import modules

@@ -12,6 +12,8 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
+from derive.engine.scheme import Scheme
+from derive.engine.tensors import named
 from derive.errors import InputError
 from numeric import flow, write_module
 from numeric.codegen.python import module_source
@@ -118,7 +120,7 @@ def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch):
     texts = set()
     for k in range(12):
         monkeypatch.setattr(sympy.Dummy, "_count", 10 ** (20 + k) - k)
-        texts.add(module_source(["K"], activations.tanh, Gaussian(), single=True))
+        texts.add(module_source((named("K"),), activations.tanh, Scheme(Gaussian(), single=True)))
     assert len(texts) == 1
 
 

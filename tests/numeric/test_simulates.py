@@ -16,6 +16,7 @@ import xarray
 import numeric
 from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations
 from derive.errors import InputError
+from derive.recursions import wanted
 from numeric import batchnorm, propagation, simulations, spectra
 from numeric.runs import chunks, totals
 from numeric.runs import directory as rundir
@@ -224,7 +225,7 @@ def test_a_window_is_how_many_chunks_are_under_way(window):
 def test_a_run_stays_about_the_reference_that_it_began_with(tmp_path):
     """What a resuming sampler's own draw 0 would be does not matter."""
     net, options = Network(activations.tanh, Orthogonal(1)), chunks.Options(run=tmp_path)
-    plan = simulations.Plan(simulations.observables.targets(["V"]), 1)
+    plan = simulations.Plan(wanted("V"), 1)
     first, again = (
         simulations.make_sampler(checked_ensemble(net, [1.0, 0.5], 6, 2, 1), plan) for _ in range(2)
     )

@@ -1,0 +1,233 @@
+"""Recursions as data, and brackets in NumPy: equal to what the emitted modules compute."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from derive import Gaussian, Network, Orthogonal, activations, recursion
+from derive.arithmetic.parameters import Parameter
+from derive.engine.tensors import Tensor, identify
+from derive.gaussian.shapes import Shape, SingleShape
+from numeric import flow, write_module
+from numeric.brackets import module, several_inputs
+from numeric.emit import modules
+from numeric.layers import kinked, one_sample, several_samples
+from numeric.layers.program import Table
+
+ELU = activations.from_expr("Max(z, 0) + Min(exp(z) - 1, 0)", "elu")
+SHAPES = [
+    SingleShape((0, 0)),
+    SingleShape((0, 0), 2),
+    SingleShape((0, 0), 4),
+    SingleShape((0, 1), 1),
+    SingleShape((0, 0, 0, 0)),
+]
+SMOOTH_SHAPES = [*SHAPES, SingleShape((1, 1), 4), SingleShape((1, 1, 1, 3))]
+KERNELS = np.array([1e-8, 1e-3, 0.5, 3.0, 100.0, 1e4, 1e8])
+EPS = np.finfo(float).eps
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("sin", "erf", "hard_tanh", "elu")]
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu", "relu", *SLOW])
+def test_brackets_of_one_sample_are_the_emitted_ones(name) -> None:
+    sigma = ELU if name == "elu" else activations.by_name(name)
+    shapes = SMOOTH_SHAPES if sigma.is_smooth else SHAPES
+    kernels = KERNELS[1:4] if name == "elu" else KERNELS  # e^z − 1 cancels at small z
+    values, sizes = one_sample.averages(sigma, shapes)(kernels)
+    emitted = modules.load(module.module_source(sigma, shapes), "brackets")
+    with np.errstate(all="ignore"):
+        expected = np.array([emitted.sized_brackets(K) for K in kernels]).T.reshape(
+            2, *values.shape
+        )
+    defined = np.isfinite(expected).all(axis=0)
+    assert defined.sum() >= 0.8 * defined.size
+    assert (defined == np.isfinite(values)).all()
+    error = np.abs(values - expected[0])[defined]
+    assert (error <= 64 * EPS * expected[1][defined]).all()
+    assert (sizes[defined] >= 0.9 * expected[1][defined]).all()
+    assert (sizes[defined] <= 16 * expected[1][defined] + np.finfo(float).tiny).all()
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu", "relu"])
+def test_a_kernel_has_the_same_bits_in_any_company(name) -> None:
+    sigma = activations.by_name(name)
+    average = one_sample.averages(sigma, SHAPES)
+    together, _ = average(np.concatenate([KERNELS, KERNELS[::-1]]))
+    alone = [average(np.array([K]))[0][:, 0] for K in KERNELS]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(together[:, : len(KERNELS)].T, alone)
+
+
+def covariances(d: int) -> dict[str, np.ndarray]:
+    """Regular, singular and nearly singular ones, and one with a variance of 0."""
+    rng = np.random.default_rng(d)
+    found = {}
+    for kind in ("regular", "singular", "near", "zero"):
+        X = rng.normal(size=(d, d + 1))
+        if kind == "singular":
+            X[-1] = -X[0]
+        if kind == "near":
+            X[-1] = X[0] + 1e-5 * rng.normal(size=d + 1)
+        if kind == "zero":
+            X[-1] = 0.0
+        found[kind] = X @ X.T / (d + 1)
+    return found
+
+
+def moment(exponents: tuple[int, ...], K: np.ndarray) -> float:
+    """⟨Π z_s^{e_s}⟩ by Wick's pairings."""
+    first = next((s for s, e in enumerate(exponents) if e), None)
+    if first is None:
+        return 1.0
+    left = list(exponents)
+    left[first] -= 1
+    total = 0.0
+    for s, e in enumerate(left):
+        if e:
+            left[s] -= 1
+            total += e * K[first, s] * moment(tuple(left), K)
+            left[s] += 1
+    return total
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_sums_of_powers_are_wick_s(d) -> None:
+    """σ = z³ and its derivatives 3z², 6z: sums over d samples, with several factors at one."""
+    cubic, degree, size = activations.monomial(3), {0: 3, 1: 2, 2: 1}, {0: 1.0, 1: 3.0, 2: 6.0}
+    products = [((0,),) * d, ((0, 1), *((2,),) * (d - 1)), ((1,), *((0,),) * (d - 2), (0, 2))]
+    sums = several_samples.Sums(cubic, products)
+    for K in covariances(d).values():
+        values, sizes = sums(K)
+        for each, value, scale in zip(products, values, sizes, strict=True):
+            exponents = tuple(sum(degree[order] for order in orders) for orders in each)
+            factor = np.prod([size[order] for orders in each for order in orders])
+            assert abs(value - factor * moment(exponents, K)) <= 16 * EPS * scale
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu"])
+def test_collinear_samples_are_one(name) -> None:
+    sigma, q = activations.by_name(name), 0.7
+    sums = several_samples.Sums(sigma, [((0,), (0,)), ((1,), (1, 2))])
+    alone = one_sample.averages(sigma, [SingleShape((0, 0)), SingleShape((1, 1, 2))])
+    (found, size), (expected, _) = sums(np.full((2, 2), q)), alone(np.array([q]))
+    assert (np.abs(found - expected[:, 0]) <= 8 * EPS * size).all()
+
+
+@pytest.mark.slow  # to compile what it compares with
+@pytest.mark.parametrize("name", ["tanh", "gelu", "sin"])
+def test_sums_over_several_samples_are_the_emitted_ones(name) -> None:
+    sigma = activations.by_name(name)
+    shapes = [Shape(each, (0,) * len(each)) for each in ((0, 0), (1, 3), (0, 1, 2), (0, 0, 1, 1))]
+    emitted = modules.load(module.module_source(sigma, (), shapes), "brackets")
+    for shape in shapes:
+        sums = several_samples.Sums(sigma, [tuple((order,) for order in shape.orders)])
+        for K in covariances(len(shape.orders)).values():
+            value, size = sums(K)[:, 0]
+            expected = getattr(emitted, several_inputs.bracket_name(shape))(K)
+            assert abs(value - expected) <= 64 * EPS * size
+
+
+def test_sums_share_nodes_and_do_not_depend_on_it() -> None:
+    K = covariances(3)["regular"]
+    products = [((0,), (0, 1), (1,)), ((0, 0), (1,), (1,)), ((2,), (), (0,))]
+    together = several_samples.Sums(activations.gelu, products)(K)
+    for place, each in enumerate(products):
+        alone = several_samples.Sums(activations.gelu, [each])(K)[:, 0]
+        assert abs(alone[0] - together[0, place]) <= 8 * EPS * alone[1]
+
+
+@pytest.mark.slow  # to compile what it compares with
+@pytest.mark.parametrize("d", [2, 3])
+def test_brackets_with_kinks_are_the_emitted_ones(d) -> None:
+    shapes = {
+        2: [
+            Shape((0, 0), (0, 0)),
+            Shape((0, 0), (1, 1)),
+            Shape((0, 0), (2, 2)),
+            Shape((1, 1), (0, 0)),
+            Shape((0, 1), (0, 1)),
+        ],
+        3: [Shape((0, 0, 0), (0, 0, 0)), Shape((0, 0, 1), (0, 0, 1))],
+    }[d]
+    K = np.array(list(covariances(d).values()))
+    values, sizes = kinked.averages(ELU, shapes, K)
+    emitted = modules.load(module.module_source(ELU, (), shapes), "brackets")
+    kernels = [getattr(emitted, several_inputs.bracket_name(shape)) for shape in shapes]
+    expected = np.array([[kernel(each) for each in K] for kernel in kernels])
+    assert (np.isfinite(expected) == np.isfinite(values)).all()
+    seen = np.isfinite(expected)
+    assert seen.sum() >= 0.7 * seen.size
+    assert (np.abs(values - expected)[seen] <= 64 * EPS * sizes[seen]).all()
+
+
+def test_a_table_evaluates_its_recursions_term_by_term() -> None:
+    steps = [recursion("V", Orthogonal(), first_layer=True), recursion("V", first_layer=True)]
+    rng, m = np.random.default_rng(1), 3
+    kernel = rng.integers(-3, 4, (m, m)).astype(float)
+    kernel += kernel.T
+    names = sorted({atom.name for step in steps for atom in step.atoms(Parameter)})
+    numbers = {name: float(k + 2) for k, name in enumerate(names)}
+
+    def find(atom, inverse):
+        if isinstance(atom, Parameter):
+            return 1 + names.index(atom.name) + inverse * len(names), ()
+        return 1 + 2 * len(names), atom.samples
+
+    column = np.array(list(numbers.values()))
+    vector = np.concatenate([[1.0], column, 1.0 / column, kernel.ravel()])
+    values = Table(steps, m, find)(vector[None])[0].reshape(2, m, m, m, m)
+    for step, found in zip(steps, values, strict=True):
+        for index in np.ndindex(found.shape):
+            sample = dict(zip(step.samples, index, strict=True))
+            total = Fraction(0)
+            for (mono, _), coefficient in step.terms.items():
+                term = coefficient
+                for atom, exponent in mono:
+                    if isinstance(atom, Tensor):
+                        factor = kernel[tuple(sample[label] for label in identify(atom)[1])]
+                    else:
+                        factor = numbers[atom.name]
+                    term *= Fraction(factor) ** exponent
+                total += term
+            assert found[index] == pytest.approx(float(total), rel=1e-14, abs=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.relu, ELU], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_flow_compiles_nothing(sigma, count, monkeypatch) -> None:
+    def refused(*args: object) -> None:
+        raise AssertionError("a module was to be compiled")
+
+    monkeypatch.setattr(modules, "load", refused)
+    X = np.array([[1.0, 0.3, -0.2], [0.1, 0.9, 0.4]])[:count]
+    net = Network(sigma, Gaussian(C_W=1.25), C_b=0.125)
+    table = flow(net, X, 3, ["K", "G1", "V", "Theta", "A"])
+    assert np.isfinite(table["V"]).all()
+
+
+PAIRS = [pytest.param(each, 2, marks=pytest.mark.slow) for each in ("tanh", "relu")]
+
+
+@pytest.mark.parametrize(("name", "samples"), [("tanh", 1), ("relu", 1), *PAIRS])
+def test_a_written_module_gives_what_flow_does(name, samples, tmp_path) -> None:
+    """Two roads from one recursion: kernels that are compiled, and a table that is evaluated."""
+    X = np.array([[1.0, 0.3, -0.2], [0.1, 0.9, 0.4]])[:samples]
+    net = Network(name, Orthogonal(C_W=1.5), C_b=0.25)
+    table = flow(net, X, 4, ["K", "G1", "V"])
+    made = [recursion(each, Orthogonal()) for each in ("K", "G1", "V")]
+    made = [each.single_input() for each in made] if samples == 1 else made
+    path = write_module(made, name, tmp_path / "kernel.py")
+    kernel = modules.load(path.read_text(encoding="utf-8"), "kernel")
+    given = {"C_W": 1.5, "C_b": 0.25, "r_big": 1.0, "r_in": 1.0}
+    columns = [np.full(4, given[each]) for each in kernel.PARAMETERS]
+    K0 = X @ X.T / 3
+    found = kernel.flow(K0 if samples > 1 else float(K0[0, 0]), *columns)
+    found = found.T if samples == 1 else found
+    for each, values in zip(kernel.TENSORS, found, strict=True):
+        expected = table[each].to_numpy().reshape(values.shape)
+        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
