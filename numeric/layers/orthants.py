@@ -40,7 +40,7 @@ _EDGES = np.array([1.0, 0.8, *0.5 ** np.arange(1.0, 60.0)])
 _SURE = 9.0
 """What is so many deviations off is 1e-19."""
 
-_AT_ONCE = 1 << 15
+_AT_ONCE = 1 << 12
 """Nodes to work on at once: they stay in the processor's cache."""
 
 
