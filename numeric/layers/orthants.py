@@ -40,7 +40,7 @@ _EDGES = np.array([1.0, 0.8, *0.5 ** np.arange(1.0, 60.0)])
 _SURE = 9.0
 """What is so many deviations off is 1e-19."""
 
-_AT_ONCE = 1 << 15
+_AT_ONCE = 1 << 12
 """Nodes to work on at once: they stay in the processor's cache."""
 
 
@@ -62,8 +62,6 @@ class Moments:
         self._known: dict[Exponents, Array] = {}
         self._given: dict[int, _Given] = {}
         self._ended: dict[tuple[int, int], Moments] = {}
-        lacking = not all(zero or row.all() for zero, row in zip(self.centred, h, strict=True))
-        self._some_zero = lacking or not R.all()
         self._parts: list[tuple[NDArray[np.intp], Moments]] = []
         self._alike: list[tuple[int, int, float]] = []
         if self.d > 1 and (gap <= slack).any():
@@ -124,20 +122,15 @@ class Moments:
         step = -1 if power > 0 else 1
         total = np.zeros(self.h.shape[1])
         if e[i] < FREE and not self.centred[i]:
-            total += self._weighted(step * self.h[i], _shifted(e, i, step, i, 0))
+            total += _product(step * self.h[i], self(_shifted(e, i, step, i, 0)))
         if e[i] != FREE + 1:
             weight = 1.0 if step < 0 else power + 2.0
             if weight:
                 total += weight * self(_shifted(e, i, step, i, step))
         for j in range(self.d):
             if j != i and e[j] != FREE:
-                total += self._weighted(-step * self.R[i, j], _shifted(e, i, step, j, -1))
+                total += _product(-step * self.R[i, j], self(_shifted(e, i, step, j, -1)))
         return total / power if step < 0 else total
-
-    def _weighted(self, weight: Array, e: Exponents) -> Array:
-        """weight · M(e), 0 where the weight is, be M(e) what it may."""
-        product = weight * self(e)
-        return np.where(weight == 0.0, 0.0, product) if self._some_zero else product
 
     def _coincide(self, e: Exponents, i: int, j: int, sign: float) -> Array:
         """M(e) where x_j = ±x_i: a_{e_i}(x − h_i) a_{e_j}(±x − h_j) is a sum of a_e(x − h)."""
@@ -145,7 +138,7 @@ class Moments:
         total = np.zeros(self.h.shape[1])
         for k in range(e[j] + 1):
             weight = sign**k * math.comb(e[i] + k, k) * _power(between, e[j] - k)
-            total += weight * self(_shifted(e, i, k, j, FREE - e[j]))
+            total += _product(weight, self(_shifted(e, i, k, j, FREE - e[j])))
         if sign > 0.0:
             return total
         if (i, j) not in self._ended:
@@ -154,7 +147,8 @@ class Moments:
             self._ended[i, j] = Moments(h, self.R, self.gap, self.slack)
         for k in range(e[i] + 1):
             weight = -((-1.0) ** e[j]) * math.comb(e[j] + k, k) * _power(between, e[i] - k)
-            total += weight * self._ended[i, j](_shifted(e, i, e[j] + k - e[i], j, FREE - e[j]))
+            moment = self._ended[i, j](_shifted(e, i, e[j] + k - e[i], j, FREE - e[j]))
+            total += _product(weight, moment)
         return np.where(between > 0.0, total, 0.0)
 
     def _on_delta(self, e: Exponents, i: int) -> Array:
@@ -172,8 +166,7 @@ class Moments:
         left = tuple(e[k] for k in given.others)
         if all(exponent == FREE for exponent in left):
             return value
-        product: Array = value * given.moments(left)
-        return product if np.isfinite(product).all() else np.where(value == 0.0, 0.0, product)
+        return _product(value, given.moments(left))
 
     def _on_condition(self, i: int) -> _Given:
         h, r, gap = self.h, self.R[i], self.gap[i]
@@ -210,6 +203,12 @@ class _Given(NamedTuple):
     others: list[int]
     sines: Array
     moments: Moments
+
+
+def _product(weight: Array, value: Array) -> Array:
+    """weight · value, 0 where the weight is, be the value what it may."""
+    product = weight * value
+    return product if np.isfinite(product).all() else np.where(weight == 0.0, 0.0, product)
 
 
 def _shifted(e: Exponents, i: int, up: int, j: int, more: int) -> Exponents:
@@ -299,7 +298,7 @@ def pair_orthant(h_1: Array, h_2: Array, r: Array, gap: Array) -> Array:
     for rows, s, weights in _path(smallest[todo]):
         a, b, c, g = (each[rows, None] for each in (low, high, r, gap))
         density = normal_pair(a, b, (1.0 - s * s) * c, g + s * s * np.abs(c))
-        found[rows] += r[rows] * (density @ weights)
+        found[rows] += r[rows] * np.sum(density * weights, axis=-1)
     total[todo] = found
     return total
 
@@ -340,7 +339,7 @@ def orthant(h: Array, R: Array, gap: Array) -> Array:
     total: Array = np.prod(tail(h), axis=0)
     for rows, s, weights in _path(0.6 * np.sqrt(_determinant(R, gap))):
         terms = _plackett(h[:, rows, None], R[:, :, rows, None], gap[:, :, rows, None], s)
-        total[rows] += terms.sum(axis=0) @ weights
+        total[rows] += np.sum(terms.sum(axis=0) * weights, axis=-1)
     return total
 
 

@@ -16,6 +16,7 @@ from derive.gaussian.shapes import Shape, SingleShape
 from numeric.brackets import kinks, several_inputs
 from numeric.brackets.module import bracket_name, evaluate, module_source, support_source
 from numeric.emit import modules
+from numeric.layers.piecewise_linear import averages
 
 ZIGZAG = from_expr("Max(-z/2 - 1, Min(z, 1 - z/3))", name="zigzag")
 ABSOLUTE = from_expr("Abs(z)", name="absolute")
@@ -117,6 +118,33 @@ def test_derivatives_contract_to_one_input(activation):
                 K = 0.8 * np.outer(v, v)
                 got += v[list(labels)].prod() * average(activation, K, (0, 1), outer)
             assert got == pytest.approx(want, rel=1e-12, abs=1e-13)
+
+
+@pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
+def test_those_in_numpy_are_these(activation):
+    """At regular, singular and silent covariances, and without derivatives at nearly singular
+    ones; up to what K's own rounding may change."""
+    rng = np.random.default_rng(11)
+    for d in (2, 3, 4):
+        X = rng.normal(size=(6, d, d + 1))
+        X[0, 1] = 1e-6 * X[0, 1] - X[0, 0]
+        X[1, :, 2:] = 0.0
+        X[2, 1] = X[2, 0]
+        X[3, -1] = 0.0
+        X[4] = rng.integers(-1, 2, size=(d, d + 1))
+        K = X @ np.swapaxes(X, 1, 2)
+        shake = rng.uniform(-3e-16, 3e-16, size=(4, d, d))
+        shake = 1.0 + shake + np.swapaxes(shake, 1, 2)
+        drawn = rng.integers(0, [[4], [3]], size=(6, 2, d)).tolist()
+        plain = [Shape((0,) * d, (0,) * d), Shape((0,) + (1,) * (d - 1), (0,) * d)]
+        shapes = [*plain, *(Shape(*map(tuple, each)) for each in drawn)]
+        got, _ = averages(activation, shapes, K)
+        for shape, row in zip(shapes, got, strict=True):
+            for n in range(0 if shape in plain else 1, len(K)):
+                want = average(activation, K[n], *shape)
+                moved = [average(activation, K[n] * each, *shape) - want for each in shake]
+                spread = 3 * np.nan_to_num(np.abs(moved)).max()
+                assert row[n] == pytest.approx(want, rel=1e-12, abs=1e-14 + spread, nan_ok=True)
 
 
 def test_opposite_inputs():
