@@ -10,14 +10,23 @@ extrapolated in 1/n. The false alarms are those of all examples together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import active_children, get_all_start_methods, get_context
 from typing import TYPE_CHECKING, SupportsIndex
+
+import numba
 
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
+from derive.work.progress import QUIET
 
 from . import examples as drawing
 from .checks import probability as checked_probability
@@ -128,6 +137,7 @@ def verify(
     draws: int = DRAWS,
     false_alarms: float = FALSE_ALARMS,
     seen: Callable[[Check], None] | None = None,
+    jobs: int = 1,
 ) -> Verification:
     """Compare theory and ensembles for random networks, or for given ones.
 
@@ -140,7 +150,9 @@ def verify(
         widths: three or so, at which the examples' ranks are whole numbers.
         draws: networks at each width.
         false_alarms: the chance that one or more examples fail by accident, all together.
-        seen: called with each check as it is finished.
+        seen: called with each check as it is finished, in the examples' order.
+        jobs: processes; more than one need examples that can be pickled. What comes out does not
+            depend on it.
 
     Raises:
         InputError: for an argument that can't be used, or an example whose network can't be.
@@ -160,11 +172,16 @@ def verify(
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
+    jobs = min(whole("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
+    one = partial(check, widths=widths, draws=draws, false_alarms=share)
     checks = []
-    for example in chosen:
-        checks.append(check(example, widths, draws, share))
-        if seen is not None:
-            seen(checks[-1])
+    with closing(_together(one, chosen, jobs) if jobs > 1 else (one(each) for each in chosen)) as (
+        found
+    ):
+        for each in found:
+            checks.append(each)
+            if seen is not None:
+                seen(each)
     smallest = tuple(shrink(each, widths, draws, share) for each in checks if not each.agrees)
     return Verification(tuple(checks), smallest, false_alarms, widths, draws)
 
@@ -257,6 +274,31 @@ def _chosen(
     if of is not None or tensors is not None:
         raise InputError("examples", given, "a number, if networks or tensors are given apart")
     return given
+
+
+def _together(
+    one: Callable[[Example], Check], chosen: Sequence[Example], jobs: int
+) -> Generator[Check]:
+    """The checks in order, from so many processes, which are ended when the iteration is."""
+    method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
+    others = set(active_children())
+    threads = max(1, int(numba.get_num_threads()) // jobs)
+    pool = ProcessPoolExecutor(jobs, get_context(method), _begin, (threads,))
+    try:
+        yield from pool.map(one, chosen)
+    except BaseException:
+        for process in set(active_children()) - others:
+            process.kill()  # compiled code hears nothing else
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(threads: int) -> None:
+    """A process of `_together`: the one that began it tells the progress, and hears Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ[QUIET] = "1"
+    numba.set_num_threads(threads)
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:

@@ -115,7 +115,7 @@ def simulate(
             x = rng.standard_normal(width)
             x *= np.sqrt(width * spread / float(ensembles[0].C_W)) / np.linalg.norm(x)
             for layer in range(1, depth + 1):
-                W = weight_matrix(ensembles[layer - 1], width, rng, zero_padded=zero_padded)
+                W = _drawn(ensembles[layer - 1], width, rng, zero_padded)
                 h = W @ x + np.sqrt(biases[layer - 1]) * rng.standard_normal(width)
                 J = slope(h)[:, None] * (W @ J)
                 x = sigma(h)
@@ -161,6 +161,11 @@ def weight_matrix(
     zero_padded = flag("zero_padded", zero_padded)
     check_memory("n", n, _MATRICES * 8 * n**2, f"matrices of {number(n)} rows")
     _check_ensemble(weights, n, zero_padded)
+    return _drawn(weights, n, rng, zero_padded)
+
+
+def _drawn(weights: WeightEnsemble, n: int, rng: np.random.Generator, zero_padded: bool) -> Array:
+    """A matrix of an ensemble that was checked."""
     C = float(weights.C_W)
     match weights:
         case Gaussian():
