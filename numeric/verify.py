@@ -10,14 +10,9 @@ extrapolated in 1/n. The false alarms are those of all examples together.
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import active_children, get_all_start_methods, get_context
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numba
@@ -26,7 +21,8 @@ from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
-from derive.work.progress import QUIET
+from derive.work.processes import together
+from derive.work.progress import quiet
 
 from . import examples as drawing
 from .checks import probability as checked_probability
@@ -173,11 +169,13 @@ def verify(
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
     jobs = min(whole("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
-    one = partial(check, widths=widths, draws=draws, false_alarms=share)
-    checks = []
-    with closing(_together(one, chosen, jobs) if jobs > 1 else (one(each) for each in chosen)) as (
-        found
-    ):
+    threads = max(1, int(numba.get_num_threads()) // jobs)
+    with closing(
+        together(_Quiet(widths, draws, share, threads), chosen, jobs)
+        if jobs > 1
+        else (check(each, widths, draws, share) for each in chosen)
+    ) as found:
+        checks = []
         for each in found:
             checks.append(each)
             if seen is not None:
@@ -276,29 +274,19 @@ def _chosen(
     return given
 
 
-def _together(
-    one: Callable[[Example], Check], chosen: Sequence[Example], jobs: int
-) -> Generator[Check]:
-    """The checks in order, from so many processes, which are ended when the iteration is."""
-    method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
-    others = set(active_children())
-    threads = max(1, int(numba.get_num_threads()) // jobs)
-    pool = ProcessPoolExecutor(jobs, get_context(method), _begin, (threads,))
-    try:
-        yield from pool.map(one, chosen)
-    except BaseException:
-        for process in set(active_children()) - others:
-            process.kill()  # compiled code hears nothing else
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+@dataclass(frozen=True)
+class _Quiet:
+    """`check` in one of several processes: the one that began them tells the progress."""
 
+    widths: tuple[int, ...]
+    draws: int
+    false_alarms: float
+    threads: int
 
-def _begin(threads: int) -> None:
-    """A process of `_together`: the one that began it tells the progress, and hears Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ[QUIET] = "1"
-    numba.set_num_threads(threads)
+    def __call__(self, example: Example) -> Check:
+        numba.set_num_threads(self.threads)
+        with quiet():
+            return check(example, self.widths, self.draws, self.false_alarms)
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:

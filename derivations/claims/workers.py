@@ -13,12 +13,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import (
-    get_all_start_methods,
-    get_context,
-    parent_process,
-    set_forkserver_preload,
-)
+from multiprocessing import get_context, parent_process, set_forkserver_preload
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -30,6 +25,7 @@ from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
+from derive.work.processes import METHOD, deaf
 from derive.work.progress import quiet
 
 MOST_JOBS = 16
@@ -47,8 +43,6 @@ PATIENCE = 1.0
 
 TICK = 0.5
 """Seconds between two looks at what is running."""
-
-_METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
 
 
 @dataclass(frozen=True)
@@ -108,12 +102,12 @@ def alone(
 def warm_up() -> None:
     """Begin to import the book, where processes can be forks of one that has: it goes on beside
     what this process does, and they start with all of it loaded."""
-    if _METHOD == "forkserver":
+    if METHOD == "forkserver":
         from multiprocessing.forkserver import ensure_running  # noqa: PLC0415 (POSIX's alone)
 
         modules = dict.fromkeys(module for chapter in CHAPTERS.values() for module in chapter)
         set_forkserver_preload([__name__, *modules])
-        with _environment(ONE_THREAD), _deaf():
+        with _environment(ONE_THREAD), deaf():
             ensure_running()
 
 
@@ -208,12 +202,12 @@ class _Worker:
     process: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        context: Any = get_context(_METHOD)
+        context: Any = get_context(METHOD)
         self.pipe, theirs = context.Pipe()
         with _environment({"NUMBA_NUM_THREADS": max(1, cores() // self.jobs), **ONE_THREAD}):
             arguments = theirs, self.sampling, dict(os.environ)
             self.process = context.Process(target=_work, args=arguments, daemon=True)
-            with _deaf():
+            with deaf():
                 self.process.start()
         theirs.close()
 
@@ -261,19 +255,6 @@ def _environment(added: Mapping[str, int]) -> Iterator[None]:
     finally:
         for name in new:
             del os.environ[name]
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that begin here don't hear Ctrl-C, not even while they import: it is this one's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _work(pipe: Connection, sampling: Sampling, environment: Mapping[str, str]) -> None:

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     jobs = min(total, int(get_num_threads())) if options.jobs is None else options.jobs
     if total > 1 and jobs > 0:
         estimate = duration(EACH * total / min(jobs, total))
-        say(f"{total} examples in {jobs} processes, about {estimate} where all is to be compiled")
+        say(f"verifying {total} examples, about {estimate} if nothing is compiled yet")
 
     def show(check: Check) -> None:
         number = next(numbers)
