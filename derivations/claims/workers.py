@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -25,7 +24,7 @@ from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
-from derive.work.processes import METHOD, deaf
+from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
 
 MOST_JOBS = 16
@@ -37,9 +36,6 @@ ONE_THREAD = {
     "VECLIB_MAXIMUM_THREADS": 1,
 }
 """For BLAS, whose threads wait for each other busily: more of them than cores is slower by far."""
-
-PATIENCE = 1.0
-"""Seconds that processes have to end by themselves."""
 
 TICK = 0.5
 """Seconds between two looks at what is running."""
@@ -145,11 +141,7 @@ def together(
     finally:
         for worker in workers:
             worker.end()
-        until = time.monotonic() + PATIENCE
-        for worker in workers:
-            worker.process.join(max(0.0, until - time.monotonic()))
-            worker.process.kill()  # compiled code hears no other signal
-            worker.process.join()
+        end([worker.process for worker in workers])
 
 
 class _Queue:
@@ -266,7 +258,7 @@ def _work(pipe: Connection, sampling: Sampling, environment: Mapping[str, str]) 
     os.environ.update(environment)
     config.reload_config()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, leave)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with quiet(), suppress(EOFError, BrokenPipeError):
         while True:

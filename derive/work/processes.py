@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -17,18 +18,23 @@ METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
 """Forks of a process that has no threads yet, else processes that begin anew."""
 
 
+PATIENCE = 1.0
+"""Seconds that processes have to end by themselves."""
+
+
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Processes that are started here never hear Ctrl-C, not even while they import: it is for the
-    one that starts them."""
-    if threading.current_thread() is not threading.main_thread():  # where no signal can be set
+    """Processes that are started here never hear Ctrl-C, not even while they import: the one that
+    starts them does, when it is done with that."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # which would unblock it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def together(
@@ -37,7 +43,7 @@ def together(
     """function(item) of every item in order, by so many processes, which are ended with the
     iteration. What it raises is raised here; RuntimeError, if a process dies."""
     context: Any = get_context(METHOD)
-    processes, idle = [], []
+    processes, pipes, idle = [], [], []
     busy: dict[Connection, int] = {}
     found: dict[int, Found] = {}
     waiting = list(enumerate(items))[::-1]
@@ -49,6 +55,7 @@ def together(
                 processes[-1].start()
             theirs.close()
             idle.append(pipe)
+            pipes.append(pipe)
         for number in range(len(items)):
             while number not in found:
                 while idle and waiting:
@@ -61,10 +68,28 @@ def together(
                     idle.append(pipe)
             yield found.pop(number)
     finally:
-        for process in processes:
-            process.kill()  # compiled code hears nothing else
-        for process in processes:
-            process.join()
+        for pipe, process in zip(pipes, processes, strict=False):
+            if pipe in busy:
+                process.terminate()
+            else:
+                pipe.close()
+        end(processes)
+
+
+def end(processes: Sequence[Any]) -> None:
+    """See the end of processes that were told to: by themselves in a moment, else at once."""
+    until = time.monotonic() + PATIENCE
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        process.kill()  # compiled code hears no other signal
+        process.join()
+
+
+def leave(*_: object) -> None:
+    """End this process at once, as a handler of SIGTERM, but for the semaphores that numba and
+    tqdm have made: those are given back."""
+    util._run_finalizers(0)  # type: ignore[attr-defined]
+    os._exit(1)
 
 
 def _received(pipe: Connection) -> Any:
@@ -81,6 +106,7 @@ def _received(pipe: Connection) -> Any:
 def _serve(pipe: Connection, function: Callable[[Item], Found]) -> None:
     """What a process does until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, leave)
     with suppress(EOFError, BrokenPipeError):
         while True:
             item = pipe.recv()
