@@ -9,8 +9,12 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
+	@echo "Step 1 of 2: a virtual environment, by $$(python3 --version)"
 	test -x $(PY) || python3 -m venv $(VENV)
+	@echo "Step 2 of 2: some $$(grep -c == constraints.txt) packages, a line for each that is fetched;" \
+		"the last step of pip's, where all are unpacked, says nothing for a minute"
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installed. Kernels are compiled when they are first called, and kept for the next time."
 	touch $@
 
 run: $(INSTALLED)

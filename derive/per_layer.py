@@ -9,6 +9,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -76,8 +77,14 @@ def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: 
         told = f"{given}, which raises {type(error).__name__}: {error}"
         raise InputError(argument, told, wanted) from error
     if isinstance(got, sympy.Expr):
-        got = got.xreplace({layer_symbol: sympy.sympify(layer)})
+        got = _at(got, layer)
     return as_expression(argument, got, wanted)
+
+
+@lru_cache(maxsize=2**15)
+def _at(given: sympy.Expr, layer: int | sympy.Symbol) -> sympy.Expr:
+    """An expression in ℓ at a layer: asked for again by every flow of a book or a session."""
+    return given.xreplace({layer_symbol: sympy.sympify(layer)})
 
 
 def check_sendable(argument: str, given: PerLayer) -> None:

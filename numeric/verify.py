@@ -11,13 +11,18 @@ extrapolated in 1/n. The false alarms are those of all examples together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
+
+import numba
 
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
 from derive.network import Network
 from derive.recursions import Recursion, Wanted
+from derive.work.processes import together
+from derive.work.progress import quiet
 
 from . import examples as drawing
 from .checks import probability as checked_probability
@@ -128,6 +133,7 @@ def verify(
     draws: int = DRAWS,
     false_alarms: float = FALSE_ALARMS,
     seen: Callable[[Check], None] | None = None,
+    jobs: int = 1,
 ) -> Verification:
     """Compare theory and ensembles for random networks, or for given ones.
 
@@ -140,7 +146,9 @@ def verify(
         widths: three or so, at which the examples' ranks are whole numbers.
         draws: networks at each width.
         false_alarms: the chance that one or more examples fail by accident, all together.
-        seen: called with each check as it is finished.
+        seen: called with each check as it is finished, in the examples' order.
+        jobs: processes; more than one need examples that can be pickled. What comes out does not
+            depend on it.
 
     Raises:
         InputError: for an argument that can't be used, or an example whose network can't be.
@@ -160,11 +168,18 @@ def verify(
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
-    checks = []
-    for example in chosen:
-        checks.append(check(example, widths, draws, share))
-        if seen is not None:
-            seen(checks[-1])
+    jobs = min(whole("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
+    threads = max(1, int(numba.get_num_threads()) // jobs)
+    with closing(
+        together(_Quiet(widths, draws, share, threads), chosen, jobs)
+        if jobs > 1
+        else (check(each, widths, draws, share) for each in chosen)
+    ) as found:
+        checks = []
+        for each in found:
+            checks.append(each)
+            if seen is not None:
+                seen(each)
     smallest = tuple(shrink(each, widths, draws, share) for each in checks if not each.agrees)
     return Verification(tuple(checks), smallest, false_alarms, widths, draws)
 
@@ -257,6 +272,21 @@ def _chosen(
     if of is not None or tensors is not None:
         raise InputError("examples", given, "a number, if networks or tensors are given apart")
     return given
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """`check` in one of several processes: the one that began them tells the progress."""
+
+    widths: tuple[int, ...]
+    draws: int
+    false_alarms: float
+    threads: int
+
+    def __call__(self, example: Example) -> Check:
+        numba.set_num_threads(self.threads)
+        with quiet():
+            return check(example, self.widths, self.draws, self.false_alarms)
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:

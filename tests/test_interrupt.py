@@ -21,6 +21,7 @@ COMMANDS = {
     "batchnorm of many layers": "batchnorm --width 10 --batch 4 --depth 5000000 --draws 2",
     "flow": "flow --activation tanh --depth 3000000 --C_W 1",
     "derive": "derive 'kappa(z,z,z,z,z,z,z,z|01 23 45 67)'",
+    "verify": "verify --examples 4 --jobs 2",
     "simulate": "simulate --C_W 1 --width 100 --depth 10000 --draws 100000 --tensors K",
 }
 
@@ -37,7 +38,7 @@ def test_ctrl_c_is_heard_within_seconds(name):
         cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         said = process.stderr.readline()
-        while not said.startswith(("sampling", "running", "deriving", "simulating")):
+        while not said.startswith(("sampling", "running", "deriving", "simulating", "verifying")):
             assert said, process.communicate()
             said = process.stderr.readline()
         time.sleep(1)

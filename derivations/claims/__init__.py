@@ -1,6 +1,6 @@
 """Verdicts, the claims that come to them, and the processes that prove claims."""
 
-from .proving import check
+from .proving import check, in_order
 from .registry import CHAPTERS, FALSE_ALARMS, Claim, Outcome, Sampling, claim, claims, in_module
 from .verdicts import WORST_FIRST, Kind, Picture, Verdict, both, close, equal, misprint, sampled
 
@@ -21,6 +21,7 @@ __all__ = [
     "close",
     "equal",
     "in_module",
+    "in_order",
     "misprint",
     "sampled",
 ]

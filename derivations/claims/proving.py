@@ -10,10 +10,11 @@ beyond 5 sigma (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
+from derivations.claims.costs import Costs
 from derivations.claims.store import Kept
 from derivations.claims.workers import Progress, Watch, alone, together
 from derive.errors import whole
@@ -30,14 +31,15 @@ def check(
     seconds: Mapping[str, float] | None = None,
     watch: Watch = lambda progress: None,
 ) -> Iterator[Outcome]:
-    """Prove the claims, in this process or in several; the outcomes come in the claims' order.
+    """Prove the claims, in this process or in several; the outcomes come as they are found, those
+    that are kept first.
 
     Each result depends on the claim, the seed and the number of sampled claims alone. A claim that
     raises anything but KeyboardInterrupt fails, with the reason.
 
     Arguments:
         kept: where to look for outcomes of a check that was stopped, and to put those of this one.
-        seconds: that claims took before, by "source module.function": the longest start first.
+        seconds: that claims took before, by "source module.function"; the time left is told by it.
         watch: is told of the progress.
     """
     from numeric import checks  # noqa: PLC0415
@@ -45,30 +47,27 @@ def check(
     seed = checks.seed(seed)
     jobs = whole("jobs", jobs, 1, wanted="a number of processes, 1 or more")
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sum(each.sampled for each in chosen)))
-    found: list[Outcome | None] = [kept.read(each, sampling) if kept else None for each in chosen]
-    left = [place for place, outcome in enumerate(found) if outcome is None]
-    done = len(chosen) - len(left)
+    found = [(each, kept.read(each, sampling) if kept else None) for each in chosen]
+    ready = [outcome for _, outcome in found if outcome]
+    left = [each for each, outcome in found if not outcome]
+    yield from ready
 
     def tell(progress: Progress) -> None:
-        watch(replace(progress, done=progress.done + done, total=len(chosen)))
+        watch(replace(progress, done=progress.done + len(ready), total=len(chosen)))
 
-    rest = [chosen[place] for place in left]
-    proven = (
-        alone(rest, sampling, tell)
+    costs = Costs(seconds)
+    with closing(
+        alone(left, sampling, tell, costs)
         if jobs == 1
-        else together(rest, sampling, jobs, tell, seconds or {})
-    )
-    following = 0
-    with closing(proven):
-        while following < len(chosen):
-            outcome = found[following]
-            if outcome is not None:
-                yield outcome
-                following += 1
-                continue
-            arrived = next(proven)
+        else together(left, sampling, jobs, tell, costs)
+    ) as proven:
+        for outcome in proven:
             if kept:
-                kept.write(arrived, sampling)
-            place = next(place for place in left if chosen[place] == arrived.claim)
-            left.remove(place)
-            found[place] = arrived
+                kept.write(outcome, sampling)
+            yield outcome
+
+
+def in_order(outcomes: Iterable[Outcome], chosen: Sequence[Claim]) -> list[Outcome]:
+    """The outcomes in the order of their claims."""
+    place = {each: at for at, each in reversed(list(enumerate(chosen)))}
+    return sorted(outcomes, key=lambda outcome: place[outcome.claim])

@@ -1,30 +1,31 @@
-"""Claims proven in several processes: each keeps to a module, whose claims share what they compile,
-until there is nothing left but another's."""
+"""Claims proven in several processes: each keeps to a module, whose claims share what they derive,
+until there is nothing left but another's. Half of them are at what takes long, half at what is
+soon done, so that verdicts come from the start and nothing long is left for the end."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, set_forkserver_preload
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from derivations.claims.registry import Claim, Outcome, Sampling
+from numba.core import config
+
+from derivations.claims.costs import Costs
+from derivations.claims.registry import CHAPTERS, Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive.errors import InputError
+from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
-
-GUESS = {False: 1.0, True: 20.0}
-"""Seconds of a claim that was never timed, by whether it samples."""
 
 MOST_JOBS = 16
 """Processes by default, at most: each takes some hundred megabytes."""
@@ -36,20 +37,18 @@ ONE_THREAD = {
 }
 """For BLAS, whose threads wait for each other busily: more of them than cores is slower by far."""
 
-PATIENCE = 1.0
-"""Seconds that processes have to end by themselves."""
-
 TICK = 0.5
 """Seconds between two looks at what is running."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: claims done, of how many, and what is being proven."""
+    """How far a run is: claims done, of how many, what is being proven, and the seconds left."""
 
     done: int
     total: int
     running: tuple[Claim, ...]
+    left: float
 
 
 Watch = Callable[[Progress], None]
@@ -69,12 +68,11 @@ def prove(claim: Claim, sampling: Sampling) -> Outcome:
         verdict = claim.prove(*([sampling] if claim.sampled else []))
         if not isinstance(verdict, Verdict):
             raise TypeError(f"a claim returns a Verdict, and this one {type(verdict).__name__}")
-        seconds = time.perf_counter() - start
         figures = {stem: drawn(figure) for stem, figure in verdict.figures.items()}
-        return Outcome(claim, replace(verdict, figures=figures), seconds)
+        verdict = replace(verdict, figures=figures)
     except Exception as error:
-        seconds = time.perf_counter() - start
-        return Outcome(claim, Verdict("fails", "", detail=_reason(error)), seconds)
+        verdict = Verdict("fails", "", detail=_reason(error))
+    return Outcome(claim, verdict, time.perf_counter() - start)
 
 
 def _reason(error: Exception) -> str:
@@ -86,82 +84,99 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({at})"
 
 
-def alone(chosen: Sequence[Claim], sampling: Sampling, watch: Watch) -> Generator[Outcome]:
+def alone(
+    chosen: Sequence[Claim], sampling: Sampling, watch: Watch, costs: Costs
+) -> Generator[Outcome]:
     """The outcomes one after the other, in this process."""
     for number, claim in enumerate(chosen):
-        watch(Progress(number, len(chosen), (claim,)))
-        yield prove(claim, sampling)
+        watch(Progress(number, len(chosen), (claim,), costs.left(chosen[number:])))
+        outcome = prove(claim, sampling)
+        costs.learn(outcome)
+        yield outcome
+
+
+def warm_up() -> None:
+    """Begin to import the book, where processes can be forks of one that has: it goes on beside
+    what this process does, and they start with all of it loaded."""
+    if METHOD == "forkserver":
+        from multiprocessing.forkserver import ensure_running  # noqa: PLC0415 (POSIX's alone)
+
+        modules = dict.fromkeys(module for chapter in CHAPTERS.values() for module in chapter)
+        set_forkserver_preload([__name__, *modules])
+        with _environment(ONE_THREAD), deaf():
+            ensure_running()
 
 
 def together(
-    chosen: Sequence[Claim],
-    sampling: Sampling,
-    jobs: int,
-    watch: Watch,
-    seconds: Mapping[str, float],
+    chosen: Sequence[Claim], sampling: Sampling, jobs: int, watch: Watch, costs: Costs
 ) -> Generator[Outcome]:
     """The outcomes as they come, from so many processes.
 
     A process that dies makes the claim it was at fail, and another takes its place. All are ended
     when the iteration is.
     """
-    queue = _Queue(chosen, seconds)
-    workers = [_Worker(sampling, jobs) for _ in range(min(jobs, len(chosen)))]
+    queue = _Queue(chosen, costs)
+    warm_up()
+    workers = [_Worker(sampling, jobs, bool(at % 2)) for at in range(min(jobs, len(chosen)))]
     done = 0
     try:
         while done < len(chosen):
             for worker in workers:
                 if worker.claim is None:
-                    worker.take(queue.next(worker.module))
+                    worker.take(queue.next(worker.module, worker.quick))
             busy = {worker.pipe: worker for worker in workers if worker.claim is not None}
-            watch(Progress(done, len(chosen), tuple(w.claim for w in busy.values() if w.claim)))
+            now = {each.claim: each.elapsed for each in busy.values() if each.claim is not None}
+            left = costs.left(queue.claims, now, jobs)
+            watch(Progress(done, len(chosen), tuple(now), left))
             for pipe in wait(list(busy), TICK):
                 assert isinstance(pipe, Connection)
                 worker = busy[pipe]
                 outcome = worker.outcome()
+                costs.learn(outcome)
                 done += 1
                 if worker.dead:
                     worker.end()
-                    workers[workers.index(worker)] = _Worker(sampling, jobs)
+                    workers[workers.index(worker)] = _Worker(sampling, jobs, worker.quick)
                 yield outcome
     finally:
         for worker in workers:
             worker.end()
-        until = time.monotonic() + PATIENCE
-        for worker in workers:
-            worker.process.join(max(0.0, until - time.monotonic()))
-            worker.process.kill()  # compiled code hears no other signal
-            worker.process.join()
+        end([worker.process for worker in workers])
 
 
 class _Queue:
     """What is left to prove, module by module."""
 
-    def __init__(self, chosen: Sequence[Claim], seconds: Mapping[str, float]) -> None:
+    def __init__(self, chosen: Sequence[Claim], costs: Costs) -> None:
         self.left: dict[str, list[Claim]] = {}
         for claim in chosen:
             self.left.setdefault(claim.prove.__module__, []).append(claim)
+        for module in self.left.values():
+            module.sort(key=costs.of)
         self.taken: set[str] = set()
-        self.seconds = seconds
+        self.costs = costs
 
-    def next(self, module: str) -> Claim | None:
-        """Of the process's own module; else the first of the longest one that nobody is at; else
-        the last of the longest that somebody is."""
-        if self.left.get(module):
-            return self.left[module].pop(0)
-        fresh = [name for name in self.left if name not in self.taken and self.left[name]]
-        if fresh:
-            longest = max(fresh, key=self._length)
-            self.taken.add(longest)
-            return self.left[longest].pop(0)
-        started = [name for name in self.left if self.left[name]]
-        return self.left[max(started, key=self._length)].pop() if started else None
+    @property
+    def claims(self) -> list[Claim]:
+        """What nobody has taken."""
+        return [claim for module in self.left.values() for claim in module]
+
+    def next(self, module: str, quick: bool) -> Claim | None:
+        """The longest claim of the process's own module, else of the longest that nobody is at;
+        the shortest of the shortest for one that is to be quick. Where somebody is at all that is
+        left, the longest claim of the longest."""
+        if not self.left.get(module):
+            started = [name for name in self.left if self.left[name]]
+            fresh = [name for name in started if name not in self.taken]
+            if not started:
+                return None
+            module = (min if fresh and quick else max)(fresh or started, key=self._length)
+            quick = quick and bool(fresh)
+            self.taken.add(module)
+        return self.left[module].pop(0 if quick else -1)
 
     def _length(self, module: str) -> float:
-        return sum(
-            self.seconds.get(f"{claim.source} {claim.name}", GUESS[claim.sampled])
-            for claim in self.left[module]
-        )
+        return sum(map(self.costs.of, self.left[module]))
 
 
 @dataclass
@@ -170,6 +185,7 @@ class _Worker:
 
     sampling: Sampling
     jobs: int
+    quick: bool = False
     claim: Claim | None = None
     module: str = ""
     started: float = 0.0
@@ -178,12 +194,19 @@ class _Worker:
     process: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        context = get_context("spawn")
+        context: Any = get_context(METHOD)
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, self.sampling), daemon=True)
         with _environment({"NUMBA_NUM_THREADS": max(1, cores() // self.jobs), **ONE_THREAD}):
-            self.process.start()
+            arguments = theirs, self.sampling, dict(os.environ)
+            self.process = context.Process(target=_work, args=arguments, daemon=True)
+            with deaf():
+                self.process.start()
         theirs.close()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that it has been at its claim."""
+        return time.perf_counter() - self.started
 
     def take(self, claim: Claim | None) -> None:
         self.claim, self.started = claim, time.perf_counter()
@@ -204,8 +227,7 @@ class _Worker:
             self.dead = True
             self.process.join()
             detail = f"its process ended (exit code {self.process.exitcode})"
-            seconds = time.perf_counter() - self.started
-            return Outcome(claim, Verdict("fails", "", detail=detail), seconds)
+            return Outcome(claim, Verdict("fails", "", detail=detail), self.elapsed)
 
     def end(self) -> None:
         """Let it end, and give back what it holds: it waits for a claim, or is at one."""
@@ -227,10 +249,16 @@ def _environment(added: Mapping[str, int]) -> Iterator[None]:
             del os.environ[name]
 
 
-def _work(pipe: Connection, sampling: Sampling) -> None:
-    """Prove claims until the other end is closed; Ctrl-C is the parent's to handle."""
+def _work(pipe: Connection, sampling: Sampling, environment: Mapping[str, str]) -> None:
+    """Prove claims until the other end is closed; Ctrl-C is the parent's to handle.
+
+    A fork has the environment, and the numba, of when its server began.
+    """
+    os.environ.clear()
+    os.environ.update(environment)
+    config.reload_config()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, leave)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with quiet(), suppress(EOFError, BrokenPipeError):
         while True:

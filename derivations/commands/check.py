@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from derive.errors import check_installed
+from derive.work.progress import SLOW
+from derive.work.resources import duration
 
 if TYPE_CHECKING:
     from derivations.claims.workers import Progress
@@ -43,8 +46,12 @@ def arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """0 if every claim holds and every ledger can be read, else 1."""
     check_installed("check", "book", *BOOK)
-    from derivations import claims, report
     from derivations.claims import workers
+
+    jobs = options.jobs if options.jobs is not None else min(workers.cores(), workers.MOST_JOBS)
+    if jobs > 1:
+        workers.warm_up()
+    from derivations import claims, report
     from derivations.claims.store import Kept
     from derivations.files import check_file
 
@@ -62,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         for outcome in claims.check(
             chosen,
             options.seed,
-            options.jobs if options.jobs is not None else min(workers.cores(), workers.MOST_JOBS),
+            jobs,
             kept=kept,
             seconds=report.seconds_before(options.report),
             watch=shown.progress,
@@ -80,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         raise
     finally:
         shown.clear()
-    book = report.Book(outcomes, ledger, options.seed)
+    book = report.Book(claims.in_order(outcomes, chosen), ledger, options.seed)
     print("\n".join([report.summary(book), *report.ledger_lines(book), *faults]))
     if options.json is not None:
         report.write_json(book, options.json)
@@ -94,18 +101,21 @@ class _Line:
     """One line on a terminal that the next one overwrites; elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self.start = self.told = time.monotonic()
+        self.start = time.monotonic()
+        self.told = -math.inf
         self.terminal = sys.stderr.isatty()
 
     def progress(self, now: Progress) -> None:
-        """What is being proven, how far it is, and since when."""
+        """What is being proven, how far it is, since when, and for how long."""
         at = time.monotonic()
         minutes, seconds = divmod(int(at - self.start), 60)
         text = f"{now.done}/{now.total} claims  {minutes}:{seconds:02}"
+        if now.left >= SLOW:
+            text += f", about {duration(now.left)} left"
         if self.terminal:
             names = ", ".join(f"{claim.equation} {claim.title}" for claim in now.running)
             self._overwrite(f"{text}  {names}"[: shutil.get_terminal_size().columns - 1])
-        elif at - self.told > SELDOM:
+        elif at - self.told > SELDOM and now.left >= SLOW:
             self.told = at
             print(text, file=sys.stderr, flush=True)
 

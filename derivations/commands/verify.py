@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numeric.examples import Example
     from numeric.verify import Check
 
+EACH = 3.0
+"""Processor seconds of an example, nearly all of them to compile its activation's kernels."""
+
 _PARAMETERS = ("gamma", "ratio", "moments")
 
 
@@ -29,11 +32,14 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--width", type=int, nargs="+", default=[24, 48, 96], help="several n, divisible by 6"
     )
     command.add_argument("--draws", type=int, default=30_000, help="networks at each width")
+    command.add_argument("--jobs", type=int, help="processes; by default one for each core")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print each example's worst score, and of each failure the smallest network with a command
     that shows it; 0 if all agree, else 1."""
+    from numba import get_num_threads
+
     from numeric.examples import drawn
     from numeric.tables.compare import FALSE_ALARMS
     from numeric.verify import verify
@@ -43,6 +49,10 @@ def run(options: argparse.Namespace) -> int:
     numbers = iter([options.only] if options.only else range(1, options.examples + 1))
 
     began, total = monotonic(), 1 if options.only else options.examples
+    jobs = min(total, int(get_num_threads())) if options.jobs is None else options.jobs
+    if total > 1 and jobs > 0:
+        estimate = duration(EACH * total / min(jobs, total))
+        say(f"verifying {total} examples, about {estimate} if nothing is compiled yet")
 
     def show(check: Check) -> None:
         number = next(numbers)
@@ -60,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         # an example alone meets the bound that it meets among all
         false_alarms=FALSE_ALARMS / (options.examples if options.only else 1),
         seen=show,
+        jobs=jobs,
     )
     for check in found.smallest:
         print(f"\nthe smallest network that shows it:\n{check}\n{check.comparison}\nrepeat it with")

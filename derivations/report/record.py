@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from derivations.claims.costs import recorded
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.files import write_text
 
@@ -69,10 +70,4 @@ def write_json(book: Book, path: str | os.PathLike[str]) -> None:
 
 def seconds_before(directory: str | os.PathLike[str]) -> dict[str, float]:
     """What each claim took, "source module.function", by the report that is there; else nothing."""
-    try:
-        read = json.loads((Path(directory) / NAME).read_text(encoding="utf-8"))
-        return {
-            f"{each['source']} {each['name']}": float(each["seconds"]) for each in read["claims"]
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    return recorded(Path(directory) / NAME)

@@ -42,6 +42,9 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
     """
     if expr == variable:
         return lambda x, analytic: x
+    if expr.is_Integer and abs(expr) < 2**30:
+        integer = acb(int(expr))  # exact in any precision
+        return lambda x, analytic: integer
     if expr.is_Rational:
         rational = fmpq(int(expr.p), int(expr.q))
         return lambda x, analytic: acb(arb(rational))
@@ -53,7 +56,7 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
     parts = [compile_arb(arg, variable) for arg in expr.args]
     match expr:
         case sympy.Add():
-            return lambda x, analytic: sum((part(x, analytic) for part in parts), acb(0))
+            return lambda x, analytic: _sum(parts, x, analytic)
         case sympy.Mul():
             return lambda x, analytic: _product(parts, x, analytic)
         case sympy.Pow() if expr.exp.is_Integer:
@@ -96,9 +99,16 @@ def exactly(value: mpmath.mpf) -> sympy.Rational:
     return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
 
 
+def _sum(parts: list[Ball], x: acb, analytic: bool) -> acb:
+    value = parts[0](x, analytic)
+    for part in parts[1:]:
+        value += part(x, analytic)
+    return value
+
+
 def _product(parts: list[Ball], x: acb, analytic: bool) -> acb:
-    value = acb(1)
-    for part in parts:
+    value = parts[0](x, analytic)
+    for part in parts[1:]:
         value *= part(x, analytic)
     return value
 

@@ -14,9 +14,10 @@ integration between the kinks. What neither does goes to `oracle`, at leisure.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -289,22 +290,34 @@ def _sum(
     negligible = 10.0 ** -(digits + 6)
     total: list[arb] = []
     size: list[float] = []
+    rows: list[list[arb]] = []  # that are to be added up
     k = 0
     while True:
         work.spend()
-        x = first + k * step
+        place = first + k * step
         k += 1
-        weight = (-(arb(x) ** 2) / 2).exp()
-        values = integrand(arb(x))
-        if x:
-            mirrored = values if even else integrand(arb(-x))
-            values = tuple(a + b for a, b in zip(values, mirrored, strict=True))
-        terms = [value * weight for value in values]
-        sizes = [abs(float(term.mid())) for term in terms]
-        total = [a + b for a, b in zip(total, terms, strict=True)] if total else terms
-        size = [a + b for a, b in zip(size, sizes, strict=True)] if size else sizes
-        if x > reach and all(a <= negligible * b for a, b in zip(sizes, size, strict=True)):
-            return tuple(total), size
+        x, opposite, weight = _node(place, ctx.prec)
+        values = integrand(x)
+        if opposite is not None:
+            mirrored = values if even else integrand(opposite)
+            values = tuple(map(operator.add, values, mirrored))
+        rows.append([value * weight for value in values])
+        if place > reach:
+            last = [abs(float(term.mid())) for term in rows[-1]]
+            columns = [*zip(*rows, strict=True)]
+            total = list(map(sum, columns, total or [arb(0)] * len(columns)))
+            added = [float(sum(map(abs, column), arb(0)).mid()) for column in columns]
+            size = list(map(operator.add, added, size or [0.0] * len(columns)))
+            rows = []
+            if all(a <= negligible * b for a, b in zip(last, size, strict=True)):
+                return tuple(total), size
+
+
+@lru_cache(maxsize=2**12)
+def _node(x: float, precision: int) -> tuple[arb, arb | None, arb]:
+    """x, −x unless that is the same, and e^{−x²/2}, in so many bits: of ctx, which says so too."""
+    at = arb(x)
+    return at, arb(-x) if x else None, (-(at**2) / 2).exp()
 
 
 def _smooth_plane(

@@ -12,7 +12,7 @@ For anything else M is an average that is evaluated numerically.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import mpmath
@@ -58,7 +58,12 @@ def slope_law(activation: Activation, variance: sympy.Expr | float = q, argument
     erf(sqrt(5))
     """
     activation = as_activation(activation)
-    at = check_variance(argument, variance)
+    return _slope_law(activation, check_variance(argument, variance))
+
+
+@lru_cache(maxsize=2**10)
+def _slope_law(activation: Activation, at: sympy.Expr) -> Law:
+    """As `slope_law`, checked."""
     slopes = [sympy.simplify(piece.expr.diff(h)) for piece in activation.pieces]
     if all(slope == 0 for slope in slopes):
         raise InputError("activation", str(activation), "one that is not constant")

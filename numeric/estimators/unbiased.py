@@ -166,9 +166,11 @@ def moment(
     polynomial = _one_assignment(trees, pairing, samples, reading)
     assignments = list(probes.assignments(trees))
     total: Polynomial = {}
+    entries = {entry for monomial in polynomial for entry in monomial}
     for chosen in assignments:
+        name = {entry: _entry(*(_rename(vector, chosen) for vector in entry)) for entry in entries}
         for monomial, value in polynomial.items():
-            renamed = tuple(sorted(_entry(*(_rename(v, chosen) for v in e)) for e in monomial))
+            renamed = tuple(sorted([name[entry] for entry in monomial]))
             total[renamed] = total.get(renamed, 0.0) + value / len(assignments)
     return total
 

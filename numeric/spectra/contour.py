@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import mpmath
@@ -60,12 +61,12 @@ class Nodes:
     mean: float
     least: float = 0.0
 
-    @property
+    @cached_property
     def top(self) -> float:
         """The upper end of the support."""
         return self.support[-1][1]
 
-    @property
+    @cached_property
     def rest(self) -> Complex:
         """1 − position, centred to rounding."""
         rest = 1.0 - self.positions

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -218,19 +219,19 @@ def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
 
 def test_progress_is_shown_on_a_terminal_and_seldom_in_a_log(capsys, monkeypatch):
     claim = Claim("000", "5.18", "a title that is longer than " + "the line " * 20, print, False)
-    now = workers.Progress(3, 7, (claim,))
+    now = workers.Progress(3, 7, (claim,), 130.0)
     shown = check._Line()
-    shown.progress(now)
-    assert capsys.readouterr().err == ""
-    shown.told -= check.SELDOM + 1
     for _ in range(2):
         shown.progress(now)
-    assert capsys.readouterr().err == "3/7 claims  0:00\n"
+    assert capsys.readouterr().err == "3/7 claims  0:00, about 2 min left\n"
+    shown.told -= check.SELDOM + 1
+    shown.progress(replace(now, left=1.0))
+    assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = check._Line()
     shown.progress(now)
     err = capsys.readouterr().err
-    assert err.startswith("\r\033[K3/7 claims  0:00  5.18 a title")
+    assert err.startswith("\r\033[K3/7 claims  0:00, about 2 min left  5.18 a title")
     assert len(err) < 90
     shown.clear()
     assert capsys.readouterr().err == "\r\033[K"

@@ -15,7 +15,9 @@ from matplotlib.figure import Figure
 
 from derivations import claims, cli, report
 from derivations.claims import store as kept
+from derivations.claims import timing
 from derivations.claims import workers as running
+from derivations.claims.costs import GUESS, TRUST, Costs, key, recorded, shipped
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.store import Kept
 from derivations.claims.verdicts import Verdict
@@ -148,26 +150,28 @@ def test_a_stopped_check_goes_on(work, tmp_path, jobs):
     chosen = [by_name["first"], by_name["second"]]
     store = Kept(tmp_path / "partial")
     going = claims.check(chosen, kept=store, jobs=jobs)
-    assert next(going).claim == chosen[0]
+    came = next(going).claim
     going.close()
     before = proven(notes)
     found = list(claims.check(chosen, kept=store, jobs=jobs))
-    assert [each.claim for each in found] == chosen
+    assert found[0].claim == came
+    assert [each.claim for each in claims.in_order(found, chosen)] == chosen
     assert all(each.verdict.holds for each in found)
     if jobs == 1:
         assert (before, proven(notes)) == (["first"], ["first", "second"])
-    assert proven(notes).count("first") == 1
+    assert proven(notes).count(came.prove.__name__) == 1
+    count = proven(notes).count("first")
     list(claims.check(chosen, seed=1, kept=store))
-    assert proven(notes).count("first") == 1
+    assert proven(notes).count("first") == count
     assert proven(notes)[-1] == "second"
 
 
 def test_a_process_that_dies_fails_its_claim_alone(work):
     by_name, _ = work
     chosen = [by_name["dies"], by_name["first"], by_name["dies"], by_name["second"]]
-    found = list(claims.check(chosen, seed=8, jobs=2))
-    assert [each.claim for each in found] == chosen
-    assert [each.verdict.kind for each in found] == ["fails", "exact", "fails", "statistical"]
+    found = claims.in_order(claims.check(chosen, seed=8, jobs=2), chosen)
+    assert [each.claim.prove.__name__ for each in found] == ["dies", "dies", "first", "second"]
+    assert [each.verdict.kind for each in found] == ["fails", "fails", "exact", "statistical"]
     assert found[0].verdict.detail == "its process ended (exit code 3)"
     assert found[3].verdict.derived == "8"
 
@@ -198,20 +202,48 @@ def in_module(module, *seconds):
     return made
 
 
-def test_the_longest_module_starts_first_and_the_idle_help():
-    timed = [*in_module("short", 1, 1), *in_module("long", 5, 5, 9), *in_module("middle", 8)]
+def test_half_begin_with_what_is_long_and_half_with_what_is_short():
+    timed = [
+        *in_module("short", 1, 2), *in_module("long", 5, 9, 5), *in_module("middle", 8),
+        *in_module("brief", 0.5),
+    ]  # fmt: skip
     seconds = {f"{claim.source} {claim.name}": time for claim, time in timed}
-    queue = running._Queue([claim for claim, _ in timed], seconds)
-    taken = [queue.next("") for _ in range(2)]
-    assert [(each.prove.__module__, each.equation) for each in taken] == [
-        ("long", "0"), ("middle", "0"),
-    ]  # fmt: skip
-    rest = [queue.next("middle") for _ in range(3)]
-    assert [(each.prove.__module__, each.equation) for each in rest] == [
-        ("short", "0"), ("long", "2"), ("long", "1"),
-    ]  # fmt: skip
-    assert queue.next("long").prove.__module__ == "short"
-    assert queue.next("long") is None
+    queue = running._Queue([claim for claim, _ in timed], Costs(seconds))
+
+    def taken(module, quick):
+        claim = queue.next(module, quick)
+        return claim and (claim.prove.__module__, claim.equation)
+
+    assert [taken("", False), taken("", True)] == [("long", "1"), ("brief", "0")]
+    assert [taken("long", False), taken("brief", True)] == [("long", "2"), ("short", "0")]
+    assert [taken("short", True), taken("short", True)] == [("short", "1"), ("middle", "0")]
+    assert [claim.equation for claim in queue.claims] == ["0"]
+    assert taken("middle", True) == ("long", "0")
+    assert taken("long", False) is None
+
+
+def test_time_left_goes_by_what_claims_cost_and_by_how_fast_they_are_proven():
+    timed = in_module("module", 10, 20, 60)
+    chosen = [claim for claim, _ in timed]
+    costs = Costs({f"{claim.source} {claim.name}": time for claim, time in timed})
+    assert costs.left(chosen) == 90
+    assert costs.left(chosen, jobs=2) == 60  # what is left last is not shared out
+    assert costs.left(chosen[1:2], {chosen[2]: 45.0}, jobs=2) == 20
+    assert costs.left([], {chosen[2]: 70.0}) == 0
+    costs.learn(Outcome(chosen[0], FULL, 25.0))
+    assert costs.left(chosen[1:]) == pytest.approx(80 * (25 + TRUST) / (10 + TRUST))
+    assert Costs().of(replace(chosen[0], title="never timed")) == GUESS[False]
+
+
+def test_the_table_of_costs_is_of_claims_that_there_are(tmp_path):
+    book = {key(each) for each in claims.claims()}
+    assert set(shipped()) <= book, "python -m derivations.claims.timing writes the table anew"
+    assert 0.9 * len(book) < len(shipped())
+    target = tmp_path / "claims.json"
+    target.write_text(
+        json.dumps({"claims": [{"source": "000", "name": "a.b", "seconds": 1.234}]}), "utf-8"
+    )
+    assert json.loads(timing.table(recorded(target))) == {"000 a.b": 1.2}
 
 
 SCRIPT = """
@@ -269,7 +301,7 @@ def go_on(work, tmp_path, monkeypatch, capsys):
 def test_ctrl_c_ends_at_once_and_the_next_check_goes_on(work, tmp_path, go_on, how):
     _, notes = work
     stopped = start(tmp_path, ["first", "second", "waits"])
-    lines = [stopped.stdout.readline() for _ in range(2)]
+    lines = sorted(stopped.stdout.readline() for _ in range(2))
     assert ["first" in lines[0], "second" in lines[1]] == [True, True]
     workers = [int(line.split()[1]) for line in notes.read_text(encoding="utf-8").splitlines()]
     watched = {os.pidfd_open(pid) for pid in workers}

@@ -154,6 +154,23 @@ def test_the_command_agrees(capsys):
     assert "--only" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("jobs", [2, 8])
+def test_processes_change_nothing(jobs):
+    net = Network(activations.linear, Gaussian(1))
+    alone, together = (
+        verify.verify(3, seed=1, of=net, tensors="K", jobs=number, **QUICK) for number in (1, jobs)
+    )
+    assert str(together) == str(alone)
+
+
+def test_what_a_process_refuses_is_told(capsys):
+    net = Network(activations.linear, Gaussian(10**200))
+    example = Example(net, np.array([0.4, 0.9]), 4, ("K",))
+    with pytest.raises(InputError):
+        verify.verify([example, example], jobs=2, **QUICK)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_network_of_ones_own():
     """Inputs and depths are drawn; the network is the one given."""
     net = Network(activations.tanh, Orthogonal(sympy.Rational(5, 4)), Gaussian(1))
@@ -181,6 +198,7 @@ def test_fields_of_ones_own():
         ({"examples": DRAWN[:1], "tensors": "V"}, "examples"),
         ({"seed": -1}, "seed"),
         ({"seed": 1.5}, "seed"),
+        ({"jobs": 0}, "jobs"),
         ({"widths": (24,)}, "widths"),
         ({"false_alarms": 0.0}, "false_alarms"),
         ({"examples": 1, "of": "tanh"}, "of"),
