@@ -26,36 +26,13 @@ from derive.errors import flag
 from derive.work.progress import quiet, telling
 
 from ..arrays import Array
-from ..emit.templates import load_template
+from ..emit.kernels import load_kernels
 from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
 from .ensemble import Ensemble
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work
-
-KERNELS = '''\
-"""The kernels that turn what is known of networks into sums of products of their statistics.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.estimators import moments, polynomials
-
-{entry}
-
-@entry
-def evaluate(factors, structure, coefficients, values):
-    """Polynomials in each draw's factors (numeric.estimators.polynomials.evaluate)."""
-    polynomials.evaluate(factors, structure, coefficients, values)
-
-
-@entry
-def accumulate(values, draws, products, sums):
-    """Add the products of each draw's statistics to sums (estimators.moments.accumulate)."""
-    moments.accumulate(values, draws, products, sums)
-'''
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +144,11 @@ def keep_memory() -> None:
     np.empty((1 << 25) - (1 << 14), np.uint8)
 
 
+@cache
 def common_kernels() -> ModuleType:
     """`evaluate` and `accumulate`, compiled."""
-    return load_template(KERNELS, "sums", (moments, polynomials))
+    doc = "What turns what is known of networks into sums of products of their statistics."
+    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
@@ -14,45 +15,14 @@ from derive.engine.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
 from ..arrays import Array
-from ..emit.templates import load_template
+from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
 from ..estimators.unbiased import Reading
-from ..random import lazy, philox
 from . import path_averages, path_kernels
 from .base import Sampler, common_kernels
 from .ensemble import Ensemble
 from .probing import reading
-
-_LAYER = '''\
-"""The kernels that take forward paths from layer to layer.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.samplers import path_kernels
-
-{entry}
-
-@entry
-def advance(columns, orders, Z, F, draws, factor, C_b, source):
-    """Draw z and f of the next layer (numeric.samplers.path_kernels.advance)."""
-    path_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
-
-
-@entry
-def arrange(derivatives, F, columns):
-    """1, σ and its derivatives, f and ŝ (numeric.samplers.path_kernels.arrange)."""
-    path_kernels.arrange(derivatives, F, columns)
-
-
-@entry
-def sum_over_neurons(columns, tree, factors, first):
-    """Sums of products of columns (numeric.samplers.path_kernels.sum_over_neurons)."""
-    path_kernels.sum_over_neurons(columns, tree, factors, first)
-'''
-
 
 MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
 """Pairs of derivatives in a cumulant, up to which its averages are few, by the number of inputs.
@@ -111,7 +81,7 @@ class PathSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        kernels = load_template(_LAYER, "path", (path_kernels, philox, lazy))
+        layer_kernels = kernels()
         evaluate = common_kernels().evaluate
         ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
         states, orders = compiled.states, compiled.orders
@@ -124,8 +94,8 @@ class PathSampler(Sampler):
         values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
         for layer in range(ensemble.depth):
             columns = np.empty((count, self._columns, n))
-            kernels.arrange(derivatives, F, columns)
-            kernels.sum_over_neurons(columns, compiled.tree, factors, states)
+            layer_kernels.arrange(derivatives, F, columns)
+            layer_kernels.sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
             evaluate(factors, structure, coefficients[layer], values)
             yield values
@@ -141,9 +111,16 @@ class PathSampler(Sampler):
             (step,) = ensemble.steps[layer]
             factor = (step.kind, step.big, step.scale)
             C_b = ensemble.C_b[layer]
-            kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
+            layer_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
             derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
+
+
+@cache
+def kernels() -> ModuleType:
+    """`advance`, `arrange` and `sum_over_neurons`, compiled."""
+    entries = path_kernels.advance, path_kernels.arrange, path_kernels.sum_over_neurons
+    return load_kernels("path", "What takes forward paths from layer to layer.", entries)
 
 
 @dataclass(frozen=True, eq=False)
