@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -19,6 +20,8 @@ from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
 from ..estimators.unbiased import Reading
+from ..random.lazy import BIAS, COLUMN, HAAR
+from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
 from .base import Sampler, common_kernels
 from .ensemble import Ensemble
@@ -79,6 +82,25 @@ class PathSampler(Sampler):
             self.plan.statistics, told, path_averages.Conditioned(factors, self.plan.samples)
         )
 
+    def _advanced(
+        self, draws: NDArray[np.int64], layer: int, columns: Array, orders: int
+    ) -> tuple[Array, Array]:
+        """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: Z, F (draws, m, n)."""
+        ensemble, m, compiled = self.ensemble, self.plan.samples, kernels()
+        n, C_b, (step,) = ensemble.widths[layer + 1], ensemble.C_b[layer], ensemble.steps[layer]
+        drawn = step.big if step.kind == HAAR else n
+        G = np.empty((draws.size, m, whole_blocks(drawn)))
+        compiled.draw(G, ensemble.key, draws, COLUMN + np.arange(m), layer + 1)
+        if step.kind == HAAR:
+            compiled.orthonormalise(G, drawn)
+        F, Z = step.scale * G[:, :, :n], np.zeros((draws.size, m, n))
+        compiled.advance(columns, orders, F, Z)
+        if C_b > 0.0:
+            b = np.empty((draws.size, 1, whole_blocks(n)))
+            compiled.draw(b, ensemble.key, draws, np.array([BIAS]), layer + 1)
+            compiled.add_to_each(Z, math.sqrt(C_b), b)
+        return Z, F
+
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
         layer_kernels = kernels()
@@ -93,8 +115,7 @@ class PathSampler(Sampler):
         factors[:, :states] = compiled.start
         values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
         for layer in range(ensemble.depth):
-            columns = np.empty((count, self._columns, n))
-            layer_kernels.arrange(derivatives, F, columns)
+            columns = _arranged(derivatives, F)
             layer_kernels.sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
             evaluate(factors, structure, coefficients[layer], values)
@@ -106,20 +127,36 @@ class PathSampler(Sampler):
                 evaluate(factors, structure, coefficients[layer], after)
                 factors[:, :states] = after
             n = ensemble.widths[layer + 1]
-            Z, F = np.empty((count, m, n)), np.empty((count, m, n))
-            source = (ensemble.key, layer + 1)
-            (step,) = ensemble.steps[layer]
-            factor = (step.kind, step.big, step.scale)
-            C_b = ensemble.C_b[layer]
-            layer_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
+            Z, F = self._advanced(draws, layer, columns, orders)
             derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
 
 
+def _arranged(derivatives: Array, F: Array) -> Array:
+    """The columns of a layer: 1, the derivatives (draws, orders, m, n), F (draws, m, n) and ŝ."""
+    count, orders, m, n = derivatives.shape
+    f, s = 1 + m * orders, 1 + m * (orders + 1)
+    columns = np.empty((count, s + m, n))
+    columns[:, 0] = 1.0
+    by_input = columns[:, 1:f].reshape(count, m, orders, n)  # a view
+    by_input[:] = derivatives.transpose(0, 2, 1, 3)
+    columns[:, f:s] = F
+    basis = derivatives[:, 0].copy()
+    kernels().orthonormalise(basis, n)
+    columns[:, s:] = basis
+    return columns
+
+
 @cache
 def kernels() -> ModuleType:
-    """`advance`, `arrange` and `sum_over_neurons`, compiled."""
-    entries = path_kernels.advance, path_kernels.arrange, path_kernels.sum_over_neurons
+    """The kernels of `path_kernels`, compiled."""
+    entries = (
+        path_kernels.draw,
+        path_kernels.orthonormalise,
+        path_kernels.advance,
+        path_kernels.add_to_each,
+        path_kernels.sum_over_neurons,
+    )
     return load_kernels("path", "What takes forward paths from layer to layer.", entries)
 
 
