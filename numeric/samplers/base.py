@@ -7,6 +7,7 @@ sampler can be pickled, sent to where a chunk is wanted, and asked for `sums` th
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor
@@ -77,7 +78,8 @@ class Sampler(ABC):
     @cached_property
     def reference(self) -> Array:
         """X⁰: the statistics of draw 0, (depth, statistics)."""
-        first: Array = self.statistics(np.zeros(1, np.int64))[0]
+        with uncollected():  # what is not compiled yet is compiled now
+            first: Array = self.statistics(np.zeros(1, np.int64))[0]
         return first
 
     def statistics(self, draws: NDArray[np.int64]) -> Array:
@@ -132,6 +134,18 @@ class Sampler(ABC):
                     return
                 products = (reference[layer], *self.plan.chain)
                 kernels.accumulate(values, part, products, sums[:, layer])
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for garbage here: a seventh of compiling goes into it, and there is little."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
 
 
 @cache

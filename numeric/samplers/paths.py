@@ -23,7 +23,7 @@ from ..estimators.unbiased import Reading
 from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
-from .base import Sampler, common_kernels
+from .base import Sampler, common_kernels, uncollected
 from .ensemble import Ensemble
 from .probing import reading
 
@@ -184,6 +184,7 @@ class _Compiled:
 
 
 @lru_cache(maxsize=64)
+@uncollected()
 def _compiled(
     statistics: tuple[Statistic, ...], reading: Reading, given: path_averages.Conditioned
 ) -> _Compiled:
