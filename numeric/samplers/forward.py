@@ -39,10 +39,10 @@ def forward(networks, key, steps, scales, rooms, squares):
 
     Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream, last), are the factors of the
     weights of some layers and their biases, each layer's last one marked; the entry below the first
-    of them is there. Rooms are for (widest, lanes) neurons and as many normals, and for two rows of
-    lanes.
+    of them is there. Rooms are for (widest, lanes) neurons, flat too, for as many normals, and for
+    two rows of lanes.
     """
-    Z, G, rows = rooms
+    Z, flat, G, rows = rooms
     S, length = rows[0], rows[1]
     before = steps[0, 0] - 1
     for g in range(networks.shape[0]):
@@ -71,9 +71,8 @@ def forward(networks, key, steps, scales, rooms, squares):
                     for s in range({lanes}):
                         Z[i, s] = length[s] * G[i, s]
             if steps[t, 5]:
-                for i in range(size):
-                    for s in range({lanes}):
-                        Z[i, s] = sigma(Z[i, s])[0]
+                for i in range(size * {lanes}):
+                    flat[i] = sigma(flat[i])[0]
             for s in range({lanes}):
                 S[s] = 0.0
             add_squares(Z[:size], S)
@@ -164,10 +163,11 @@ class ForwardSampler(ProbeSampler):
         return np.array(rows, np.int64).reshape(-1, 6), np.array(scales)
 
     @property
-    def _rooms(self) -> tuple[Array, Array, Array]:
+    def _rooms(self) -> tuple[Array, Array, Array, Array]:
         """Room for a group's neurons, their normals, and numbers by network."""
         widest = 4 + int(self._steps[0][:, 2:4].max(initial=1))
-        return np.empty((widest, LANES)), np.empty((widest, LANES)), np.empty((2, LANES))
+        Z = np.empty((widest, LANES))
+        return Z, Z.reshape(-1), np.empty_like(Z), np.empty((2, LANES))
 
 
 @cache
