@@ -18,6 +18,7 @@ are decimal texts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -68,13 +69,18 @@ def dataset(
         X = np.array(inputs, float)
         coordinates["inputs"] = (("sample", "input")[2 - X.ndim :], X)
     texts = {} if net is None else _network(net)
-    attributes = {**texts, **about, "version": version("wickgarten")}
+    attributes = {**texts, **about, "version": _version()}
     table = xarray.Dataset(arrays, coordinates, {k: _stored(v) for k, v in attributes.items()})
     for name in tensors(table):
         for ending, meaning in TWINS.items():
             if name + ending in table:
                 table[name + ending].attrs.setdefault("long_name", f"{meaning} {name}")
     return table
+
+
+@cache
+def _version() -> str:
+    return version("wickgarten")  # reads files
 
 
 def _network(net: Network) -> dict[str, str]:
