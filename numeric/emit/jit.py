@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,22 @@ def reduction(function: F) -> F:
             function
         ),
     )
+
+
+def _wide_vectors(_: object) -> tuple[object, object]:
+    def nothing(target: Any, builder: Any, signature: object, arguments: object) -> Any:
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # unknown to llvmlite
+        return target.get_dummy_value()
+
+    return types.none(), nothing
+
+
+wide_vectors = cast(Callable[[], None], intrinsic(_wide_vectors))
+"""Called in a kernel: its loops are in vectors of 512 bits, where the processor has them.
+
+LLVM takes half of that by itself on most of these, for wide vectors slowed down the clock of the
+first. What is done lane by lane has the same bits either way.
+"""
 
 
 ENTRY = """\

@@ -32,6 +32,8 @@ import math
 import numba
 import numpy as np
 
+from numeric.emit.jit import wide_vectors
+
 _own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
 _inner = _own | {{"no_cpython_wrapper": True}}
 _any_order = _inner | {{"fastmath": {{"contract", "reassoc"}}}}

@@ -42,6 +42,7 @@ def forward(networks, key, steps, scales, rooms, squares):
     of them is there. Rooms are for (widest, lanes) neurons, flat too, for as many normals, and for
     two rows of lanes.
     """
+    wide_vectors()
     Z, flat, G, rows = rooms
     S, length = rows[0], rows[1]
     before = steps[0, 0] - 1

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver
+from ..emit.jit import driver, wide_vectors
 from ..random.philox import circle, philox, twice_minus_log
 
 LANES = 16
@@ -33,6 +33,7 @@ def fill_normals(
 
     The squared length of the column, a sum of Box and Muller's radii, is added to `total`.
     """
+    wide_vectors()
     blocks = out.shape[0] // 4
     words = (key[0], key[1])
     c2, c3 = np.uint64(layer), np.uint64(use)

@@ -74,7 +74,7 @@ def dataset(
     for name in tensors(table):
         for ending, meaning in TWINS.items():
             if name + ending in table:
-                table[name + ending].attrs.setdefault("long_name", f"{meaning} {name}")
+                table.variables[name + ending].attrs.setdefault("long_name", f"{meaning} {name}")
     return table
 
 
