@@ -1,8 +1,8 @@
 """The decorators of the kernels that live in this package and that emitted modules call.
 
 The options are those of `modules.PRELUDE`, without numba's on-disk cache: that cache does not see
-a callee change. The emitted module on top is cached instead, under a name that holds the hash of
-the kernels it calls (`fingerprint`).
+a callee change. Cached instead are emitted modules: copies of kernels (`kernels`), or what calls
+them, under a name that holds the hash of what is called (`fingerprint`).
 """
 
 from __future__ import annotations
