@@ -215,7 +215,7 @@ def advance_path(
     factor: tuple[int, int, int, int],
     scale: float,
 ) -> None:
-    """`path_kernels.advance`: f = W ŝ and z = |σ| f of the next layer, (networks, 1, n)."""
+    """`samplers.paths`: f = W ŝ and z = |σ| f of the next layer, (networks, 1, n)."""
     scratch = cuda.shared.array(THREADS, np.float64)
     s, me = cuda.blockIdx.x, cuda.threadIdx.x
     if s >= Z.shape[0]:
@@ -233,7 +233,7 @@ def advance_path(
 
 @kernel
 def arrange(derivatives: Array, F: Array, columns: Array) -> None:
-    """`path_kernels.arrange`: 1, σ and its derivatives, f and ŝ as columns."""
+    """`samplers.paths`: 1, σ and its derivatives, f and ŝ as columns."""
     scratch = cuda.shared.array(THREADS, np.float64)
     s, me = cuda.blockIdx.x, cuda.threadIdx.x
     if s >= F.shape[0]:

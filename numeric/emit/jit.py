@@ -1,8 +1,8 @@
 """The decorators of the kernels that live in this package and that emitted modules call.
 
 The options are those of `modules.PRELUDE`, without numba's on-disk cache: that cache does not see
-a callee change. The emitted module on top is cached instead, under a name that holds the hash of
-the kernels it calls (`fingerprint`).
+a callee change. Cached instead are emitted modules: copies of kernels (`kernels`), or what calls
+them, under a name that holds the hash of what is called (`fingerprint`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,22 @@ def reduction(function: F) -> F:
             function
         ),
     )
+
+
+def _wide_vectors(_: object) -> tuple[object, object]:
+    def nothing(target: Any, builder: Any, signature: object, arguments: object) -> Any:
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # unknown to llvmlite
+        return target.get_dummy_value()
+
+    return types.none(), nothing
+
+
+wide_vectors = cast(Callable[[], None], intrinsic(_wide_vectors))
+"""Called in a kernel: its loops are in vectors of 512 bits, where the processor has them.
+
+LLVM takes half of that by itself on most of these, for wide vectors slowed down the clock of the
+first. What is done lane by lane has the same bits either way.
+"""
 
 
 ENTRY = """\

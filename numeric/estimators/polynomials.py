@@ -57,16 +57,28 @@ def evaluate(factors: Array, structure: Structure, coefficients: Array, values: 
 
     Arguments:
         coefficients: of one layer, in the order of the terms.
+
+    Four draws at a time, the last one again where there are fewer: a sum waits for the one before.
     """
     parent, factor, start, which = structure
-    monomial = np.empty(parent.size)
-    for s in range(factors.shape[0]):
+    monomial = np.empty((1 + parent.size, 4))  # row 0 is the empty one
+    last = factors.shape[0] - 1
+    for k in range(4):
+        monomial[0, k] = 1.0
+    for s in range(0, last + 1, 4):
+        a, b, c, d = s, min(s + 1, last), min(s + 2, last), min(s + 3, last)
         for i in range(parent.size):
-            monomial[i] = factors[s, factor[i]]
-            if parent[i] >= 0:
-                monomial[i] *= monomial[parent[i]]
+            below, f = monomial[1 + parent[i]], factor[i]
+            monomial[1 + i, 0] = factors[a, f] * below[0]
+            monomial[1 + i, 1] = factors[b, f] * below[1]
+            monomial[1 + i, 2] = factors[c, f] * below[2]
+            monomial[1 + i, 3] = factors[d, f] * below[3]
         for x in range(start.size - 1):
-            total = 0.0
+            v, w, y, z = 0.0, 0.0, 0.0, 0.0
             for t in range(start[x], start[x + 1]):
-                total += coefficients[t] * (monomial[which[t]] if which[t] >= 0 else 1.0)
-            values[s, x] = total
+                scale, term = coefficients[t], monomial[1 + which[t]]
+                v += scale * term[0]
+                w += scale * term[1]
+                y += scale * term[2]
+                z += scale * term[3]
+            values[a, x], values[b, x], values[c, x], values[d, x] = v, w, y, z

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import combinations, product
 from math import prod
 
@@ -97,19 +97,19 @@ class Reading:
         return _coefficients(self, coset)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _coefficients(reading: Reading, coset: Partition) -> Array:
     return np.array([weight_coefficient(w, coset, *sizes) for w, *sizes in reading.layers])
 
 
-@cache
+@lru_cache(maxsize=4096)
 def weight_coefficient(ensemble: WeightEnsemble, coset: Partition, n_in: int, n_out: int) -> float:
     """C(p, q) with C_W^k in it, at whole widths."""
     sizes = sympy.Integer(n_in), sympy.Integer(n_out)
     return float(ensemble.C_W ** sum(coset) * ensemble.coefficient(coset, *sizes))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def haar_coefficient(n: int, coset: Partition) -> float:
     """Weingarten's function of O(n)."""
     return float(weingarten(coset, sympy.Integer(n)))

@@ -199,6 +199,13 @@ def gram(X: Array, S: Array) -> None:
 
 
 @driver
+def grams(X: Array, S: Array) -> None:
+    """S ← X Xᵀ/n of each draw: X (draws, m, n)."""
+    for s in range(X.shape[0]):
+        gram(X[s], S[s])
+
+
+@driver
 def add_multiple(x: Array, factor: float, y: Array) -> None:
     """x ← x + factor·y."""
     for i in range(x.size):

@@ -166,6 +166,11 @@ def padded(count: int) -> int:
     return count + -count % 4
 
 
+def whole_blocks(count: int) -> int:
+    """`padded`, from Python: with nothing to compile."""
+    return count + -count % 4
+
+
 def normals(seed: int, network: int, layer: int, use: int, count: int) -> NDArray[np.float64]:
     """`count` standard normals of stream (network, layer, use), as the kernels draw them.
 
@@ -174,6 +179,6 @@ def normals(seed: int, network: int, layer: int, use: int, count: int) -> NDArra
     """
     given = {"network": network, "layer": layer, "use": use, "count": count}
     network, layer, use, count = (whole(name, value, 0, 2**32 - 1) for name, value in given.items())
-    out = np.empty(padded(count))
+    out = np.empty(whole_blocks(count))
     fill_normals(out, stream_key(seed), network, layer, use)
     return out[:count]

@@ -7,9 +7,11 @@ sampler can be pickled, sent to where a chunk is wanted, and asked for `sums` th
 
 from __future__ import annotations
 
+import gc
 from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from threading import Event
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from derive.engine.equations import Equation
 
 from ..arrays import Array
-from ..emit.templates import load_template
+from ..emit.kernels import load_kernels
 from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
 from ..runs.totals import Sums
@@ -32,29 +34,6 @@ from .ensemble import Ensemble
 
 _HELD = 1 << 17  # numbers of one layer that a thread holds at a time
 _CHUNK = 1 << 26  # numbers that are computed in a chunk, about a second's work
-
-KERNELS = '''\
-"""The kernels that turn what is known of networks into sums of products of their statistics.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.estimators import moments, polynomials
-
-{entry}
-
-@entry
-def evaluate(factors, structure, coefficients, values):
-    """Polynomials in each draw's factors (numeric.estimators.polynomials.evaluate)."""
-    polynomials.evaluate(factors, structure, coefficients, values)
-
-
-@entry
-def accumulate(values, draws, products, sums):
-    """Add the products of each draw's statistics to sums (estimators.moments.accumulate)."""
-    moments.accumulate(values, draws, products, sums)
-'''
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +78,8 @@ class Sampler(Work):
     @cached_property
     def reference(self) -> Array:
         """X⁰: the statistics of draw 0, (depth, statistics)."""
-        first: Array = self.statistics(np.zeros(1, np.int64))[0]
+        with uncollected():  # what is not compiled yet is compiled now
+            first: Array = self.statistics(np.zeros(1, np.int64))[0]
         return first
 
     def shape(self, draws: int) -> tuple[int, int, int]:
@@ -177,6 +157,18 @@ class Sampler(Work):
                 kernels.accumulate(values, part, products, sums[:, layer])
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for garbage here: a seventh of compiling goes into it, and there is little."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
+
+
 @cache
 def keep_memory() -> None:
     """Have glibc reuse freed arrays, which else it hands back and faults in anew, page by page.
@@ -187,6 +179,8 @@ def keep_memory() -> None:
     np.empty((1 << 25) - (1 << 14), np.uint8)
 
 
+@cache
 def common_kernels() -> ModuleType:
     """`evaluate` and `accumulate`, compiled."""
-    return load_template(KERNELS, "sums", (moments, polynomials))
+    doc = "What turns what is known of networks into sums of products of their statistics."
+    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))

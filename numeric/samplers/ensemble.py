@@ -25,23 +25,13 @@ from derive.work.resources import check_memory, number
 from .. import checks
 from ..arrays import Array
 from ..checks import Inputs, checked_inputs
-from ..emit import fastmath
-from ..emit.templates import load_template, sigma_source
+from ..emit.kernels import load_kernels
+from ..emit.templates import sigma_source
 from ..hyperparameters import hyperparameters
 from ..random import lazy, philox
 from ..runs.directory import digest
 
 _ACTIVATION = '''\
-"""An activation and its derivatives, applied to all neurons of an ensemble: {name}.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.emit import fastmath
-
-{entry}
-
 {sigma}
 
 @entry
@@ -208,11 +198,6 @@ def checked_ensemble(
 @cache
 def _activation(activation: activations.Activation, orders: int) -> ModuleType:
     stores = "\n".join(f"{' ' * 16}out[s, {k}, a, i] = values[{k}]" for k in range(orders))
-    return load_template(
-        _ACTIVATION,
-        "activation",
-        (fastmath,),
-        name=activation.name,
-        sigma=sigma_source(activation, orders),
-        stores=stores,
-    )
+    source = _ACTIVATION.format(sigma=sigma_source(activation, orders), stores=stores)
+    doc = f"An activation and its derivatives: {activation.name}."
+    return load_kernels("activation", doc, (), source)

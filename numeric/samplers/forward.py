@@ -7,6 +7,7 @@ the same networks as `lazy.ProbeSampler` draws one by one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,12 +19,11 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 
 from ..arrays import Array
-from ..emit import fastmath
-from ..emit.templates import load_template, sigma_source
+from ..emit.kernels import load_kernels
+from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
-from ..random import lazy, philox
-from ..random.lazy import COLUMN, DIAGONAL, FACTOR
+from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from . import forward_kernels
 from .base import common_kernels
 from .ensemble import Ensemble
@@ -31,48 +31,59 @@ from .forward_kernels import LANES
 from .probing import ProbeSampler
 
 _FORWARD = '''\
-"""The forward pass of networks side by side: {name}.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.emit import fastmath
-from numeric.samplers import forward_kernels
-
-{entry}
-
 {sigma}
 
 @entry
-def forward(networks, key, steps, scales, C_b, squares):
+def forward(networks, key, steps, scales, rooms, squares):
     """|σ|² of networks (groups, lanes) at the layers of steps: squares (depth, groups, lanes).
 
-    Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream), are the factors of the weights of
-    some layers; the entry below the first of them is there.
+    Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream, last), are the factors of the
+    weights of some layers and their biases, each layer's last one marked; the entry below the first
+    of them is there. Rooms are for (widest, lanes) neurons, flat too, for as many normals, and for
+    two rows of lanes.
     """
-    widest = 4
-    for t in range(steps.shape[0]):
-        widest = max(widest, steps[t, 2] + 4, steps[t, 3])
-    Z, G, S = np.empty((widest, {lanes})), np.empty((widest, {lanes})), np.empty({lanes})
+    wide_vectors()
+    Z, flat, G, rows = rooms
+    S, length = rows[0], rows[1]
+    before = steps[0, 0] - 1
     for g in range(networks.shape[0]):
-        S[:] = squares[steps[0, 0] - 1, g]
+        for s in range({lanes}):
+            S[s] = squares[before, g, s]
         for t in range(steps.shape[0]):
-            layer, kind, big, size, stream = steps[t]
-            z, factor = Z[:size], (kind, big, scales[t])
-            forward_kernels.apply(S, z, G, networks[g], factor, (key, layer, stream))
-            last = t + 1 == steps.shape[0] or steps[t + 1, 0] > layer
-            if last and C_b[layer - 1] > 0.0:
-                forward_kernels.add_bias(C_b[layer - 1], z, G, networks[g], (key, layer))
-            if last:
-                flat = z.reshape(-1)
-                for i in range(flat.size):
+            layer, kind, size = steps[t, 0], steps[t, 1], steps[t, 3]
+            drawn = steps[t, 2] if kind == {HAAR} else size
+            whole = drawn + -drawn % 4
+            for s in range({lanes}):
+                length[s] = 0.0
+            fill_normals(G[:whole], length, key, networks[g], layer, steps[t, 4])
+            if kind == {BIASED}:
+                for i in range(size):
+                    for s in range({lanes}):
+                        Z[i, s] += scales[t] * G[i, s]
+            else:
+                if kind == {HAAR} and whole > drawn:
+                    for s in range({lanes}):
+                        length[s] = 0.0
+                    add_squares(G[:drawn], length)
+                for s in range({lanes}):
+                    square = length[s] if kind == {HAAR} else 1.0
+                    length[s] = scales[t] * math.sqrt(S[s]) / math.sqrt(square)
+                for i in range(size):
+                    for s in range({lanes}):
+                        Z[i, s] = length[s] * G[i, s]
+            if steps[t, 5]:
+                for i in range(size * {lanes}):
                     flat[i] = sigma(flat[i])[0]
-            S.fill(0.0)
-            forward_kernels.add_squares(z, S)
-            if last:
-                squares[layer, g] = S
+            for s in range({lanes}):
+                S[s] = 0.0
+            add_squares(Z[:size], S)
+            if steps[t, 5]:
+                for s in range({lanes}):
+                    squares[layer, g, s] = S[s]
 '''
+
+BIASED = 1 << 8
+"""The kind of a step that adds biases, beside those of weights."""
 
 WIDEST = 1 << 11
 """Neurons of a layer, up to which a group of networks stays in a core's own cache."""
@@ -112,12 +123,12 @@ class ForwardSampler(ProbeSampler):
         steps, scales = self._steps
         structure, coefficients = self._polynomials
         values = np.empty((count, len(self.plan.statistics)))
-        known = 0
+        known, rooms = 0, self._rooms
         for layer, square in enumerate(squares):
             if layer > known:
                 start, stop, known = self._piece(layer, networks.size)
                 part = steps[start:stop], scales[start:stop]
-                forward(networks, ensemble.key, *part, ensemble.C_b, squares)
+                forward(networks, ensemble.key, *part, rooms, squares)
             vectors = square.reshape(-1, 1)[:count] / ensemble.widths[layer]
             common_kernels().evaluate(vectors, structure, coefficients[layer], values)
             yield values
@@ -138,24 +149,33 @@ class ForwardSampler(ProbeSampler):
 
     @cached_property
     def _steps(self) -> tuple[NDArray[np.int64], Array]:
-        """The factors of all layers but the last, which is averaged."""
-        rows = [
-            ((layer, step.kind, step.big, step.size, COLUMN + FACTOR * number), step.scale)
-            for layer, steps in enumerate(self.ensemble.steps[:-1], start=1)
-            for number, step in enumerate(steps)
-        ]
-        steps = np.array([row for row, _ in rows], np.int64).reshape(-1, 5)
-        return steps, np.array([scale for _, scale in rows], float)
+        """The factors and biases of all layers but the last, which is averaged."""
+        rows, scales = list[tuple[int, ...]](), list[float]()
+        for layer, steps in enumerate(self.ensemble.steps[:-1], start=1):
+            for number, step in enumerate(steps):
+                stream, last = COLUMN + FACTOR * number, number + 1 == len(steps)
+                rows.append((layer, step.kind, step.big, step.size, stream, last))
+                scales.append(step.scale)
+            if self.ensemble.C_b[layer - 1] > 0.0:
+                *_, last_step = steps
+                rows[-1] = (*rows[-1][:-1], False)
+                rows.append((layer, BIASED, last_step.size, last_step.size, BIAS, True))
+                scales.append(math.sqrt(self.ensemble.C_b[layer - 1]))
+        return np.array(rows, np.int64).reshape(-1, 6), np.array(scales)
+
+    @property
+    def _rooms(self) -> tuple[Array, Array, Array, Array]:
+        """Room for a group's neurons, their normals, and numbers by network."""
+        widest = 4 + int(self._steps[0][:, 2:4].max(initial=1))
+        Z = np.empty((widest, LANES))
+        return Z, Z.reshape(-1), np.empty_like(Z), np.empty((2, LANES))
 
 
 @cache
 def _kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
-    return load_template(
-        _FORWARD,
-        "forward",
-        (fastmath, forward_kernels, philox, lazy),
-        name=activation.name,
-        sigma=sigma_source(activation, 1),
-        lanes=str(LANES),
-    )
+    sigma = sigma_source(activation, 1)
+    source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)
+    called = forward_kernels.fill_normals, forward_kernels.add_squares
+    doc = f"The forward pass of networks side by side: {activation.name}."
+    return load_kernels("forward", doc, (), source, called)

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver
-from ..random.lazy import BIAS, HAAR
-from ..random.philox import circle, padded, philox, twice_minus_log
+from ..emit.jit import driver, wide_vectors
+from ..random.philox import circle, philox, twice_minus_log
 
 LANES = 16
 """Two vectors of eight numbers: with one, LLVM unrolls the loop where it should vectorise it."""
@@ -34,6 +33,7 @@ def fill_normals(
 
     The squared length of the column, a sum of Box and Muller's radii, is added to `total`.
     """
+    wide_vectors()
     blocks = out.shape[0] // 4
     words = (key[0], key[1])
     c2, c3 = np.uint64(layer), np.uint64(use)
@@ -64,55 +64,3 @@ def add_squares(X: Array, total: Array) -> None:
     for i in range(whole, X.shape[0]):
         for s in range(LANES):
             total[s] += X[i, s] * X[i, s]
-
-
-@driver
-def apply(
-    S: Array,
-    Z: Array,
-    G: Array,
-    networks: NDArray[np.uint64],
-    factor: tuple[int, int, float],
-    source: tuple[NDArray[np.uint64], int, int],
-) -> None:
-    """z ← W x for a factor W of each network, |x|² = S: `weights.apply_to_one`.
-
-    Arguments:
-        Z: (n, LANES). S: (LANES).
-        G: (drawn, LANES), room for normals.
-        networks: their numbers, (LANES).
-        factor: (GAUSSIAN or HAAR, big, scale) of a `Step`.
-        source: (key, layer, stream of the column) of the random numbers.
-    """
-    kind, big, scale = factor
-    key, layer, use = source
-    drawn = big if kind == HAAR else Z.shape[0]
-    length = np.zeros(LANES)
-    fill_normals(G[: padded(drawn)], length, key, networks, layer, use)
-    if kind != HAAR:
-        length.fill(1.0)
-    elif padded(drawn) > drawn:
-        length.fill(0.0)
-        add_squares(G[:drawn], length)
-    for s in range(LANES):
-        length[s] = scale * math.sqrt(S[s]) / math.sqrt(length[s])
-    for i in range(Z.shape[0]):
-        for s in range(LANES):
-            Z[i, s] = length[s] * G[i, s]
-
-
-@driver
-def add_bias(
-    C_b: float,
-    Z: Array,
-    G: Array,
-    networks: NDArray[np.uint64],
-    source: tuple[NDArray[np.uint64], int],
-) -> None:
-    """Add b with b_i ~ N(0, C_b) to each network, as `weights.add_bias` does."""
-    key, layer = source
-    n, deviation = Z.shape[0], math.sqrt(C_b)
-    fill_normals(G[: padded(n)], np.zeros(LANES), key, networks, layer, BIAS)
-    for i in range(n):
-        for s in range(LANES):
-            Z[i, s] += deviation * G[i, s]

@@ -13,91 +13,74 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, reduction
-from ..random.lazy import BIAS, COLUMN, HAAR, add_multiple, dot, orthonormalise, put_multiple
-from ..random.philox import fill_normals, padded
+from ..random.lazy import add_multiple, dot, put_multiple
+from ..random.philox import fill_normals
 
 BLOCK = 64
 """Neurons whose products are held at a time."""
 
 
 @driver
-def advance(
-    columns: Array,
-    orders: int,
-    Z: Array,
-    F: Array,
+def draw(
+    G: Array,
+    key: NDArray[np.uint64],
     draws: NDArray[np.int64],
-    factor: tuple[int, int, float],
-    C_b: float,
-    source: tuple[NDArray[np.uint64], int],
+    streams: NDArray[np.int64],
+    layer: int,
 ) -> None:
-    """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: F, Z (draws, m, n_out).
+    """Fill G (draws, rows, …) with the normals of a layer's streams, one for each row."""
+    for s in range(draws.size):
+        for a in range(streams.size):
+            fill_normals(G[s, a], key, draws[s], layer, streams[a])
+
+
+@driver
+def orthonormalise(rows: Array, size: int) -> None:
+    """Make the vectors rows[s, a, :size] of each draw orthonormal, in order, keeping their side.
+
+    Standard normals become a uniform frame: QR with R_kk > 0. A vector in the span of those before
+    it makes room for any other, of a neuron say.
+    """
+    for s in range(rows.shape[0]):
+        for a in range(rows.shape[1]):
+            row, neuron = rows[s, a, :size], 0
+            least = (16.0 * size * 2.0**-52) ** 2 * dot(row, row)
+            while True:
+                for _ in range(2):  # twice is enough: Giraud, Langou and Rozložník (2005)
+                    for b in range(a):
+                        add_multiple(row, -dot(rows[s, b, :size], row), rows[s, b, :size])
+                square = dot(row, row)
+                if square > least:
+                    break
+                for i in range(size):
+                    row[i] = 0.0
+                row[neuron] = 1.0
+                neuron, least = neuron + 1, 0.5 * (1.0 - a / size)
+            put_multiple(row, 1.0 / math.sqrt(square), row)
+
+
+@driver
+def advance(columns: Array, orders: int, F: Array, Z: Array) -> None:
+    """z ← z + Σ_a (ŝ_a·σ) f_a of the next layer: F, Z (draws, m, n_out).
 
     Arguments:
         columns: of this layer.
         orders: of derivatives of σ among them, σ itself included.
-        draws: the networks' numbers.
-        factor: the weights, (GAUSSIAN or HAAR, big, scale) of a `Step`.
-        source: (key, layer) of the random numbers.
     """
-    key, layer = source
-    kind, big, scale = factor
-    _, m, n_out = Z.shape
-    drawn = big if kind == HAAR else n_out
-    G = np.empty((m, padded(max(n_out, drawn))))
-    for s in range(draws.size):
-        for a in range(m):
-            fill_normals(G[a, : padded(drawn)], key, draws[s], layer, COLUMN + a)
-        if kind == HAAR:
-            orthonormalise(G, drawn)
-        for a in range(m):
-            put_multiple(F[s, a], scale, G[a, :n_out])
-        basis = columns[s, 1 + m * orders + m :]
+    m = Z.shape[1]
+    for s in range(Z.shape[0]):
         for alpha in range(m):
-            Z[s, alpha].fill(0.0)
             for a in range(m):
-                along = dot(basis[a], columns[s, 1 + alpha * orders])
+                along = dot(columns[s, 1 + m * (orders + 1) + a], columns[s, 1 + alpha * orders])
                 add_multiple(Z[s, alpha], along, F[s, a])
-        if C_b > 0.0:
-            fill_normals(G[0, : padded(n_out)], key, draws[s], layer, BIAS)
-            for alpha in range(m):
-                add_multiple(Z[s, alpha], math.sqrt(C_b), G[0, :n_out])
 
 
 @driver
-def arrange(derivatives: Array, F: Array, columns: Array) -> None:
-    """The columns from derivatives (draws, orders, m, n) and F (draws, m, n)."""
-    _, orders, m, n = derivatives.shape
-    for s in range(columns.shape[0]):
-        columns[s, 0].fill(1.0)
-        for alpha in range(m):
-            for order in range(orders):
-                put_multiple(
-                    columns[s, 1 + alpha * orders + order], 1.0, derivatives[s, order, alpha]
-                )
-            put_multiple(columns[s, 1 + m * orders + alpha], 1.0, F[s, alpha])
-        basis = columns[s, 1 + m * orders + m :]
-        for a in range(m):
-            sigma = derivatives[s, 0, a]
-            put_multiple(basis[a], 1.0, sigma)
-            square = _perpendicular(basis, a)
-            neuron = 0
-            least = (16.0 * n * 2.0**-52) ** 2 * dot(sigma, sigma)
-            while not square > least:  # no new direction: any other, of a neuron say
-                basis[a].fill(0.0)
-                basis[a, neuron] = 1.0
-                square = _perpendicular(basis, a)
-                neuron, least = neuron + 1, 0.5 * (1.0 - a / n)
-            put_multiple(basis[a], 1.0 / math.sqrt(square), basis[a])
-
-
-@driver
-def _perpendicular(basis: Array, a: int) -> float:
-    """Take the rows before it out of row a; the square of what is left."""
-    for _ in range(2):
-        for b in range(a):
-            add_multiple(basis[a], -dot(basis[b], basis[a]), basis[b])
-    return dot(basis[a], basis[a])
+def add_to_each(Z: Array, factor: float, b: Array) -> None:
+    """z_α ← z_α + factor·b for all inputs of a draw: Z (draws, m, n), b (draws, 1, n or more)."""
+    for s in range(Z.shape[0]):
+        for alpha in range(Z.shape[1]):
+            add_multiple(Z[s, alpha], factor, b[s, 0, : Z.shape[2]])
 
 
 @reduction

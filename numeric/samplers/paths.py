@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
@@ -14,45 +16,16 @@ from derive.engine.fields import Field
 from derive.weights import Gaussian, Orthogonal, Truncated
 
 from ..arrays import Array
-from ..emit.templates import load_template
+from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
 from ..estimators.unbiased import Reading
-from ..random import lazy, philox
+from ..random.lazy import BIAS, COLUMN, HAAR
+from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
-from .base import Sampler, common_kernels
+from .base import Sampler, common_kernels, uncollected
 from .ensemble import Ensemble
 from .probing import reading
-
-_LAYER = '''\
-"""The kernels that take forward paths from layer to layer.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.samplers import path_kernels
-
-{entry}
-
-@entry
-def advance(columns, orders, Z, F, draws, factor, C_b, source):
-    """Draw z and f of the next layer (numeric.samplers.path_kernels.advance)."""
-    path_kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
-
-
-@entry
-def arrange(derivatives, F, columns):
-    """1, σ and its derivatives, f and ŝ (numeric.samplers.path_kernels.arrange)."""
-    path_kernels.arrange(derivatives, F, columns)
-
-
-@entry
-def sum_over_neurons(columns, tree, factors, first):
-    """Sums of products of columns (numeric.samplers.path_kernels.sum_over_neurons)."""
-    path_kernels.sum_over_neurons(columns, tree, factors, first)
-'''
-
 
 MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
 """Pairs of derivatives in a cumulant, up to which its averages are few, by the number of inputs.
@@ -109,9 +82,28 @@ class PathSampler(Sampler):
             self.plan.statistics, told, path_averages.Conditioned(factors, self.plan.samples)
         )
 
+    def _advanced(
+        self, draws: NDArray[np.int64], layer: int, columns: Array, orders: int
+    ) -> tuple[Array, Array]:
+        """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: Z, F (draws, m, n)."""
+        ensemble, m, compiled = self.ensemble, self.plan.samples, kernels()
+        n, C_b, (step,) = ensemble.widths[layer + 1], ensemble.C_b[layer], ensemble.steps[layer]
+        drawn = step.big if step.kind == HAAR else n
+        G = np.empty((draws.size, m, whole_blocks(drawn)))
+        compiled.draw(G, ensemble.key, draws, COLUMN + np.arange(m), layer + 1)
+        if step.kind == HAAR:
+            compiled.orthonormalise(G, drawn)
+        F, Z = step.scale * G[:, :, :n], np.zeros((draws.size, m, n))
+        compiled.advance(columns, orders, F, Z)
+        if C_b > 0.0:
+            b = np.empty((draws.size, 1, whole_blocks(n)))
+            compiled.draw(b, ensemble.key, draws, np.array([BIAS]), layer + 1)
+            compiled.add_to_each(Z, math.sqrt(C_b), b)
+        return Z, F
+
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        kernels = load_template(_LAYER, "path", (path_kernels, philox, lazy))
+        layer_kernels = kernels()
         evaluate = common_kernels().evaluate
         ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
         states, orders = compiled.states, compiled.orders
@@ -123,9 +115,8 @@ class PathSampler(Sampler):
         factors[:, :states] = compiled.start
         values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
         for layer in range(ensemble.depth):
-            columns = np.empty((count, self._columns, n))
-            kernels.arrange(derivatives, F, columns)
-            kernels.sum_over_neurons(columns, compiled.tree, factors, states)
+            columns = _arranged(derivatives, F)
+            layer_kernels.sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
             evaluate(factors, structure, coefficients[layer], values)
             yield values
@@ -136,14 +127,37 @@ class PathSampler(Sampler):
                 evaluate(factors, structure, coefficients[layer], after)
                 factors[:, :states] = after
             n = ensemble.widths[layer + 1]
-            Z, F = np.empty((count, m, n)), np.empty((count, m, n))
-            source = (ensemble.key, layer + 1)
-            (step,) = ensemble.steps[layer]
-            factor = (step.kind, step.big, step.scale)
-            C_b = ensemble.C_b[layer]
-            kernels.advance(columns, orders, Z, F, draws, factor, C_b, source)
+            Z, F = self._advanced(draws, layer, columns, orders)
             derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
+
+
+def _arranged(derivatives: Array, F: Array) -> Array:
+    """The columns of a layer: 1, the derivatives (draws, orders, m, n), F (draws, m, n) and ŝ."""
+    count, orders, m, n = derivatives.shape
+    f, s = 1 + m * orders, 1 + m * (orders + 1)
+    columns = np.empty((count, s + m, n))
+    columns[:, 0] = 1.0
+    by_input = columns[:, 1:f].reshape(count, m, orders, n)  # a view
+    by_input[:] = derivatives.transpose(0, 2, 1, 3)
+    columns[:, f:s] = F
+    basis = derivatives[:, 0].copy()
+    kernels().orthonormalise(basis, n)
+    columns[:, s:] = basis
+    return columns
+
+
+@cache
+def kernels() -> ModuleType:
+    """The kernels of `path_kernels`, compiled."""
+    entries = (
+        path_kernels.draw,
+        path_kernels.orthonormalise,
+        path_kernels.advance,
+        path_kernels.add_to_each,
+        path_kernels.sum_over_neurons,
+    )
+    return load_kernels("path", "What takes forward paths from layer to layer.", entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +184,7 @@ class _Compiled:
 
 
 @lru_cache(maxsize=64)
+@uncollected()
 def _compiled(
     statistics: tuple[Statistic, ...], reading: Reading, given: path_averages.Conditioned
 ) -> _Compiled:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import ModuleType
 from typing import ClassVar
 
@@ -19,66 +19,16 @@ from numpy.typing import NDArray
 from derive.engine.fields import AnyField
 
 from ..arrays import Array
-from ..emit.templates import load_template
+from ..emit.kernels import load_kernels
 from ..estimators import unbiased
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
 from ..hyperparameters import symbols_of
-from ..random import lazy, philox
+from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from . import jet_kernels
 from .base import Sampler, common_kernels
 from .ensemble import Ensemble
-
-_LAYER = '''\
-"""The kernels that take an ensemble from layer to layer.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.samplers import jet_kernels as jets
-from numeric.random import lazy as weights
-
-{entry}
-
-@entry
-def gram(X, S):
-    """The Gram matrix of each draw's vectors (numeric.random.lazy.gram)."""
-    for s in range(X.shape[0]):
-        weights.gram(X[s], S[s])
-
-
-@entry
-def apply(S, X, Z, draws, factor, source):
-    """Z ← W X for one factor of W, sampled anew for each draw (numeric.random.lazy.apply)."""
-    weights.apply(S, X, Z, draws, factor, source)
-
-
-@entry
-def apply_alone(S, Z, draws, factor, source):
-    """The same for one vector (numeric.random.lazy.apply_alone)."""
-    weights.apply_alone(S, Z, draws, factor, source)
-
-
-@entry
-def add_bias(C_b, Z, samples, draws, source):
-    """Add a bias to the first rows of each draw (numeric.random.lazy.add_bias)."""
-    weights.add_bias(C_b, Z, samples, draws, source)
-
-
-@entry
-def vary(S, X, Z, draws, rates, raising, samples, source):
-    """Add what the layer's own parameters contribute to jets (samplers.jet_kernels.vary)."""
-    jets.vary(S, X, Z, draws, rates, raising, samples, source)
-
-
-@entry
-def chain(Z, derivatives, rule):
-    """Take jets through the activation (numeric.samplers.jet_kernels.chain)."""
-    jets.chain(Z, derivatives, rule)
-
-'''
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +62,7 @@ class ProbeSampler(Sampler):
         S = np.empty((*X.shape[:2], X.shape[1]))
         values = np.empty((draws.size, len(self.plan.statistics)))
         for layer in range(ensemble.depth):
-            layer_kernels.gram(X, S)
+            layer_kernels.grams(X, S)
             evaluate(S.reshape(draws.size, -1), structure, coefficients[layer], values)
             yield values
             if layer + 1 == ensemble.depth:
@@ -149,7 +99,7 @@ def weighted(
     for number, step in enumerate(factors):
         if number:
             S = np.empty_like(S)
-            kernels().gram(X, S)
+            kernels().grams(X, S)
         if step.kind == DIAGONAL:
             count = min(step.size, X.shape[2])
             Z = np.zeros((*X.shape[:2], step.size))
@@ -166,9 +116,12 @@ def weighted(
     return X
 
 
+@cache
 def kernels() -> ModuleType:
-    """`gram`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
-    return load_template(_LAYER, "layer", (jet_kernels, philox, lazy))
+    """`grams`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
+    entries = lazy.grams, lazy.apply, lazy.apply_alone, lazy.add_bias
+    jets = jet_kernels.vary, jet_kernels.chain
+    return load_kernels("layer", "What takes an ensemble from layer to layer.", (*entries, *jets))
 
 
 def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> unbiased.Reading:

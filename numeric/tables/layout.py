@@ -70,7 +70,7 @@ def dataset(
         X = np.array(inputs, float)
         coordinates["inputs"] = (("sample", "input")[2 - X.ndim :], X)
     texts = {} if net is None else _network(net)
-    attributes = {**texts, **about, "version": version("wickgarten")}
+    attributes = {**texts, **about, "version": _version()}
     table = xarray.Dataset(arrays, coordinates, {k: _stored(v) for k, v in attributes.items()})
     names = set(table.variables)
     for name in tensors(table):
@@ -127,6 +127,11 @@ def averaged(draws: Array) -> tuple[Array, Array]:
     the other axes' shape."""
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     return np.asarray(draws.mean(axis=0)), np.asarray(error)
+
+
+@cache
+def _version() -> str:
+    return version("wickgarten")  # reads files
 
 
 def _network(net: Network) -> dict[str, str]:

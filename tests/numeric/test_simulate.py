@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from itertools import product
 
 import numba
@@ -358,3 +360,32 @@ def test_without_weights_and_biases_nothing_is_left(sampler):
     found = simulate(net, [1.0, 2.0], 6, 2, 60, tensors=["K", "V"], sampler=sampler)
     assert not found["K"].any()
     assert not found["V"].any()
+
+
+def unbounded_caches():
+    """How much is in each cache of this package that has no bound."""
+    mine = [
+        module for name, module in sys.modules.items() if name.startswith(("derive", "numeric"))
+    ]
+    return {
+        (module.__name__, name): value.cache_info().currsize
+        for module in mine
+        for name, value in vars(module).items()
+        if isinstance(value, functools._lru_cache_wrapper)
+        and value.cache_parameters()["maxsize"] is None
+    }
+
+
+def test_nothing_is_kept_of_a_network_for_good():
+    """So that memory is flat over a thousand calls: a cache without a bound knows no network."""
+
+    def calls(numbers):
+        for number in numbers:
+            net = Network(TANH, Gaussian(1 + number / 16), C_b=number / 32)
+            simulate(net, [1.0, 0.5], 8 + number, 3, 20, tensors=["V", "A"], seed=number)
+            simulate(net, [1.0, 0.5], 8 + number, 3, 20, tensors=["V", "A"], sampler="probes")
+
+    calls(range(2))
+    before = unbounded_caches()
+    calls(range(2, 6))
+    assert unbounded_caches() == before

@@ -1,0 +1,116 @@
+"""Modules that hold copies of this package's kernels: the same numbers, and all that they call."""
+
+from __future__ import annotations
+
+import dis
+import sys
+
+import numpy as np
+import pytest
+
+from numeric.emit import jit, kernels
+from numeric.estimators import moments, polynomials
+from numeric.random import lazy, philox
+from numeric.samplers import jet_kernels, path_kernels
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_a_copy_gives_the_bits_of_its_kernel():
+    module = kernels.load_kernels("copies", "Normals and frames.", [philox.fill_normals])
+    copied, drawn = np.empty(40), np.empty(40)
+    key = philox.stream_key(7)
+    module.fill_normals(copied, key, 1, 2, 3)
+    philox.fill_normals(drawn, key, 1, 2, 3)
+    assert np.array_equal(copied, drawn)
+
+
+def test_entries_alone_can_be_called_from_python_and_are_kept(cache):
+    module = kernels.load_kernels("frames", "Frames.", [lazy.orthonormalise])
+    rows = np.random.default_rng(0).standard_normal((2, 9))
+    module.orthonormalise(rows, 9)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(2), atol=1e-15)
+    assert len(list(cache.glob("__pycache__/frames_*.orthonormalise-*.nbi"))) == 1
+    assert not list(cache.glob("__pycache__/*.dot-*"))
+
+
+def test_numbers_are_copied_to_the_last_bit():
+    module = kernels.load_kernels("numbers", "Streams.", [philox.fill_normals])
+    mine = vars(module)
+    names = [name for name in mine if name.startswith("_") and name in vars(philox)]
+    numbers = [name for name in names if isinstance(mine[name], float | int | np.generic)]
+    assert len(numbers) > 20
+    for name in numbers:
+        copied, own = mine[name], getattr(philox, name)
+        assert type(copied) is type(own), name
+        assert copied == own, name
+
+
+def test_a_module_is_its_text_so_that_what_is_kept_is_never_stale():
+    """A kernel below the entry, or a number below that, makes another module."""
+    text = kernels._text("Frames.", (lazy.orthonormalise,), "", ())
+    assert text.count("@entry") == 1
+    for called in ("def dot(", "def add_multiple(", "def put_multiple("):
+        assert called in text
+
+
+def test_two_kernels_of_one_name_are_refused():
+    assert lazy.orthonormalise is not path_kernels.orthonormalise
+    with pytest.raises(ValueError, match="orthonormalise"):
+        kernels._text("Both.", (lazy.apply, path_kernels.orthonormalise), "", ())
+
+
+def test_the_same_number_from_two_modules_is_no_clash():
+    """`_ROUND` is one of philox and of fastmath."""
+    source = "@entry\ndef tanh_of(z):\n    return fastmath.tanh(z)\n"
+    module = kernels.load_kernels("both", "Both.", [philox.fill_normals], source)
+    assert module.tanh_of(0.5) == pytest.approx(np.tanh(0.5), rel=1e-15)
+
+
+EVERY = [
+    polynomials.evaluate,
+    moments.accumulate,
+    lazy.apply,
+    lazy.apply_alone,
+    lazy.add_bias,
+    lazy.grams,
+    jet_kernels.vary,
+    jet_kernels.chain,
+    path_kernels.draw,
+    path_kernels.advance,
+    path_kernels.sum_over_neurons,
+]
+
+
+@pytest.mark.parametrize("kernel", EVERY, ids=lambda kernel: kernel.py_func.__qualname__)
+def test_nothing_that_a_kernel_reads_is_missing(kernel):
+    """Every global of every function in the module is in the module, or one of Python's."""
+    text = kernels._text("One.", (kernel,), "", ())
+    name = kernel.py_func.__name__
+    module = kernels.modules.load(text, "complete")
+    functions = [value for value in vars(module).values() if hasattr(value, "py_func")]
+    assert name in {each.py_func.__name__ for each in functions}
+    known = vars(module) | vars(sys.modules["builtins"])
+    for each in functions:
+        code = each.py_func.__code__
+        loaded = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+        assert loaded <= known.keys(), each.py_func.__name__
+
+
+@jit.driver
+def double(x):
+    jit.wide_vectors()
+    for i in range(x.size):
+        x[i] *= 2.0
+
+
+def test_wide_vectors_are_asked_of_the_compiler():
+    x = np.arange(100.0)
+    double(x)
+    assert np.array_equal(x, 2.0 * np.arange(100.0))
+    (compiled,) = double.inspect_llvm().values()
+    assert '"prefer-vector-width"="512"' in compiled
