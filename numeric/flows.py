@@ -5,7 +5,6 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -69,13 +68,14 @@ def flow(
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
-        is n times the connected four-point function. Beside V stands `V_floor`, by layer: what
-        rounding may change in it, from its dimension in powers of K and Θ, the size of the terms
-        that may cancel. `numeric.tables.layout` has the layout, the coordinates and the attributes.
+        is n times the connected four-point function. Beside V stands `V_error`, entry by entry: an
+        estimate of what rounding and quadrature have changed in it, carried from layer to layer
+        (`numeric.layers.accuracy`). `numeric.tables.layout` has the layout, the coordinates and the
+        attributes.
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
-            rounding leaves fewer than six of its digits (`numeric.accuracy`).
+            rounding leaves none of its digits.
 
     >>> from derive import activations
     >>> table = flow(Network(activations.relu, C_b=1), [2.0], depth=3, tensors="K")
@@ -133,11 +133,11 @@ def _flow(
             _check_digits(name, outcome, at_unit, net)
     arrays: dict[str, xarray.Variable] = {}
     for name in names:
-        ordered = np.ascontiguousarray(_axes(outcome.values, name))
-        arrays[name.label] = layout.variable(
-            ordered, len(name.subscripts), single=data.single, about=layout.described(name)
-        )
-        arrays[f"{name.label}_floor"] = layout.floor(_size(outcome.values, name))
+        rank = len(name.subscripts)
+        found, errors = (_axes(each, name) for each in (outcome.values, outcome.errors))
+        about = layout.described(name)
+        arrays[name.label] = layout.variable(found, rank, single=data.single, about=about)
+        arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=data.single)
     return layout.dataset(
         arrays,
         range(1, depth + 1),
@@ -168,7 +168,8 @@ def _axes(computed: dict[Name, Array], name: Name) -> Array:
     if values.ndim == 1:
         return values
     place = {slot: axis for axis, slot in enumerate(samples)}
-    return np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
+    ordered = np.transpose(values, (0, *(1 + place[slot] for slot in name.subscripts)))
+    return np.ascontiguousarray(ordered)
 
 
 def _identified(name: Name) -> tuple[Name, tuple[int, ...]]:
@@ -271,6 +272,4 @@ def _check_digits(name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: N
         K = f"K = {largest[max(layer - 2, 0)]:.3g}"
         left = accuracy.digits(tensor, layer)
         got = f"{net}, of whose {name.label} at layer {layer} rounding leaves {left} digits, at {K}"
-        raise InputError(
-            "net", got, f"a kernel at which {-round(math.log10(accuracy.LOST))} are left"
-        )
+        raise InputError("net", got, "a kernel at which some are left")

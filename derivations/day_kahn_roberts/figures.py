@@ -124,7 +124,7 @@ def curve(
             )
             for n in ensembles.more_widths
         ]
-        comparison = compare(flowed[["V", "V_floor"]], [sampled, *wider], ensembles.false_alarms)
+        comparison = compare(flowed[["V", "V_error"]], [sampled, *wider], ensembles.false_alarms)
         exact_curve = None
     return Curve(
         f"{activation}, {initialisation}",

@@ -286,9 +286,9 @@ def reach(rank: int, powers: float) -> float:
 
     |y|^powers has all but e^{−accuracy} of its average within: an incomplete Γ function.
     """
-    accuracy = (ACCURACY[0], *ACCURACY)[rank]
-    inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-accuracy))
-    return max(math.sqrt(2.0 * accuracy) + 0.5, math.sqrt(2.0 * float(inside)))
+    digits = accuracy(rank)
+    inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-digits))
+    return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))
 
 
 def smooth_width(activation: Activation) -> float:
@@ -325,16 +325,21 @@ def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.polynomial.legendre.leggauss(nodes)
 
 
+def accuracy(rank: int) -> float:
+    """log(1/ε) of the trapezoid rule with so many latent variables."""
+    return (ACCURACY[0], *ACCURACY)[rank] if rank <= len(ACCURACY) else ACCURACY[-1]
+
+
 def steps(
-    scale: Array, strips: Array, growth: Array, dimension: int, widest: float, degree: int = 0
+    scale: Array, strips: Array, growth: Array, digits: float, widest: float, degree: int = 0
 ) -> Array:
     """The step for each scale, as `step` of an emitted module finds it; nan where it is too fine.
 
     Arguments:
         strips, growth: from functions of these names.
-        dimension: of the latent variables, less 1: the place in `ACCURACY`.
+        digits: log(1/ε), as `accuracy` has it.
     """
-    needed = ACCURACY[dimension] + growth
+    needed = digits + growth
     with np.errstate(divide="ignore"):
         a = np.minimum(strips / np.asarray(scale)[..., None], np.sqrt(2.0 * needed))
     needed = needed + 0.5 * degree * np.log1p(a * a)

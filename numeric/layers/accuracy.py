@@ -6,8 +6,8 @@ bracket is disturbed by a random multiple, up to `NOISE`, of machine epsilon tim
 sum of the absolute values of what a quadrature adds up, and so are the tensors of layer 1, C_W and
 C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
 disturbances go through all layers as true errors of rounding do, with one input through the kernel
-as well; several inputs' brackets, which cost far more than the rest, are not computed again at the
-copies' kernels. The error is the largest departure, times `CAUTION`. (Discrete stochastic
+as well; several inputs' brackets of analytic σ, which cost far more than the rest, follow the
+copies' kernels by their gradient (`averages`). The error is the largest departure, times `CAUTION`. (Discrete stochastic
 arithmetic: J. Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here
 what the quadratures return, for little is lost elsewhere.)
 
@@ -37,7 +37,7 @@ from .run import Layers
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
 
-LOST, ZERO = 1e-6, 1e-13
+LOST, ZERO = 0.5, 1e-13
 """An error that is refused, relative to the tensor; one that is zero, relative to its natural size
 and to (10 + layers)², for errors of rounding add up."""
 

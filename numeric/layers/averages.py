@@ -8,6 +8,7 @@ is made of straight lines, and by compiled code elsewhere (`kinked`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import TypeAlias
@@ -28,6 +29,14 @@ Places = NDArray[np.int64]
 Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel: the averages, and the sizes of what is added up in them."""
 
+Gradient = Callable[[Array], Array]
+"""Of a kernel: the averages' derivatives by its entries, (count, m, m)."""
+
+Copies = Callable[[Array], tuple[Array, Array]]
+
+_MOVED = 0.5
+"""How far K may go, in units of its largest entry, with one gradient."""
+
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
 
@@ -42,12 +51,40 @@ class Averages:
 
     places: dict[Bracket, Places]
 
-    def __init__(self, evaluate: Evaluate, count: int, places: dict[Bracket, Places]) -> None:
-        self._evaluate, self.count, self.places = evaluate, count, places
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        count: int,
+        places: dict[Bracket, Places],
+        gradient: Gradient | None = None,
+    ) -> None:
+        self._evaluate, self._gradient = evaluate, gradient
+        self.count, self.places = count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         """Values and sizes of the averages at a kernel."""
         return self._evaluate(K)
+
+    def copies(self) -> Copies:
+        """What averages at kernels, (copies, m, m), that differ by little, layer after layer:
+        values (copies, count), and sizes (count,) at the first kernel.
+
+        Where σ is analytic the copies follow by the gradient, which is taken anew where K has
+        changed by more than `_MOVED` since the last time.
+        """
+        at, slopes = np.full((), math.inf), np.zeros(0)
+
+        def average(K: Array) -> tuple[Array, Array]:
+            nonlocal at, slopes
+            values, sizes = self._evaluate(K[0])
+            if self._gradient is None:
+                moved = [self._evaluate(each)[0] for each in K[1:]]
+                return np.array([values, *moved]), sizes
+            if not (np.abs(K[0] - at) <= _MOVED * np.abs(K[0]).max()).all():
+                at, slopes = K[0], self._gradient(K[0])
+            return values + np.einsum("kab,cab->ck", slopes, K - K[0]), sizes
+
+        return average
 
 
 def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
@@ -74,8 +111,10 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
-    evaluate = _smooth if activation.is_smooth else _kinked
-    return Averages(evaluate(activation, list(wanted)), len(wanted), found)
+    if activation.is_smooth:
+        evaluate, gradient = _smooth(activation, list(wanted))
+        return Averages(evaluate, len(wanted), found, gradient)
+    return Averages(_kinked(activation, list(wanted)), len(wanted), found)
 
 
 def pairs(activation: Activation, K: Array) -> Array:
@@ -111,7 +150,7 @@ def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
     return shape, tuple(sample for *_, sample in sorted(kinds))
 
 
-def _smooth(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
+def _smooth(activation: Activation, wanted: Sequence[Placed]) -> tuple[Evaluate, Gradient]:
     """Analytic σ: derivatives go inside, and what is left depends on the set of samples and on the
     factors at each."""
     sets: dict[tuple[int, ...], dict[tuple[several_samples.Orders, ...], int]] = {}
@@ -129,6 +168,7 @@ def _smooth(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         where.append((members, products.setdefault(key, len(products))))
     diagonal = list(dict.fromkeys(key[0] for s in sets if len(s) == 1 for key in sets[s]))
     alone = one_sample.averages(activation, [SingleShape(each) for each in diagonal])
+    twice = one_sample.averages(activation, [SingleShape(each, 2) for each in diagonal])
     joint = {
         members: several_samples.Sums(activation, list(products))
         for members, products in sets.items()
@@ -149,7 +189,28 @@ def _smooth(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         values, sizes = np.array(both).reshape(-1, 2).T
         return values, sizes
 
-    return evaluate
+    def gradient(K: Array) -> Array:
+        slopes, _ = twice(K.diagonal())
+        total = np.zeros((len(wanted), len(K), len(K)))
+        places: dict[tuple[int, ...], list[list[int]]] = {
+            members: [[] for _ in products] for members, products in sets.items()
+        }
+        for place, at in enumerate(where):
+            if at:
+                places[at[0]][at[1]].append(place)
+        for members, products in sets.items():
+            grid = np.ix_(members, members)
+            if len(members) == 1:
+                rows = [diagonal.index(key[0]) for key in products]
+                found = 0.5 * slopes[rows, members[0]].reshape(-1, 1, 1)
+            else:
+                found = joint[members].response(K[grid])
+            for each, at_places in zip(found, places[members], strict=True):
+                for place in at_places:
+                    total[place][grid] = each
+        return total
+
+    return evaluate, gradient
 
 
 def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:

@@ -153,8 +153,9 @@ class _Smooth:
 
     def _made(self, scale: float, rows: Sequence[_Row]) -> _Rule | None:
         """The rule for scales up to this one: as far as there is something to add."""
+        digits = quadrature.accuracy(1)
         h = float(
-            quadrature.steps(np.array(scale), self._strips, self._growth, 0, 0.5, self._degree)
+            quadrature.steps(np.array(scale), self._strips, self._growth, digits, 0.5, self._degree)
         )
         stretched = self._is_stretched(scale, h)
         if stretched:

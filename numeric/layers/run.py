@@ -173,10 +173,10 @@ class Layers:
         noise: Array,
         advance: Callable[[float], None],
     ) -> None:
-        """Layer by layer; all copies share the averages at the first one's kernel."""
-        copies = parameters.shape[1]
+        """Layer by layer."""
+        copies, average = parameters.shape[1], self.averages.copies()
         for layer in range(1, len(parameters)):
-            values, sizes = self.averages(found[self._kernel][layer - 1, 0])
+            values, sizes = average(found[self._kernel][layer - 1])
             disturbed = np.zeros((copies, self.averages.count + 1))
             disturbed[:, :-1] = values + noise * sizes
             parts = disturbed[:, self._sums]

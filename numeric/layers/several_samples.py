@@ -9,7 +9,8 @@ rule is the trapezoid's on every level (`brackets.quadrature`): derivatives are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.gaussian.shapes import leibniz
+from derive.work.resources import check_time
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -26,7 +29,16 @@ from .one_sample import product
 Orders = tuple[int, ...]
 """Of the derivatives of σ at one sample, ascending."""
 
+Suffix: TypeAlias = tuple[Orders, ...]
+"""The orders at the samples from some level on."""
+
 Counts = NDArray[np.int64]
+
+_ROUGH = 5.0
+"""log(1/ε) of what errors are carried on with."""
+
+_RATE = 10**8
+"""Nodes in a second: no bracket is summed faster."""
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""
@@ -56,21 +68,88 @@ class Sums:
     def __call__(self, K: Array) -> Array:
         """The brackets at K, (d, d), and their sizes: (2, brackets)."""
         order, B, rank = factorise(K)
-        accuracy = (quadrature.ACCURACY[0], *quadrature.ACCURACY)[min(rank, 4)]
-        scale = np.abs(B).max(axis=0)[:rank]
-        h = quadrature.steps(
-            scale, self._strips, self._growth, max(rank, 1) - 1, 3.0 / math.sqrt(accuracy)
-        )
+        digits = quadrature.accuracy(max(rank, 0))
+        h = self._steps(B, rank, digits)
         if rank < 0 or np.isnan(h).any():
             return np.full((2, len(self._products)), math.nan)
         reach = quadrature.reach(rank, self._powers) + self._rate * float(np.abs(B).sum())
-        in_order = [tuple(each[place] for place in order) for each in self._products]
+        reach = min(reach, 38.0)
+        self._check_cost(h, reach)
+        in_order = self._ordered(order)
         tree = _Tree(self._activation, B, h, in_order, half=self._half)
-        root = _Nodes([np.zeros(1)] * len(order), np.array([min(reach, 38.0) ** 2]))
+        root = _Nodes([np.zeros(1)] * len(order), np.array([reach**2]))
         below = tree.below(0, root)
         values = np.array([below[each] for each in in_order])[:, :, 0].T
-        values[1] *= 1.0 + math.exp(quadrature.ACCURACY[0] - accuracy)  # the rule's own error
+        values[1] *= 1.0 + math.exp(quadrature.ACCURACY[0] - digits)  # the rule's own error
         return values
+
+    def response(self, K: Array) -> Array:
+        """∂⟨F⟩/∂K_st = ½⟨∂_s ∂_t F⟩, s and t apart counted twice: (brackets, d, d).
+
+        To some percent: with it errors in K are carried on.
+        """
+        order, B, rank = factorise(K)
+        h = self._steps(B, rank, _ROUGH)
+        found = np.full((len(self._products), len(K), len(K)), math.nan)
+        if rank < 0 or np.isnan(h).any():
+            return found
+        found[:] = 0.0
+        in_order = self._ordered(order)
+        for y, weights in _lattice(h, math.sqrt(2.0 * _ROUGH)):
+            at = B[:, :rank] @ y
+            factors = [
+                self._differentiated([each[place] for each in in_order], z)
+                for place, z in enumerate(at)
+            ]
+            for s in range(len(K)):
+                for t in range(s + 1):
+                    part = weights
+                    for place, each in enumerate(factors):
+                        part = part * each[(place == s) + (place == t)]
+                    found[:, order[s], order[t]] += 0.5 * part.sum(axis=-1)
+                    found[:, order[t], order[s]] = found[:, order[s], order[t]]
+        return found
+
+    def _differentiated(self, heads: Sequence[Orders], z: Array) -> list[Array]:
+        """The factors of each bracket at one sample and their first two derivatives by z,
+        (brackets, nodes) each."""
+        distinct = list(dict.fromkeys(heads))
+        expanded = list(zip(*map(_expanded, distinct), strict=True))
+        terms = [factors for part in expanded for each in part for factors in each]
+        orders = sigma.orders_of(terms)
+        values = dict(zip(orders, sigma.derivatives(self._activation, orders)(z), strict=True))
+        products: dict[Orders, Array] = {(): np.ones_like(z)}
+        rows = [distinct.index(head) for head in heads]
+        found = []
+        for part in expanded:
+            each = [
+                sum(c * product(products, values, factors) for factors, c in polynomial.items())
+                for polynomial in part
+            ]
+            found.append(np.array([np.broadcast_to(value, z.shape) for value in each])[rows])
+        return found
+
+    def _ordered(self, order: Sequence[int]) -> list[Suffix]:
+        return [tuple(each[place] for place in order) for each in self._products]
+
+    def _steps(self, B: Array, rank: int, digits: float) -> Array:
+        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
+        widest = 3.0 / math.sqrt(digits)
+        return quadrature.steps(scale, self._strips, self._growth, digits, widest)
+
+    def _check_cost(self, h: Array, reach: float) -> None:
+        """Refuse what takes more than a day."""
+        rank = len(h)
+        ball = math.pi ** (0.5 * rank) / math.gamma(0.5 * rank + 1.0) * reach**rank
+        nodes = ball / float(np.prod(h))
+        what = f"a bracket over {rank} samples whose z no fewer normal variables give"
+        check_time("inputs", f"{len(self._products[0])} inputs", int(nodes / _RATE), what)
+
+
+@cache
+def _expanded(orders: Orders) -> tuple[Counter[Orders], ...]:
+    """Π σ^{(order)} and its first two derivatives, by Leibniz's rule."""
+    return tuple(leibniz(orders, outer) for outer in range(3))
 
 
 @cache
@@ -78,6 +157,25 @@ def _growth(activation: Activation, orders: Orders) -> Array:
     """Of a product of derivatives: the sum of its factors'."""
     columns = [quadrature.growth(activation, [{(order,): 1}]) for order in orders]
     return np.asarray(np.minimum(np.sum(columns, axis=0), quadrature.UNBOUNDED))
+
+
+def _lattice(h: Array, reach: float) -> Iterator[tuple[Array, Array]]:
+    """The nodes y, (rank, nodes), of the trapezoid rule on a cube, and their weights, in parts."""
+    axes = [each * np.arange(-math.floor(reach / each), reach / each) for each in h.tolist()]
+    weights = [
+        each / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * y * y)
+        for each, y in zip(h.tolist(), axes, strict=True)
+    ]
+    if not axes:
+        yield np.zeros((0, 1)), np.ones(1)
+        return
+    rest = math.prod(len(y) for y in axes[1:])
+    step = max(1, _HELD // rest)
+    for first in range(0, len(axes[0]), step):
+        part = slice(first, first + step)
+        y = np.meshgrid(axes[0][part], *axes[1:], indexing="ij")
+        w = np.meshgrid(weights[0][part], *weights[1:], indexing="ij")
+        yield np.array([each.ravel() for each in y]), np.prod(w, axis=0).ravel()
 
 
 class _Nodes(NamedTuple):
@@ -90,10 +188,6 @@ class _Nodes(NamedTuple):
     def part(self, chosen: slice | Counts) -> _Nodes:
         """Some of them."""
         return _Nodes([each[chosen] for each in self.means], self.left[chosen])
-
-
-Suffix: TypeAlias = tuple[Orders, ...]
-"""The orders at the samples from some level on."""
 
 
 class _Tree:

@@ -162,8 +162,9 @@ def compare(
         degree: of the polynomial in 1/n fitted to several widths; one less than their number, at
             most 2, if not given. The error counts in the first term left out, by `NEXT_TERM`.
 
-    A standard error below the tables' `<name>_floor`, or below `ACCURACY` times the number where
-    they have none, is raised to that: an entry that does not fluctuate is compared to rounding.
+    What rounding may change in a sample, its `<name>_floor`, or `ACCURACY` times the number where
+    the table has none, joins the standard error, and so does the theory's `<name>_error`: an entry
+    that does not fluctuate is compared to rounding.
 
     The bound and the error of the extrapolation are derived here: Bonferroni's, with Student's t,
     and weighted least squares.
@@ -236,13 +237,15 @@ def _rows(
 ) -> Iterator[Row]:
     samples = np.array([_values(table, name, "simulated", flowed) for table in tables])
     errors = np.array([_values(table, f"{name}_se", "simulated", flowed, name) for table in tables])
-    floors = np.maximum([_floor(table, name) for table in tables], _floor(flowed, name))
-    theory = _theory(name, flowed, widths[0] if degree == 0 and len(set(widths)) == 1 else None)
+    floors = np.array([_twin(table, name, "_floor", "simulated") for table in tables])
+    width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
+    theory, doubt = _theory(name, flowed, width)
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     for place in np.ndindex(theory.shape):
         at = (slice(None), *place)
         floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
         sample, se = _intercept(powers, samples[at], np.hypot(errors[at], floor))
+        se = float(np.hypot(se, doubt[place]))
         difference = sample - theory[place]
         z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
         layer = int(flowed["layer"].values[place[0]])
@@ -265,26 +268,29 @@ def _values(
     return values
 
 
-def _floor(table: xarray.Dataset, name: str) -> Array:
-    """What rounding may change in a tensor, in its shape; 0 where the table does not say."""
-    tensor, twin = table[name].variable, f"{name}_floor"
+def _twin(table: xarray.Dataset, name: str, ending: str, argument: str) -> Array:
+    """What stands beside a tensor, in its shape; 0 where the table does not say."""
+    tensor, twin = table[name].variable, name + ending
     if twin not in table:
         return np.zeros(tensor.shape)
-    floor = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))
-    if not np.isfinite(floor).all():
-        raise InputError("simulated", f"{twin} with NaN or infinity", "finite values")
-    return floor
+    values = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))
+    if not np.isfinite(values).all():
+        raise InputError(argument, f"{twin} with NaN or infinity", "finite values")
+    return values
 
 
-def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> Array:
-    """The leading term, or the series at one width as far as the flow has it."""
+def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> tuple[Array, Array]:
+    """The leading term, or the series at one width as far as the flow has it, and its error."""
     total = _values(flowed, name, "flowed", flowed)
+    error = _twin(flowed, name, "_error", "flowed")
     if width is not None:
         for order, correction in enumerate(SERIES.get(name, (name,))[1:], 1):
             if correction not in flowed:
                 break
-            total = total + _values(flowed, correction, "flowed", flowed) / float(width) ** order
-    return total
+            part = float(width) ** -order
+            total = total + part * _values(flowed, correction, "flowed", flowed)
+            error = error + part * _twin(flowed, correction, "_error", "flowed")
+    return total, error
 
 
 def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float]:

@@ -109,7 +109,7 @@ def test_tables_carry_the_words():
                 "cumulant": name.cumulant,
                 "normalisation": name.normalisation,
             }
-        assert table["K_floor"].attrs["long_name"].endswith(" K")
+        assert table["K_error"].attrs["long_name"].endswith(" K")
     own = recursion([Equation("D[i,k] = W[i,a] W[k,b] s[a] s[b]")], pairing="01")
     table = flow(net, x, 2, [own])
     assert table["kappa(D|01)"].attrs["long_name"] == "mean of the field D; equal neurons: (D, D)"

@@ -14,7 +14,6 @@ from derive.gaussian.oracle import gaussian_average
 from derive.weights import Truncated
 from numeric import compare, flow, normalise, simulate
 from numeric.hyperparameters import hyperparameters
-from numeric.tables.layout import ACCURACY
 from numeric.tables.layout import tensors as tensors_of
 
 X = np.random.default_rng(3).uniform(size=(3, 40))
@@ -258,15 +257,16 @@ def test_normalisation_of_the_second_differentials():
         normalise(several[["K", "Theta", "R"]])
 
 
-def test_tables_tell_how_large_the_terms_are_that_cancel():
-    """By dimension: K² in V, KΘ in D; a field of an orthogonal linear network has nothing else."""
-    table = flow(
-        Network(activations.linear, Orthogonal(1)), [0.5, -1.0], 3, ["K", "Theta", "V", "D"]
-    )
+def test_beside_each_number_stands_its_error():
+    """In a linear Haar network V is −2K² and D is 0: both to the error that is told."""
+    net = Network(activations.linear, Orthogonal(1))
+    table = flow(net, [0.5, -1.0], 3, ["K", "Theta", "V", "D"])
     K, Theta = table["K"].to_numpy(), table["Theta"].to_numpy()
-    np.testing.assert_allclose(table["V_floor"], ACCURACY * K**2, rtol=1e-14)
-    np.testing.assert_allclose(table["D_floor"], ACCURACY * K * Theta, rtol=1e-14)
-    assert np.abs(table["D"]).max() < 1e-14
+    assert (abs(table["V"] + 2 * K**2) <= table["V_error"]).all()
+    assert (abs(table["D"]) <= table["D_error"]).all()
+    assert (table["V_error"] <= 1e-13 * K**2).all()
+    assert (table["D_error"] <= 1e-13 * K * Theta).all()
+    assert table["V_error"].attrs["long_name"] == "estimated error of V"
 
 
 @pytest.mark.parametrize("other", ["kappa(z,H,z|02 13)", "kappa(z,z,H|03 12)"])
@@ -278,7 +278,7 @@ def test_one_label_is_not_given_to_two_orders_of_axes(other):
     with pytest.raises(InputError, match=told):
         simulate(net, inputs, 4, 3, 8, tensors=["F", other])
     twice = flow(net, inputs, 3, ["D", "kappa(z,z,H|01 23)", "kappa(z,z,H|10 23)"])
-    assert [name for name in twice if not str(name).endswith("_floor")] == ["D"]
+    assert [name for name in twice if not str(name).endswith("_error")] == ["D"]
 
 
 def test_what_is_the_same_at_every_layer_is_looked_up_once(monkeypatch):

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from derive import Equation, Gaussian, Network, Orthogonal, activations, recursion
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
-from numeric.tables.layout import ACCURACY, averaged, tensors
-from numeric.tables.layout import table as table_of
+from numeric.tables.layout import ACCURACY, tensors
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])
@@ -144,90 +143,35 @@ def test_the_floor_scales_with_the_values(scale):
     net = Network(activations.linear, Orthogonal())
     flowed = flow(net, np.sqrt(scale) * ONE, 3, ["K", "V"])
     K = flowed["K"].to_numpy()
-    np.testing.assert_allclose(flowed["V_floor"], ACCURACY * K**2, rtol=1e-13)
-    np.testing.assert_allclose(normalise(flowed)["V_tilde_floor"], ACCURACY, rtol=1e-13)
+    rounded = flowed.assign(V_floor=("layer", ACCURACY * K**2))
+    np.testing.assert_allclose(normalise(rounded)["V_tilde_floor"], ACCURACY, rtol=1e-13)
     for part, agrees in ((1e-12, True), (1e-9, False)):
-        measured = flowed.assign(V=flowed["V"] + part * K**2)
+        measured = rounded.assign(V=flowed["V"] + part * K**2)
         errors = {f"{name}_se": 0.0 * flowed[name] for name in ("K", "V")}
         sampled = measured.assign(errors).assign_attrs(width=8, blocks=256)
         assert compare(flowed, sampled).agrees == agrees
         assert compare(normalise(flowed), normalise(sampled)).agrees == agrees
 
 
-def test_the_floor_goes_with_arithmetic_and_may_be_missing():
+def test_twins_go_with_arithmetic_and_may_be_missing():
     flowed = flow(Network(activations.linear, Orthogonal()), 1e-3 * ONE, 2, ["V"])
     sampled = flowed.assign(V_se=0.0 * flowed["V"]).assign_attrs(width=8)
     halved = (-0.5 * sampled).assign_attrs(sampled.attrs)
     assert compare(-0.5 * flowed, halved).agrees
-    off = flowed["V"] + 0.5 * flowed["V_floor"] + 20 * ACCURACY * abs(flowed["V"])
-    bare = sampled.assign(V=off).drop_vars("V_floor")
-    assert not compare(flowed.drop_vars("V_floor"), bare).agrees
-    with pytest.raises(InputError, match="V_floor with NaN"):
-        compare(flowed.assign(V_floor=np.nan * flowed["V_floor"]), sampled)
+    off = sampled.assign(V=(1 + 1e-9) * flowed["V"])
+    assert not compare(flowed, off).agrees
+    assert compare(flowed.assign(V_error=1e-9 * abs(flowed["V"])), off).agrees
+    assert not compare(flowed.drop_vars("V_error"), off).agrees
+    assert compare(flowed, off.assign(V_floor=1e-9 * abs(flowed["V"]))).agrees
+    for broken in ("V_error", "V_floor"):
+        wrong = {broken: np.nan * flowed["V"]}
+        with pytest.raises(InputError, match=f"{broken} with NaN"):
+            compare(flowed.assign(wrong), sampled.assign(wrong))
 
 
-def test_the_floor_of_several_inputs_is_divided_entry_by_entry():
+def test_the_error_of_several_inputs_is_divided_entry_by_entry():
     flowed = flow(Network(TANH, Orthogonal()), TWO, 2, ["K", "V"])
     scaled = normalise(flowed)
     ratio = scaled["V_tilde"] / flowed["V"]
-    assert scaled["V_tilde_floor"].dims == flowed["V"].dims
-    np.testing.assert_allclose(scaled["V_tilde_floor"], abs(ratio) * flowed["V_floor"], rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("flowed", "simulated", "got"),
-    [
-        (xarray.Dataset(), xarray.Dataset(), "flowed: got 'a Dataset of nothing by no axis'"),
-        (None, xarray.Dataset(), "simulated: got 'a Dataset of nothing by no axis'"),
-        (None, [None, xarray.Dataset({"x": ("y", [1.0])})], "got 'a Dataset of x by y'"),
-        (None, None, "got 'a table without the attribute `width`'"),
-        (None, [], r"simulated: got \[\]"),
-    ],
-)
-def test_compare_says_in_a_line_what_is_no_table(flowed, simulated, got):
-    table = flow(NET, ONE, 2)
-    sampled = table.assign_attrs(width=8)
-    if isinstance(simulated, list):
-        simulated = [sampled if each is None else each for each in simulated]
-    chosen = table if simulated is None else simulated
-    with pytest.raises(InputError, match=got) as error:
-        compare(table if flowed is None else flowed, chosen)
-    assert len(str(error.value).splitlines()) == 1
-
-
-def test_a_table_of_values():
-    """Numbers stand at all layers; arrays have the axes of flow's; a pair has its twin."""
-    kernel = np.arange(12.0).reshape(3, 2, 2)
-    about = {"width": 8, "blocks": 20, "network": "net"}
-    made = table_of(range(1, 4), about, V=([1, 2, 4], 0.5), K=(kernel, kernel / 10), mean=2)
-    assert list(made.data_vars) == ["V", "V_se", "K", "K_se", "mean"]
-    assert tensors(made) == ["V", "K", "mean"]
-    assert made["K"].dims == flow(NET, TWO, 3, "K")["K"].dims
-    np.testing.assert_array_equal(made["K_se"], kernel / 10)
-    np.testing.assert_array_equal(made["V_se"], [0.5] * 3)
-    np.testing.assert_array_equal(made["mean"], [2.0] * 3)
-    np.testing.assert_array_equal(made["layer"], [1, 2, 3])
-    assert about.items() <= made.attrs.items()
-    found = compare(table_of([2, 3], V=[1, 5]), made)
-    assert [(row.layer, row.z) for row in found.rows] == [(2, 2.0), (3, -2.0)]
-
-
-@pytest.mark.parametrize("values", [[1.0, 2.0], np.ones((1, 3)), ([1.0] * 3, [1.0])])
-def test_a_table_of_other_layers_is_refused(values):
-    with pytest.raises(InputError, match="a number or 3 layers"):
-        table_of([1, 2, 3], V=values)
-
-
-def test_the_mean_of_draws_and_its_error():
-    """Over the first axis: 1, 3, 5 have the variance 4; 0, 0, 3 the variance 3."""
-    draws = np.array([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
-    mean, error = averaged(draws)
-    np.testing.assert_allclose(mean, [3, 1])
-    np.testing.assert_allclose(error, [2 / np.sqrt(3), 1])
-    assert [float(each) for each in averaged(draws[:, 0])] == [mean[0], error[0]]
-
-
-def test_a_table_is_short_as_text():
-    text = str(flow(NET, ONE, 1000, ["K"]))
-    assert max(map(len, text.splitlines())) < 100
-    assert len(text.splitlines()) < 30
+    assert scaled["V_tilde_error"].dims == flowed["V"].dims
+    np.testing.assert_allclose(scaled["V_tilde_error"], abs(ratio) * flowed["V_error"], rtol=1e-13)
