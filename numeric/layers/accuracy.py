@@ -7,9 +7,9 @@ sum of the absolute values of what a quadrature adds up, and so are the tensors 
 C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
 disturbances go through all layers as true errors of rounding do, with one input through the kernel
 as well; several inputs' brackets of analytic σ, which cost far more than the rest, follow the
-copies' kernels by their gradient (`averages`). The error is the largest departure, times `CAUTION`. (Discrete stochastic
-arithmetic: J. Vignes, Math. Comput. Simul. 35 (1993) 233; there every operation is disturbed, here
-what the quadratures return, for little is lost elsewhere.)
+copies' kernels by their gradient (`averages`). The error is the largest departure, times
+`CAUTION`. (Discrete stochastic arithmetic: J. Vignes, Math. Comput. Simul. 35 (1993) 233; there
+every operation is disturbed, here what the quadratures return, for little is lost elsewhere.)
 
 Why so: bounds by interval arithmetic grow as (constant)^depth; to disturb the inputs alone moves
 nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a recursion's terms do not
