@@ -1,8 +1,14 @@
-"""Brackets: against rigorous integrals, exact Gaussian identities, and their own symmetries."""
+"""Brackets: against rigorous integrals, exact Gaussian identities, and their own symmetries.
+
+Each has two roads: `in_numpy`, which flows take, and `emitted`, the compiled kernels of written
+modules. Every check runs on both. The emitted ones of most activations are slow: a module compiles
+for 2 to 16 seconds, for a few milliseconds of work.
+"""
 
 import ast
 import itertools
 import math
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -11,15 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive import activations
-from derive.activations.functions import by_name, z
+from derive.activations.functions import Activation, by_name, z
 from derive.arithmetic import hermite
 from derive.errors import InputError
 from derive.gaussian import oracle
 from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric.brackets import module as brackets
-from numeric.brackets import quadrature
+from numeric.brackets import pieces, quadrature
 from numeric.brackets.module import bracket_name, evaluate, module_source
+from numeric.brackets.shapes import check_finite
 from numeric.emit import modules
+from numeric.layers import kinked, one_sample, piecewise_linear, several_samples
 
 VARIANCES = (0.0, 1e-8, 0.3, 4.0, 100.0)
 SINGLE = [
@@ -38,18 +46,81 @@ SMOOTH = [
     "monomial(6)",
     "expr: tanh(z-3)",
     "expr: exp(-z**2/2)",
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("erf", "arctan", "silu", "sigmoid", "polynomial(0,1,-1/3)", "expr: z/(1+z**2)")
-    ),
+    "erf",
+    "arctan",
+    "silu",
+    "sigmoid",
+    "polynomial(0,1,-1/3)",
+    "expr: z/(1+z**2)",
 ]
 KINKED = ["relu", "leaky_relu(1/10)", "hard_tanh", "shifted_relu"]
 
 
+@cache
 def exact(activation, shape, K):
     """A `SingleShape` by the oracle: every derivative at the one z."""
     outer = (shape.outer,) + (0,) * (len(shape.orders) - 1)
     return float(oracle.bracket(activation, Shape(shape.orders, outer), K, 25).value)
+
+
+def in_numpy(name, *shapes):
+    """The average of each shape as a function of K: a variance, or the positions' covariance."""
+    sigma = name if isinstance(name, Activation) else by_name(name)
+    silent = np.errstate(all="ignore")  # as flows are
+    return {shape: silent(_rule(sigma, shape)) for shape in shapes}
+
+
+@cache
+def _rule(sigma, shape):
+    if isinstance(shape, SingleShape):
+        averages = one_sample.averages(sigma, [shape])
+        return lambda K: averages(np.array([K]))[0][0, 0]
+    if sigma.is_smooth:
+        orders = tuple((inside + outer,) for inside, outer in zip(*shape, strict=True))
+        sums = several_samples.Sums(sigma, [orders])
+        return lambda K: sums(K)[0, 0]
+    rule = kinked if pieces.table(sigma) is None else piecewise_linear
+    return lambda K: rule.averages(sigma, [shape], K[None])[0][0, 0]
+
+
+@cache
+def emitted_module(name, *shapes):
+    """With all of the shapes, each compiled once."""
+    single = [shape for shape in shapes if isinstance(shape, SingleShape)]
+    multi = [shape for shape in shapes if isinstance(shape, Shape)]
+    sigma = name if isinstance(name, Activation) else by_name(name)
+    return modules.load(module_source(sigma, single, multi), "bracket_test")
+
+
+def emitted(name, *shapes):
+    """The same from a compiled module."""
+    module = emitted_module(name, *shapes)
+    single = [shape for shape in shapes if isinstance(shape, SingleShape)]
+    found = {
+        shape: getattr(module, bracket_name(shape)) for shape in shapes if isinstance(shape, Shape)
+    }
+    return found | {shape: partial(_part, module, place) for place, shape in enumerate(single)}
+
+
+def _part(module, place, K):
+    return module.brackets(K)[place]
+
+
+SLOW = pytest.param(emitted, marks=pytest.mark.slow, id="emitted")  # to compile
+ROADS = pytest.mark.parametrize("road", [in_numpy, emitted], ids=lambda road: road.__name__)
+IN_NUMPY = pytest.mark.parametrize("road", [pytest.param(in_numpy, id="in_numpy"), SLOW])
+"""`ROADS` with the emitted kernels among the slow tests."""
+
+
+def roads(names, compiled):
+    """Both roads of each activation; slow are the emitted kernels of those not to be `compiled`."""
+    default = [pytest.param(in_numpy, name, id=f"in_numpy-{name}") for name in names]
+    return default + [
+        pytest.param(
+            emitted, name, id=f"emitted-{name}", marks=[pytest.mark.slow] * (name not in compiled)
+        )
+        for name in names
+    ]
 
 
 def covariance(seed, d, rank=None):
@@ -57,60 +128,43 @@ def covariance(seed, d, rank=None):
     return X @ X.T / X.shape[1]
 
 
-@pytest.fixture(scope="module")
-def compiled():
-    """Modules with many shapes, each compiled once: compiled(name, *shapes)."""
-    made = {}
-
-    def get(name, *shapes):
-        if (name, shapes) not in made:
-            single = [shape for shape in shapes if isinstance(shape, SingleShape)]
-            multi = [shape for shape in shapes if isinstance(shape, Shape)]
-            source = module_source(by_name(name), single, multi)
-            made[name, shapes] = modules.load(source, "bracket_test")
-        return made[name, shapes]
-
-    return get
-
-
-@pytest.mark.parametrize("name", SMOOTH)
-def test_smooth_brackets_of_one_input(name):
+@pytest.mark.parametrize(("road", "name"), roads(SMOOTH, ["tanh"]))
+def test_smooth_brackets_of_one_input(road, name):
     activation = by_name(name)
-    module = modules.load(module_source(activation, SINGLE), "bracket_test")
-    for K in VARIANCES:
-        for shape, value in zip(SINGLE, module.brackets(K), strict=True):
+    for shape, average in road(name, *SINGLE).items():
+        for K in VARIANCES:
             rel = 5e-14 if K <= 4 else 2e-11
-            assert value == pytest.approx(exact(activation, shape, K), rel=rel, abs=1e-15)
+            assert average(K) == pytest.approx(exact(activation, shape, K), rel=rel, abs=1e-15)
 
 
-@pytest.mark.parametrize("name", KINKED)
-def test_kinked_brackets_of_one_input(name):
+@pytest.mark.parametrize(("road", "name"), roads(KINKED, ["hard_tanh"]))
+def test_kinked_brackets_of_one_input(road, name):
     activation = by_name(name)
-    module = modules.load(module_source(activation, SINGLE), "bracket_test")
-    for K in VARIANCES[1:]:
-        for shape, value in zip(SINGLE, module.brackets(K), strict=True):
-            assert value == pytest.approx(exact(activation, shape, K), rel=2e-12, abs=1e-15)
+    for shape, average in road(name, *SINGLE).items():
+        for K in VARIANCES[1:]:
+            assert average(K) == pytest.approx(exact(activation, shape, K), rel=2e-12, abs=1e-15)
 
 
-def test_tanh_to_1e_12_for_K_up_to_4(compiled):
-    shapes = [SingleShape((0, 0)), SingleShape((1, 1)), SingleShape((0, 0), 2)]
-    module = compiled("tanh", *shapes)
+@ROADS
+def test_tanh_to_1e_12_for_K_up_to_4(road):
+    averages = road("tanh", *SINGLE)
     for K in np.linspace(0.05, 4, 20):
-        for shape, value in zip(shapes, module.brackets(K), strict=True):
-            assert value == pytest.approx(exact(activations.tanh, shape, K), rel=1e-14)
+        for shape in (SingleShape((0, 0)), SingleShape((1, 1)), SingleShape((0, 0), 2)):
+            assert averages[shape](K) == pytest.approx(exact(activations.tanh, shape, K), rel=1e-14)
 
 
-def test_oscillation_is_resolved_at_any_variance(compiled):
-    shapes = [SingleShape((0, 0)), SingleShape((0, 0), 4)]
-    module = compiled("sin", *shapes)
+@IN_NUMPY
+def test_oscillation_is_resolved_at_any_variance(road):
+    shapes = SingleShape((0, 0)), SingleShape((0, 0), 4)
+    averages = road("sin", *shapes)
     for K in (0.3, 30.0, math.pi**2, 4 * math.pi**2, 1e3):
-        squares, fourth = module.brackets(K)
+        squares, fourth = (averages[shape](K) for shape in shapes)
         assert squares == pytest.approx((1 - math.exp(-2 * K)) / 2, rel=1e-14)
         assert fourth == pytest.approx(-8 * math.exp(-2 * K), abs=1e-13)
 
 
-def test_the_step_keeps_its_bound(compiled):
-    module = compiled("tanh", SingleShape((0, 0)))
+def test_the_step_keeps_its_bound():
+    module = emitted_module("tanh", *SINGLE)
     growth = quadrature.growth(activations.tanh, [{(0, 0): 1}])
     strips = quadrature.strips(activations.tanh)
     for K, accuracy in itertools.product((1.0, 4.0, 40.0), (6.0, 9.0, 14.0, 20.0)):
@@ -123,84 +177,62 @@ def test_the_step_keeps_its_bound(compiled):
         assert error < 2 * math.exp(-accuracy)
 
 
-def test_at_zero_variance_limits_are_given_and_poles_refused():
-    relu = activations.relu
-    assert evaluate(relu, SingleShape((1, 1)), 0.0) == 0.5
-    assert evaluate(relu, SingleShape((0, 0), 2), 0.0) == 1.0
-    assert evaluate(activations.hard_tanh, SingleShape((0, 0), 2), 0.0) == 2.0
-    assert evaluate(activations.tanh, SingleShape((1, 1)), 0) == 1.0
+@IN_NUMPY
+def test_at_zero_variance_limits_are_given(road):
+    slopes, curved, jump = SingleShape((1, 1)), SingleShape((0, 0), 2), SingleShape((1,), 1)
+    relu = road("relu", slopes, curved, jump)
+    assert (relu[slopes](0.0), relu[curved](0.0), relu[jump](0.0)) == (0.5, 1.0, math.inf)
+    assert relu[jump](1e-6) == pytest.approx(1 / math.sqrt(2e-6 * math.pi), rel=1e-13)
+    assert road("hard_tanh", curved)[curved](0.0) == 2.0
+    assert road("tanh", slopes)[slopes](0.0) == 1.0
+
+
+def test_evaluate_refuses_poles():
+    jump = SingleShape((1,), 1)
     with pytest.raises(InputError, match="finite"):
-        evaluate(relu, SingleShape((1,), 1), 0.0)
-    near = evaluate(relu, SingleShape((1,), 1), 1e-6)
-    assert near == pytest.approx(1 / math.sqrt(2e-6 * math.pi), rel=1e-13)
+        evaluate(activations.relu, jump, 0)
+    assert evaluate(activations.relu, jump, 0.5 / math.pi) == pytest.approx(1.0, rel=1e-14)
 
 
 LEIBNIZ = [(1, 1), (1, 1, 1), (0, 1, 1, 1), (0, 2), (0, 0, 2)]
 
 
-def test_products_at_a_kink_obey_leibniz():
+@IN_NUMPY
+@pytest.mark.parametrize(
+    "activation", [activations.hard_tanh, activations.from_expr("Max(z - 1/2, -z)")], ids=str
+)
+def test_products_at_a_kink_obey_leibniz(road, activation):
     """⟨(Π σ^{(order)})'⟩ is the sum of its terms, each a product of jumps with δ."""
-    for activation in (activations.hard_tanh, activations.from_expr("Max(z - 1/2, -z)")):
-        sums = [leibniz(orders, 1) for orders in LEIBNIZ]
-        shapes = [SingleShape(factors) for terms in sums for factors in terms]
-        shapes += [SingleShape(orders, 1) for orders in LEIBNIZ]
-        source = module_source(activation, shapes)
-        found = dict(zip(shapes, modules.load(source, "bracket_test").brackets(0.7), strict=True))
-        for orders, terms in zip(LEIBNIZ, sums, strict=True):
-            total = sum(c * found[SingleShape(factors)] for factors, c in terms.items())
-            assert total == pytest.approx(found[SingleShape(orders, 1)], rel=1e-13, abs=1e-15)
+    sums = [leibniz(orders, 1) for orders in LEIBNIZ]
+    shapes = [SingleShape(factors) for terms in sums for factors in terms]
+    shapes += [SingleShape(orders, 1) for orders in LEIBNIZ]
+    found = {shape: average(0.7) for shape, average in road(activation, *shapes).items()}
+    for orders, terms in zip(LEIBNIZ, sums, strict=True):
+        total = sum(c * found[SingleShape(factors)] for factors, c in terms.items())
+        assert total == pytest.approx(found[SingleShape(orders, 1)], rel=1e-13, abs=1e-15)
 
 
 def test_the_tensor_of_an_infinite_bracket_is_named():
     shapes = [SingleShape((1, 1)), SingleShape((2, 2))]
-    brackets.check_finite("S", activations.tanh, shapes)
+    check_finite("S", activations.tanh, shapes)
     with pytest.raises(InputError, match=r"relu, S is not, for its ⟨σ''²⟩"):
-        brackets.check_finite("S", activations.relu, shapes)
+        check_finite("S", activations.relu, shapes)
 
 
-def test_single_deltas_are_densities_and_products_of_them_refused():
-    hard_tanh = activations.hard_tanh
+@IN_NUMPY
+def test_single_deltas_are_densities_and_products_of_them_refused(road):
+    value, third, second = SingleShape((0, 2)), SingleShape((3,)), SingleShape((1,), 2)
+    averages = road("hard_tanh", value, third, second)
     for K in (0.5, 3.0):
         density = math.exp(-1 / (2 * K)) / math.sqrt(2 * math.pi * K)
-        assert evaluate(hard_tanh, SingleShape((0, 2)), K) == pytest.approx(-2 * density, rel=1e-14)
-        assert evaluate(hard_tanh, SingleShape((3,), 0), K) == pytest.approx(
-            evaluate(hard_tanh, SingleShape((1,), 2), K), rel=1e-14
-        )
-    for orders in ((1, 3), (2, 2)):
+        assert averages[value](K) == pytest.approx(-2 * density, rel=1e-14)
+        assert averages[third](K) == pytest.approx(averages[second](K), rel=1e-14)
+    for product in (SingleShape((1, 3)), SingleShape((2, 2))):
         with pytest.raises(InputError, match="limit"):
-            evaluate(hard_tanh, SingleShape(orders), 1.0)
+            road("hard_tanh", product)
 
 
 SHAPES_TWO = [Shape((0, 0), (0, 0)), Shape((0, 0), (1, 1)), Shape((0, 1), (2, 1))]
-
-
-def test_two_inputs_against_a_dense_sum(compiled):
-    grid = np.arange(-10, 10.01, 1 / 32)
-    weights = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) / 32
-    for name, shapes in (("tanh", SHAPES_PAIR), ("gelu", SHAPES_TWO)):
-        module = compiled(name, *shapes)
-        sigma = [
-            sympy.lambdify(z, by_name(name).derivative(m), ["scipy", "numpy"]) for m in range(3)
-        ]
-        for K in (np.array([[1.3, 0.4], [0.4, 0.7]]), np.array([[0.5, -0.9], [-0.9, 3.0]])):
-            L = np.linalg.cholesky(K)
-            first, second = L[0, 0] * grid, L[1, 0] * grid[:, None] + L[1, 1] * grid
-            for shape in shapes:
-                m1, m2 = (o + k for o, k in zip(*shape, strict=True))
-                inner = np.broadcast_to(sigma[m2](second), second.shape) @ weights
-                want = np.sum(weights * sigma[m1](first) * inner)
-                value = getattr(module, bracket_name(shape))(K)
-                assert value == pytest.approx(want, abs=2e-14)
-
-
-@pytest.mark.slow
-def test_two_kinked_inputs_against_the_oracle(compiled):
-    module = compiled("hard_tanh", *SHAPES_PAIR)
-    shape = SHAPES_PAIR[0]
-    K = [[1.3, 0.4], [0.4, 0.7]]
-    want = oracle.bracket(activations.hard_tanh, shape, K, 12).value
-    value = getattr(module, bracket_name(shape))(np.array(K))
-    assert value == pytest.approx(float(want), abs=1e-11)
 
 
 SHAPES_PAIR = [Shape((0, 0), outer) for outer in ((0, 0), (1, 1), (2, 0), (0, 2))]
@@ -212,18 +244,44 @@ def _shapes(name):
     return SHAPES_RELU if name == "relu" else SHAPES_PAIR
 
 
+@pytest.mark.parametrize(("road", "name"), roads(["tanh", "gelu"], ["tanh"]))
+def test_two_inputs_against_a_dense_sum(road, name):
+    grid = np.arange(-10, 10.01, 1 / 32)
+    weights = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) / 32
+    shapes = SHAPES_PAIR if name == "tanh" else SHAPES_TWO
+    sigma = [sympy.lambdify(z, by_name(name).derivative(m), ["scipy", "numpy"]) for m in range(3)]
+    for K in (np.array([[1.3, 0.4], [0.4, 0.7]]), np.array([[0.5, -0.9], [-0.9, 3.0]])):
+        L = np.linalg.cholesky(K)
+        first, second = L[0, 0] * grid, L[1, 0] * grid[:, None] + L[1, 1] * grid
+        for shape, average in road(name, *shapes).items():
+            m1, m2 = (o + k for o, k in zip(*shape, strict=True))
+            inner = np.broadcast_to(sigma[m2](second), second.shape) @ weights
+            want = np.sum(weights * sigma[m1](first) * inner)
+            assert average(K) == pytest.approx(want, abs=2e-14)
+
+
+@pytest.mark.slow  # the oracle's integrals
+@ROADS
+def test_two_kinked_inputs_against_the_oracle(road):
+    average = road("hard_tanh", *SHAPES_PAIR)[SHAPES_PAIR[0]]
+    K = np.array([[1.3, 0.4], [0.4, 0.7]])
+    want = oracle.bracket(activations.hard_tanh, SHAPES_PAIR[0], K.tolist(), 12).value
+    assert average(K) == pytest.approx(float(want), abs=1e-11)
+
+
+@IN_NUMPY
 @pytest.mark.parametrize("rho", [0.5, 0.0, 0.99, 1 - 1e-8])
-def test_quadrants(compiled, rho):
-    average = getattr(compiled("relu", *SHAPES_RELU), bracket_name(SHAPES_RELU[0]))
+def test_quadrants(road, rho):
+    average = road("relu", *SHAPES_RELU)[SHAPES_RELU[0]]
     want = 1 / 4 + math.asin(rho) / (2 * math.pi)
     assert average(_equal(2, rho)) == pytest.approx(want, abs=1e-13)
 
 
-@pytest.mark.slow
+@IN_NUMPY
 @pytest.mark.parametrize("rho", [0.5, 0.0, 0.99, 1 - 1e-8])
-def test_orthants(compiled, rho):
-    module = compiled("relu", *SHAPES_MORE)
-    three, four = (getattr(module, bracket_name(shape)) for shape in SHAPES_MORE[:2])
+def test_orthants(road, rho):
+    averages = road("relu", *SHAPES_MORE)
+    three, four = (averages[shape] for shape in SHAPES_MORE[:2])
     want = 1 / 8 + 3 * math.asin(rho) / (4 * math.pi)
     assert three(_equal(3, rho)) == pytest.approx(want, abs=2e-12)
     if rho == 0.5:
@@ -234,8 +292,9 @@ def _equal(d, rho):
     return (1 - rho) * np.eye(d) + rho
 
 
-def test_arc_cosine_kernel_near_coincident_inputs(compiled):
-    average = getattr(compiled("relu", *SHAPES_RELU), bracket_name(Shape((0, 0), (0, 0))))
+@IN_NUMPY
+def test_arc_cosine_kernel_near_coincident_inputs(road):
+    average = road("relu", *SHAPES_RELU)[SHAPES_PAIR[0]]
     for epsilon in (1.0, 1e-2, 1e-5, 1e-8, 1e-11, 0.0):
         sine = math.sqrt(epsilon * (2 - epsilon))
         theta = math.atan2(sine, 1 - epsilon)
@@ -243,31 +302,29 @@ def test_arc_cosine_kernel_near_coincident_inputs(compiled):
         assert average(_equal(2, 1 - epsilon)) == pytest.approx(want, rel=3e-14)
 
 
+@IN_NUMPY
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.floats(-8, 8))
-def test_relu_scales(compiled, seed, exponent):
-    module = compiled("relu", *SHAPES_RELU)
+@given(seed=st.integers(0, 10**6), exponent=st.floats(-8, 8))
+def test_relu_scales(road, seed, exponent):
+    averages = road("relu", *SHAPES_RELU)
     K, factor = covariance(seed, 2), math.exp(exponent)
     for shape in SHAPES_PAIR:
-        average = getattr(module, bracket_name(shape))
         power = (2 - sum(shape.outer)) / 2
-        assert average(factor * K) == pytest.approx(
-            factor**power * average(K), rel=1e-10, abs=1e-13
+        assert averages[shape](factor * K) == pytest.approx(
+            factor**power * averages[shape](K), rel=1e-10, abs=1e-13
         )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(
-    "name", ["relu", "tanh", pytest.param("hard_tanh", marks=pytest.mark.slow)]
-)
-def test_singular_kernels_contract_to_one_input(compiled, name, sign):
+@pytest.mark.parametrize(("road", "name"), roads(["relu", "tanh", "hard_tanh"], ["tanh"]))
+def test_singular_kernels_contract_to_one_input(road, name, sign):
     """Σ_ab v_a v_b ⟨∂_a ∂_b F⟩ with v in the range of K is the second derivative along v."""
-    module = compiled(name, *_shapes(name))
+    averages = road(name, *_shapes(name))
     v = np.array([1.0, sign * 0.8])
     K = 1.7 * np.outer(v, v)
     outer = {(0, 0): (2, 0), (0, 1): (1, 1), (1, 0): (1, 1), (1, 1): (0, 2)}
     got = sum(
-        v[a] * v[b] * getattr(module, bracket_name(Shape((0, 0), outer[a, b])))(K)
+        v[a] * v[b] * averages[Shape((0, 0), outer[a, b])](K)
         for a, b in itertools.product(range(2), repeat=2)
     )
     product = by_name(name).expr * by_name(name).expr.subs(z, sign * sympy.Rational(4, 5) * z)
@@ -275,24 +332,23 @@ def test_singular_kernels_contract_to_one_input(compiled, name, sign):
     assert got == pytest.approx(exact(F, SingleShape((0,), 2), 1.7), rel=1e-11, abs=1e-13)
 
 
-def test_nearly_singular_kernels_join_the_singular_ones(compiled):
-    for name in ("relu", "tanh"):
-        average = getattr(compiled(name, *_shapes(name)), bracket_name(SHAPES_PAIR[0]))
-        for a, b in ((1.0, 1.0), (1.0, -1.0), (2.0, 0.5)):
-            K = np.outer((a, b), (a, b))
-            assert average(K + 1e-12 * np.eye(2)) == pytest.approx(average(K), abs=1e-11)
+@pytest.mark.parametrize(("road", "name"), roads(["relu", "tanh"], ["tanh"]))
+def test_nearly_singular_kernels_join_the_singular_ones(road, name):
+    average = road(name, *_shapes(name))[SHAPES_PAIR[0]]
+    for a, b in ((1.0, 1.0), (1.0, -1.0), (2.0, 0.5)):
+        K = np.outer((a, b), (a, b))
+        assert average(K + 1e-12 * np.eye(2)) == pytest.approx(average(K), abs=1e-11)
 
 
 SHAPES_4 = [Shape((0,) * 4, outer) for outer in ((0, 0, 0, 0), (1, 1, 2, 0), (2, 1, 0, 1))]
 
 
+@IN_NUMPY
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_four_inputs_of_any_rank_against_characteristic_functions(compiled, rank):
+def test_four_inputs_of_any_rank_against_characteristic_functions(road, rank):
     K = covariance(rank, 4, rank)
-    module = compiled("sin", *SHAPES_4)
     signs = [np.array(s) for s in itertools.product((1, -1), repeat=4)]
-    for shape in SHAPES_4:
-        average = getattr(module, bracket_name(shape))
+    for shape, average in road("sin", *SHAPES_4).items():
         # sin and its derivatives are Im and Re of i^m e^{iz}: average over the signs of z.
         want = 0.0
         for s in signs:
@@ -301,11 +357,10 @@ def test_four_inputs_of_any_rank_against_characteristic_functions(compiled, rank
         assert average(K) == pytest.approx(want, abs=1e-10)
 
 
-@pytest.mark.slow
-def test_four_kinked_inputs_that_are_two_pairs_or_one(compiled):
-    pair, four = SHAPES_PAIR[0], SHAPES_MORE[-1]
-    half = getattr(compiled("relu", *SHAPES_RELU), bracket_name(pair))
-    whole = getattr(compiled("relu", *SHAPES_MORE), bracket_name(four))
+@IN_NUMPY
+def test_four_kinked_inputs_that_are_two_pairs_or_one(road):
+    half = road("relu", *SHAPES_RELU)[SHAPES_PAIR[0]]
+    whole = road("relu", *SHAPES_MORE)[SHAPES_MORE[-1]]
     for seed in range(5):
         K = np.zeros((4, 4))
         K[:2, :2], K[2:, 2:] = covariance(seed, 2), covariance(seed + 10, 2)
@@ -313,37 +368,40 @@ def test_four_kinked_inputs_that_are_two_pairs_or_one(compiled):
     assert whole(np.full((4, 4), 1.3)) == pytest.approx(3 * 1.3**2 / 2, rel=1e-13)
 
 
-def test_positions_may_be_permuted(compiled):
-    for name, shapes in (("sin", SHAPES_4), ("relu", SHAPES_RELU)):
-        shape, swapped = shapes[-2:]
-        d = len(shape.orders)
-        K = covariance(8, d)
-        order = ([1, 0], [2, 0, 3, 1])[d == 4]
-        assert swapped.outer == tuple(shape.outer[p] for p in order)
-        module = compiled(name, *shapes)
-        value = getattr(module, bracket_name(shape))(K)
-        other = getattr(module, bracket_name(swapped))(K[np.ix_(order, order)])
-        assert value == pytest.approx(other, abs=1e-10)
+@IN_NUMPY
+@pytest.mark.parametrize(
+    ("name", "shapes", "order"),
+    [("sin", SHAPES_4, [2, 0, 3, 1]), ("relu", SHAPES_RELU, [1, 0])],
+    ids=["sin", "relu"],
+)
+def test_positions_may_be_permuted(road, name, shapes, order):
+    shape, swapped = shapes[-2:]
+    K = covariance(8, len(order))
+    assert swapped.outer == tuple(shape.outer[p] for p in order)
+    averages = road(name, *shapes)
+    value, other = averages[shape](K), averages[swapped](K[np.ix_(order, order)])
+    assert value == pytest.approx(other, abs=1e-10)
 
 
-def test_exponential_growth_is_followed(compiled):
+@IN_NUMPY
+def test_exponential_growth_is_followed(road):
     """⟨e^{z1 + z2}⟩ = e^{(K11 + 2 K12 + K22)/2}, far beyond the Gaussian's own reach."""
     pair, square = Shape((0, 0), (0, 0)), SingleShape((0, 0))
-    module = compiled("expr: exp(z)", pair, square)
+    averages = road("expr: exp(z)", pair, square)
     for K in (0.5, 9.0, 30.0):
-        assert module.brackets(K)[0] == pytest.approx(math.exp(2 * K), rel=1e-12)
+        assert averages[square](K) == pytest.approx(math.exp(2 * K), rel=1e-12)
         covariance = K * np.array([[1.0, 0.3], [0.3, 0.8]])
         want = math.exp(K * (1 + 0.6 + 0.8) / 2)
-        assert getattr(module, bracket_name(pair))(covariance) == pytest.approx(want, rel=1e-11)
+        assert averages[pair](covariance) == pytest.approx(want, rel=1e-11)
 
 
-def test_a_silent_input_gives_its_value_or_an_error(compiled):
+@IN_NUMPY
+def test_a_silent_input_gives_its_value_or_an_error(road):
     K = np.diag([1.0, 0.0])
-    smooth = getattr(compiled("gelu", *SHAPES_TWO), bracket_name(SHAPES_TWO[1]))
-    assert smooth(K) == pytest.approx(0.25, rel=1e-14)
-    relu = compiled("relu", *SHAPES_RELU)
-    assert getattr(relu, bracket_name(SHAPES_PAIR[0]))(K) == 0.0
-    assert math.isnan(getattr(relu, bracket_name(SHAPES_RELU[0]))(K))
+    assert road("gelu", *SHAPES_TWO)[SHAPES_TWO[1]](K) == pytest.approx(0.25, rel=1e-14)
+    relu = road("relu", *SHAPES_RELU)
+    assert relu[SHAPES_PAIR[0]](K) == 0.0
+    assert math.isnan(relu[SHAPES_RELU[0]](K))
 
 
 def test_leibniz_is_the_derivative_of_a_product():
@@ -387,10 +445,11 @@ def test_modules_stand_alone_and_do_not_change():
         assert source == module_source(by_name(name), SINGLE, [Shape((0, 0), (1, 1))])
 
 
-def test_outside_its_domain_a_kernel_gives_nan_not_a_number(compiled):
-    module = compiled("tanh", SingleShape((0, 0)))
+@ROADS
+def test_outside_its_domain_a_kernel_gives_nan_not_a_number(road):
+    average = road("tanh", *SINGLE)[SingleShape((0, 0))]
     for K in (-1.0, math.nan, math.inf):
-        assert math.isnan(module.brackets(K)[0])
+        assert math.isnan(average(K))
 
 
 @pytest.mark.parametrize(

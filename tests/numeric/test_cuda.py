@@ -33,6 +33,8 @@ from numeric.samplers.ensemble import checked_ensemble
 from numeric.simulations import make_sampler, simulate
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
+if SIMULATED:  # whose blocks wait for their threads in a loop, 5 ms for each if they are let
+    sys.setswitchinterval(1e-5)
 on_a_device = pytest.mark.skipif(
     not (SIMULATED or cuda.is_available()),
     reason="no GPU: test_cuda_in_the_simulator runs this one",
