@@ -101,7 +101,8 @@ def test_fields_without_a_name_and_of_ones_own():
 def test_tables_carry_the_words():
     net, x = Network(activations.tanh), np.array([1.0, -0.5, 0.2])
     labels = ["K", "G1", "F", "kappa(z,z,z,z,H|01 23 45)"]
-    for table in (flow(net, x, 2, labels), simulate(net, x, 8, 2, 30, tensors=labels)):
+    flowed, sampled = flow(net, x, 2, labels), simulate(net, x, 8, 2, 30, tensors=labels)
+    for table, twin in ((flowed, "K_error"), (sampled, "K_floor")):
         for label in labels:
             attrs, name = table[label].attrs, named(label)
             assert attrs == {
@@ -109,7 +110,7 @@ def test_tables_carry_the_words():
                 "cumulant": name.cumulant,
                 "normalisation": name.normalisation,
             }
-        assert table["K_error"].attrs["long_name"].endswith(" K")
+        assert table[twin].attrs["long_name"].endswith(" K")
     own = recursion([Equation("D[i,k] = W[i,a] W[k,b] s[a] s[b]")], pairing="01")
     table = flow(net, x, 2, [own])
     assert table["kappa(D|01)"].attrs["long_name"] == "mean of the field D; equal neurons: (D, D)"

@@ -134,14 +134,16 @@ def test_a_tensor_does_not_depend_on_those_asked_with_it(name, K0):
 def test_digits_that_cancel_are_refused_or_right():
     """D of tanh at layer 2 is of order K^4, and so is the sum that brackets of order K leave."""
     net = Network(activations.tanh, Orthogonal())
-    for K0 in (1e-8, 1e-6, 1e-4):
+    for K0 in (1e-8, 1e-6):
         with pytest.raises(
             InputError, match=r"of whose D at layer 2 rounding leaves \d digits, at K"
         ):
             flow(net, [np.sqrt(K0)], 2, ["D"])
         flow(net, [np.sqrt(K0)], 2, ["K", "V", "G1"])
-    exact = second_layer_small(1e-3)
-    assert float(flow(net, [np.sqrt(1e-3)], 2, ["D"])["D"][-1]) == pytest.approx(exact, rel=1e-6)
+    for K0, part in ((1e-4, 1e-1), (1e-3, 1e-5)):
+        table, exact = flow(net, [np.sqrt(K0)], 2, ["D"]), second_layer_small(K0)
+        D, error = float(table["D"][-1]), float(table["D_error"][-1])
+        assert abs(D - exact) <= error <= part * abs(exact)
 
 
 def second_layer_small(K0):
