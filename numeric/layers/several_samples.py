@@ -37,7 +37,8 @@ class Sums:
 
     Arguments:
         activation: an analytic σ.
-        products: for each bracket the orders at each of the samples.
+        products: for each bracket the orders at each of the samples, of which four or fewer are
+            independent.
     """
 
     def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:
@@ -56,7 +57,7 @@ class Sums:
     def __call__(self, K: Array) -> Array:
         """The brackets at K, (d, d), and their sizes: (2, brackets)."""
         order, B, rank = factorise(K)
-        accuracy = (quadrature.ACCURACY[0], *quadrature.ACCURACY)[min(rank, 4)]
+        accuracy = (quadrature.ACCURACY[0], *quadrature.ACCURACY)[rank]
         scale = np.abs(B).max(axis=0)[:rank]
         h = quadrature.steps(
             scale, self._strips, self._growth, max(rank, 1) - 1, 3.0 / math.sqrt(accuracy)

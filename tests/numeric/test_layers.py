@@ -14,6 +14,7 @@ from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import z
 from derive.arithmetic.parameters import Parameter
 from derive.engine.tensors import Tensor, identify
+from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric import flow, write_module
 from numeric.brackets import module, one_input, quadrature, several_inputs
@@ -254,6 +255,13 @@ def test_flow_compiles_nothing(sigma, count, monkeypatch) -> None:
     net = Network(sigma, Gaussian(C_W=1.25), C_b=0.125)
     table = flow(net, X, 3, ["K", "G1", "V", "Theta", "A"])
     assert np.isfinite(table["V"]).all()
+
+
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.relu, ELU], ids=str)
+def test_more_inputs_in_one_average_than_there_are_rules_for(sigma) -> None:
+    X = np.random.default_rng(3).standard_normal((5, 6))
+    with pytest.raises(InputError, match=r"inputs: got '5 of them in one average.*at most 4"):
+        flow(Network(sigma), X, 2, ["U6"])
 
 
 PAIRS = [pytest.param(each, 2, marks=pytest.mark.slow) for each in ("tanh", "relu")]
