@@ -118,7 +118,7 @@ FIRST_DERIVATIVES: tuple[Names, ...] = (
 ALL_DERIVATIVES: tuple[Names, ...] = (*FIRST_DERIVATIVES, ("P", "Q"), ("R", "S", "T", "U"))
 OF_TWO_INPUTS: tuple[Names, ...] = (("K", "V"),)
 WITH_TWO_INPUTS = ("linear", "relu", "tanh")
-"""What is looked at with two inputs, where kernels are long to compile, and in which networks."""
+"""What is looked at with two inputs, and in which networks."""
 
 LARGEST_SEED = 2**31 - 1
 _MANY = 8  # one network in so many has two inputs

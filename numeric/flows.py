@@ -75,7 +75,7 @@ def flow(
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
-            rounding leaves none of its digits.
+            rounding leaves none of its digits (`numeric.layers.accuracy`).
 
     >>> from derive import activations
     >>> table = flow(Network(activations.relu, C_b=1), [2.0], depth=3, tensors="K")

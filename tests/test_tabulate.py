@@ -57,6 +57,15 @@ def test_the_newest_comes_first():
     assert re.findall(r"\d{4}-\d\d-\d\d", tabulate.page([old, new])) == ["2026-01-01", "2025-01-01"]
 
 
+def test_a_first_call_stands_beside_what_is_wanted():
+    times = {"processor": 0.4321, "imports": 1.0, "all": 2.0, "wanted": 1, "earlier": 12.3}
+    made = run(result("first flow", 0.9, **times), result("b", 1.0))
+    (row,) = tabulate.first_calls(made)
+    assert row[:5] == ("first flow", "0.43", "1", "12", "2026-01-02")
+    assert "| first flow | 0.43 | 1 | 12 |" in tabulate.page([made])
+    assert tabulate.FIRST_TITLE not in tabulate.page([run(result("b", 1.0))])
+
+
 def test_the_page_is_that_of_the_kept_results(tmp_path):
     tabulate.main(ROOT / "benchmarks", tmp_path / "page.md")
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

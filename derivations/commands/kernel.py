@@ -1,4 +1,4 @@
-"""The command `wickgarten kernel`: standalone modules of compiled recursions."""
+"""The command `wickgarten kernel`: recursions as standalone modules, to be compiled."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def figure_one(sampling: Sampling) -> Verdict:
 # ## Several inputs
 #
 # Linear networks have a closed theory: their derived step adds the same to $V$ at every layer. A
-# mixed tanh network follows the compiled flow.
+# mixed tanh network follows the flow.
 
 
 # %%

@@ -91,7 +91,7 @@ def scatter(net: Network, seed: int) -> dict[str, dict[int, Array]]:
 @claim("001", "3, 5 (biases)", "the maps with a bias per neuron and per direction", sampled=True)
 def independent_biases(sampling: Sampling) -> Verdict:
     """K of two inputs with C_W = C_b = 1, γ = 1/4 in 8 layers; n = 256, 512 and 1024, 1024 networks
-    each, extrapolated in 1/n against the compiled flow."""
+    each, extrapolated in 1/n against the flow."""
     net = network()
     flowed = flow(net, INPUTS, DEPTH, ["K"])
     comparisons = [

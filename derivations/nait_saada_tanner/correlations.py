@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Correlations, layer by layer
 #
-# Two inputs of correlation $c_0$ go through wide tanh networks of rank $N/4$. The compiled flow of
+# Two inputs of correlation $c_0$ go through wide tanh networks of rank $N/4$. The flow of
 # $K$ is the line, the sampled correlation of preactivations the points. Biases are drawn for each
 # kept direction: with the single bias of the source the points would not gather around a line.
 
@@ -88,7 +88,7 @@ def _correlation(table: xarray.Dataset) -> Array:
 @claim("001", "Figure 7", "correlations by layer from c_0 = 0.2", sampled=True)
 def figure_seven(sampling: Sampling) -> Verdict:
     r"""$K$ of two inputs with $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 = 0.09$, 12 layers,
-    1024 networks each of $n = 256$, 512 and 1024, against the compiled flow."""
+    1024 networks each of $n = 256$, 512 and 1024, against the flow."""
     return _figure(0.2, sampling)
 
 
@@ -123,7 +123,7 @@ SHOWN = range(FROM, TO + 1)
 def figure_eleven(sampling: Sampling) -> Verdict:
     r"""$D = K_{12} - K_{13}$ of tanh networks with $\gamma = 1/4$, from correlations on either side
     of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 8, 1024 networks each of $n = 256$, 512 and
-    1024, extrapolated, against the compiled flow. Lines: $\xi_c$; points: the mean fall of $D$ per
+    1024, extrapolated, against the flow. Lines: $\xi_c$; points: the mean fall of $D$ per
     layer, which tends to it."""
     comparisons, labels, points = [], [], []
     for bias, weights in BIASES:

@@ -274,7 +274,7 @@ def edge_figure(curve: propagation.Edge) -> Figure:
 @claim("001", "Figure 6", "correlation maps of tanh, γ = 1/4")
 def correlation_maps() -> Verdict:
     r"""$c'$ against $c$ at the fixed length for $\sigma_w = 1.3$, 2.5 and 4 and $\gamma\sigma_b^2 =
-    0.09$, by the compiled averages; stars are their fixed points. The engine's maps in ball
+    0.09$, by averages in doubles; stars are their fixed points. The engine's maps in ball
     arithmetic leave the lengths and the correlations of the stars where they are, to 11 digits."""
     figure, panel = one_panel((4.2, 4), xlabel="c", ylabel="c'")
     panel.plot([0, 1], [0, 1], "--", color="grey", label="c' = c")

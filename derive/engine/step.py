@@ -315,7 +315,7 @@ def closure(
 
     Raises:
         InputError: where a bracket of several inputs would have more factors σ than
-            `most_factors`, if given.
+            `most_factors`, if given, as for the kernels of a written module.
     """
     found: dict[str, Name] = {}
     pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]

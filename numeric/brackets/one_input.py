@@ -38,39 +38,35 @@ from .shapes import describe
 
 
 def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
-    """`sized_brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
+    """`brackets(K)` for an analytic activation; what is odd in z is zero and not summed."""
     kept = [not activation.is_odd or is_even(*shape) for shape in shapes]
     sums = smooth_sums(
         activation, [shape for shape, keep in zip(shapes, kept, strict=True) if keep]
     )
     given = {
-        "outside": printer.listing(["math.nan"] * 2 * len(shapes)),
+        "outside": printer.listing(["math.nan"] * len(shapes)),
         "about": _about(activation, shapes),
-        "count": len(shapes),
     }
     if not sums.near:
-        return printer.filled(_ODD, zeros=printer.listing(["0.0"] * 2 * len(shapes)), **given)
+        return printer.filled(_ODD, zeros=printer.listing(["0.0"] * len(shapes)), **given)
     f, g = (_names(letter, len(sums.integrands)) for letter in "fg")
     parts = [*sums.near_parts(), *sums.far_parts()]
     t, r, d = (_names(letter, len(parts)) for letter in "trd")
     at = {part: place for place, part in enumerate(parts)}
     step = [] if activation.is_odd else [f"{printer.listing(g)} = integrands(-z)"]
     step += sums.hermite_lines()
-    values, sizes, choices = [], [], []
+    values, choices = [], []
     for place, far in enumerate(sums.far):
         near = at[place, 0]
-        value, size = t[near], r[near]
+        value = t[near]
         if far is not None:
-            k = at[far]
-            value, size = f"v{place}", f"e{place}"
-            choices += [f"p = powers({far[1]}, 1.0 / scale)", f"ahead = {r[k]} * p < {r[near]}"]
-            choices += [f"{value} = {t[k]} * p if ahead else {t[near]}"]
-            choices += [f"{size} = {r[k]} * p if ahead else {r[near]}"]
+            k, value = at[far], f"v{place}"
+            choices += [f"p = powers({far[1]}, 1.0 / scale)"]
+            choices += [f"{value} = {t[k]} * p if {r[k]} * p < {r[near]} else {t[near]}"]
         values.append(f"c * {value}")
-        sizes.append(f"s * {size}")
     for k, fold in enumerate(_folds(parts, odd=activation.is_odd)):
         step += [f"{d[k]} = w * {fold}", f"{t[k]} += {d[k]}", f"{r[k]} += abs({d[k]})"]
-    found = iter([*values, *sizes])
+    found = iter(values)
     functions = [_integrands(activation, sums.integrands), *([_POWERS] if any(sums.far) else [])]
     accuracy = quadrature.ACCURACY[0]
     return printer.filled(
@@ -89,34 +85,23 @@ def smooth_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
         least=repr(math.sqrt(2.0 * accuracy)),
         small=" and ".join(f"abs({a}) <= 1e-17 * {b}" for a, b in zip(d, r, strict=True)),
         choices=choices,
-        returned=printer.listing(next(found) if keep else "0.0" for keep in [*kept, *kept]),
+        returned=printer.listing(next(found) if keep else "0.0" for keep in kept),
         **given,
     )
 
 
 _HEAD = '''\
 @quadrature
-def sized_brackets(K):
-    """The brackets, then for each the sum of absolute values of what was added up: its rounding
-    error is machine epsilon times a small multiple of that, the larger the more nodes there are,
-    for their positions are rounded as well.
+def brackets(K):
+    """$about
     """
     if not 0.0 <= K < math.inf:
         return $outside'''
 
-_VALUES = '''\
-@driver
-def brackets(K):
-    """$about
-    """
-    return sized_brackets(K)[:$count]
-'''
-
 _ODD = f"""\
 {_HEAD}
     return $zeros
-
-{_VALUES}"""
+"""
 
 _SMOOTH = f"""\
 $growth
@@ -157,12 +142,9 @@ $functions
         $step
         if x > $least and $small:
             break
-    s = c * (1.0 + 0.02 * k)
     $choices
     return $returned
-
-
-{_VALUES}"""
+"""
 
 _POWERS = '''\
 @scalar
@@ -319,15 +301,13 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     """`brackets(K)` for a piecewise analytic activation."""
     scale = sympy.Symbol("scale", positive=True)
     found = kinked_pieces(activation, shapes, scale)
-    e, f, r = (_names(letter, len(shapes)) for letter in "efr")
+    e, f = (_names(letter, len(shapes)) for letter in "ef")
     regular = [k for k, one in enumerate(found.integrands) if one != 0]
     panels = quadrature.PANELS[0]
     reach, rate = repr(panels.reach), quadrature.rate(activation)
     if rate:
         factors = max(len(shape.orders) for shape in shapes)
         reach = f"min({reach} + {factors * rate!r} * scale, 38.0)"
-    sums = [f"{e[k]} += w[i] * {f[k]}" for k in regular]
-    sums += [f"{r[k]} += w[i] * abs({f[k]})" for k in regular]
     integrands = printer.function(
         "integrands",
         [z],
@@ -338,9 +318,9 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
     at_kinks = printer.function(
         "at_kinks",
         [scale],
-        [*found.at_kinks, *found.sizes],
+        found.at_kinks,
         decorator="@scalar",
-        doc="What the kinks add, for scale = √K, and the sums of the absolute values.",
+        doc="What the kinks add, for scale = √K.",
     )
     loop = printer.filled(
         _PANELS,
@@ -348,17 +328,16 @@ def kinked_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
         width=repr(panels.width),
         nodes=panels.nodes,
         f=printer.listing(f[k] for k in regular),
-        sums=sums,
+        sums=[f"{e[k]} += w[i] * {f[k]}" for k in regular],
     )
     return printer.filled(
         _KINKED,
         functions="\n\n".join([*([integrands] if regular else []), at_kinks]),
-        outside=printer.listing(["math.nan"] * 2 * len(shapes)),
-        limits=printer.listing(map(printer.literal, [*found.limits, *map(abs, found.limits)])),
-        totals=printer.listing([*e, *r]),
+        outside=printer.listing(["math.nan"] * len(shapes)),
+        limits=printer.listing(map(printer.literal, found.limits)),
+        totals=printer.listing(e),
         loop=loop if regular else [],
         about=_about(activation, shapes),
-        count=len(shapes),
     )
 
 
@@ -375,9 +354,7 @@ $functions
     $totals = at_kinks(scale)
     $loop
     return $totals
-
-
-{_VALUES}"""
+"""
 
 _PANELS = """\
 points = np.empty(len(KINKS))
@@ -393,11 +370,10 @@ for i in range(len(x)):
 
 class KinkedPieces(NamedTuple):
     """What `brackets` is made of: functions of z away from kinks; what the kinks add, by
-    scale = √K, and the same with every term's absolute value; and the values at K = 0."""
+    scale = √K; and the values at K = 0."""
 
     integrands: list[sympy.Expr]
     at_kinks: list[sympy.Expr]
-    sizes: list[sympy.Expr]
     limits: list[float]
 
 
@@ -412,7 +388,6 @@ def kinked_pieces(
             for one in found
         ],
         [sympy.Add(*_at_kinks(one, scale)) for one in found],
-        [sympy.Add(*map(sympy.Abs, _at_kinks(one, scale))) for one in found],
         [float(limit(activation, one)) for one in found],
     )
 

@@ -13,7 +13,6 @@ in the range of K are right, and a recursion asks for no others. Derived here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -48,17 +47,13 @@ def smooth_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         table = [min(quadrature.UNBOUNDED, sum(column)) for column in columns]
         parts.append(printer.constant("GROWTH" + _suffix(orders), table))
     for shape, t in totals.items():
-        value = f"nested_{len(t)}(K, {_arguments(t)})[0]" if t in summed else "0.0  # odd in z"
+        value = f"nested_{len(t)}(K, {_arguments(t)})" if t in summed else "0.0  # odd in z"
         parts.append(_bracket_function(activation, shape, [f"return {value}"]))
-        if t not in summed:
-            parts.append(_sized_function(shape, ["return 0.0, 0.0"]))
     return "\n\n".join(parts)
 
 
 def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
-    """The emitted function of K that computes this shape and its size, the sum of the absolute
-    values of what is added up, larger as the rule is coarser than rounding; and the function's
-    further arguments.
+    """The emitted function of K that computes this shape, and the function's further arguments.
 
     Shapes of an analytic or a piecewise linear activation share one function, compiled once.
     """
@@ -67,7 +62,7 @@ def kernel(activation: Activation, shape: Shape) -> tuple[str, str]:
         return f"nested_{len(total)}", _arguments(total)
     if pieces.table(activation) is not None:
         return f"average_{len(total)}", _both(shape)
-    return _sized_name(shape), ""
+    return bracket_name(shape), ""
 
 
 def _arguments(orders: tuple[int, ...]) -> str:
@@ -118,7 +113,7 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
     """
     d = len(levels)
     lines = [f"B{k}{j} = B[{k}, {j}]" for k in range(d) for j in range(k + 1)]
-    lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = size = 0.0"]
+    lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = 0.0"]
     for j, level in enumerate(levels):
         mean = f"z{j}_{j - 1} + " if j else ""
         product = f"p{j - 1} * " if j else ""
@@ -129,7 +124,7 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
             *level.after,
         ]
         if j == d - 1:
-            body += [f"part = {summand}", "total += part", "size += abs(part)"]
+            body += [f"total += {summand}"]
         else:
             body += [f"if p{j} == 0.0:", "    continue"]
         for k in range(j + 1, d):
@@ -154,7 +149,6 @@ def _nested_smooth(d: int, odd: bool, rate: float, powers: float) -> str:
         _SMOOTH,
         d=d,
         accuracies=printer.listing(map(repr, allowed)),
-        truncated=printer.listing(repr(1.0 + math.exp(allowed[0] - each)) for each in allowed),
         reaches=printer.listing(repr(quadrature.reach(rank, powers)) for rank in range(d + 1)),
         farther=_farther(rate, d),
         rules=[f"y{j}, w{j} = trapezoid({j}, {rule})" for j in range(d)],
@@ -168,36 +162,26 @@ def nested_$d(K, orders, growth):
     """The average of $d derivatives of σ, of these orders, over z ~ N(0, K)."""
     order, B, rank = factorise(K)
     if rank < 0:
-        return math.nan, math.nan
+        return math.nan
     accuracy = $accuracies[rank]
-    truncated = $truncated[rank]  # the quadrature's own error, in units of rounding
     reach = $reaches[rank]
     $farther
     $rules
     $loops
-    return total, size * truncated
+    return total
 '''
 
 
 def linear_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """The functions for a piecewise linear activation."""
     ranks = sorted({len(shape.orders) for shape in shapes})
-    own = "".join(f"average_{d} = sized_average\n" for d in ranks)
-    parts = [kinks.source(activation), _SIZED_AVERAGE, own]
+    own = "".join(f"average_{d} = average\n" for d in ranks)
+    parts = [kinks.source(activation), own]
     for shape in shapes:
         doc = _doc(activation, shape)
         lines = [doc, f"return average(K, {_both(shape)})"]
         parts.append(_function("", f"{bracket_name(shape)}(K)", lines))
     return "\n\n".join(parts)
-
-
-_SIZED_AVERAGE = '''\
-@driver
-def sized_average(K, orders, pieces):
-    """The average, and its absolute value."""
-    value = average(K, orders, pieces)
-    return value, abs(value)
-'''
 
 
 def _both(shape: Shape) -> str:
@@ -220,16 +204,14 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     parts += [_nested_kinked(outer, rate) for outer in dict.fromkeys(form.outer for form in used)]
     for shape, (regular, singular) in both.items():
         d = len(shape.orders)
-        outside = "return math.nan, math.nan"
+        outside = "return math.nan"
         lines = ["order, B, rank = factorise(K)", "if rank < 0:", f"    {outside}"]
         lines += [f"if rank == {d}:", f"    return {_call(regular)}"]
         for p in range(d):
             if singular is not None and 0 in activation.jumps(singular.orders[p]):
                 lines += [f"if K[{p}, {p}] == 0.0:", f"    {outside}"]
         lines.append(outside if singular is None else f"return {_call(singular)}")
-        parts.append(_sized_function(shape, lines))
-        value = f"return {_sized_name(shape)}(K)[0]"
-        parts.append(_bracket_function(activation, shape, [value]))
+        parts.append(_bracket_function(activation, shape, lines))
     return "\n\n".join(parts)
 
 
@@ -268,7 +250,6 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         name=_nested_name(outer),
         d=d,
         outer=outer,
-        truncated=printer.listing(map(repr, pieces.TRUNCATED[: d + 1])),
         farther=_farther(rate, d),
         derivatives=derivatives,
         loops=_loops(levels, summand),
@@ -283,12 +264,11 @@ def $name(order, B, rank, orders):
     with $outer derivatives outside.
     """
     nodes, weights, reach, width = rule(rank)
-    truncated = $truncated[rank]
     $farther
     latent = np.zeros($d)
     $derivatives
     $loops
-    return total, size * truncated
+    return total
 '''
 
 
@@ -300,15 +280,6 @@ def _farther(rate: float, d: int) -> list[str]:
 
 def _bracket_function(activation: Activation, shape: Shape, lines: Sequence[str]) -> str:
     return _function("@driver", f"{bracket_name(shape)}(K)", [_doc(activation, shape), *lines])
-
-
-def _sized_name(shape: Shape) -> str:
-    return f"sized_{bracket_name(shape)}"
-
-
-def _sized_function(shape: Shape, lines: Sequence[str]) -> str:
-    doc = f'"""{describe(shape)}_K, and the sum of the absolute values of what is added up."""'
-    return _function("@driver", f"{_sized_name(shape)}(K)", [doc, *lines])
 
 
 def _doc(activation: Activation, shape: Shape) -> str:

@@ -32,6 +32,14 @@ def check(shape: SingleShape | Shape) -> None:
         raise InputError("shape", shape, f"1 to {MAX_POSITIONS} positions, one outer count each")
 
 
+def check_inputs(count: int, alike: str) -> None:
+    """Raise InputError where so many inputs of one average, none of them `alike` to others, are
+    more than there is a rule for."""
+    if count > MAX_POSITIONS:
+        wanted = f"tensors whose averages are over at most {MAX_POSITIONS} inputs at once"
+        raise InputError("inputs", f"{count} of them in one average, none {alike}", wanted)
+
+
 def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleShape]) -> None:
     """Raise InputError where a bracket of this tensor is infinite for every K.
 

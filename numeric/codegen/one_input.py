@@ -55,7 +55,6 @@ class SingleModule(Module):
     def source(self) -> str:
         """The module after its docstring."""
         averages = [f"average_{place}" for place in range(len(self.brackets))]
-        sizes = [f"size_{place}" for place in range(len(averages))]
         known, at_inputs = self.atoms(averages)
         return printer.filled(
             _MODULE,
@@ -73,18 +72,12 @@ class SingleModule(Module):
             steps=[f"{k}_next = {self.expression(each, known)}" for k, each in self.steps.items()],
             results=", ".join(f"{name}_next" for name in self.names),
             stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
-            averages="".join(f"{name}, " for name in averages).rstrip(),
-            sized=", ".join([*averages, *sizes]),
-            disturbed=printer.listing(
-                f"{average} + noise[layer, {place}] * {size}"
-                for place, (average, size) in enumerate(zip(averages, sizes, strict=True))
-            ),
+            averages=", ".join(averages),
             rows=len(self.names),
-            count=len(averages),
         )
 
 
-_MODULE = '''\
+_MODULE = """\
 $prelude
 
 
@@ -96,7 +89,6 @@ $brackets
 
 TENSORS = $tensors
 PARAMETERS = $parameters
-BRACKETS = $count
 
 
 @scalar
@@ -106,34 +98,20 @@ def first_layer(K0, $arguments):
 
 
 @driver
-def above(averages, $names, $arguments):
-    $averages = averages
+def next_layer($names, $arguments):
+    $averages, = brackets(K)
     $steps
     return $results,
 
 
 @driver
-def next_layer($names, $arguments):
-    return above(brackets(K), $names, $arguments)
-
-
-@driver
-def disturbed_layers($names, $arguments, noise):
-    """`layers` with noise[layer, k] times its size added to average k."""
+def layers($names, $arguments):
     out = np.empty((C_W.size, $rows))
     for layer in range(C_W.size):
         if layer > 0:
-            $sized, = sized_brackets(K)
-            averages = $disturbed
-            $names, = above(averages, $names, $entries)
+            $names, = next_layer($names, $entries)
         $stores
     return out
-
-
-@driver
-def layers($names, $arguments):
-    noise = np.zeros((C_W.size, $count))
-    return disturbed_layers($names, $arguments, noise)
 
 
 @driver
@@ -147,4 +125,4 @@ if __name__ == "__main__":
     print("layer" + "".join(f"{name:>24}" for name in TENSORS))
     for layer, row in enumerate(table, start=1):
         print(f"{layer:5d}" + "".join(f"{value:24.16g}" for value in row))
-'''
+"""

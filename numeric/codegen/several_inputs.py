@@ -48,8 +48,7 @@ class MultiModule(Module):
         shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
         table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
         names, arguments = ", ".join(self.names), ", ".join(self.arguments)
-        used = ", ".join(table.values())
-        passed = f"{names}, {used}, {arguments}"
+        passed = ", ".join([names, *table.values(), arguments])
         kernels = {shape: several_inputs.kernel(self.activation, shape) for shape in shapes}
         called = {(name, len(shape.orders), bool(more)) for shape, (name, more) in kernels.items()}
         functions = [
@@ -74,13 +73,12 @@ class MultiModule(Module):
             functions="\n\n".join(functions),
             names=names,
             arguments=arguments,
-            used=used,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
             at_first=", ".join(f"{name}[0]" for name in self.arguments),
             demonstrated=", ".join(usage.columns(self.parameters)),
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
             steps=[f"next_{name}({passed})," for name in self.names],
-            fills=[f"fill_{name}(K)," for name in table.values()],
+            fills=[f"{name} = fill_{name}(K)" for name in table.values()],
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, table: dict[Shape, str]) -> str:
@@ -167,8 +165,8 @@ PARAMETERS = $parameters
 
 
 def tabulate(values, K, blocks, *arguments):
-    """A bracket and its size for every tuple of samples; positions of one block are alike, so each
-    set of samples is computed once."""
+    """A bracket for every tuple of samples; positions of one block are alike, so each set of
+    samples is computed once."""
     m, rank = K.shape[0], len(blocks)
     grids = np.indices((m,) * rank).reshape(rank, -1).T
     ordered = grids.copy()
@@ -178,8 +176,8 @@ def tabulate(values, K, blocks, *arguments):
     tuples, inverse = np.unique(ordered, axis=0, return_inverse=True)
     K, step = np.ascontiguousarray(K), 256  # a stop now and then, for Ctrl-C
     parts = np.split(tuples, range(step, len(tuples), step))
-    found = np.concatenate([values(K, part, *arguments) for part in parts], axis=1)
-    return found[:, inverse.reshape(-1)].reshape((2,) + (m,) * rank)
+    found = np.concatenate([values(K, part, *arguments) for part in parts])
+    return found[inverse.reshape(-1)].reshape((m,) * rank)
 
 
 $functions
@@ -191,23 +189,11 @@ def first_layer(K0, $arguments):
     )
 
 
-def tables(K):
-    """The brackets of every tuple of samples, each with its size."""
-    return (
-        $fills
-    )
-
-
-def above(averages, $names, $arguments):
-    $used, = averages
+def next_layer($names, $arguments):
+    $fills
     return (
         $steps
     )
-
-
-def next_layer($names, $arguments):
-    averages = [value for value, size in tables(K)]
-    return above(averages, $names, $arguments)
 
 
 def layers($names, $arguments):
@@ -241,13 +227,13 @@ def $name($arguments):
 _VALUES = """\
 @$decorator
 def values_$kernel(K, tuples$more):
-    out = np.empty((2, tuples.shape[0]))
+    out = np.empty(tuples.shape[0])
     for t in $range(tuples.shape[0]):
         block = np.empty(($rank, $rank))
         for p in range($rank):
             for q in range($rank):
                 block[p, q] = K[tuples[t, p], tuples[t, q]]
-        out[0, t], out[1, t] = $kernel(block$more)
+        out[t] = $kernel(block$more)
     return out
 """
 

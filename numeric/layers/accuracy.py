@@ -13,7 +13,7 @@ every operation is disturbed, here what the quadratures return, for little is lo
 
 Why so: bounds by interval arithmetic grow as (constant)^depth; to disturb the inputs alone moves
 nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a recursion's terms do not
-know that errors are damped from layer to layer. It costs no compiled code beyond the sizes.
+know that errors are damped from layer to layer.
 
 A tensor is refused at a layer where its error exceeds `LOST` of its largest entry, unless it is
 zero to rounding: the entry is no larger than its error, and that is below `ZERO` of the natural

@@ -3,7 +3,7 @@
 A bracket over samples a, b, … is a table over all tuples of them. What it holds at a tuple depends
 on which samples are equal, so each distinct average is computed once: with one sample by
 `one_sample`, with several by `several_samples` where σ is analytic, by `piecewise_linear` where it
-is made of straight lines, and by compiled code elsewhere (`kinked`).
+is made of straight lines, and on panels between kinks elsewhere (`kinked`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from derive.gaussian.shapes import Shape, SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import pieces
+from ..brackets.shapes import MAX_POSITIONS, check_inputs
 from . import kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
@@ -96,7 +97,10 @@ def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
 
 
 def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> Averages:
-    """m inputs: at a kernel K, (m, m), values and sizes are (count,)."""
+    """m inputs: at a kernel K, (m, m), values and sizes are (count,).
+
+    Evaluated, it raises InputError for an average over more than four independent inputs.
+    """
     wanted: dict[Placed, int] = {}
 
     def places(bracket: Bracket) -> Places:
@@ -112,10 +116,21 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
+    gradient: Gradient | None = None
     if activation.is_smooth:
-        evaluate, gradient = _smooth(activation, list(wanted))
-        return Averages(evaluate, len(wanted), found, gradient)
-    return Averages(_kinked(activation, list(wanted)), len(wanted), found)
+        averages, gradient = _smooth(activation, list(wanted))
+    else:
+        averages = _kinked(activation, list(wanted))
+    sets = {tuple(sorted(set(samples))) for _, samples in wanted}
+    crowded = [members for members in sets if len(members) > MAX_POSITIONS]
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        for members in crowded:
+            *_, rank = several_samples.factorise(K[np.ix_(members, members)])
+            check_inputs(rank, "a combination of the others")
+        return averages(K)
+
+    return Averages(evaluate, len(wanted), found, gradient)
 
 
 def pairs(activation: Activation, K: Array) -> Array:

@@ -27,6 +27,7 @@ from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
 from ..brackets.pieces import SLACK, table
+from ..brackets.shapes import check_inputs
 from .orthants import FREE, MAX_ORTHANT, Moments
 
 _AT_ONCE = 4096
@@ -233,9 +234,8 @@ def _alikes(K: Array, pieces: Array) -> Iterator[_Alike]:
         for p, first in enumerate(pattern):
             groups[first] += (p,)
         resting = groups.pop(-1, ())
-        if len(rows) and len(groups) > MAX_ORTHANT:
-            wanted = f"at most {MAX_ORTHANT} positions that are no multiples of one another"
-            raise InputError("K", f"{len(groups)} of them", wanted)
+        if len(rows):
+            check_inputs(len(groups), "a multiple of another")
         ordered = sorted(groups.values(), key=lambda group: -len(group))
         if len(rows):
             yield _Alike(rows, ordered, resting, scale[:, rows], pieces)

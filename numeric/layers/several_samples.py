@@ -49,7 +49,8 @@ class Sums:
 
     Arguments:
         activation: an analytic σ.
-        products: for each bracket the orders at each of the samples.
+        products: for each bracket the orders at each of the samples, of which four or fewer are
+            independent.
     """
 
     def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:

@@ -3,7 +3,8 @@
     python tests/benchmarks/tabulate.py benchmarks docs/benchmarks.md
 
 A test is a peer's where its `extra_info` has a `peer`; it is set against the other test of its
-group in the same run, by the seconds of a call, or by `time_variance` where both have it.
+group in the same run, by the seconds of a call, or by `time_variance` where both have it. A test
+that has a `wanted` is a first call: `test_cold`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ Written by `make bench` from the results in `benchmarks/`: what is computed, in 
 here and by a peer in the same run, and how many times as long the peer takes. For ensembles it is
 seconds times the estimate's variance, which no number of networks changes.
 """
+FIRST_TITLE = "## First calls"
+FIRST_TEXT = """
+Processor seconds, all threads together, of new processes with an empty cache: of a call after
+`import derive, numeric`, here, as wanted, and at commit 387d053, when all of `flow` was compiled.
+"""
+FIRST_HEAD = ("what", "here", "wanted", "earlier", "date", "machine")
 HEAD = ("what", "here", "peer", "its", "times", "date", "machine")
 
 
@@ -59,14 +66,31 @@ def rows(run: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             )
 
 
+def first_calls(run: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for each first call of a run."""
+    for each in run["benchmarks"]:
+        if (wanted := each["extra_info"].get("wanted")) is not None:
+            seconds = each["extra_info"]["processor"], wanted, each["extra_info"]["earlier"]
+            numbers = (f"{value:.2g}" for value in seconds)
+            yield (each["group"], *numbers, run["datetime"][:10], machine(run))
+
+
+def table(head: tuple[str, ...], found: list[tuple[str, ...]]) -> str:
+    """In Markdown."""
+    lines = [head, ("---",) * len(head), *found]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
 def page(runs: list[dict[str, Any]]) -> str:
     """The page: what is compared in order of its name, the newest run of it first."""
     found = [row for run in runs for row in rows(run)]
     found.sort(key=lambda row: row[5], reverse=True)
     found.sort(key=lambda row: (row[0], row[2]))
-    lines = [HEAD, ("---",) * len(HEAD), *found]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{TITLE}{TEXT}\n{table}\n"
+    first = [row for run in runs for row in first_calls(run)]
+    first.sort(key=lambda row: row[4], reverse=True)
+    first.sort(key=lambda row: row[0])
+    beside = f"{TITLE}{TEXT}\n{table(HEAD, found)}"
+    return f"{beside}\n{FIRST_TITLE}\n{FIRST_TEXT}\n{table(FIRST_HEAD, first)}" if first else beside
 
 
 def main(results: Path, target: Path) -> None:
