@@ -44,7 +44,7 @@ from . import checks
 from .arrays import Array
 from .checks import checked_inputs
 from .hyperparameters import hyperparameters
-from .layers import averages
+from .layers import pairs
 from .random import lazy
 from .runs import chunks
 from .runs.totals import Rows
@@ -302,14 +302,13 @@ def given_biases(net: Network, inputs: ArrayLike, b: ArrayLike) -> Array:
     if not all(gamma.is_number for gamma in gammas):
         raise InputError("net", str(net), "a network whose γ is a number")
     K = np.empty((draws, depth, len(X), len(X)))
-    with telling("averages at every draw", total=draws * depth) as told, _silent():
+    below = np.broadcast_to(X @ X.T / X.shape[1], (draws, len(X), len(X)))
+    with telling("averages at every draw", total=depth) as told, _silent():
         for layer in range(depth):
-            gamma = float(gammas[layer])
-            for draw in range(draws):
-                below = X @ X.T / X.shape[1] if layer == 0 else K[draw, layer - 1]
-                second = below if layer == 0 else averages.pairs(net.activation, below)
-                K[draw, layer] = C_W[layer] * second + gamma * drawn[draw, layer] ** 2
-                told.advance()
+            second = below if layer == 0 else pairs.averages(net.activation, below)
+            own = float(gammas[layer]) * drawn[:, layer, None, None] ** 2
+            K[:, layer] = below = C_W[layer] * second + own
+            told.advance()
     if not np.isfinite(K).all():
         raise InputError("b", b, _FINITE)
     return K

@@ -78,14 +78,6 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
     return Averages(evaluate(activation, list(wanted)), len(wanted), found)
 
 
-def pairs(activation: Activation, K: Array) -> Array:
-    """⟨σ(z_a) σ(z_b)⟩ for every two of m inputs, (m, m), at their kernel K."""
-    both = Bracket(((0, 0), (1, 0)))
-    averages = of_several(activation, [both], len(K))
-    values, _ = averages(K)
-    return np.asarray(values[averages.places[both][0]])
-
-
 def shape_of(bracket: Bracket) -> SingleShape:
     """The bracket with all of its samples equal."""
     return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))

@@ -38,6 +38,9 @@ class Sums:
     Arguments:
         activation: an analytic σ.
         products: for each bracket the orders at each of the samples.
+
+    Attributes:
+        half: whether −y gives what y does.
     """
 
     def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:
@@ -51,26 +54,37 @@ class Sums:
         ]
         self._powers = max(map(sum, powers))
         even = all((sum(order + 1 for order in sum(each, ()))) % 2 == 0 for each in products)
-        self._half = activation.is_odd and even
+        self.half = activation.is_odd and even
 
     def __call__(self, K: Array) -> Array:
         """The brackets at K, (d, d), and their sizes: (2, brackets)."""
         order, B, rank = factorise(K)
-        accuracy = (quadrature.ACCURACY[0], *quadrature.ACCURACY)[min(rank, 4)]
-        scale = np.abs(B).max(axis=0)[:rank]
-        h = quadrature.steps(
-            scale, self._strips, self._growth, max(rank, 1) - 1, 3.0 / math.sqrt(accuracy)
-        )
+        accuracy = _accuracy(rank)
+        h = self.step(np.abs(B).max(axis=0)[:rank], rank)
         if rank < 0 or np.isnan(h).any():
             return np.full((2, len(self._products)), math.nan)
-        reach = quadrature.reach(rank, self._powers) + self._rate * float(np.abs(B).sum())
+        reach = float(self.reach(rank, np.abs(B).sum()))
         in_order = [tuple(each[place] for place in order) for each in self._products]
-        tree = _Tree(self._activation, B, h, in_order, half=self._half)
+        tree = _Tree(self._activation, B, h, in_order, half=self.half)
         root = _Nodes([np.zeros(1)] * len(order), np.array([min(reach, 38.0) ** 2]))
         below = tree.below(0, root)
         values = np.array([below[each] for each in in_order])[:, :, 0].T
         values[1] *= 1.0 + math.exp(quadrature.ACCURACY[0] - accuracy)  # the rule's own error
         return values
+
+    def step(self, scale: Array, rank: int) -> Array:
+        """The step of each latent variable of `rank`, which the samples have at most these
+        multiples of; nan where it is too fine."""
+        widest = 3.0 / math.sqrt(_accuracy(rank))
+        return quadrature.steps(scale, self._strips, self._growth, max(rank, 1) - 1, widest)
+
+    def reach(self, rank: int, size: Array) -> Array:
+        """How far the nodes of `rank` latent variables go, for Σ |B| of this size."""
+        return np.asarray(quadrature.reach(rank, self._powers) + self._rate * size)
+
+
+def _accuracy(rank: int) -> float:
+    return (quadrature.ACCURACY[0], *quadrature.ACCURACY)[min(rank, 4)]
 
 
 @cache
