@@ -99,6 +99,8 @@ def as_expression(argument: str, value: object, wanted: str) -> sympy.Expr:
     """
     if type(value) is int:
         return sympy.Integer(value)
+    if isinstance(value, sympy.Rational):  # without asking it what it is, which takes longest
+        return value
     if isinstance(value, str):
         return parse_number(argument, value)
     try:

@@ -234,7 +234,7 @@ class Network:
     def _value(self, name: str, layer: int) -> sympy.Expr:
         wanted = f"a finite number, 0 or more, or a sympy expression, at layer {layer}"
         value = value_at(name, getattr(self, name), layer, wanted)
-        if value.is_negative:
+        if value.p < 0 if isinstance(value, sympy.Rational) else value.is_negative:
             raise InputError(name, value, wanted)
         return value
 

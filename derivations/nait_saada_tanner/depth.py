@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 import sympy
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from derivations.claims.registry import claim
@@ -28,7 +29,8 @@ from derive import Network, activations, propagation
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.symbols import C_W
-from numeric.layers import averages
+from numeric.arrays import Array
+from numeric.layers import pairs
 
 GAMMA = sympy.Rational(1, 4)
 tanh = activations.tanh
@@ -283,8 +285,8 @@ def correlation_maps() -> Verdict:
         net = rescaled(sympy.Rational(root) ** 2, "0.09")
         length = _fixed_length(net)
         c = _attracting_correlation(net, length)
-        grid = [k / 50 for k in range(51)]
-        curve = [_moved_covariance(net, length, at) / length for at in grid]
+        grid = np.arange(51) / 50
+        curve = _moved_covariance(net, length, grid) / length
         panel.plot(grid, curve, color=f"C{number}", label=f"σ_w = {root}")
         panel.plot([c, 1], [c, 1], "*", color=f"C{number}")
         moved += [
@@ -298,17 +300,18 @@ def correlation_maps() -> Verdict:
     return replace(verdict, figures={"correlation_maps": figure})
 
 
-def _moved_covariance(net: Network, q: float, c: float) -> float:
-    """The covariance one layer on, by quadrature."""
-    average = averages.pairs(tanh, np.array([[q, c * q], [c * q, q]]))[0, 1]
-    return float(net.C_b_at(1)) + float(net.weights.C_W) * float(average)
+def _moved_covariance(net: Network, q: float, c: ArrayLike) -> Array:
+    """The covariance one layer on, by quadrature, at each of these correlations."""
+    kernels = q * np.where(np.eye(2, dtype=bool), 1.0, np.asarray(c, float)[..., None, None])
+    average = pairs.averages(tanh, kernels)[..., 0, 1]
+    return float(net.C_b_at(1)) + float(net.weights.C_W) * average
 
 
 def _fixed_length(net: Network) -> float:
     """q* > 0 with 𝒱(q*) = q*."""
 
     def excess(q: float) -> float:
-        return _moved_covariance(net, q, 1.0) - q
+        return float(_moved_covariance(net, q, 1.0)) - q
 
     return float(brentq(excess, 0.01, 100, xtol=1e-14, rtol=1e-14))
 
@@ -319,7 +322,7 @@ def _attracting_correlation(net: Network, q: float) -> float:
         return 1.0
 
     def excess(c: float) -> float:
-        return _moved_covariance(net, q, c) / q - c
+        return float(_moved_covariance(net, q, c)) / q - c
 
     return float(brentq(excess, 0, 0.99, xtol=1e-14, rtol=1e-14))
 

@@ -77,8 +77,7 @@ def figure_two(sampling: Sampling) -> Verdict:
     for panel, (activation, weights) in zip(panels, cases, strict=True):
         net = figures.critical_network(activation, weights, q)
         ensembles = [
-            compiled.simulate(net, float(q), n, 8, draws, layers=layers, seed=sampling.seed + n)
-            for n, draws in WIDTHS
+            figures.moments(net, q, n, 8, draws, sampling.seed, layers) for n, draws in WIDTHS
         ]
         derived = figures.theory(activation, weights, q, layers)
         comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(cases)))
@@ -105,8 +104,7 @@ def figure_four(sampling: Sampling) -> Verdict:
             q = sympy.Float(spectra.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
             net = figures.critical_network(activation, Orthogonal(), q)
             ensembles = [
-                compiled.simulate(net, float(q), n, depth, draws // 2, seed=sampling.seed + n)
-                for n, draws in WIDTHS
+                figures.moments(net, q, n, depth, draws // 2, sampling.seed) for n, draws in WIDTHS
             ]
             derived = figures.theory(activation, Orthogonal(), q, [depth])
             share = sampling.false_alarms / (len(names) * len(depths))
@@ -128,8 +126,7 @@ def low_rank(sampling: Sampling) -> Verdict:
             weights = kind(gamma=gamma)
             net = figures.critical_network(activations.linear, weights, q)
             ensembles = [
-                compiled.simulate(net, float(q), n, 3, draws, layers=layers, seed=sampling.seed + n)
-                for n, draws in WIDTHS
+                figures.moments(net, q, n, 3, draws, sampling.seed, layers) for n, draws in WIDTHS
             ]
             derived = figures.theory(activations.linear, weights, q, layers)
             comparisons.append(compare(derived, ensembles, sampling.false_alarms / 4))
@@ -152,7 +149,7 @@ def zero_padded(sampling: Sampling) -> Verdict:
     law = spectra.zero_padded(activations.erf, gamma, depth, q)
     net = figures.critical_network(activations.erf, LowRankOrthogonal(gamma=gamma), q)
     ensembles = [
-        compiled.simulate(net, float(q), n, depth, draws, zero_padded=True, seed=sampling.seed + n)
+        figures.moments(net, q, n, depth, draws, sampling.seed, zero_padded=True)
         for n, draws in ((64, 1600), (128, 600), (256, 100))
     ]
     free = spectra.jacobian(activations.erf, LowRankOrthogonal(gamma=gamma), depth, q)

@@ -9,9 +9,9 @@ the first layers know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import mpmath
@@ -223,7 +223,7 @@ class Asymptotics(Shown):
                 if unknown:
                     wanted = f"recursions without {', '.join(map(str, unknown))}"
                     raise InputError("recursion", name, wanted)
-                at = sympy.lambdify((constant, ell, *found), series, "mpmath")
+                at = _compiled((constant, ell, *found), series)
                 known = (mpmath.mpf(layer), *found.values())
                 misses = [at(mpmath.mpf(c), *known) - values[name] for c in (0, 1)]
                 found[constant] = misses[0] / (misses[0] - misses[1])
@@ -445,6 +445,13 @@ def _expression(series: LogSeries) -> sympy.Expr:
             for (exponent, log), value in series.terms.items()
         )
     )
+
+
+@lru_cache(maxsize=256)
+def _compiled(arguments: tuple[sympy.Symbol, ...], series: sympy.Expr) -> Callable[..., Any]:
+    """A function of numbers; tensors that need one another share most of theirs."""
+    compiled: Callable[..., Any] = sympy.lambdify(arguments, series, "mpmath")
+    return compiled
 
 
 def _printed(expression: sympy.Expr) -> str:

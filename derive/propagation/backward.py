@@ -23,6 +23,7 @@ linear Gaussian weights. Biases within the range of C have K for s. Derived here
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import mpmath
 import sympy
@@ -33,7 +34,7 @@ from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
 from ..network import Network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
-from .steps import DIGITS, number, ranks_of, rounded, steps_of, variance
+from .steps import DIGITS, Step, number, ranks_of, rounded, steps_of, variance
 
 
 @rests_on("naitsaada2023", "bolthausen2014")
@@ -86,11 +87,16 @@ def gradients(
             raise InputError("lengths", lengths, wanted)
         steps, ranks = steps_of(net, len(K), gamma), ranks_of(net, len(K), gamma)
         d, square = mpmath.mpf(1), cosine**2 * K[-1]
+
+        @cache  # lengths that have settled, and layers that are alike
+        def moved(step: Step, q: mpmath.mpf) -> tuple[mpmath.mpf, ...]:
+            maps = step.equations
+            return step.on_line(q, maps.length, maps.chi, maps.chi_parallel)
+
         found = [d]
         for layer in range(len(K) - 1, 0, -1):
             step, rank, q = steps[layer - 1], ranks[layer], K[layer - 1]
-            maps = step.equations
-            second, chi, response = step.on_line(q, maps.length, maps.chi, maps.chi_parallel)
+            second, chi, response = moved(step, q)
             weighted = second - step.C_b
             kept = weighted if biases == "neuron" else second
             ratio = number("width_ratio", net.width_ratio_at(layer + 1)) / number(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import mpmath
@@ -158,6 +159,7 @@ def zero(
 
     Found first with fewer digits, which cost far less, and then close by with all of them.
     """
+    function = cache(function)
     half = accuracy // 2
     near = _bracketed(lambda t: function(t, digits - half), left, right, half - 1)
     width = mpmath.mpf(10) ** (3 - half)
@@ -238,6 +240,7 @@ def _attracting_correlation(
     with mpmath.workdps(2 * digits + DIGITS):
         (length,) = step.on_line(q, step.equations.length, digits=digits)
 
+        @cache
         def chord(away: mpmath.mpf, digits: int) -> mpmath.mpf:
             kernel = (q, (1 - away) * q, q)
             covariance = step.on_plane(step.equations.covariance, kernel, digits)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
 
@@ -131,20 +130,6 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
         return averages(K)
 
     return Averages(evaluate, len(wanted), found, gradient)
-
-
-def pairs(activation: Activation, K: Array) -> Array:
-    """⟨σ(z_a) σ(z_b)⟩ for every two of m inputs, (m, m), at their kernel K."""
-    averages = _of_pairs(activation, len(K))
-    values, _ = averages(K)
-    (places,) = averages.places.values()
-    return np.asarray(values[places[0]])
-
-
-@lru_cache(maxsize=8)
-def _of_pairs(activation: Activation, m: int) -> Averages:
-    """Made once: `pairs` is asked at many kernels."""
-    return of_several(activation, [Bracket(((0, 0), (1, 0)))], m)
 
 
 def shape_of(bracket: Bracket) -> SingleShape:

@@ -51,6 +51,9 @@ class Sums:
         activation: an analytic σ.
         products: for each bracket the orders at each of the samples, of which four or fewer are
             independent.
+
+    Attributes:
+        half: whether −y gives what y does.
     """
 
     def __init__(self, activation: Activation, products: Sequence[tuple[Orders, ...]]) -> None:
@@ -64,24 +67,25 @@ class Sums:
         ]
         self._powers = max(map(sum, powers))
         even = all((sum(order + 1 for order in sum(each, ()))) % 2 == 0 for each in products)
-        self._half = activation.is_odd and even
+        self.half = activation.is_odd and even
 
     def __call__(self, K: Array) -> Array:
         """The brackets at K, (d, d), and their sizes: (2, brackets)."""
         order, B, rank = factorise(K)
-        digits = quadrature.accuracy(max(rank, 0))
-        h = self._steps(B, rank, digits)
+        live = max(rank, 0)
+        h = self.step(np.abs(B).max(axis=0)[:live], live)
         if rank < 0 or np.isnan(h).any():
             return np.full((2, len(self._products)), math.nan)
-        reach = quadrature.reach(rank, self._powers) + self._rate * float(np.abs(B).sum())
-        reach = min(reach, 38.0)
+        reach = float(self.reach(rank, np.abs(B).sum()))
         self._check_cost(h, reach)
         in_order = self._ordered(order)
-        tree = _Tree(self._activation, B, h, in_order, half=self._half)
+        tree = _Tree(self._activation, B, h, in_order, half=self.half)
         root = _Nodes([np.zeros(1)] * len(order), np.array([reach**2]))
         below = tree.below(0, root)
         values = np.array([below[each] for each in in_order])[:, :, 0].T
-        values[1] *= 1.0 + math.exp(quadrature.ACCURACY[0] - digits)  # the rule's own error
+        values[1] *= 1.0 + math.exp(
+            quadrature.ACCURACY[0] - quadrature.accuracy(rank)
+        )  # the rule's own error
         return values
 
     def response(self, K: Array) -> Array:
@@ -90,7 +94,7 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        h = self._steps(B, rank, _ROUGH)
+        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), _ROUGH)
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
@@ -133,10 +137,16 @@ class Sums:
     def _ordered(self, order: Sequence[int]) -> list[Suffix]:
         return [tuple(each[place] for place in order) for each in self._products]
 
-    def _steps(self, B: Array, rank: int, digits: float) -> Array:
-        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
-        widest = 3.0 / math.sqrt(digits)
-        return quadrature.steps(scale, self._strips, self._growth, digits, widest)
+    def step(self, scale: Array, rank: int, digits: float | None = None) -> Array:
+        """The step of each latent variable of `rank`, which the samples have at most these
+        multiples of, to so many digits; nan where it is too fine."""
+        digits = quadrature.accuracy(rank) if digits is None else digits
+        return quadrature.steps(scale, self._strips, self._growth, digits, 3.0 / math.sqrt(digits))
+
+    def reach(self, rank: int, size: Array) -> Array:
+        """How far the nodes of `rank` latent variables go, for Σ |B| of this size."""
+        far = quadrature.reach(rank, self._powers) + self._rate * np.asarray(size)
+        return np.asarray(np.minimum(far, 38.0))
 
     def _check_cost(self, h: Array, reach: float) -> None:
         """Refuse what takes more than a day."""

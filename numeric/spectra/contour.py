@@ -67,6 +67,11 @@ class Nodes:
         return self.support[-1][1]
 
     @cached_property
+    def mine(self) -> Complex:
+        """weights · positions."""
+        return np.asarray(self.weights * self.positions)
+
+    @cached_property
     def rest(self) -> Complex:
         """1 − position, centred to rounding."""
         rest = 1.0 - self.positions

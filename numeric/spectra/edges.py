@@ -77,15 +77,22 @@ class _Arc:
     def sums(self, k: int, x: float, away: float) -> tuple[float, float, float]:
         """E[f/(x − f)], E[(1 − f)/(x − f)], E[f/(x − f)²], real."""
         group = self.problem.groups[k]
-        near = abs(away) < abs(x)
-        inverse = 1.0 / (away + group.below if near else x - group.positions)
-        weighted = group.weights * inverse
-        mine = weighted * group.positions
+        inverse = self.inverse(k, x, away)
+        mine = group.mine * inverse
         return (
             float(mine.sum().real),
-            float((weighted * group.rest).sum().real),
-            float((mine * inverse).sum().real),
+            float((group.weights @ (inverse * group.rest)).real),
+            float((mine @ inverse).real),
         )
+
+    def mean(self, k: int, x: float, away: float) -> float:
+        """E[f/(x − f)] alone, for the roots, most of the work."""
+        return float((self.problem.groups[k].mine @ self.inverse(k, x, away)).real)
+
+    def inverse(self, k: int, x: float, away: float) -> NDArray[np.complex128]:
+        """1/(x − f)."""
+        group = self.problem.groups[k]
+        return 1.0 / (away + group.below if abs(away) < abs(x) else x - group.positions)
 
     def place(self, k: int, u: float) -> tuple[float, float]:
         """(x, x − top) from a coordinate u on the real line."""
@@ -169,7 +176,7 @@ class _Arc:
         """The u of group k, in its interval, with M_k(x) = value."""
 
         def excess(u: float) -> float:
-            return self.sums(k, *self.place(k, u))[0] - value
+            return self.mean(k, *self.place(k, u)) - value
 
         low, high = self.precise(k)
         if not excess(low) * excess(high) < 0:
