@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cmp_to_key, lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -83,13 +84,31 @@ class RationalFunction:
         if not lowest.numerator:
             return sympy.Integer(0)
         content, factors = lowest.numerator.factor()
-        top = [
-            sum((int(a) * n**i for i, a in enumerate(factor.coeffs())), start=sympy.Integer(0))
-            ** exponent
-            for factor, exponent in factors
-        ]
-        bottom = [(n + c) ** -exponent for c, exponent in lowest.poles.items()]
-        return sympy.Mul(int(content), *top, *bottom)
+        parts = [_power(n, tuple(map(int, each.coeffs())), e) for each, e in factors]
+        parts += [_power(n, (c, 1), -e) for c, e in lowest.poles.items()]
+        if not n.is_Symbol or len(parts) < 2:
+            return sympy.Mul(int(content), *parts)
+        return _written(sympy.Mul, *([int(content)] if content != 1 else []), *parts)
+
+
+@lru_cache(maxsize=10_000)
+def _power(n: sympy.Expr, coefficients: tuple[int, ...], exponent: int) -> sympy.Expr:
+    """(Σ_i c_i n^i)^exponent, where no sum but n itself is a single term."""
+    if not n.is_Symbol:
+        return sympy.Add(*(c * n**i for i, c in enumerate(coefficients))) ** exponent
+    terms = [
+        n**i if c == 1 and i else _written(sympy.Mul, *([c, n**i] if i else [c]))
+        for i, c in enumerate(coefficients)
+        if c
+    ]
+    return _written(sympy.Add, *terms) ** exponent
+
+
+def _written(kind: type[sympy.Add | sympy.Mul], *parts: sympy.Expr | int) -> sympy.Expr:
+    """The sum or product that sympy makes of parts which nothing simplifies, in its order, without
+    its search for what does: most of the time of a table."""
+    ordered = sorted(map(sympy.sympify, parts), key=cmp_to_key(sympy.Basic.compare))
+    return kind(*ordered, evaluate=False)
 
 
 def as_sympy(value: fmpq) -> sympy.Rational:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain, zip_longest
 from math import prod
 from typing import NamedTuple
 
@@ -121,31 +122,45 @@ class _Frame:
         top = max(degrees.values(), default=0)
         poles = [step * t - back * column for t in range(top)]
         wick = self._wick(column)
+        averages: dict[int, list[fmpz_mpoly]] = defaultdict(list)
+        for pattern, terms in by_pattern.items():
+            averages[degrees[pattern]].append(wick(pattern) * self.ring.from_dict(terms))
         total = self.constant(0)
-        for pattern, rest_terms in by_pattern.items():
-            moment = wick(pattern)
-            for pole in poles[degrees[pattern] :]:
-                moment *= self.gens[-1] + pole
-            total += moment * self.ring.from_dict(rest_terms)
-        return self.merged(total, column), Counter(poles)
+        for degree, polys in averages.items():
+            average = self.merged(self._sum(polys), column)
+            total += prod((self.gens[-1] + pole for pole in poles[degree:]), start=average)
+        return total, Counter(poles)
+
+    def _sum(self, polys: list[fmpz_mpoly]) -> fmpz_mpoly:
+        """Added in pairs, so that no long sum is copied for each short one."""
+        while len(polys) > 1:
+            polys = [a + b for a, b in zip_longest(*[iter(polys)] * 2, fillvalue=self.constant(0))]
+        return polys[0] if polys else self.constant(0)
 
     def merged(self, poly: fmpz_mpoly, columns: int) -> fmpz_mpoly:
         """The same average with monomials brought together that permuting rows or columns maps
-        to each other."""
+        to each other, and without those that vanish.
+
+        Rows are ordered by the last column first, so that few patterns of it are left to average.
+        """
         merged: dict[tuple[int, ...], fmpz] = defaultdict(fmpz)
+        order = range(columns - 1, -1, -1)
+        starts = [[c * self.stride + i for i in place] for c in order for place in self.places]
+        labels = len(self.places)
+        targets = [i for place in self.places for i in place]
         for exponents, coefficient in poly.to_dict().items():
-            matrix = [
-                [tuple(int(exponents[c * self.stride + i]) for i in place) for place in self.places]
-                for c in range(columns)
-            ]
-            for _ in range(2):
-                matrix.sort(reverse=True)
-                matrix = [list(row) for row in zip(*matrix, strict=True)]
+            powers = [tuple([exponents[i] for i in place]) for place in starts]
+            if columns == 1 and any(each[::2] != each[1::2] for each in powers if self.kinds == 2):
+                continue  # of what is left, one column, each factor is paired with its conjugate
+            matrix = [powers[i : i + labels] for i in range(0, len(powers), labels)]
+            if columns > 1:
+                matrix.sort(key=lambda column: sorted(column, reverse=True))
+            rows = sorted(zip(*matrix, strict=True), reverse=True)
             new = [0] * len(exponents)
-            for c, column in enumerate(matrix):
-                for place, powers in zip(self.places, column, strict=True):
-                    for i, power in zip(place, powers, strict=True):
-                        new[c * self.stride + i] = power
+            for c, column in zip(order, zip(*rows, strict=True), strict=True):
+                base = c * self.stride
+                for i, power in zip(targets, chain.from_iterable(column), strict=True):
+                    new[base + i] = power
             new[-1] = exponents[-1]
             merged[tuple(new)] += coefficient
         return self.ring.from_dict(dict(merged))

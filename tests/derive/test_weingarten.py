@@ -188,6 +188,16 @@ def test_results_are_reduced_and_factored() -> None:
     assert weingarten_latex((1,), n) == r"\mathrm{Wg}_{O(n)}(1) = \frac{1}{n}"
 
 
+@given(types(7), st.sampled_from(GROUPS))
+def test_written_as_sympy_would(mu: Partition, group: str) -> None:
+    """What is put together without sympy's simplification has its order, so that == holds."""
+    found = weingarten(mu, n, group)
+    remade = found.func(*found.args)
+    assert found == remade
+    assert str(found) == str(remade)
+    assert all(arg.func(*arg.args) == arg for arg in sympy.preorder_traversal(found) if arg.args)
+
+
 @settings(max_examples=20)
 @given(types(5), st.sampled_from(GROUPS))
 def test_symbols_expressions_and_numbers_agree(mu: Partition, group: str) -> None:
