@@ -253,6 +253,25 @@ def solve_linear(
     return solution.truncated(least(plus(residual.order, -ONE), *ends))
 
 
+def solve_driven(factor: LogSeries, source: LogSeries, extent: sympy.Expr) -> LogSeries:
+    """T(ℓ+1) = factor(ℓ) T(ℓ) + source(ℓ) where factor → a with |a| < 1, up to what falls as a^ℓ.
+
+    T follows its source: ℓ^{−α} log^β in it is ℓ^{−α} log^β/(1 − a) in T and smaller terms, through
+    relative order ℓ^{−extent}; exactly where the source is a constant.
+    """
+    ring = factor.ring
+    inverse = ring.power(ring.domain.one - factor.coefficient(ZERO), -ONE)
+    cut = plus(source.lowest, extent)
+    solution, residual = LogSeries(ring, {}), source
+    while residual.terms:
+        at = residual.lowest
+        terms = {key: value * inverse for key, value in residual.terms.items() if key[0] == at}
+        new = LogSeries(ring, terms)
+        solution = solution + new
+        residual = residual - new.shifted(cut) + factor * new
+    return solution.truncated(residual.order)
+
+
 def solve_kernel(
     step: Callable[[LogSeries], LogSeries],
     leading: LogSeries,
@@ -294,7 +313,7 @@ def indicial(factor: LogSeries) -> sympy.Expr:
             raise ArithmeticError(f"a factor {factor} is no 1 − p/ℓ + …")
     if (ZERO, 0) not in factor.terms or size(factor.order) <= 1:
         raise ArithmeticError(f"a factor {factor} is no 1 − p/ℓ + …")
-    return sympy.expand(-factor.ring.expr(factor.coefficient(ONE)))
+    return factor.ring.exponent(-factor.coefficient(ONE))
 
 
 def _undone(

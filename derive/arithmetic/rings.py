@@ -58,6 +58,14 @@ class Ring:
         back = {self.placeholders[base]: base**unit for base, unit in self.units.items()}
         return sympy.expand(self.domain.to_sympy(element).xreplace(back))
 
+    def radius(self, element: Element) -> sympy.Expr:
+        """How far an element can be off: it is exact."""
+        return sympy.Integer(0)
+
+    def exponent(self, element: Element) -> sympy.Expr:
+        """The element as an exponent of ℓ."""
+        return self.expr(element)
+
     def power(self, element: Element, exponent: sympy.Rational) -> Element:
         """element^exponent, where it exists in the ring."""
         if exponent.is_Integer and exponent >= 0:

@@ -19,7 +19,7 @@ import sympy
 
 from .. import symbols
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.logseries import EXACT, LogSeries
+from ..arithmetic.logseries import EXACT, ZERO, LogSeries
 from ..citations import rests_on
 from ..display.labels import component_latex
 from ..display.objects import Shown
@@ -27,10 +27,12 @@ from ..engine.fields import Field
 from ..engine.step import Step, step
 from ..engine.tensors import Name, named
 from ..errors import InputError, whole
+from ..expressions import as_expression
 from ..per_layer import PerLayer, normal, value_at
 from ..symbols import K, ell
 from ..weights import Gaussian, WeightEnsemble
 from ..work.progress import telling
+from .criticality import CriticalPoint
 from .systems import Quantity, Solution, System, closed_set, quotient
 
 __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
@@ -38,16 +40,21 @@ __all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "coun
 MOST_TERMS = 100
 """Of an expansion: each power of ℓ takes longer than the one before."""
 _DIGITS = 30
+_SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
 
 
 @dataclass(frozen=True, repr=False)
 class Term(Shown):
-    """coefficient · ℓ^{−exponent} (log ℓ)^log; universal if no free constant is in it."""
+    """coefficient · ℓ^{−exponent} (log ℓ)^log; universal if no free constant is in it.
+
+    `error` is how far the coefficient can be off, 0 where it is exact.
+    """
 
     coefficient: sympy.Expr
     exponent: sympy.Expr
     log: int
     universal: bool
+    error: sympy.Expr = ZERO
 
     @property
     def expr(self) -> sympy.Expr:
@@ -56,7 +63,7 @@ class Term(Shown):
 
     def latex(self) -> str:
         """The term in LaTeX."""
-        return str(sympy.latex(self.expr))
+        return str(sympy.latex(_rounded(self.expr)))
 
     def __str__(self) -> str:
         return _printed(self.expr)
@@ -91,26 +98,34 @@ class Asymptotics(Shown):
         beyond = ordered[self.count][0][0] if len(ordered) > self.count else None
         found = []
         for place, ((exponent, log), value) in enumerate(ordered):
-            if place < self.count or exponent == beyond or self.is_exact:
-                coefficient = sympy.factor(self.series.ring.expr(value))
+            if place < self.count or exponent == beyond or self._all_powers:
+                coefficient = self.series.ring.expr(value)
+                if not coefficient.has(sympy.Float):
+                    coefficient = sympy.factor(coefficient)
                 universal = not coefficient.free_symbols & free
-                found.append(Term(coefficient, exponent, log, universal))
+                error = self.series.ring.radius(value)
+                found.append(Term(coefficient, _number(exponent), log, universal, error))
         return tuple(found)
 
     @property
     def is_exact(self) -> bool:
         """Whether it is a polynomial in ℓ, with nothing left out."""
+        return self._all_powers and not self.system.rate
+
+    @property
+    def _all_powers(self) -> bool:
+        """Whether no power of ℓ is left out."""
         return self.series.order is EXACT
 
     @property
     def terms(self) -> tuple[Term, ...]:
         """The largest terms, in order."""
-        return self._found if self.is_exact else self._found[: self.count]
+        return self._found if self._all_powers else self._found[: self.count]
 
     @property
     def omitted(self) -> Term | None:
         """The largest term left out; None of an exact solution, and where none is found."""
-        return None if self.is_exact else next(iter(self._found[self.count :]), None)
+        return None if self._all_powers else next(iter(self._found[self.count :]), None)
 
     @property
     def expr(self) -> sympy.Expr:
@@ -192,6 +207,35 @@ class Asymptotics(Shown):
         left_out = [t for t in self._found[self.count :] if t.exponent == self.omitted.exponent]
         return self._sum(left_out, layer, constants or {})
 
+    def error(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
+        """How far `evaluate` can be from the tensor at this layer; 0 for an exact solution.
+
+        What the terms of the first omitted power of ℓ amount to there, each taken positive, with
+        what the coefficients' own errors do. At a stable K* > 0, where no power is omitted, what
+        falls exponentially counts as |value| rate^ℓ. The series is asymptotic: an estimate of what
+        is left out, good where ℓ is so large that each order is well below the one before, and not
+        a bound.
+
+        Arguments:
+            layer: 1 or more.
+            constants: values of the free constants that occur, also in the omitted terms.
+
+        Raises InputError where one is missing.
+        """
+        if self.is_exact:
+            return 0.0
+        known = constants or {}
+        parts = [Term(term.error, term.exponent, term.log, True) for term in self.terms]
+        total = self._sum(parts, layer, {each: abs(value) for each, value in known.items()})
+        if self.system.rate:
+            total += abs(self.evaluate(layer, known)) * float(self.system.rate) ** layer
+        if self._all_powers:
+            return total
+        if self.omitted is None:
+            return total + float(layer ** -float(self.series.order))
+        left_out = [t for t in self._found[self.count :] if t.exponent == self.omitted.exponent]
+        return total + sum(abs(self._sum([term], layer, known)) for term in left_out)
+
     def _sum(
         self, terms: Sequence[Term], layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> float:
@@ -219,6 +263,8 @@ class Asymptotics(Shown):
                 if name not in values:
                     raise InputError("values", sorted(values), f"{name} as well")
                 series = _expression(solved[name])
+                if constant not in series.free_symbols:
+                    continue
                 unknown = series.free_symbols - {ell, constant, *found}
                 if unknown:
                     wanted = f"recursions without {', '.join(map(str, unknown))}"
@@ -263,8 +309,10 @@ class Asymptotics(Shown):
     @property
     def _error(self) -> sympy.Expr:
         """What the first omitted term is of the order of."""
+        if self._all_powers:
+            return sympy.Float(self.system.rate, 8) ** ell
         left_out = self.omitted or Term(sympy.S.One, self.series.order, 0, universal=False)
-        return ell**-left_out.exponent * sympy.log(ell) ** left_out.log
+        return ell ** -_number(left_out.exponent) * sympy.log(ell) ** left_out.log
 
     def latex(self) -> str:
         """The expansion in LaTeX."""
@@ -272,23 +320,22 @@ class Asymptotics(Shown):
         left = sympy.latex(self.label, symbol_names=names)
         if self.label.is_Symbol:
             left = component_latex(str(self.label), (), r"\ell")
-        parts = [sympy.latex(term.expr) for term in self.terms] or ["0"]
+        parts = [sympy.latex(_rounded(term.expr)) for term in self.terms] or ["0"]
         joined = parts[0] + "".join(p if p.startswith("-") else f" + {p}" for p in parts[1:])
         error = "" if self.is_exact else rf" + O\left({sympy.latex(self._error)}\right)"
         return f"{left} = {joined}{error}"
 
     def __str__(self) -> str:
-        system, point = self.system, self.system.point
+        system = self.system
         parts = [_printed(term.expr) for term in self.terms] or ["0"]
         joined = parts[0] + "".join(
             f" - {part[1:]}" if part.startswith("-") else f" + {part}" for part in parts[1:]
         )
         if not self.is_exact:
             joined += f" + O({_printed(self._error)})"
-        kind = "any K" if system.neutral else "K* = 0"
         lines = [
             f"{self.label} = {joined}",
-            f"  {system.activation} at criticality ({kind}, C_W = {point.C_W}, C_b = {point.C_b}), "
+            f"  {system.activation} {_place(system)}, "
             f"{system.weights.name} weights, λ_b = {_printed(system.lambda_b)}, "
             f"λ_W = {_printed(system.lambda_W)}",
         ]
@@ -310,6 +357,9 @@ def asymptotics(
     *,
     lambda_b: PerLayer = lambda layer: 1 / layer,
     lambda_W: PerLayer = 1,
+    C_b: sympy.Expr | float | None = None,
+    C_W: sympy.Expr | float | None = None,
+    point: CriticalPoint | None = None,
 ) -> Asymptotics:
     """Solve a derived recursion, with all that it needs, at large depth and criticality.
 
@@ -327,7 +377,7 @@ def asymptotics(
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
     terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
-    system = _system(made, activation, lambda_b, lambda_W)
+    system = _system(made, activation, lambda_b, lambda_W, _variances(C_b, C_W), point)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
@@ -420,12 +470,34 @@ def dimension(name: Name) -> tuple[sympy.Rational, sympy.Rational]:
     return kernel, tangent
 
 
-def _system(made: Step, activation: Activation, lambda_b: PerLayer, lambda_W: PerLayer) -> System:
+def _system(
+    made: Step,
+    activation: Activation,
+    lambda_b: PerLayer,
+    lambda_W: PerLayer,
+    variances: tuple[sympy.Expr, sympy.Expr] | None = None,
+    point: CriticalPoint | None = None,
+) -> System:
     if not isinstance(made, Step) or not made.square or made.first_layer:
         raise InputError("recursion", made, "a derived one between hidden layers of equal width")
     activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
-    return System(closed_set(made), activation, *rates)
+    if point is not None and (variances or not isinstance(point, CriticalPoint)):
+        wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"
+        raise InputError("point", point, wanted)
+    return System(closed_set(made), activation, *rates, variances, point)
+
+
+def _variances(C_b: object, C_W: object) -> tuple[sympy.Expr, sympy.Expr] | None:
+    if C_b is None and C_W is None:
+        return None
+    wanted = "both, numbers of 0 or more, or neither"
+    if C_b is None or C_W is None:
+        raise InputError("C_b, C_W", (C_b, C_W), wanted)
+    values = (as_expression("C_b", C_b, wanted), as_expression("C_W", C_W, wanted))
+    if not all(value.is_number and value.is_nonnegative for value in values):
+        raise InputError("C_b, C_W", (C_b, C_W), wanted)
+    return values
 
 
 def _rate(name: str, given: PerLayer) -> sympy.Expr:
@@ -454,5 +526,31 @@ def _compiled(arguments: tuple[sympy.Symbol, ...], series: sympy.Expr) -> Callab
     return compiled
 
 
+def _place(system: System) -> str:
+    """At which fixed point, in words."""
+    if system.variances is not None and system.around is not None:
+        C_b, C_W = system.variances
+        return (
+            f"at K* = {_printed(sympy.Float(system.around.K.value, 20))} (C_W = {C_W}, C_b = {C_b})"
+        )
+    point = system.point
+    kind = "any K" if system.neutral else f"K* = {_printed(sympy.sympify(point.K))}"
+    C_b, C_W = _printed(point.C_b), _printed(point.C_W)
+    return f"at criticality ({kind}, C_W = {C_W}, C_b = {C_b})"
+
+
+def _number(exponent: sympy.Expr) -> sympy.Expr:
+    """An exponent as it is, or as a decimal number where it stands for one."""
+    many = exponent.is_Rational and exponent.q > _SIMPLE
+    return sympy.Float(exponent, _DIGITS) if many else exponent
+
+
+def _rounded(expression: sympy.Expr) -> sympy.Expr:
+    """With decimal numbers of eight digits."""
+    return expression.xreplace(
+        {each: sympy.Float(each, 8) for each in expression.atoms(sympy.Float)}
+    )
+
+
 def _printed(expression: sympy.Expr) -> str:
-    return str(expression).replace("ell", "ℓ")
+    return str(_rounded(expression)).replace("ell", "ℓ")

@@ -13,11 +13,10 @@ Its solutions are all K (scale-invariant σ), K* → 0, and isolated K* > 0 (hal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from typing import NamedTuple
 
 import mpmath
 import sympy
@@ -27,15 +26,27 @@ from ..citations import rests_on
 from ..display.objects import Shown, lines_latex
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..gaussian.brackets import Average
-from ..gaussian.small_kernel import average_at, small_kernel_average
+from ..gaussian.brackets import Average, Bracket
+from ..gaussian.oracle import Enclosure
+from ..gaussian.small_kernel import around_point, average_at, small_kernel_average
 from ..symbols import C_W, C_b, K, layer, z
 from ..weights import WeightEnsemble, as_weights
+from .zeros import between, even_part, extended, profile, same_power, zeros
 
-SCAN = (-3, 4)
-"""Isolated fixed points are looked for at K between 10^−3 and 10^4."""
-_STEPS_PER_DECADE = 8
 _MAX_ORDER = 40
+_ROUNDING = 10 ** mpmath.mpf(-13)  # of K' − K, beside K
+
+
+class Errors(NamedTuple):
+    """How far the numbers of a critical point can be from the truth; 0 where they are exact."""
+
+    K: sympy.Expr = sympy.Integer(0)
+    C_b: sympy.Expr = sympy.Integer(0)
+    C_W: sympy.Expr = sympy.Integer(0)
+    coefficient: sympy.Expr = sympy.Integer(0)
+
+
+EXACTLY = Errors()
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +80,12 @@ class KernelFunction(Shown):
             average = average_at(self.activation, self.orders, self.outer, _number(at), digits + 5)
             return self.offset * _number(C_b) + _number(C_W) * _number(self.factor) * average
 
+    def at_weight(self, weight: sympy.Expr) -> sympy.Expr:
+        """The function of K at this C_W and C_b = 0, its bracket in closed form if there is one."""
+        closed = self.expr
+        general = self._definition if closed is None else closed
+        return sympy.simplify(general.subs({C_W: weight, C_b: 0}))
+
     @property
     def _definition(self) -> sympy.Expr:
         """The function with its bracket for an unspecified σ."""
@@ -94,7 +111,9 @@ class CriticalPoint(Shown):
     """χ_∥ = χ_⊥ = 1 at K*, where K' − K* = ΔK + coefficient·ΔK^{1+exponent} + ….
 
     `K` is None where every K is fixed. `coefficient` is 0 where the deviation vanishes identically,
-    or faster than every power; then `stability` says which way it goes all the same.
+    or faster than every power; then `stability` says which way it goes all the same. `errors` are
+    those of K, C_b, C_W and the coefficient: the signs on either side of the zero prove K*'s, and
+    the others follow from it, to first order, and from rounding.
     """
 
     C_b: sympy.Expr
@@ -103,6 +122,7 @@ class CriticalPoint(Shown):
     coefficient: sympy.Expr
     exponent: sympy.Expr
     stability: str
+    errors: Errors = EXACTLY
 
     def decay(self, layer: sympy.Symbol) -> sympy.Expr | None:
         """|K − K*| at large depth, (exponent |coefficient| ℓ)^{−1/exponent}, or None."""
@@ -132,12 +152,15 @@ class Criticality(Shown):
         points: the critical points, also those that are unstable and make no class.
         kernel_map, chi_parallel, chi_perp: eqs. (5.3), (5.4), (5.5).
         reason: why there is no class, where there is none.
+        searched: the K between which an isolated K* was looked for: 0 and ∞, save where the
+            function solved does not come to follow a power of K.
     """
 
     activation: Activation
     universality_class: str
     points: tuple[CriticalPoint, ...]
     reason: str = ""
+    searched: tuple[sympy.Expr, sympy.Expr] = (sympy.S.Zero, sympy.oo)
 
     @property
     def kernel_map(self) -> KernelFunction:
@@ -204,8 +227,9 @@ def criticality(
             leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
             order 1/n on.
 
-    The equation ⟨σσ''⟩_K = 0 is solved on 10^−3 ≤ K ≤ 10^4 where it changes sign; a K* beyond, or
-    one that only touches zero, is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
+    The equation ⟨σσ''⟩_K = 0 is solved for all K > 0 where it changes sign: on a scan that ends
+    where the average follows its power laws at small and at large K, which `.searched` tells. A K*
+    that only touches zero is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
 
     Raises InputError for what is no activation.
 
@@ -236,19 +260,24 @@ def _criticality(activation: Activation, digits: int) -> Criticality:
             zero, 2 / (left**2 + right**2), None, zero, zero, "neutral: K does not move"
         )
         return Criticality(activation, "scale-invariant", (neutral,))
+    if _is_line(activation):
+        neutral = _neutral_at_zero(activation)
+        reason = "every K is fixed at the C_W below, but χ_⊥ = 1 as K → 0 alone"
+        return Criticality(activation, "none", (neutral,), reason)
     at_zero = _point_at_zero(activation)
-    isolated = tuple(_isolated_points(activation, digits))
+    isolated, searched = _isolated_points(activation, digits)
     if at_zero is not None and at_zero.stability == "stable":
-        return Criticality(activation, "K* = 0", (at_zero, *isolated))
+        return Criticality(activation, "K* = 0", (at_zero, *isolated), searched=searched)
     unstable = () if at_zero is None else (at_zero,)
     if isolated:
-        return Criticality(activation, "half-stable", (*isolated, *unstable))
+        found = (*isolated, *unstable)
+        return Criticality(activation, "half-stable", found, searched=searched)
     reason = (
         "χ_∥ = χ_⊥ = 1 has no solution with C_b ≥ 0"
         if at_zero is None
         else "the one critical point, K* = 0, repels: K grows away from it"
     )
-    return Criticality(activation, "none", unstable, reason)
+    return Criticality(activation, "none", unstable, reason, searched)
 
 
 @rests_on("roberts2022")
@@ -258,25 +287,83 @@ def fixed_points(
     C_W: sympy.Expr | float,
     digits: int = 20,
 ) -> list[tuple[sympy.Expr, sympy.Expr, sympy.Expr]]:
-    """The K* of K = C_b + C_W ⟨σσ⟩_K with 10^−3 ≤ K* ≤ 10^4, each with χ_∥ and χ_⊥ there.
+    """The K* > 0 of K = C_b + C_W ⟨σσ⟩_K, ascending, each with χ_∥ and χ_⊥ there.
 
-    K* attracts where χ_∥ < 1. Found where K' − K changes sign.
+    K* attracts where χ_∥ < 1. Where every K is fixed, so that σ² is even up to C_W^{−1} z², there
+    is one entry: the symbol `K`, 1, and χ_⊥ as a function of it.
+
+    Arguments:
+        activation: σ.
+        C_b, C_W: variances, 0 or more.
+        digits: of K*, proven by the signs of K' − K at K*(1 ± 10^{−digits}).
+
+    Found where K' − K changes sign on a scan in log K that ends where K' − K follows its laws at
+    small and at large K. Raises InputError for what is no variance.
+
+    >>> from derive import activations
+    >>> fixed_points(activations.relu, 1, 1, digits=5)
+    [(2.0000, 0.50000, 0.50000)]
+    >>> fixed_points(activations.relu, 0, 2)
+    [(K, 1, 1)]
     """
     if not (_number(C_W) >= 0 and _number(C_b) >= 0):
         raise InputError("C_b, C_W", (C_b, C_W), "variances, 0 or more")
     step, parallel, perp = _kernel_functions(activation)
+    weight = as_expression("C_W", C_W, "a variance")
+    fixes_every = _number(C_b) == 0 and _is_line(activation)
+    if fixes_every and sympy.simplify(weight * _slope(activation)) == 1:
+        return [(K, sympy.Integer(1), perp.at_weight(weight))]
 
     def excess(at: mpmath.mpf, wanted: int) -> mpmath.mpf:
         return step(at, C_W, C_b, wanted) - at
 
+    low, high = _excess_range(activation, _number(C_b), _number(C_W), excess)
     return [
         (
             _float(root, digits),
             _float(parallel(root, C_W, digits=digits), digits),
             _float(perp(root, C_W, digits=digits), digits),
         )
-        for root in _roots(excess, digits)
+        for root in zeros(excess, low, high, digits, sign_from=lambda at: _ROUNDING * at)
     ]
+
+
+def _excess_range(
+    activation: Activation,
+    bias: mpmath.mpf,
+    weight: mpmath.mpf,
+    excess: Callable[[mpmath.mpf, int], mpmath.mpf],
+) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """The K beyond which K' − K follows its law at either end.
+
+    K' − K → C_b + C_W σ(0)² for small K; where that is 0, (χ − 1)K with χ = C_W g'(0), and where
+    that is 0 too, what the next power of K makes it. For large K it is C_W ⟨σσ⟩ − K, ⟨σσ⟩ a power.
+    """
+    squares = even_part(activation, (0, 0))
+    floor = bias + weight * squares(mpmath.mpf(0))
+    slope = _number(_slope(activation))
+    around = profile(activation, lambda at: squares(at) - squares(mpmath.mpf(0)) - slope * at**2)
+    low, high = between(around)
+    limit, order = (floor, 0) if floor else (weight * slope - 1, 1)
+    if limit:
+        low = min(low, abs(limit) * low, floor or mpmath.inf)
+        low, _ = extended(
+            low, mpmath.mpf("0.1"), lambda at: abs(excess(at, 15) / at**order / limit - 1) < 0.25
+        )
+    at_infinity = profile(activation, squares)
+    high = max(high, between(at_infinity)[1], 100 * floor)
+
+    def settled(at: mpmath.mpf) -> bool:
+        law = at_infinity.at_infinity(at)
+        if law is None:
+            return same_power(excess)(at)
+        predicted = weight * law - at
+        if abs(predicted) < at * mpmath.mpf(10) ** -12:
+            return same_power(excess)(at)
+        return bool(abs(excess(at, 15) / predicted - 1) < 0.25)
+
+    high, _ = extended(high, mpmath.mpf(10), settled)
+    return low, high
 
 
 @cache
@@ -320,27 +407,106 @@ def _beyond_powers(activation: Activation, weight_variance: sympy.Expr) -> str:
     return "stable" if step(at, weight_variance) < _number(at) else "unstable"
 
 
-def _isolated_points(activation: Activation, digits: int) -> Iterator[CriticalPoint]:
-    """K* > 0 with ⟨σσ''⟩ = 0 there, and C_b ≥ 0; exact where that is an equation by radicals."""
-    step, _, perp = _kernel_functions(activation)
+def _is_line(activation: Activation) -> bool:
+    """Whether ⟨σσ⟩ = g'(0) K for every K: the even part of σ² is g'(0) z², and nothing more.
+
+    The heat equation takes no other function to one linear in K. Decided by 100 digits of 300 z.
+    """
+    squares, slope = even_part(activation, (0, 0)), _slope(activation)
+    if slope == 0 or any(kink != 0 for kink in activation.kinks):
+        return False
+    return profile(
+        activation, lambda at: squares(at) - mpmath.mpf(slope.evalf(150)) * at**2
+    ).vanishes
+
+
+def _slope(activation: Activation) -> sympy.Expr:
+    """g'(0) = ½(σ'(0−)² + σ'(0+)²) where σ(0) = 0."""
+    left, right = (activation.beside_zero(side).diff(z).subs(z, 0) for side in (-1, 1))
+    return sympy.simplify((left**2 + right**2) / 2)
+
+
+def _neutral_at_zero(activation: Activation) -> CriticalPoint:
+    zero = sympy.Integer(0)
+    return CriticalPoint(zero, 1 / _slope(activation), zero, zero, zero, "neutral: K does not move")
+
+
+def _isolated_points(
+    activation: Activation, digits: int
+) -> tuple[tuple[CriticalPoint, ...], tuple[sympy.Expr, sympy.Expr]]:
+    """K* > 0 with ⟨σσ''⟩ = 0 there and C_b ≥ 0, and the K that were searched.
+
+    K* is exact where the equation is solved by radicals.
+    """
     balance = KernelFunction("⟨σσ''⟩", activation, (0, 2), 0, sympy.Integer(1), 0)
-    curvature = KernelFunction("g''", activation, (0, 0), 4, sympy.Rational(1, 4), 0)
+
+    def value(at: mpmath.mpf, wanted: int) -> mpmath.mpf:
+        return balance(at, digits=wanted)
+
+    around = profile(activation, even_part(activation, (0, 2)))
+    if around.vanishes and not activation.kinks:
+        return (), (sympy.S.Zero, sympy.oo)
+    low, high = between(around)
+
+    def settled(at: mpmath.mpf) -> bool:
+        law = around.at_infinity(at)
+        if law is None or not law:
+            return same_power(value)(at)
+        return bool(abs(value(at, 15) / law - 1) < 0.25)
+
+    low, below = extended(low, mpmath.mpf("0.1"), lambda at: same_power(value)(10 * at))
+    high, above = extended(high, mpmath.mpf(10), settled)
+    low_end = sympy.S.Zero if below or around.power is None else _float(low, 3)
+    searched = (low_end, sympy.oo if above else _float(high, 3))
     equation = activation.average((0, 2), K)
-    for root in _roots(lambda at, wanted: balance(at, digits=wanted), digits):
-        K_star = _exact_root(equation, root, digits)
-        with mpmath.workdps(digits + 10):
-            weight = 1 / perp(root, digits=digits + 5)
-            bias = root - weight * step(root, digits=digits + 5)
-            quadratic = weight * curvature(root, digits=digits) / 2
-        if bias >= 0:
-            yield CriticalPoint(
-                C_b=_float(bias, digits),
-                C_W=_float(weight, digits),
-                K=K_star,
-                coefficient=_float(quadratic, digits),
-                exponent=sympy.Integer(1),
-                stability=f"half-stable: attracts from {'below' if quadratic > 0 else 'above'}",
-            )
+    points = []
+    for root in zeros(value, low, high, digits):
+        point = _point_at(activation, root, _exact_root(equation, root, digits), digits)
+        if point.C_b >= 0:
+            points.append(point)
+    return tuple(points), searched
+
+
+def _point_at(
+    activation: Activation, root: mpmath.mpf, K_star: sympy.Expr, digits: int
+) -> CriticalPoint:
+    """The critical point at K*, with C_W = 1/⟨σ'σ'⟩ and C_b = K* − C_W ⟨σσ⟩."""
+    with mpmath.workdps(digits + 10):
+        g = [each.value for each in _taylor(activation, (0, 0), root, 4, digits + 5)]
+        slopes = [each.value for each in _taylor(activation, (1, 1), root, 2, digits + 5)]
+        weight = 1 / slopes[0]
+        bias, quadratic = root - weight * g[0], weight * g[2]
+        off = 0 if K_star.is_algebraic else root * mpmath.mpf(10) ** -digits
+        turn = -(weight**2) * slopes[1]
+        moved = (
+            off,
+            off * abs(1 - turn * g[0] - weight * g[1]),
+            off * abs(turn),
+            off * abs(turn * g[2] + 3 * weight * g[3]),
+        )
+        values = (mpmath.mpf(0) if off == 0 else root, bias, weight, quadratic)
+        rounding = mpmath.mpf(10) ** -digits
+        errors = [
+            _float(2 * shift + rounding * abs(value), 3) if shift or value else sympy.S.Zero
+            for shift, value in zip(moved, values, strict=True)
+        ]
+    return CriticalPoint(
+        C_b=_float(bias, digits),
+        C_W=_float(weight, digits),
+        K=K_star,
+        coefficient=_float(quadratic, digits),
+        exponent=sympy.Integer(1),
+        stability=f"half-stable: attracts from {'below' if quadratic > 0 else 'above'}",
+        errors=Errors(*errors),
+    )
+
+
+def _taylor(
+    activation: Activation, orders: tuple[int, ...], at: mpmath.mpf, count: int, digits: int
+) -> tuple[Enclosure, ...]:
+    """⟨Π σ^{(orders)}⟩ in powers of K − `at`."""
+    bracket = Bracket(tuple((1, order) for order in orders))
+    return around_point(activation, bracket, at, count, digits)
 
 
 def _exact_root(equation: sympy.Expr | None, near: mpmath.mpf, digits: int) -> sympy.Expr:
@@ -354,45 +520,6 @@ def _exact_root(equation: sympy.Expr | None, near: mpmath.mpf, digits: int) -> s
                         if abs(_number(root) - near) < near * mpmath.mpf(10) ** (2 - digits):
                             return root
     return _float(near, digits)
-
-
-def _roots(function: Callable[[mpmath.mpf, int], mpmath.mpf], digits: int) -> Iterator[mpmath.mpf]:
-    """The zeros of function(K, digits) at sign changes between 10^−3 and 10^4.
-
-    A value below 10^−14, or one that the quadrature does not reach, has no sign that could be
-    trusted, and is skipped.
-    """
-    low, high = SCAN
-    count = (high - low) * _STEPS_PER_DECADE
-    grid = [mpmath.mpf(10) ** (low + mpmath.mpf(k) / _STEPS_PER_DECADE) for k in range(count + 1)]
-    certain = []
-    for at in grid:
-        with suppress(InputError):
-            value = function(at, 15)
-            if abs(value) > mpmath.mpf(10) ** -14:
-                certain.append((at, value))
-    for (left, below), (right, above) in pairwise(certain):
-        if below * above < 0:
-            yield _refined(lambda at: function(at, digits + 12), left, right, digits)
-
-
-def _refined(
-    function: Callable[[mpmath.mpf], mpmath.mpf], left: mpmath.mpf, right: mpmath.mpf, digits: int
-) -> mpmath.mpf:
-    """The zero in the bracket, to a relative 10^{−digits}, proven by the signs on either side."""
-    with mpmath.workdps(digits + 15):
-        step = mpmath.mpf(10) ** -digits
-        root = mpmath.findroot(
-            function,
-            (left, right),
-            solver="anderson",
-            tol=step**2,
-            maxsteps=100,
-            verify=False,
-        )
-        if function(root * (1 - step)) * function(root * (1 + step)) >= 0:
-            raise InputError("digits", digits, f"fewer, for the zero near K = {float(root):.6g}")
-        return root
 
 
 def _number(value: object) -> mpmath.mpf:

@@ -11,15 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 from sympy.polys.polyerrors import CoercionFailed
 
 from ..activations.functions import Activation
-from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, solve_kernel, solve_linear
+from ..arithmetic.ballring import BallRing
+from ..arithmetic.logseries import (
+    EXACT,
+    ONE,
+    ZERO,
+    LogSeries,
+    plus,
+    solve_driven,
+    solve_kernel,
+    solve_linear,
+)
 from ..arithmetic.parameters import Parameter
-from ..arithmetic.rings import Ring, ring
+from ..arithmetic.rings import Element, Ring, ring
 from ..display.objects import Shown, lines_latex
 from ..engine.step import Step, step
 from ..engine.tensors import NAMES, Name, Tensor, identify
@@ -28,12 +38,14 @@ from ..gaussian.brackets import Bracket
 from ..gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
 from ..symbols import K, constant, ell
 from ..weights import WeightEnsemble
+from .around import FixedNetwork, half_stable, stable
 from .criticality import CriticalPoint, criticality
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""
 
 _MOST = 6
+_SQUARE = Bracket(((1, 0), (1, 0)))
 
 
 class Solution(NamedTuple):
@@ -56,35 +68,72 @@ class System(Shown):
     Attributes:
         recursions: single-input, each after those it needs; K first.
         lambda_b, lambda_W: learning rates at layer `ell`; a step ℓ → ℓ+1 takes those of ℓ+1.
+        variances: C_b and C_W of a stable K* > 0; None at criticality.
+        at: another critical point than the one of the activation's class.
     """
 
     recursions: tuple[Step, ...]
     activation: Activation
     lambda_b: sympy.Expr
     lambda_W: sympy.Expr
+    variances: tuple[sympy.Expr, sympy.Expr] | None = None
+    at: CriticalPoint | None = None
     _solved: dict[int, Solution] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def point(self) -> CriticalPoint:
         """The critical point of the activation's class.
 
-        Raises InputError for a class other than K* = 0 and the scale-invariant one, and where K
-        falls faster or slower than every power of ℓ.
+        Raises InputError where there is none, and where K falls slower than every power of ℓ.
         """
+        if self.at is not None:
+            return _attracting(self.activation, self.at)
         found = criticality(self.activation)
-        if found.universality_class not in {"K* = 0", "scale-invariant"}:
-            wanted = f"one of the class K* = 0 or scale-invariant, not {found.universality_class}"
+        if found.universality_class == "none":
+            wanted = f"one that is critical, or C_b and C_W: {found.reason}"
             raise InputError("activation", str(self.activation), wanted)
         point = found.points[0]
         if point.K is not None and not point.coefficient:
-            wanted = "one whose critical kernel falls as a power of ℓ"
+            wanted = (
+                "one whose critical kernel falls as a power of ℓ: this one, linear up to a kink "
+                "at d, has K ~ d²/(2 log ℓ), and tensors in powers of ℓ, log ℓ and log log ℓ; "
+                "derive.depth.logarithmic has K"
+            )
             raise InputError("activation", str(self.activation), wanted)
         return point
 
     @property
     def neutral(self) -> bool:
         """Whether every K is a fixed point."""
-        return self.point.K is None
+        return self.variances is None and self.point.K is None
+
+    @cached_property
+    def around(self) -> FixedNetwork | None:
+        """The network in numbers around K* > 0; None at K* = 0 and where every K is fixed."""
+        if self.variances is not None:
+            return stable(self.activation, *self.variances)
+        return half_stable(self.activation, self.point) if self.point.K else None
+
+    @property
+    def rate(self) -> sympy.Expr:
+        """What is left out of the limits at a stable K* falls as rate^ℓ; 0 for other points."""
+        if self.variances is None:
+            return sympy.S.Zero
+        return max(abs(each) for each in self.factors.values() if abs(each) < 1)
+
+    @cached_property
+    def factors(self) -> dict[str, sympy.Expr]:
+        """At a stable K*, a of every T(ℓ+1) = a T(ℓ) + s: χ_∥ of K, χ_⊥ of Θ, …"""
+        steps = self.solve(2).steps
+        found = {
+            name: step[name].ring.expr(step[name].coefficient(ZERO))
+            for name, step in steps.items()
+            if name != "K"
+        }
+        assert self.around is not None
+        sigma = self.around.bracket(Bracket(((1, 0), (1, 0))), 2)[1]
+        assert self.variances is not None
+        return {"K": sympy.Float(sigma.value, 30) * self.variances[1], **found}
 
     @property
     def weights(self) -> WeightEnsemble:
@@ -170,14 +219,23 @@ class _Solver:
 
     def __init__(self, system: System, extent: int) -> None:
         self.system, self.extent = system, sympy.Integer(extent)
-        self.inverse = ONE if system.neutral else 1 / system.point.exponent
+        self.around, self.moves = system.around, not system.neutral and system.variances is None
+        self.inverse = 1 / system.point.exponent if self.moves else ONE
         brackets = {each for made in system.recursions for each in made.atoms(Bracket)}
-        self.expansions = {bracket: self._expansion(bracket) for bracket in brackets}
-        self.leading = K
-        if not system.neutral:
-            self.leading = (-system.point.coefficient / self.inverse) ** -self.inverse
-        self.parameters = self._parameters()
-        self.ring = self._ring()
+        self.ring: Any
+        if self.around is None:
+            self.expansions = {bracket: self._expansion(bracket) for bracket in brackets}
+            self.leading = K
+            if self.moves:
+                self.leading = (-system.point.coefficient / self.inverse) ** -self.inverse
+            self.parameters = self._parameters()
+            self.ring = self._ring()
+            self.fixed = LogSeries(self.ring, {})
+        else:
+            self.ring = self._numbers()
+            self.expansions = {bracket: self._numeric(bracket) for bracket in brackets}
+            self.parameters = self._parameters() | self.around.variances(self.ring)
+            self.fixed = LogSeries.monomial(self.ring, self.around.kernel(self.ring))
         self.rates = {name: self._rate(name) for name in ("lambda_b", "lambda_W")}
         self._set_kernel(LogSeries(self.ring, {}))
 
@@ -189,14 +247,25 @@ class _Solver:
             solution.steps[made.name] = step
             if made.name == "K":
                 continue
-            constant = self.ring(self.system.constants[made.name])
-            try:
-                solved = solve_linear(step[made.name], step[""], constant, self.extent)
-            except ArithmeticError as error:
-                wanted = f"one for which {made.name} moves by powers of ℓ: {error}"
-                raise InputError("activation", str(self.system.activation), wanted) from None
-            solution.tensors[made.name] = solved
+            solution.tensors[made.name] = self._solved(made.name, step[made.name], step[""])
         return solution
+
+    def _solved(self, name: str, factor: LogSeries, source: LogSeries) -> LogSeries:
+        constant = self.ring(self.system.constants[name])
+        if self.system.variances is not None:
+            gain = factor.coefficient(ZERO)
+            rests = not self.ring.is_zero(self.ring.domain.one - gain)
+            size = self.ring.expr(gain)
+            if rests and abs(size) >= 1:
+                wanted = f"those at which {name} settles: it grows {_short(size)}-fold a layer"
+                raise InputError("C_b, C_W", self.system.variances, wanted)
+            if rests:
+                return solve_driven(factor, source, self.extent)
+        try:
+            return solve_linear(factor, source, constant, self.extent)
+        except ArithmeticError as error:
+            wanted = f"one for which {name} moves by powers of ℓ: {error}"
+            raise InputError("activation", str(self.system.activation), wanted) from None
 
     def _kernel(self) -> LogSeries:
         constant = self.ring(self.system.constants["K"])
@@ -204,18 +273,29 @@ class _Solver:
 
         def move(kernel: LogSeries) -> LogSeries:
             self._set_kernel(kernel)
-            return self._step(made, {})[""]
+            return self._step(made, {})[""] - self.fixed
 
         if self.system.neutral:
             kernel = LogSeries.monomial(self.ring, constant)
+        elif not self.moves:
+            kernel = LogSeries(self.ring, {})
         else:
-            leading = LogSeries.monomial(self.ring, self.ring(self.leading), self.inverse)
+            leading = LogSeries.monomial(self.ring, self._leading(), self.inverse)
             exponent = plus(ONE, self.inverse)
             kernel = solve_kernel(move, leading, exponent, constant, self.extent)
         self._set_kernel(kernel)
-        return kernel
+        return self.fixed + kernel
+
+    def _leading(self) -> Element:
+        """Of K − K*: from K' − K* = ΔK + c ΔK^{1+e}, −1/c where e = 1."""
+        if self.around is None:
+            return self.ring(self.leading)
+        square = next(each for each in self.expansions if each == _SQUARE)
+        curvature = self.parameters["C_W"] * self.expansions[square][0][2 * ONE]
+        return -self.ring.power(curvature, -ONE)
 
     def _set_kernel(self, kernel: LogSeries) -> None:
+        """K − K*, in whose powers the brackets are."""
         self.kernel = kernel
         self._powers: dict[sympy.Rational, LogSeries] = {}
         self._brackets: dict[Bracket, LogSeries] = {}
@@ -239,8 +319,10 @@ class _Solver:
 
     def _power_of(self, atom: object, power: int, solved: Mapping[str, LogSeries]) -> LogSeries:
         if isinstance(atom, Parameter) and atom.name in self.parameters:
-            value = self.ring(self.parameters[atom.name] ** power)
-            return LogSeries.monomial(self.ring, value)
+            known = self.parameters[atom.name]
+            if isinstance(known, sympy.Expr):
+                return LogSeries.monomial(self.ring, self.ring(known**power))
+            return LogSeries.monomial(self.ring, self.ring.power(known, ONE * power))
         if isinstance(atom, Bracket):
             found = self._bracket(atom)
         elif isinstance(atom, Tensor):
@@ -254,7 +336,8 @@ class _Solver:
             expansion, cut = self.expansions[bracket]
             total = LogSeries(self.ring, {})
             for exponent, value in expansion.items():
-                total = total + self._power(exponent).scaled(self.ring(value))
+                element = self.ring(value) if isinstance(value, sympy.Expr) else value
+                total = total + self._power(exponent).scaled(element)
             self._brackets[bracket] = total if cut is EXACT else total.truncated(cut * self.inverse)
         return self._brackets[bracket]
 
@@ -281,10 +364,26 @@ class _Solver:
         cut = max(ZERO, sympy.Rational(bare, 2)) + further
         return around_zero(activation, bracket, cut), cut + sympy.Rational(1, 2)
 
-    def _parameters(self) -> dict[str, sympy.Expr]:
+    def _numeric(self, bracket: Bracket) -> tuple[dict[sympy.Rational, Element], sympy.Expr]:
+        """The bracket in powers of K − K* as numbers, and the power from which on it is cut."""
+        assert self.around is not None
+        count = int(self.extent) + 2 if self.moves else 1
+        found = self.around.bracket(bracket, count)
+        terms = {ONE * k: self.ring.ball(*value) for k, value in enumerate(found)}
+        return terms, ONE * count if self.moves else EXACT
+
+    def _numbers(self) -> BallRing:
+        system = self.system
+        symbols = {*system.constants.values(), *system.weights.free_symbols}
+        for rate in (system.lambda_b, system.lambda_W):
+            symbols |= rate.free_symbols - {ell}
+        return BallRing(tuple(sorted(symbols, key=str)))
+
+    def _parameters(self) -> dict[str, Any]:
         """The hyperparameters that are the same at every layer."""
         system, known = self.system, {str(each): each for each in self.system.weights.free_symbols}
-        known |= {"C_W": system.point.C_W, "C_b": system.point.C_b}
+        critical = system.variances or (system.point.C_b, system.point.C_W)
+        known |= dict(zip(("C_b", "C_W"), critical, strict=True))
         atoms = {each.name for made in system.recursions for each in made.atoms(Parameter)}
         unknown = atoms - known.keys() - {"lambda_b", "lambda_W", *CORRECTIONS}
         if unknown:
@@ -316,6 +415,18 @@ class _Solver:
         except (CoercionFailed, ValueError):
             raise InputError(name, given, "sums of powers of ℓ and of log ℓ") from None
         return here.shifted(plus(here.lowest, self.extent))
+
+
+def _attracting(activation: Activation, point: CriticalPoint) -> CriticalPoint:
+    if point not in criticality(activation).points:
+        raise InputError("point", point, f"one of criticality({activation}).points")
+    if point.decay(ell) is None:
+        raise InputError("point", point, "one that attracts, from one side at least, by a power")
+    return point
+
+
+def _short(value: sympy.Expr) -> str:
+    return str(sympy.N(value, 6))
 
 
 def _label(atom: object) -> str:

@@ -11,6 +11,7 @@ At K* > 0 from ⟨∂^m f⟩ = 2^{m/2} (d/dK)^{m/2} ⟨f⟩, and exactly where �
 from __future__ import annotations
 
 from functools import cache
+from math import factorial
 
 import mpmath
 import sympy
@@ -20,11 +21,11 @@ from ..activations.functions import Activation
 from ..activations.pieces import series_at_zero
 from ..arithmetic import powerseries
 from ..arithmetic.balls import exactly
-from ..arithmetic.hermite import hermite
+from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
-from .oracle import bracket
+from .oracle import Enclosure, bracket, gaussian_average
 from .shapes import Shape
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
@@ -103,6 +104,40 @@ def scale_invariant(activation: Activation, bracket: Bracket) -> sympy.Expr:
     if value is None:
         raise InputError("activation", str(activation), f"one with a closed form of {bracket}")
     return sympy.expand(sympy.simplify(value))
+
+
+def around_point(
+    activation: Activation, bracket: Bracket, at: mpmath.mpf, count: int, digits: int
+) -> tuple[Enclosure, ...]:
+    """The first coefficients of the bracket in powers of K − K*, at K* = `at` > 0.
+
+    The k-th is 1/(2^k k!) ⟨∂^{m+2k} Π σ^{(o)}⟩, by parts K^{−m/2−k} ⟨Π σ^{(o)} He_{m+2k}(z/√K)⟩,
+    so that σ is not differentiated any further. Each with its radius: digits relative to the
+    average of what is integrated, or absolute where that is small.
+
+    Raises InputError where an average does not reach the digits.
+    """
+    orders = tuple(sorted(order for _, order in bracket.factors))
+    outer, found = len(bracket.outer), []
+    for k in range(count):
+        value, radius = _by_parts_at(activation, orders, outer + 2 * k, at, digits)
+        scale = 2**k * factorial(k)
+        found.append(Enclosure(value / scale, radius / scale))
+    return tuple(found)
+
+
+@cache
+def _by_parts_at(
+    activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
+) -> Enclosure:
+    if not activation.is_smooth:
+        return bracket(activation, Shape(orders, (outer,) + (0,) * (len(orders) - 1)), at, digits)
+    variance, pairs = exactly(at), outer // 2
+    weight = sympy.expand(by_parts(outer, z, variance) * variance**pairs)
+    product = sympy.prod([activation.derivative(order) for order in orders])
+    value, radius = gaussian_average(product * weight, at, digits)
+    with mpmath.workdps(digits + 20):
+        return Enclosure(value / at**pairs, radius / at**pairs)
 
 
 def average_at(

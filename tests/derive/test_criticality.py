@@ -11,6 +11,7 @@ from derive import activations as a
 from derive.activations.functions import from_expr
 from derive.depth.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.errors import InputError
+from derive.gaussian.brackets import Average
 from derive.gaussian.small_kernel import small_kernel_average
 
 R = sympy.Rational
@@ -178,3 +179,74 @@ def test_the_ensemble_does_not_matter():
     assert criticality(a.tanh, weights=Orthogonal(C_W=3)) == criticality(a.tanh)
     with pytest.raises(InputError, match="weights"):
         criticality(a.tanh, weights="orthogonally")
+
+
+@pytest.mark.parametrize("scale", [R(1, 1000), R(1000)], ids=str)
+@pytest.mark.parametrize("name", ["silu", "z-z**3"])
+def test_isolated_points_scale_with_the_activation(name, scale):
+    """σ_s(z) = s σ(z/s) has ⟨σ_sσ_s⟩_{s²K} = s²⟨σσ⟩_K: K* and C_b take s², C_W does not move."""
+    base = a.as_activation(name if name == "silu" else f"expr: {name}")
+    scaled = from_expr(scale * base.expr.subs(a.z, a.z / scale))
+    first, second = (
+        next(point for point in criticality(each).points if point.K) for each in (base, scaled)
+    )
+    for got, wanted in (
+        (second.K, first.K * scale**2),
+        (second.C_b, first.C_b * scale**2),
+        (second.C_W, first.C_W),
+        (second.coefficient, first.coefficient / scale**2),
+    ):
+        assert abs(sympy.N(got, 30) / sympy.N(wanted, 30) - 1) < 1e-17
+    assert criticality(scaled).searched == (0, sympy.oo)
+
+
+@pytest.mark.parametrize("scale", [R(1, 1000), R(1000)], ids=str)
+def test_fixed_points_scale_with_the_activation(scale):
+    scaled = from_expr(scale * sympy.tanh(a.z / scale))
+    for bias in (R(1, 20), 0, R(1, 10**12), 50):
+        (one,) = fixed_points(a.tanh, bias, R(3, 2))
+        (other,) = fixed_points(scaled, bias * scale**2, R(3, 2))
+        assert abs(other[0] / (one[0] * scale**2) - 1) < 1e-17
+        assert abs(other[1] - one[1]) < 1e-15
+
+
+def test_fixed_points_far_out_and_close_to_zero():
+    """⟨σσ⟩ = K/2 for ReLU: K* = C_b/(1 − C_W/2), to where the slope of K' − K is 10^−12."""
+    for bias, weight in ((R(1, 10**9), R(1)), (R(10**9), R(1)), (R(1), 2 - R(1, 10**6))):
+        ((at, parallel, _),) = fixed_points(a.relu, bias, weight)
+        assert abs(at / (bias / (1 - weight / 2)) - 1) < 1e-18
+        assert abs(parallel / (weight / 2) - 1) < 1e-18
+    small = R(1, 10**8)  # tanh: K* = (C_W − 1)/2 + …, just above its critical C_W
+    ((at, _, _),) = fixed_points(a.tanh, 0, 1 + small)
+    assert abs(at / (small / 2) - 1) < 1e-7
+
+
+def test_lines_of_fixed_points():
+    """ReLU is critical on its line; z√(1 + tanh(z)/2) has the line, and χ_⊥ > 1 on it."""
+    assert fixed_points(a.relu, 0, 2) == [(K, 1, 1)]
+    assert fixed_points(a.relu, 0, R(3, 2)) == []
+    line = from_expr("z*sqrt(1 + tanh(z)/2)")
+    ((at, parallel, perp),) = fixed_points(line, 0, 1)
+    assert (at, parallel) == (K, 1)
+    assert perp.has(Average)
+    found = criticality(line)
+    assert found.universality_class == "none"
+    assert "every K" in found.reason
+    assert found.points[0].stability == "neutral: K does not move"
+    for value in (R(1, 3), 7):
+        assert abs(found.kernel_map(value, 1) - mpmath.mpf(value)) < 1e-18
+    assert found.chi_perp(R(1, 3), 1) > 1.001
+
+
+@pytest.mark.parametrize("activation", [a.silu, a.gelu, CUBIC], ids=str)
+@pytest.mark.parametrize("digits", [6, 12])
+def test_errors_cover_what_more_digits_change(activation, digits):
+    rough, fine = (
+        next(p for p in criticality(activation, many).points if p.K) for many in (digits, 30)
+    )
+    for name in ("K", "C_b", "C_W", "coefficient"):
+        error = getattr(rough.errors, name)
+        away = abs(sympy.N(getattr(rough, name), 30) - sympy.N(getattr(fine, name), 30))
+        assert away <= error
+        assert error <= abs(getattr(rough, name)) * R(10) ** (3 - digits)
+    assert criticality(a.tanh).points[0].errors == (0, 0, 0, 0)
