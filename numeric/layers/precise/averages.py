@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
 from typing import TypeAlias
 
 from flint import arb
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.gaussian.shapes import leibniz
 
 from . import functions, geometry, pieces, polynomial
 from .geometry import Matrix, Rows
@@ -81,34 +78,30 @@ class Averages:
                     break
             else:
                 clusters[b] = [(b, Fraction(1))]
-        total = arb(0)
-        chosen = [self._merged(groups, members) for members in clusters.values()]
+        merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
-        for terms in product(*(each.items() for each in chosen)):
-            factor = arb(1)
-            for _, count in terms:
-                factor *= functions.ball(count)
-            total += factor * self._distinct(tuple(group for group, _ in terms), part, goal)
-        return total
+        value = self._distinct(tuple((orders, outer) for orders, outer, _ in merged), part, goal)
+        for *_, factor in merged:
+            value *= functions.ball(factor)
+        return value
 
     def _merged(
         self, groups: Sequence[Group], members: Sequence[tuple[int, Fraction]]
-    ) -> Counter[Group]:
-        """The product of what stands at inputs z_b = c z, as a sum of what can stand at z."""
+    ) -> tuple[Orders, int, Fraction]:
+        """The product of what stands at inputs z_b = c z as a group at z, and a factor.
+
+        Derivatives are shared as those of labels that meet: ∂_b = (c_b/Σc²) d/dz at each position.
+        """
         if len(members) == 1:
-            return Counter({groups[members[0][0]]: 1})
-        total: Counter[Group] = Counter()
-        expanded = [leibniz(*groups[b]).items() for b, _ in members]
-        for terms in product(*expanded):
-            parts = [
-                (orders, c) for (orders, _), (_, c) in zip(terms, members, strict=True)
-            ]
-            orders, factor = pieces.merged(self._activation, parts)
-            for _, count in terms:
-                factor *= count
-            total[orders, 0] += factor  # type: ignore[assignment]
-        return total
+            return *groups[members[0][0]], Fraction(1)
+        parts = [(groups[b][0], c) for b, c in members]
+        orders, factor = pieces.merged(self._activation, parts)
+        squares = sum((len(own) * c * c for own, c in parts), Fraction(0))
+        for (own, c), (b, _) in zip(parts, members, strict=True):
+            factor *= (len(own) * c / squares) ** groups[b][1]
+        outer = sum(groups[b][1] for b, _ in members)
+        return orders, outer, factor
 
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):

@@ -190,8 +190,9 @@ def _placed(
 ) -> Counter[Average]:
     """A bracket at these inputs, label by label, as averages over distinct inputs.
 
-    Derivatives go inside where σ is analytic, and where two labels meet at an input; else they stay
-    outside, for kinks.
+    Derivatives go inside where σ is analytic. For kinks they stay outside, and where labels meet at
+    an input its N positions share them, ∂_p = (1/N) d/dz: it comes to the same in a recursion, which
+    is symmetric in what meets.
     """
     labels: dict[int, list[Group]] = {}
     for label, sample in enumerate(samples):
@@ -225,8 +226,12 @@ def _times(found: Counter[Average], sample: int, groups: Counter[Group]) -> Coun
 
 def _inside(groups: tuple[Group, ...], activation: Activation) -> Counter[Group]:
     """The product of what stands at one input, as a sum."""
-    if len(groups) == 1 and not activation.is_smooth:
-        return Counter({groups[0]: 1})
+    if not activation.is_smooth:
+        together = tuple(sorted(order for orders, _ in groups for order in orders))
+        share = Fraction(1)
+        for orders, outer in groups:
+            share *= Fraction(len(orders), len(together)) ** outer
+        return Counter({(together, sum(outer for _, outer in groups)): share})  # type: ignore[dict-item]
     total: Counter[tuple[int, ...]] = Counter({(): 1})
     for group in groups:
         parts = leibniz(*SingleShape(*group))
