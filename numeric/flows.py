@@ -171,8 +171,11 @@ def _to_digits(
 ) -> xarray.Dataset:
     """`flow` with a precision, its arguments checked."""
     symbols = hyperparameters(net, depth, data.X.shape[1], width)
-    own = own_parameters(parameters, {field for name in names for field in name.fields}, symbols, depth)
-    exact = exactly(net, depth, data.X.shape[1], width) | own
+    own = own_parameters(
+        parameters, {field for name in names for field in name.fields}, symbols, depth
+    )
+    exact: dict[str, Sequence[object]] = {**exactly(net, depth, data.X.shape[1], width)}
+    exact |= {name: list(column) for name, column in own.items()}
     needed = closure(["K", *names], net.scheme(depth, len(data.X)))
     tables = precise.tensors(net, data.X, needed, exact, names, digits, _size)
     arrays: dict[str, xarray.Variable] = {}

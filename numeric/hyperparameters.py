@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+import sympy
 
 from derive.arithmetic.parameters import Parameter
 from derive.engine.equations import Equation
@@ -48,7 +49,7 @@ def exactly(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, 
     columns = _columns(net, depth)
     out = columns.pop("width_ratio")
     into = [out[0] if width is None else Fraction(n_0, width), *out[:-1]]
-    big = [one if float(one) > float(other) else other for one, other in zip(into, out, strict=True)]  # type: ignore[arg-type]
+    big = [max(pair, key=sympy.sympify) for pair in zip(into, out, strict=True)]
     return columns | {"r_in": into, "r_out": out, "r_big": big}
 
 

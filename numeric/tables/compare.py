@@ -267,7 +267,7 @@ def _values(
 
 def _floor(table: xarray.Dataset, name: str) -> Array:
     """What rounding may change in a tensor, in its shape; 0 where the table does not say."""
-    tensor, twin = table[name].variable, f"{name}_floor"
+    tensor, twin = table[name].variable.astype(float), f"{name}_floor"
     if twin not in table:
         return np.zeros(tensor.shape)
     floor = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))

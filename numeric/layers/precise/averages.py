@@ -15,7 +15,7 @@ from . import functions, geometry, pieces, polynomial
 from .geometry import Matrix, Rows
 from .pieces import Group
 from .recursions import Average
-from .smooth import Check, Orders, Sums
+from .smooth import WANTED, Check, Orders, Sums
 
 Members: TypeAlias = "tuple[int, ...]"
 """The distinct inputs of an average."""
@@ -39,8 +39,7 @@ class Averages:
                 for members, each in self._sets.items()
             }
             if not all(each.is_proved for each in self._sums.values()):
-                wanted_sigma = "without a precision, a σ that grows as a power of z at most"
-                raise InputError("precision", f"a precision with {activation}", wanted_sigma)
+                raise InputError("precision", f"a precision with {activation}", WANTED)
 
     def __call__(self, K: Matrix, rows: Rows, goal: float, check: Check) -> list[arb]:
         """At a kernel of balls.
@@ -65,16 +64,14 @@ class Averages:
                 found[at] = value
         return found
 
-    def _kinked(
-        self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float
-    ) -> arb:
+    def _kinked(self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float) -> arb:
         """Inputs that depend on each other are brought to one of them."""
         clusters: dict[int, list[tuple[int, Fraction]]] = {}
         for b in range(len(groups)):
-            for a in clusters:
+            for a, members in clusters.items():
                 ratio = geometry.proportional(rows, a, b)
                 if ratio is not None:
-                    clusters[a].append((b, ratio))
+                    members.append((b, ratio))
                     break
             else:
                 clusters[b] = [(b, Fraction(1))]

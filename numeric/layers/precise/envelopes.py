@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import sympy
@@ -52,9 +53,7 @@ def heights(activation: Activation) -> tuple[float, ...]:
     return tuple(float(activation.strip) * k / 8 for k in (1, 2, 4, 6, 7))
 
 
-def of_product(
-    activation: Activation, orders: Sequence[int], height: float
-) -> Envelope | None:
+def of_product(activation: Activation, orders: Sequence[int], height: float) -> Envelope | None:
     """A bound of Π σ^{(order)} on a strip, or None where none is found."""
     total = Envelope(arb(1), 0)
     for order in orders:
@@ -100,8 +99,8 @@ def _mirrored(expr: sympy.Expr) -> sympy.Expr:
 def _on_edge(function: Ball, height: float, degree: int) -> arb | None:
     """sup |F(t + i height)| (1 + t²)^{−degree/2}."""
     marks = [0.0, *(2.0**k for k in range(_FARTHEST + 1))]
-    pending = [(low, high) for low, high in zip(marks, marks[1:], strict=False)]
-    pending = [part for low, high in reversed(pending) for part in ((-high, -low), (low, high))]
+    right = list(pairwise(marks))
+    pending = [part for low, high in reversed(right) for part in ((-high, -low), (low, high))]
     power, line = arb(degree) / 2, arb(height)
     taken, bound = arb(0), arb(0)
     for _ in range(_PARTS):

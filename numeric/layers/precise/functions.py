@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 from flint import arb, ctx, fmpq
 
-from derive.activations.functions import Activation, z
+from derive.activations.functions import Activation
 from derive.arithmetic.balls import constant
 from derive.errors import InputError
 
@@ -53,9 +53,7 @@ def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
     returned = ", ".join(code(part) for part in results)
     source = "\n".join(["def values(z):", *lines, f"    return ({returned},)"])
     with ctx.workprec(precision):
-        names: dict[str, Any] = {
-            name: constant(value) for value, name in code.constants.items()
-        }
+        names: dict[str, Any] = {name: constant(value) for value, name in code.constants.items()}
     names |= {"arb": arb}
     exec(source, names)  # the source is printed here, from numbers and the methods above
     found: Values = names["values"]

@@ -126,18 +126,18 @@ def factorise(K: Matrix, rows: Sequence[Sequence[Fraction]]) -> Factor:
             exact = False
             top = left[best].upper().max(arb(0)).sqrt().upper()
             root = arb(0).union(top)
-        for k in B:
+        for k, row in B.items():
             if k == best:
-                B[k].append(root)
+                row.append(root)
             elif k in order:
-                B[k].append(arb(0))
+                row.append(arb(0))
             else:
-                inner = sum((x * y for x, y in zip(B[k], B[best], strict=False)), start=arb(0))
+                inner = sum((x * y for x, y in zip(row, B[best], strict=False)), start=arb(0))
                 if exact:
                     entry = (K[k][best] - inner) / root
                 else:  # no larger than what is left of the variance
                     entry = arb(0, (left[k].upper().max(arb(0)).sqrt()).upper())
-                B[k].append(entry)
+                row.append(entry)
                 left[k] = left[k] - entry * entry
     order += [k for k in B if k not in order]
     return Factor(order, [B[k] for k in order], exact)

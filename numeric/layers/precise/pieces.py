@@ -1,4 +1,4 @@
-"""Averages over one and two distinct samples where σ is made of polynomials between kinks, in balls.
+"""Averages over one and two distinct samples, σ made of polynomials between kinks, in balls.
 
 A product of derivatives at a sample is a distribution F (`one_input.distribution`), and its average
 over z ~ N(μ, v) is entire in μ: of the pieces, truncated moments N_k = ∫ z^k by
@@ -23,6 +23,7 @@ import sympy
 from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation, z
+from derive.arithmetic.balls import Ball
 from derive.arithmetic.hermite import hermite
 from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
@@ -58,7 +59,9 @@ def _exact(
 ) -> tuple[list[list[sympy.Expr]], list[tuple[sympy.Expr, int, sympy.Expr]], sympy.Expr]:
     """Coefficients from the constant up, (κ, m, c), and the limit at a vanishing kernel."""
     found = distribution(activation, SingleShape(*group))
-    pieces = [sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else [] for piece in found.pieces]
+    pieces = [
+        sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else [] for piece in found.pieces
+    ]
     deltas = [(kink, m, c) for (kink, m), c in found.deltas.items()]
     return pieces, deltas, limit(activation, found)
 
@@ -131,23 +134,31 @@ def of_two(activation: Activation, groups: tuple[Group, Group], K: Matrix, goal:
     A kernel of balls is taken at its middle; its radius counts with the derivatives by it.
     """
     entries = K[0][0], K[0][1], K[1][1]
-    value = _at(activation, groups, *(each.mid() for each in entries), goal)
+    value = _at(activation, groups, _Kernel(*(each.mid() for each in entries)), goal)
     (first, one), (second, two) = groups
+    own = _Kernel(*entries)
     for entry, (a, b), half in zip(entries, ((2, 0), (1, 1), (0, 2)), (2, 1, 2), strict=True):
         if not entry.is_exact():
-            slope = _at(activation, ((first, one + a), (second, two + b)), *entries, 20.0)
+            slope = _at(activation, ((first, one + a), (second, two + b)), own, 20.0)
             value += arb(0, (entry.rad() * abs(slope).upper() / half).upper())
     return value
+
+
+class _Kernel(NamedTuple):
+    """The entries of a kernel of two samples."""
+
+    K11: arb
+    K12: arb
+    K22: arb
 
 
 def _at(
     activation: Activation,
     groups: tuple[Group, Group],
-    K11: arb,
-    K12: arb,
-    K22: arb,
+    kernel: _Kernel,
     goal: float,
 ) -> arb:
+    K11, K12, K22 = kernel
     rate = K12 / K11
     v, root = K22 - K12 * rate, K11.sqrt()
     if not v.lower() > 0:
@@ -156,7 +167,7 @@ def _at(
     reach = arb(2.0 * (goal + 4.0) ** 0.5 + 2.0)
     tolerance = arb(-goal).exp()
 
-    def integrand(piece: list[arb]) -> object:
+    def integrand(piece: list[arb]) -> Ball:
         def values(x: acb, analytic: bool) -> acb:
             at = root * x
             weight = (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
@@ -177,7 +188,7 @@ def _at(
             total += part.real
             for end in (left, right):
                 if not end.is_exact():
-                    near = function(acb(end), False).abs_upper()  # type: ignore[operator]
+                    near = function(acb(end), False).abs_upper()
                     total += arb(0, (near * end.rad()).upper())
     total += arb(0, _beyond(first, second, K11, K22, v, reach))
     (orders, outer) = groups[1]

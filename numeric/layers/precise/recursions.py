@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from flint import arb, fmpq
 
@@ -74,7 +74,9 @@ class Recursions:
                 for samples in product(range(m), repeat=self._rank(name))
             )
         )
-        self._places = {each: 1 + 2 * len(self.parameters) + k for k, each in enumerate(self.entries)}
+        self._places = {
+            each: 1 + 2 * len(self.parameters) + k for k, each in enumerate(self.entries)
+        }
         self.averages: dict[Average, int] = {}
         self._starts = [self._compiled(starts[name], samples) for name, samples in self.entries]
         self._steps = [self._compiled(steps[name], samples) for name, samples in self.entries]
@@ -185,14 +187,12 @@ def _sum(terms: Terms, vector: Sequence[arb]) -> arb:
 
 
 @cache
-def _placed(
-    bracket: Bracket, samples: tuple[int, ...], activation: Activation
-) -> Counter[Average]:
+def _placed(bracket: Bracket, samples: tuple[int, ...], activation: Activation) -> Counter[Average]:
     """A bracket at these inputs, label by label, as averages over distinct inputs.
 
     Derivatives go inside where σ is analytic. For kinks they stay outside, and where labels meet at
-    an input its N positions share them, ∂_p = (1/N) d/dz: it comes to the same in a recursion, which
-    is symmetric in what meets.
+    an input its N positions share them, ∂_p = (1/N) d/dz: it comes to the same in a recursion,
+    which is symmetric in what meets.
     """
     labels: dict[int, list[Group]] = {}
     for label, sample in enumerate(samples):
@@ -231,7 +231,7 @@ def _inside(groups: tuple[Group, ...], activation: Activation) -> Counter[Group]
         share = Fraction(1)
         for orders, outer in groups:
             share *= Fraction(len(orders), len(together)) ** outer
-        return Counter({(together, sum(outer for _, outer in groups)): share})  # type: ignore[dict-item]
+        return Counter({(together, sum(outer for _, outer in groups)): share})
     total: Counter[tuple[int, ...]] = Counter({(): 1})
     for group in groups:
         parts = leibniz(*SingleShape(*group))

@@ -103,8 +103,8 @@ def run(
                 for layer, values in enumerate(outcome.layers):
                     enough = _is_zero(values[at], float(size[layer]), floats, layer, digits)
                     missing = max(missing, 0.0 if enough else _missing(values[at], digits))
-        if missing <= 0.0:
-            break
+            if missing <= 0.0:
+                break
         guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(24, guard)
         if guard > 20 * digits + 4000:
             names = ", ".join(dict.fromkeys(str(name) for name, _ in wanted))
@@ -112,8 +112,7 @@ def run(
             raise InputError("precision", got, "inputs and variances at which they are finite")
     with ctx.workprec(_bits(working) + 64):
         found = {
-            entry: [_decimal(layer[at], digits) for layer in outcome.layers]
-            for entry, at in asked
+            entry: [_decimal(layer[at], digits) for layer in outcome.layers] for entry, at in asked
         }
     return Precise(
         {entry: [value for value, _ in each] for entry, each in found.items()},
@@ -175,7 +174,10 @@ class _Descent:
     def _kernel(self) -> list[list[arb]]:
         n_0 = len(self._inputs[0])
         return [
-            [ball(sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0)) / n_0) for b in self._inputs]
+            [
+                ball(sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0)) / n_0)
+                for b in self._inputs
+            ]
             for a in self._inputs
         ]
 
@@ -227,7 +229,11 @@ def _is_zero(
     if not value.contains(0) or not value.is_finite():
         return False
     kernel = min(
-        (float(np.abs(each[max(layer - 1, 0)]).max()) for name, each in floats.items() if name.label == "K"),
+        (
+            float(np.abs(each[max(layer - 1, 0)]).max())
+            for name, each in floats.items()
+            if name.label == "K"
+        ),
         default=1.0,
     )
     small = -8.0 * math.log10(kernel) if 0.0 < kernel < 1.0 else 0.0
@@ -237,10 +243,8 @@ def _is_zero(
 
 def _decimal(value: arb, digits: int) -> tuple[Decimal, float]:
     """The digits of a ball, and a bound of how far they are from all in it."""
-    if value.contains(0):
-        rounded = Decimal(0)
-    else:
-        rounded = Decimal(value.mid().str(digits, radius=False))
+    text = "0" if value.contains(0) else value.mid().str(digits, radius=False)
+    rounded = Decimal(text)
     exact = Fraction(rounded)
     distance = abs(value - arb(fmpq(exact.numerator, exact.denominator))).upper()
     if distance.is_zero():

@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeAlias
 from flint import arb, ctx
 
 from derive.activations.functions import Activation
+from derive.errors import InputError
 
 from . import envelopes, functions
 from .envelopes import Envelope
@@ -41,10 +42,10 @@ _ROUGH = 20.0
 
 
 class Rule(NamedTuple):
-    """Nodes k · step, |k| ≤ count, of a latent variable."""
+    """Nodes k · step, |k| ≤ most, of a latent variable."""
 
     step: float
-    count: int
+    most: int
 
 
 class Sums:
@@ -128,7 +129,7 @@ class Sums:
             for moment in bound.moments:
                 scale *= arb(moment)
             total += 2 * scale * (a * a / 2).exp() / ((2 * arb.pi() * a / h).exp() - 1)
-            R, slope = h * rule.count, arb(bound.slopes[j])
+            R, slope = h * rule.most, arb(bound.slopes[j])
             density = (-R * R / 2).exp() / (2 * arb.pi()).sqrt()
             tail = (1 + slope * R * R) ** bound.power * density / (R - 2 * bound.power / R)
             total += 2 * scale * tail
@@ -157,7 +158,7 @@ class Sums:
         if centred and not factor.exact:
             centred, factor = False, factorise(K, rows)
         rules, at = self.rules(factor, goal)
-        check(math.prod(2 * rule.count + 1 for rule in rules) // (1 + self._activation.is_odd))
+        check(math.prod(2 * rule.most + 1 for rule in rules) // (1 + self._activation.is_odd))
         values = self._summed(factor, rules)
         moved = self._moved(K, rows) if centred else [arb(0) for _ in values]
         for place, value in enumerate(values):
@@ -172,6 +173,8 @@ class Sums:
         if self._derivatives is None:
             self._derivatives = self._slopes()
         slopes, products = self._derivatives
+        if not slopes.is_proved:
+            raise InputError("precision", f"a precision with {self._activation}", WANTED)
         values = slopes(K, rows, _ROUGH, lambda nodes: None, centred=False)
         for place, parts in enumerate(products):
             for a, b, count, at in parts:
@@ -199,12 +202,16 @@ class Sums:
         places = sorted(range(len(last)), key=lambda k: last[k])
         samples = [factor.order[k] for k in places]
         B = [factor.B[k] for k in places]
-        levels = [[k for k, place in enumerate(places) if last[place] == j] for j in range(-1, len(rules))]
+        levels = [
+            [k for k, place in enumerate(places) if last[place] == j] for j in range(-1, len(rules))
+        ]
         products = [tuple(each[s] for s in samples) for each in self._products]
         tree = _Tree(self._activation, products, B, levels, rules)
         found = tree.sums(-1, [arb(0)] * len(B))
         return [found[each] for each in products]
 
+
+WANTED = "without a precision, a σ that grows as a power of z at most"
 
 Check: TypeAlias = Callable[[int], None]
 
@@ -281,12 +288,14 @@ class _Tree:
     ) -> None:
         self._B, self._levels = B, levels
         self._suffixes = [
-            list(dict.fromkeys(each[min(levels[j + 1], default=self._below(levels, j)) :] for each in products))
+            list(
+                dict.fromkeys(
+                    each[min(levels[j + 1], default=self._below(levels, j)) :] for each in products
+                )
+            )
             for j in range(-1, len(rules))
         ]
-        self._heads = {
-            k: list(dict.fromkeys(each[k] for each in products)) for k in range(len(B))
-        }
+        self._heads = {k: list(dict.fromkeys(each[k] for each in products)) for k in range(len(B))}
         self._orders = {
             k: tuple(sorted({order for head in heads for order in head}))
             for k, heads in self._heads.items()
@@ -323,13 +332,14 @@ class _Tree:
         own, suffixes = self._levels[level + 1], self._suffixes[level + 1]
         inner = level + 1 < len(self._nodes)
         deeper: dict[Product, arb] = {(): arb(1)}
-        if level < 0:
-            nodes = [(arb(0), arb(1))]
-        else:
-            nodes = self._nodes[level]
+        nodes = [(arb(0), arb(1))] if level < 0 else self._nodes[level]
         totals = dict.fromkeys(suffixes, arb(0))
         for y, weight in nodes:
-            here = means if level < 0 else [m + row[level] * y for m, row in zip(means, self._B, strict=True)]
+            here = (
+                means
+                if level < 0
+                else [m + row[level] * y for m, row in zip(means, self._B, strict=True)]
+            )
             heads = [self._at(k, here[k]) for k in own]
             if inner:
                 deeper = self.sums(level + 1, here)
@@ -345,7 +355,7 @@ def _nodes(rule: Rule, *, halved: bool) -> list[tuple[arb, arb]]:
     """Nodes and weights; only those from 0 on where what is summed is even in all variables."""
     step = arb(rule.step)
     scale = step / (2 * arb.pi()).sqrt()
-    right = [(k * step, scale * (-(k * step) ** 2 / 2).exp()) for k in range(1, rule.count + 1)]
+    right = [(k * step, scale * (-((k * step) ** 2) / 2).exp()) for k in range(1, rule.most + 1)]
     centre = (arb(0), scale)
     if halved:
         return [centre, *((y, 2 * w) for y, w in right)]
