@@ -147,7 +147,14 @@ def _flow(arguments: argparse.Namespace) -> int:
 
     check_file("--csv", arguments.csv)
     net, inputs = options.network(arguments), options.inputs(arguments.input)
-    table = flow(net, inputs, arguments.depth, arguments.tensors, width=arguments.width)
+    table = flow(
+        net,
+        inputs,
+        arguments.depth,
+        arguments.tensors,
+        width=arguments.width,
+        precision=arguments.precision,
+    )
     _show([(net, table, None)], arguments)
     return OK
 
@@ -357,6 +364,7 @@ def _haar_arguments(command: argparse.ArgumentParser) -> None:
 def _flow_arguments(command: argparse.ArgumentParser) -> None:
     _network_arguments(command, "K,V")
     command.add_argument("--width", type=int, help="n, where a first layer has n_0 > n inputs")
+    command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
 
 
 def _simulate_arguments(command: argparse.ArgumentParser) -> None:

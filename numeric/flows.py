@@ -27,8 +27,9 @@ from derive.work.resources import check_memory, check_time, number
 
 from .arrays import Array
 from .checks import Inputs, checked_inputs
-from .hyperparameters import Given, hyperparameters, own_parameters
+from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
+from .layers.precise import tables as precise
 from .layers.run import Layers
 from .tables import layout
 
@@ -46,6 +47,7 @@ def flow(
     *,
     width: int | None = None,
     parameters: Given = None,
+    precision: int | None = None,
 ) -> xarray.Dataset:
     """Evaluate the recursions of these tensors, layer by layer, at leading order each.
 
@@ -64,14 +66,18 @@ def flow(
             (r_1 n, with unequal widths).
         parameters: the symbols of a user's equations, {"a": 0.5}: numbers, or functions of the
             layer.
+        precision: how many decimal digits every number has, 16 … 1000, in place of a float's:
+            computed in balls, again with more digits until those are there. Floats among the
+            arguments stand for what they are in binary; "1/10" is a tenth.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
         `sample_1`, `sample_2`, …: the coefficients of source 000, eqs. (3.7), (3.8), (5.25), so V
         is n times the connected four-point function. Beside V stands `V_error`, entry by entry: an
         estimate of what rounding and quadrature have changed in it, carried from layer to layer
-        (`numeric.layers.accuracy`). `numeric.tables.layout` has the layout, the coordinates and the
-        attributes.
+        (`numeric.layers.accuracy`). With a precision the numbers are `decimal.Decimal`s of so many
+        digits, and `V_error` bounds how far each is from the truth (`numeric.tables.digits` brings
+        them to files). `numeric.tables.layout` has the layout, the coordinates and the attributes.
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
@@ -91,10 +97,14 @@ def flow(
     data = checked_inputs(inputs)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
+    if precision is not None:
+        precision = whole("precision", precision, precise.LEAST, precise.MOST)
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
+        if precision is not None:
+            return _to_digits(net, data, depth, names, width, parameters, precision)
         return _flow(net, data, depth, names, width, parameters)
 
 
@@ -145,6 +155,46 @@ def _flow(
         net=net,
         inputs=data.given,
         symbols=values,
+        own=own,
+    )
+
+
+def _to_digits(
+    net: Network,
+    data: Inputs,
+    depth: int,
+    names: tuple[Name, ...],
+    width: int | None,
+    parameters: Given,
+    digits: int,
+) -> xarray.Dataset:
+    """`flow` with a precision, its arguments checked."""
+    symbols = hyperparameters(net, depth, data.X.shape[1], width)
+    own = own_parameters(
+        parameters, {field for name in names for field in name.fields}, symbols, depth
+    )
+    exact: dict[str, Sequence[object]] = {**exactly(net, depth, data.X.shape[1], width)}
+    exact |= {name: list(column) for name, column in own.items()}
+    needed = closure(["K", *names], net.scheme(depth, len(data.X)))
+    tables = precise.tensors(net, data.X, needed, exact, names, digits, _size)
+    arrays: dict[str, xarray.Variable] = {}
+    for name, table in tables.items():
+        for ending, values in (("", table.values), ("_error", table.errors)):
+            arrays[name.label + ending] = layout.variable(
+                values,
+                len(name.subscripts),
+                single=data.single,
+                about=None if ending else layout.described(name),
+            )
+        arrays[f"{name.label}_floor"] = layout.floor(table.size)
+    about = {"precision": digits} | ({} if width is None else {"width": int(width)})
+    return layout.dataset(
+        arrays,
+        range(1, depth + 1),
+        about,
+        net=net,
+        inputs=data.given,
+        symbols=symbols | own,
         own=own,
     )
 

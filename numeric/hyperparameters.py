@@ -7,10 +7,12 @@ are given beside it: parameters={"a": 0.5, "rate": lambda layer: 1 / layer}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+import sympy
 
 from derive.arithmetic.parameters import Parameter
 from derive.engine.equations import Equation
@@ -35,15 +37,32 @@ def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> di
     Raises:
         InputError: for what is still a symbol.
     """
+    columns = _columns(net, depth)
+    numbers = {name: _numbers(name, column) for name, column in columns.items()}
+    out = numbers.pop("width_ratio")
+    into = np.array([out[0] if width is None else n_0 / width, *out[:-1]])
+    return numbers | {"r_in": into, "r_out": out, "r_big": np.maximum(into, out)}
+
+
+def exactly(net: Network, depth: int, n_0: int, width: int | None) -> dict[str, list[object]]:
+    """The same as the network has it: sympy's numbers and fractions."""
+    columns = _columns(net, depth)
+    out = columns.pop("width_ratio")
+    into = [out[0] if width is None else Fraction(n_0, width), *out[:-1]]
+    big = [max(pair, key=sympy.sympify) for pair in zip(into, out, strict=True)]
+    return columns | {"r_in": into, "r_out": out, "r_big": big}
+
+
+def _columns(net: Network, depth: int) -> dict[str, list[object]]:
+    """By layer, as the network has them."""
 
     def column(value: Callable[[int], object], *, same: bool) -> list[object]:
         """Its values at all layers; looked up once where all are the same."""
         return [value(1)] * depth if same else [value(layer) for layer in range(1, depth + 1)]
 
     equal = net.widths is None and not net.changes("width_ratio")
-    out = _numbers("width_ratio", column(net.width_ratio_at, same=equal))
-    into = np.array([out[0] if width is None else n_0 / width, *out[:-1]])
     columns = {
+        "width_ratio": column(net.width_ratio_at, same=equal),
         "C_W": [net.weights_at(1).C_W, *[net.weights_at(2).C_W] * (depth - 1)],
         "C_b": column(net.C_b_at, same=not net.changes("C_b")),
         "lambda_W": column(net.lambda_W_at, same=not net.changes("lambda_W")),
@@ -54,8 +73,7 @@ def hyperparameters(net: Network, depth: int, n_0: int, width: int | None) -> di
         for variance in ("C_W", "C_b")
         for order in range(1, net.corrections + 1)
     }
-    ratios = {"r_in": into, "r_out": out, "r_big": np.maximum(into, out)}
-    return {name: _numbers(name, column) for name, column in columns.items()} | ratios
+    return columns
 
 
 def own_parameters(

@@ -10,6 +10,7 @@ import csv
 import io
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -61,10 +62,15 @@ def _columns(table: xarray.Dataset, name: Name) -> list[Column]:
     for place in _distinct(name, values.shape[1:]):
         at: tuple[slice | int, ...] = (slice(None), *place)
         ends = [""] * len(values) if errors is None else [f"± {error:.2g}" for error in errors[at]]
-        cells = [(f"{value:.6g}", end) for value, end in zip(values[at], ends, strict=True)]
+        cells = [(_number(value), end) for value, end in zip(values[at], ends, strict=True)]
         heading = f"{name}_{_subscripts(place, values.shape, ',')}".rstrip("_")
         columns.append(_aligned(heading, cells))
     return columns
+
+
+def _number(value: object) -> str:
+    """Six digits of a float, all of a `Decimal`."""
+    return str(value) if isinstance(value, Decimal) else f"{value:.6g}"
 
 
 def _distinct(name: Name, shape: Place) -> list[Place]:
@@ -135,6 +141,6 @@ def _rows(table: xarray.Dataset, width: int | None) -> Iterator[tuple[str, ...]]
                 name,
                 str(layers[place[0]]),
                 _subscripts(place[1:], values.shape, " "),
-                repr(float(values[place])),
+                str(values[place]) if values.dtype == object else repr(float(values[place])),
                 "" if errors is None else repr(float(errors[place])),
             )

@@ -270,7 +270,7 @@ def _values(
 
 def _twin(table: xarray.Dataset, name: str, ending: str, argument: str) -> Array:
     """What stands beside a tensor, in its shape; 0 where the table does not say."""
-    tensor, twin = table[name].variable, name + ending
+    tensor, twin = table[name].variable.astype(float), name + ending
     if twin not in table:
         return np.zeros(tensor.shape)
     values = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))

@@ -11,6 +11,7 @@ import xarray
 from derive.errors import InputError
 
 from ..arrays import Array
+from . import digits
 from .layout import TWINS
 
 _STANDARDS: dict[str, tuple[str, ...]] = {
@@ -58,6 +59,11 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
     """
     if not isinstance(table, xarray.Dataset):
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
+    with digits.arithmetic(table):
+        return _normalised(table)
+
+
+def _normalised(table: xarray.Dataset) -> xarray.Dataset:
     found: dict[str, xarray.Variable] = {}
     for name in (name for name in table.data_vars if name in _STANDARDS):
         standards = (*_STANDARDS[name], *("K" for _ in range(name in _TIMES_KERNEL)))
@@ -72,7 +78,7 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
         found[f"{name}_tilde"] = xarray.Variable(
             dims, table[name].to_numpy() / scale, {"long_name": over}
         )
-        size = xarray.Variable(dims, np.abs(scale))
+        size = xarray.Variable(dims, np.abs(scale).astype(float))
         for ending, meaning in TWINS.items():
             if name + ending in table:
                 twin = (table[name + ending].variable / size).transpose(*dims)
@@ -92,7 +98,7 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
         return np.asarray(scale / table["K"].to_numpy() if name in _TIMES_KERNEL else scale)
     if name in _TIMES_KERNEL:
         raise InputError("table", f"{name} of several inputs", "one input, as in (6.16)")
-    result = np.empty(table[name].shape)
+    result = np.empty(table[name].shape, table[name].dtype)
     rank = result.ndim - 1
     for samples in np.ndindex(*result.shape[1:]):
         products = {_product(places, samples, kinds) for places in permutations(range(rank))}
@@ -100,7 +106,7 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
             np.prod([standards[kind][:, a, b] for kind, a, b in chosen], axis=0)
             for chosen in products
         ]
-        result[(slice(None), *samples)] = np.mean(terms, axis=0)
+        result[(slice(None), *samples)] = np.sum(terms, axis=0) / len(terms)
     return result
 
 

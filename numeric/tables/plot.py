@@ -94,7 +94,7 @@ class Accessor:
 
 
 def _by_layer(array: xarray.DataArray) -> Array:
-    return array.transpose("layer", ...).to_numpy()
+    return np.asarray(array.transpose("layer", ...).to_numpy(), float)
 
 
 def _distinct(values: Array) -> list[tuple[int, ...]]:

@@ -1,0 +1,119 @@
+"""The Gaussian averages of one layer in balls, each distinct one once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+from flint import arb
+
+from derive.activations.functions import Activation
+from derive.errors import InputError
+
+from . import functions, geometry, pieces, polynomial
+from .geometry import Matrix, Rows
+from .pieces import Group
+from .recursions import Average
+from .smooth import WANTED, Check, Orders, Sums
+
+Members: TypeAlias = "tuple[int, ...]"
+"""The distinct inputs of an average."""
+
+
+class Averages:
+    """These averages at any kernel over all inputs."""
+
+    def __init__(self, activation: Activation, wanted: Sequence[Average]) -> None:
+        self._activation, self._count = activation, len(wanted)
+        self._sets: dict[Members, list[tuple[int, tuple[Group, ...]]]] = {}
+        for at, average in enumerate(wanted):
+            members = tuple(sample for sample, _ in average)
+            groups = tuple(group for _, group in average)
+            self._sets.setdefault(members, []).append((at, groups))
+        if not activation.is_smooth:
+            pieces.check(activation)
+        elif not activation.is_polynomial:
+            self._sums = {
+                members: Sums(activation, [_orders(groups) for _, groups in each])
+                for members, each in self._sets.items()
+            }
+            if not all(each.is_proved for each in self._sums.values()):
+                raise InputError("precision", f"a precision with {activation}", WANTED)
+
+    def __call__(self, K: Matrix, rows: Rows, goal: float, check: Check) -> list[arb]:
+        """At a kernel of balls.
+
+        Arguments:
+            rows: how the inputs' preactivations depend on each other, as in `geometry`.
+            goal: log of the inverse of the error that rules may add.
+            check: is told of how many nodes a rule has, before they are summed.
+        """
+        found = [arb(0)] * self._count
+        for members, wanted in self._sets.items():
+            part = [[K[a][b] for b in members] for a in members]
+            own = tuple(rows[a] for a in members)
+            if self._activation.is_polynomial:
+                products = [_orders(groups) for _, groups in wanted]
+                values = polynomial.averages(self._activation, products, part)
+            elif self._activation.is_smooth:
+                values = self._sums[members](part, own, goal, check)
+            else:
+                values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
+            for (at, _), value in zip(wanted, values, strict=True):
+                found[at] = value
+        return found
+
+    def _kinked(self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float) -> arb:
+        """Inputs that depend on each other are brought to one of them."""
+        clusters: dict[int, list[tuple[int, Fraction]]] = {}
+        for b in range(len(groups)):
+            for a, members in clusters.items():
+                ratio = geometry.proportional(rows, a, b)
+                if ratio is not None:
+                    members.append((b, ratio))
+                    break
+            else:
+                clusters[b] = [(b, Fraction(1))]
+        merged = [self._merged(groups, members) for members in clusters.values()]
+        kept = list(clusters)
+        part = [[K[a][b] for b in kept] for a in kept]
+        value = self._distinct(tuple((orders, outer) for orders, outer, _ in merged), part, goal)
+        for *_, factor in merged:
+            value *= functions.ball(factor)
+        return value
+
+    def _merged(
+        self, groups: Sequence[Group], members: Sequence[tuple[int, Fraction]]
+    ) -> tuple[Orders, int, Fraction]:
+        """The product of what stands at inputs z_b = c z as a group at z, and a factor.
+
+        Derivatives are shared as those of labels that meet: ∂_b = (c_b/Σc²) d/dz at each position.
+        """
+        if len(members) == 1:
+            return *groups[members[0][0]], Fraction(1)
+        parts = [(groups[b][0], c) for b, c in members]
+        orders, factor = pieces.merged(self._activation, parts)
+        squares = sum((len(own) * c * c for own, c in parts), Fraction(0))
+        for (own, c), (b, _) in zip(parts, members, strict=True):
+            factor *= (len(own) * c / squares) ** groups[b][1]
+        outer = sum(groups[b][1] for b, _ in members)
+        return orders, outer, factor
+
+    def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
+        if any(pieces.is_zero(self._activation, group) for group in groups):
+            return arb(0)
+        if len(groups) == 1:
+            return pieces.of_one(self._activation, groups[0], K[0][0])
+        if any(K[a][a].is_zero() for a in range(len(K))):
+            wanted = "without a precision, inputs of which some are zero, where σ has kinks"
+            raise InputError("precision", f"a precision with {self._activation}", wanted)
+        if len(groups) == 2:
+            return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
+        wanted = "without a precision, three or more inputs where σ has kinks"
+        raise InputError("precision", f"a precision with {self._activation}", wanted)
+
+
+def _orders(groups: Sequence[Group]) -> tuple[Orders, ...]:
+    """Of an analytic σ, whose derivatives are all inside."""
+    return tuple(orders for orders, _ in groups)

@@ -1,0 +1,108 @@
+"""σ and its derivatives as functions of real balls, compiled from their expressions.
+
+What does not depend on z is computed once for each precision, and what occurs twice once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from flint import arb, ctx, fmpq
+
+from derive.activations.functions import Activation
+from derive.arithmetic.balls import constant
+from derive.errors import InputError
+
+Values = Callable[[arb], tuple[arb, ...]]
+"""The values at a ball, each a ball that holds every value on it."""
+
+_METHODS = {
+    sympy.atan: "atan",
+    sympy.cos: "cos",
+    sympy.cosh: "cosh",
+    sympy.erf: "erf",
+    sympy.erfc: "erfc",
+    sympy.exp: "exp",
+    sympy.log: "log",
+    sympy.sech: "sech",
+    sympy.sin: "sin",
+    sympy.sinh: "sinh",
+    sympy.tan: "tan",
+    sympy.tanh: "tanh",
+}
+
+
+@lru_cache(maxsize=256)
+def derivatives(activation: Activation, orders: tuple[int, ...], precision: int) -> Values:
+    """σ^{(order)} of each of these orders, for an analytic σ, in balls of so many bits.
+
+    Raises InputError for a function that is not among those of `balls.compile_arb`.
+    """
+    return compiled(tuple(activation.derivative(order) for order in orders), precision)
+
+
+@lru_cache(maxsize=256)
+def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
+    """These expressions in z as functions of a real ball."""
+    shared, results = sympy.cse(list(expressions), symbols=sympy.numbered_symbols("x"))
+    code = _Code()
+    lines = [f"    {symbol} = {code(part)}" for symbol, part in shared]
+    returned = ", ".join(code(part) for part in results)
+    source = "\n".join(["def values(z):", *lines, f"    return ({returned},)"])
+    with ctx.workprec(precision):
+        names: dict[str, Any] = {name: constant(value) for value, name in code.constants.items()}
+    names |= {"arb": arb}
+    exec(source, names)  # the source is printed here, from numbers and the methods above
+    found: Values = names["values"]
+    return found
+
+
+class _Code:
+    """Prints expressions, and gathers the constants in them."""
+
+    def __init__(self) -> None:
+        self.constants: dict[sympy.Expr, str] = {}
+
+    def __call__(self, expr: sympy.Expr) -> str:
+        if expr.is_Symbol:
+            return str(expr)
+        if expr.is_Integer and abs(expr) < 2**30:
+            return f"({int(expr)})"
+        if not expr.free_symbols:
+            return self.constants.setdefault(expr, f"c{len(self.constants)}")
+        if isinstance(expr, sympy.Add):
+            return f"({' + '.join(map(self, expr.args))})"
+        if isinstance(expr, sympy.Mul):
+            fixed, rest = expr.as_independent(*expr.free_symbols, as_Add=False)
+            parts = ([] if fixed == 1 else [self(fixed)]) + [
+                self(part) for part in sympy.Mul.make_args(rest)
+            ]
+            return f"({' * '.join(parts)})"
+        if isinstance(expr, sympy.Pow):
+            return self._power(*expr.as_base_exp())
+        if type(expr) in _METHODS:
+            return f"arb({self(expr.args[0])}).{_METHODS[type(expr)]}()"
+        raise InputError("activation", expr, f"one of the functions {', '.join(_METHODS.values())}")
+
+    def _power(self, base: sympy.Expr, exponent: sympy.Expr) -> str:
+        if exponent.is_Integer:
+            return f"(arb({self(base)}) ** {int(exponent)})"
+        if (2 * exponent).is_Integer:
+            return f"(arb({self(base)}).sqrt() ** {int(2 * exponent)})"
+        return f"(arb({self(base)}) ** arb({self(exponent)}))"
+
+
+def ball(value: object) -> arb:
+    """A number as a ball that holds it: of Python, of NumPy or a sympy expression."""
+    if isinstance(value, sympy.Expr):
+        return constant(value)
+    numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
+    return arb(fmpq(int(numerator), int(denominator)))
+
+
+def sums(values: Sequence[arb]) -> arb:
+    """Their sum."""
+    return sum(values, start=arb(0))

@@ -1,0 +1,253 @@
+"""Averages over one and two distinct samples, σ made of polynomials between kinks, in balls.
+
+A product of derivatives at a sample is a distribution F (`one_input.distribution`), and its average
+over z ~ N(μ, v) is entire in μ: of the pieces, truncated moments N_k = ∫ z^k by
+
+    N_{k+1} = μ N_k + v (k N_{k−1} − [z^k ρ(z)]),
+
+with error functions in N_0, and of c δ^{(m)}(z − κ) He_m((κ − μ)/√v) v^{−m/2} ρ(κ). Of two samples
+the second is averaged so at a given first one, z_2 ~ N(r z_1, v), and Arb integrates over the
+first's pieces with a proof; F_1's δ^{(m)} differentiate ρ(z_1) ⟨F_2⟩. What lies beyond R is bounded
+by Hölder's inequality, P(|x| > R)^{1/2} ⟨F_1⁴⟩^{1/4} ⟨F_2⁴⟩^{1/4}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import comb, factorial
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import sympy
+from flint import acb, arb, ctx
+
+from derive.activations.functions import Activation, z
+from derive.arithmetic.balls import Ball
+from derive.arithmetic.hermite import hermite
+from derive.errors import InputError
+from derive.gaussian.shapes import SingleShape
+
+from ...brackets.one_input import distribution, limit
+from . import functions
+from .geometry import Matrix
+
+Number = TypeVar("Number", arb, acb)
+
+Group: TypeAlias = "tuple[tuple[int, ...], int]"
+"""The orders of the derivatives of σ at one sample, and of the derivative of their product."""
+
+
+class Distribution(NamedTuple):
+    """Polynomials between the kinks, by their coefficients, plus Σ c δ^{(m)}(z − κ)."""
+
+    kinks: list[arb]
+    pieces: list[list[arb]]
+    deltas: list[tuple[arb, int, arb]]
+
+
+def check(activation: Activation) -> None:
+    """InputError unless σ is made of polynomials."""
+    if not all(piece.expr.is_polynomial(z) for piece in activation.pieces):
+        wanted = "without a precision, a σ with kinks whose pieces are no polynomials"
+        raise InputError("precision", f"a precision with {activation}", wanted)
+
+
+@lru_cache(maxsize=4096)
+def _exact(
+    activation: Activation, group: Group
+) -> tuple[list[list[sympy.Expr]], list[tuple[sympy.Expr, int, sympy.Expr]], sympy.Expr]:
+    """Coefficients from the constant up, (κ, m, c), and the limit at a vanishing kernel."""
+    found = distribution(activation, SingleShape(*group))
+    pieces = [
+        sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else [] for piece in found.pieces
+    ]
+    deltas = [(kink, m, c) for (kink, m), c in found.deltas.items()]
+    return pieces, deltas, limit(activation, found)
+
+
+@lru_cache(maxsize=4096)
+def _balls(activation: Activation, group: Group, precision: int) -> Distribution:
+    """The same as balls of so many bits."""
+    pieces, deltas, _ = _exact(activation, group)
+    ball = functions.ball
+    with ctx.workprec(precision):
+        return Distribution(
+            [ball(kink) for kink in activation.kinks],
+            [[ball(each) for each in piece] for piece in pieces],
+            [(ball(kink), m, ball(c)) for kink, m, c in deltas],
+        )
+
+
+def is_zero(activation: Activation, group: Group) -> bool:
+    """Whether there is nothing to average."""
+    pieces, deltas, _ = _exact(activation, group)
+    return not deltas and not any(pieces)
+
+
+def of_one(activation: Activation, group: Group, K: arb) -> arb:
+    """⟨F(z)⟩ for z ~ N(0, K); K = 0 gives the limit."""
+    if K.is_zero():
+        value = _exact(activation, group)[2]
+        return functions.ball(value) if value.is_finite else arb("nan")
+    return _given(_balls(activation, group, ctx.prec), arb(0), K)
+
+
+def _given(F: Distribution, mean: Number, v: arb) -> Number:
+    """⟨F(z)⟩ for z ~ N(mean, v)."""
+    root = v.sqrt()
+    one = mean * 0 + 1
+    densities = [_density(kink, mean, root) for kink in F.kinks]
+    # beyond a kink: half of erfc, from the side on which it is small does not matter to balls
+    below = [((one * kink - mean) / (root * arb(2).sqrt())).erf() / 2 for kink in F.kinks]
+    total = one * 0
+    for place, piece in enumerate(F.pieces):
+        ends = [
+            (F.kinks[k], densities[k], below[k]) if 0 <= k < len(F.kinks) else None
+            for k in (place - 1, place)
+        ]
+        low, high = ends
+        part = (high[2] if high else one / 2) - (low[2] if low else -one / 2)
+        last, moment = one * 0, part
+        for k, coefficient in enumerate(piece):
+            total += coefficient * moment
+            edge = one * 0
+            if high:
+                edge += high[0] ** k * high[1]
+            if low:
+                edge -= low[0] ** k * low[1]
+            last, moment = moment, mean * moment + v * (k * last - edge)
+    for kink, m, c in F.deltas:
+        x = (one * kink - mean) / root
+        total += c * hermite(m, x) * _density(kink, mean, root) / root**m
+    return total
+
+
+def _density(at: arb, mean: Number, root: arb) -> Number:
+    x = (mean - at) / root
+    return (-x * x / 2).exp() / (root * (2 * arb.pi()).sqrt())
+
+
+def of_two(activation: Activation, groups: tuple[Group, Group], K: Matrix, goal: float) -> arb:
+    """⟨F_1(z_1) F_2(z_2)⟩ at a kernel of determinant > 0, to about e^{−goal}.
+
+    A kernel of balls is taken at its middle; its radius counts with the derivatives by it.
+    """
+    entries = K[0][0], K[0][1], K[1][1]
+    value = _at(activation, groups, _Kernel(*(each.mid() for each in entries)), goal)
+    (first, one), (second, two) = groups
+    own = _Kernel(*entries)
+    for entry, (a, b), half in zip(entries, ((2, 0), (1, 1), (0, 2)), (2, 1, 2), strict=True):
+        if not entry.is_exact():
+            slope = _at(activation, ((first, one + a), (second, two + b)), own, 20.0)
+            value += arb(0, (entry.rad() * abs(slope).upper() / half).upper())
+    return value
+
+
+class _Kernel(NamedTuple):
+    """The entries of a kernel of two samples."""
+
+    K11: arb
+    K12: arb
+    K22: arb
+
+
+def _at(
+    activation: Activation,
+    groups: tuple[Group, Group],
+    kernel: _Kernel,
+    goal: float,
+) -> arb:
+    K11, K12, K22 = kernel
+    rate = K12 / K11
+    v, root = K22 - K12 * rate, K11.sqrt()
+    if not v.lower() > 0:
+        return arb("nan")
+    first, second = (_balls(activation, group, ctx.prec) for group in groups)
+    reach = arb(2.0 * (goal + 4.0) ** 0.5 + 2.0)
+    tolerance = arb(-goal).exp()
+
+    def integrand(piece: list[arb]) -> Ball:
+        def values(x: acb, analytic: bool) -> acb:
+            at = root * x
+            weight = (-x * x / 2).exp() / (2 * arb.pi()).sqrt()
+            return _polynomial(piece, at) * weight * _given(second, rate * at, v)
+
+        return values
+
+    total = arb(0)
+    marks = [(kink / root) for kink in first.kinks]
+    ends = [-reach, *(mark.max(-reach).min(reach) for mark in marks), reach]
+    for piece, left, right in zip(first.pieces, ends, ends[1:], strict=False):
+        if any(not each.is_zero() for each in piece) and left.mid() < right.mid():
+            function = integrand(piece)
+            part = acb.integral(
+                function, left.mid(), right.mid(), rel_tol=tolerance, abs_tol=tolerance,
+                eval_limit=4000 * ctx.prec, depth_limit=8 * ctx.prec,
+            )  # fmt: skip
+            total += part.real
+            for end in (left, right):
+                if not end.is_exact():
+                    near = function(acb(end), False).abs_upper()
+                    total += arb(0, (near * end.rad()).upper())
+    total += arb(0, _beyond(first, second, K11, K22, v, reach))
+    (orders, outer) = groups[1]
+    for kink, m, c in first.deltas:
+        x, density = kink / root, _density(kink, arb(0), root)
+        for k in range(m + 1):
+            raised = _balls(activation, (orders, outer + k), ctx.prec)
+            he = hermite(m - k, x) / root ** (m - k)
+            total += comb(m, k) * (-rate) ** k * c * he * density * _given(raised, rate * kink, v)
+    return total
+
+
+def _polynomial(coefficients: Sequence[arb], at: acb) -> acb:
+    total = acb(0)
+    for coefficient in reversed(coefficients):
+        total = total * at + coefficient
+    return total
+
+
+def _beyond(
+    first: Distribution, second: Distribution, K11: arb, K22: arb, v: arb, reach: arb
+) -> arb:
+    """A bound of what |x_1| > reach adds."""
+    root = v.sqrt()
+    singular = arb(0)
+    for _, m, c in second.deltas:  # |He_m(x)| ρ(x) < √m!
+        singular += abs(c) * arb(factorial(m)).sqrt() / root ** (m + 1)
+    one = _fourth(first, K11)
+    two = _fourth(second, K22) + singular
+    return ((reach / arb(2).sqrt()).erfc().sqrt() * one * two).upper()
+
+
+def _fourth(F: Distribution, K: arb) -> arb:
+    """⟨P⁴⟩^{1/4} of P = Σ_k max|c_k| |z|^k, by Minkowski's inequality."""
+    total = arb(0)
+    for k in range(max(map(len, F.pieces))):
+        largest = max((abs(piece[k]).upper() for piece in F.pieces if k < len(piece)), key=float)
+        moment = arb(1)
+        for j in range(1, 4 * k, 2):
+            moment *= j * K.upper()
+        total += largest * moment.sqrt().sqrt()
+    return total
+
+
+def merged(
+    activation: Activation, groups: Sequence[tuple[tuple[int, ...], Fraction]]
+) -> tuple[tuple[int, ...], Fraction]:
+    """Orders at one sample and a factor, of orders at samples z_b = c z with these c.
+
+    σ^{(m)}(c z) is c^{1−m} σ^{(m)}(z) for σ(c z) = c σ(z), and (−1)^{m+1} of it for odd σ and −1.
+    """
+    orders: list[int] = []
+    factor = Fraction(1)
+    for own, c in groups:
+        alike = c == 1 or (c > 0 and activation.is_scale_invariant)
+        if not alike and not (c == -1 and activation.is_odd):
+            wanted = "without a precision, inputs that are collinear, where σ has kinks"
+            raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
+        for order in own:
+            factor *= c ** (1 - order)
+            orders.append(order)
+    return tuple(sorted(orders)), factor

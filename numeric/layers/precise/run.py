@@ -1,0 +1,252 @@
+"""A flow to as many decimal digits as asked: in balls, again with more until the digits are there.
+
+Everything is computed in Arb's balls, whose radius bounds all errors: of rounding, of the rules of
+quadrature, and of what a layer inherits from those above. Guard digits are added until every
+entry that was asked for has its digits, or is zero to far more than them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from derive.activations.functions import Activation
+from derive.engine.tensors import Name
+from derive.errors import InputError
+from derive.work.progress import telling
+from derive.work.resources import check_time
+
+from ...arrays import Array
+from . import geometry
+from .averages import Averages
+from .functions import ball
+from .geometry import Rows
+from .recursions import Entry, Recursions
+
+GUARD, ZERO = 12, 40
+"""Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
+
+_NODES, _TERMS = 8e-6, 3e-7
+"""Seconds of a node and of a monomial's factor, at some 50 digits."""
+
+Layer = list[arb]
+
+
+class Outcome(NamedTuple):
+    """The entries of a run at every layer, as balls."""
+
+    layers: list[Layer]
+
+    def floats(self, recursions: Recursions) -> dict[Name, Array]:
+        """Their middles by tensor, (depth, entries), to judge sizes by."""
+        names = dict.fromkeys(name for name, _ in recursions.entries)
+        places = {
+            name: [k for k, (own, _) in enumerate(recursions.entries) if own == name]
+            for name in names
+        }
+        return {
+            name: np.array([[float(layer[k].mid()) for k in at] for layer in self.layers])
+            for name, at in places.items()
+        }
+
+
+class Precise(NamedTuple):
+    """A tensor's entries at every layer, by inputs, and bounds of their errors."""
+
+    values: dict[Entry, list[Decimal]]
+    errors: dict[Entry, list[float]]
+    floats: dict[Name, Array]
+
+
+Sizes = Callable[[dict[Name, Array], Name], Array]
+"""The natural size of a tensor at each layer."""
+
+
+def run(
+    recursions: Recursions,
+    activation: Activation,
+    inputs: Sequence[Sequence[Fraction]],
+    parameters: Mapping[str, Sequence[object]],
+    wanted: Sequence[Entry],
+    digits: int,
+    sizes: Sizes,
+) -> Precise:
+    """The wanted entries at every layer.
+
+    Arguments:
+        inputs: distinct, (m, n_0).
+        parameters: the hyperparameters by name, exact, an entry for each layer.
+        digits: how many of each entry are right.
+        sizes: of tensors, given the middles of all.
+
+    Raises:
+        InputError: where an entry is not finite, or does not come to have its digits.
+    """
+    descent = _Descent(recursions, activation, inputs, parameters)
+    asked = [(entry, recursions.entries.index(entry)) for entry in wanted]
+    guard = GUARD
+    while True:
+        working = digits + guard
+        outcome = descent(working)
+        missing = math.inf
+        if outcome is not None:
+            floats = outcome.floats(recursions)
+            missing = 0.0
+            for (name, _), at in asked:
+                size = sizes(floats, name)
+                for layer, values in enumerate(outcome.layers):
+                    enough = _is_zero(values[at], float(size[layer]), floats, layer, digits)
+                    missing = max(missing, 0.0 if enough else _missing(values[at], digits))
+            if missing <= 0.0:
+                break
+        guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(24, guard)
+        if guard > 20 * digits + 4000:
+            names = ", ".join(dict.fromkeys(str(name) for name, _ in wanted))
+            got = f"{digits}, of which {names} lose more than {guard}"
+            raise InputError("precision", got, "inputs and variances at which they are finite")
+    with ctx.workprec(_bits(working) + 64):
+        found = {
+            entry: [_decimal(layer[at], digits) for layer in outcome.layers] for entry, at in asked
+        }
+    return Precise(
+        {entry: [value for value, _ in each] for entry, each in found.items()},
+        {entry: [error for _, error in each] for entry, each in found.items()},
+        floats,
+    )
+
+
+def _bits(digits: int) -> int:
+    return math.ceil(digits * math.log2(10.0)) + 32
+
+
+class _Descent:
+    """All layers, at any number of working digits."""
+
+    def __init__(
+        self,
+        recursions: Recursions,
+        activation: Activation,
+        inputs: Sequence[Sequence[Fraction]],
+        parameters: Mapping[str, Sequence[object]],
+    ) -> None:
+        self._recursions, self._inputs, self._parameters = recursions, inputs, parameters
+        self._averages = Averages(activation, list(recursions.averages))
+        self._depth = len(parameters["C_b"])
+        self._rows = _all_rows(activation, inputs, parameters, self._depth)
+
+    def __call__(self, working: int) -> Outcome | None:
+        """The layers; None where a kernel loses all of its digits on the way."""
+        what = f"running through the layers with {working} digits"
+        with ctx.workprec(_bits(working)), telling(what, total=self._depth) as progress:
+            recursions, goal = self._recursions, working * math.log(10.0)
+            layers = [recursions.first(self._hyperparameters(0), self._kernel())]
+            self._check(working, recursions.monomials * 6 * _TERMS, 0)
+            for layer in range(1, self._depth):
+                progress.advance()
+                below = layers[-1]
+                m = recursions.m
+                K = [[below[recursions.kernel(a, b)] for b in range(m)] for a in range(m)]
+                if any(_is_lost(K[a][a]) for a in range(m)):
+                    return None
+
+                def check(nodes: int, layer: int = layer) -> None:
+                    self._check(working, nodes * _NODES, layer)
+
+                averages = self._averages(K, self._rows[layer - 1], goal, check)
+                layers.append(recursions.next(self._hyperparameters(layer), below, averages))
+        return Outcome(layers)
+
+    def _check(self, working: int, seconds: float, layer: int) -> None:
+        """Refuse what takes longer than a day, if all layers from this one on take so long."""
+        left = (self._depth - layer) * seconds * max(1.0, working / 50.0)
+        what = f"{self._depth - layer} layers with {working} digits"
+        check_time("precision", working, left, what)
+
+    def _hyperparameters(self, layer: int) -> list[arb]:
+        return [ball(self._parameters[name][layer]) for name in self._recursions.parameters]
+
+    def _kernel(self) -> list[list[arb]]:
+        n_0 = len(self._inputs[0])
+        return [
+            [
+                ball(sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0)) / n_0)
+                for b in self._inputs
+            ]
+            for a in self._inputs
+        ]
+
+
+def _all_rows(
+    activation: Activation,
+    inputs: Sequence[Sequence[Fraction]],
+    parameters: Mapping[str, Sequence[object]],
+    depth: int,
+) -> list[Rows]:
+    """How the preactivations depend on each other, at each layer."""
+    biases = [bool(each != 0) for each in parameters["C_b"]]
+    weights = [bool(each != 0) for each in parameters["C_W"]]
+    none = [[Fraction(0)] for _ in inputs]
+    rows = [geometry.first_rows(inputs if weights[0] else none, biases=biases[0])]
+    for layer in range(1, depth):
+        if weights[layer]:
+            rows.append(geometry.next_rows(rows[-1], activation, biases=biases[layer]))
+        else:
+            rows.append(geometry.first_rows(none, biases=biases[layer]))
+    return rows
+
+
+def _is_lost(variance: arb) -> bool:
+    """Whether a ball that is not exactly zero holds zero, or is not finite."""
+    return not variance.is_zero() and not (variance.is_finite() and variance.lower() > 0)
+
+
+def _missing(value: arb, digits: int) -> float:
+    """How many digits of a ball are not there; ∞ where it holds 0."""
+    if not value.is_finite():
+        return math.inf
+    radius = value.rad()
+    if radius.is_zero():
+        return 0.0
+    lowest = value.abs_lower()
+    if lowest.is_zero():
+        return math.inf
+    return float(((radius / lowest).log() / arb(10).log()).upper()) + digits + 1
+
+
+def _is_zero(
+    value: arb, size: float, floats: Mapping[Name, Array], layer: int, digits: int
+) -> bool:
+    """Whether it vanishes to far more than the digits, in units of its natural size.
+
+    At small kernels, where σ is nearly linear, what is not zero may be as small as K^8 times that.
+    """
+    if not value.contains(0) or not value.is_finite():
+        return False
+    kernel = min(
+        (
+            float(np.abs(each[max(layer - 1, 0)]).max())
+            for name, each in floats.items()
+            if name.label == "K"
+        ),
+        default=1.0,
+    )
+    small = -8.0 * math.log10(kernel) if 0.0 < kernel < 1.0 else 0.0
+    scale = arb(size) if math.isfinite(size) and size > 0.0 else arb(1)
+    return bool(value.rad() <= scale * arb(10) ** -(digits + ZERO + math.ceil(small)))
+
+
+def _decimal(value: arb, digits: int) -> tuple[Decimal, float]:
+    """The digits of a ball, and a bound of how far they are from all in it."""
+    text = "0" if value.contains(0) else value.mid().str(digits, radius=False)
+    rounded = Decimal(text)
+    exact = Fraction(rounded)
+    distance = abs(value - arb(fmpq(exact.numerator, exact.denominator))).upper()
+    if distance.is_zero():
+        return rounded, 0.0
+    return rounded, math.nextafter(float(distance), math.inf)

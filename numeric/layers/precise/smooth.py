@@ -1,0 +1,362 @@
+"""Averages ⟨Π_s Π σ^{(o)}(z_s)⟩ of analytic σ over distinct samples s, in balls.
+
+With z = B y the trapezoid rule with nodes y_j = k h_j sums over all latent variables. By
+`envelopes` the product is bounded by C Π_j g_j(y_j), g_j = (1 + λ_j y²)^Q, λ_j = max_s B_sj² times
+the number of latent variables, wherever |Im y_j| ≤ a_j = height / max_s |B_sj|. So the rule in y_j
+errs by (Trefethen and Weideman, SIAM Rev. 56 (2014), thm 5.1)
+
+    2 C e^{a_j²/2} Π_i m_i / (e^{2π a_j/h_j} − 1),      m_i ≥ ∫ g_i φ,  Σ_k h_i g_i(k h_i) φ(k h_i),
+
+and to leave out |y_j| > R_j by 2 C Π_{i≠j} m_i · g_j(R_j) φ(R_j) / (R_j − 2Q/R_j). Both, and where
+the kernel is a ball its radius times a bound of ∂⟨…⟩/∂K (Price), are in the radius of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import NamedTuple, TypeAlias
+
+from flint import arb, ctx
+
+from derive.activations.functions import Activation
+from derive.errors import InputError
+
+from . import envelopes, functions
+from .envelopes import Envelope
+from .geometry import Factor, Matrix, factorise
+
+Orders: TypeAlias = "tuple[int, ...]"
+Product: TypeAlias = "tuple[Orders, ...]"
+"""For each sample of a set the orders of the derivatives of σ that are multiplied."""
+
+_STEP = 2.0**-20
+"""Steps are multiples of this, so that they are exact."""
+_WIDEST = 0.5
+_ROUGH = 20.0
+"""log of the inverse of the error of derivatives by the kernel."""
+
+
+class Rule(NamedTuple):
+    """Nodes k · step, |k| ≤ most, of a latent variable."""
+
+    step: float
+    most: int
+
+
+class Sums:
+    """The averages of these products over one set of samples.
+
+    Arguments:
+        activation: analytic, and no polynomial.
+        products: none whose average vanishes because σ is odd.
+    """
+
+    def __init__(self, activation: Activation, products: Sequence[Product]) -> None:
+        self._activation, self._products = activation, list(products)
+        self._envelopes: dict[float, list[Envelope] | None] = {}
+        self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
+        self._heights = [h for h in envelopes.heights(activation) if self._at(h) is not None]
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether there is a bound of every product."""
+        return bool(self._heights)
+
+    def _at(self, height: float) -> list[Envelope] | None:
+        """Each product's bound on this strip."""
+        if height not in self._envelopes:
+            found = [
+                envelopes.of_product(self._activation, sum(each, ()), height)
+                for each in self._products
+            ]
+            known = [each for each in found if each is not None and each.size.is_finite()]
+            self._envelopes[height] = known if len(known) == len(found) else None
+        return self._envelopes[height]
+
+    def rules(self, factor: Factor, goal: float) -> tuple[list[Rule], list[float]]:
+        """The rules for an absolute error of about e^{−goal}, and the strip's height for each."""
+        rank = len(factor.B[0])
+        bounds = [self._bounds(factor, height) for height in self._heights]
+        rules, chosen = [], []
+        for j in range(rank):
+            widest = max(float(abs(row[j]).upper()) for row in factor.B)
+            best, at = 0.0, self._heights[0]
+            for height, bound in zip(self._heights, bounds, strict=True):
+                a = height / widest if widest else 1e3
+                a = min(a, 2.0 * math.sqrt(goal))
+                h = 2.0 * math.pi * a / (goal + bound.log + a * a / 2.0 + 2.0)
+                if h > best:
+                    best, at = h, height
+            step = max(_STEP, math.floor(min(best, _WIDEST) / _STEP) * _STEP)
+            bound = bounds[self._heights.index(at)]
+            reach = math.sqrt(2.0 * (goal + bound.log)) + step
+            while not _log_tail(reach, bound.slopes[j], bound.power) + bound.log < -goal:
+                reach *= 1.05
+            rules.append(Rule(step, math.ceil(reach / step)))
+            chosen.append(at)
+        return rules, chosen
+
+    def _bounds(self, factor: Factor, height: float) -> _Bounds:
+        found = self._at(height)
+        assert found is not None
+        power = math.ceil(max(each.degree for each in found) / 2)
+        rank = len(factor.B[0])
+        slopes = [
+            1.001 * rank * max(float(abs(row[j]).upper()) for row in factor.B) ** 2
+            for j in range(rank)
+        ]
+        moments = [_moment(slope, power) for slope in slopes]
+        log = max(float(each.size.log().upper()) for each in found)
+        log += sum(math.log(each) for each in moments)
+        return _Bounds(power, slopes, moments, log)
+
+    def error(self, product: int, factor: Factor, rules: list[Rule], at: list[float]) -> arb:
+        """What the rule errs by in one product."""
+        total = arb(0)
+        for j, (rule, height) in enumerate(zip(rules, at, strict=True)):
+            bound, envelope = self._bounds(factor, height), self._at(height)
+            assert envelope is not None
+            widest = max((abs(row[j]).upper() for row in factor.B), key=float)
+            a = arb(height) / widest if float(widest) else arb(1000)
+            a = a.min(arb(2.0 * math.sqrt(0.7 * ctx.prec)))
+            h = arb(rule.step)
+            scale = envelope[product].size
+            for moment in bound.moments:
+                scale *= arb(moment)
+            total += 2 * scale * (a * a / 2).exp() / ((2 * arb.pi() * a / h).exp() - 1)
+            R, slope = h * rule.most, arb(bound.slopes[j])
+            density = (-R * R / 2).exp() / (2 * arb.pi()).sqrt()
+            tail = (1 + slope * R * R) ** bound.power * density / (R - 2 * bound.power / R)
+            total += 2 * scale * tail
+        return total.upper()
+
+    def __call__(
+        self,
+        K: Matrix,
+        rows: Sequence[Sequence[Fraction]],
+        goal: float,
+        check: Check,
+        *,
+        centred: bool = True,
+    ) -> list[arb]:
+        """The averages at a kernel, which may be balls.
+
+        Arguments:
+            rows: which samples depend on each other, as in `geometry`.
+            goal: log of the inverse of the error of the rule.
+            check: is told how many nodes there are, before they are summed.
+            centred: whether to sum at the middle of the kernel and add how far it is from its ends.
+        """
+        centred = centred and len(K) > 1 and not all(each.is_exact() for row in K for each in row)
+        middle = [[each.mid() for each in row] for row in K] if centred else K
+        factor = factorise(middle, rows)
+        if centred and not factor.exact:
+            centred, factor = False, factorise(K, rows)
+        rules, at = self.rules(factor, goal)
+        check(math.prod(2 * rule.most + 1 for rule in rules) // (1 + self._activation.is_odd))
+        values = self._summed(factor, rules)
+        moved = self._moved(K, rows) if centred else [arb(0) for _ in values]
+        for place, value in enumerate(values):
+            radius = self.error(place, factor, rules, at) + moved[place]
+            values[place] = value + arb(0, radius.upper())
+        return values
+
+    def _moved(self, K: Matrix, rows: Sequence[Sequence[Fraction]]) -> list[arb]:
+        """How far the averages can be from those at the middle of the kernel: the radius of each of
+        its entries times the derivative by it, at all kernels within."""
+        totals = [arb(0) for _ in self._products]
+        if self._derivatives is None:
+            self._derivatives = self._slopes()
+        slopes, products = self._derivatives
+        if not slopes.is_proved:
+            raise InputError("precision", f"a precision with {self._activation}", WANTED)
+        values = slopes(K, rows, _ROUGH, lambda nodes: None, centred=False)
+        for place, parts in enumerate(products):
+            for a, b, count, at in parts:
+                totals[place] += K[a][b].rad() * abs(values[at]).upper() * count
+        return totals
+
+    def _slopes(self) -> tuple[Sums, list[list[tuple[int, int, arb, int]]]]:
+        """The averages that ∂⟨…⟩/∂K_ab = ⟨∂_a ∂_b …⟩ consists of, half of it for a = b; for each
+        product a, b, how often each of them occurs, and where it is."""
+        places: dict[Product, int] = {}
+        found = []
+        for product in self._products:
+            found.append(
+                [
+                    (a, b, arb(count) / (1 + (a == b)), places.setdefault(raised, len(places)))
+                    for a, b in combinations_with_replacement(range(len(product)), 2)
+                    for raised, count in _raised(product, a, b).items()
+                ]
+            )
+        return Sums(self._activation, list(places)), found
+
+    def _summed(self, factor: Factor, rules: Sequence[Rule]) -> list[arb]:
+        """The rule itself."""
+        last = [_last(row) for row in factor.B]
+        places = sorted(range(len(last)), key=lambda k: last[k])
+        samples = [factor.order[k] for k in places]
+        B = [factor.B[k] for k in places]
+        levels = [
+            [k for k, place in enumerate(places) if last[place] == j] for j in range(-1, len(rules))
+        ]
+        products = [tuple(each[s] for s in samples) for each in self._products]
+        tree = _Tree(self._activation, products, B, levels, rules)
+        found = tree.sums(-1, [arb(0)] * len(B))
+        return [found[each] for each in products]
+
+
+WANTED = "without a precision, a σ that grows as a power of z at most"
+
+Check: TypeAlias = Callable[[int], None]
+
+
+class _Bounds(NamedTuple):
+    """Q, λ_j, m_j, and log of C Π m_j."""
+
+    power: int
+    slopes: list[float]
+    moments: list[float]
+    log: float
+
+
+def _last(row: Sequence[arb]) -> int:
+    """The last latent variable of a sample, −1 where it is zero."""
+    return max((j for j, each in enumerate(row) if not each.is_zero()), default=-1)
+
+
+def _moment(slope: float, power: int) -> float:
+    """m: no less than ∫ (1 + λy²)^Q φ and than its trapezoid sum, with steps of 1/2 at most.
+
+    The sum of a function with one maximum on either side differs by h times its variation.
+    """
+    integral = float(_raw_moment(arb(slope), power).upper())
+    y2 = max(0.0, 2.0 * power - 1.0 / slope) if slope else 0.0
+    peak = (1.0 + slope * y2) ** power * math.exp(-y2 / 2.0) / math.sqrt(2.0 * math.pi)
+    return 1.001 * (integral + 4.0 * _WIDEST * peak)
+
+
+def _raw_moment(variance: arb, power: int) -> arb:
+    """⟨(1 + z²)^power⟩ for z of this variance."""
+    total, moment = arb(0), arb(1)
+    for k in range(power + 1):
+        total += math.comb(power, k) * moment
+        moment *= (2 * k + 1) * variance
+    return total
+
+
+def _log_tail(reach: float, slope: float, power: int) -> float:
+    fall = reach - 2.0 * power / reach
+    if fall <= 0.5:
+        return math.inf
+    return power * math.log1p(slope * reach**2) - reach**2 / 2.0 - math.log(fall)
+
+
+@lru_cache(maxsize=4096)
+def _raised(product: Product, a: int, b: int) -> Counter[Product]:
+    """∂_a ∂_b of a product."""
+    found: Counter[Product] = Counter()
+    for first, one in _derived(product, a).items():
+        for second, other in _derived(first, b).items():
+            found[second] += one * other
+    return found
+
+
+def _derived(product: Product, at: int) -> Counter[Product]:
+    found: Counter[Product] = Counter()
+    for k, order in enumerate(product[at]):
+        raised = tuple(sorted((*product[at][:k], order + 1, *product[at][k + 1 :])))
+        found[(*product[:at], raised, *product[at + 1 :])] += 1
+    return found
+
+
+class _Tree:
+    """The sum over all nodes: at each level one latent variable, and the samples that it fixes."""
+
+    def __init__(
+        self,
+        activation: Activation,
+        products: Sequence[Product],
+        B: Matrix,
+        levels: Sequence[Sequence[int]],
+        rules: Sequence[Rule],
+    ) -> None:
+        self._B, self._levels = B, levels
+        self._suffixes = [
+            list(
+                dict.fromkeys(
+                    each[min(levels[j + 1], default=self._below(levels, j)) :] for each in products
+                )
+            )
+            for j in range(-1, len(rules))
+        ]
+        self._heads = {k: list(dict.fromkeys(each[k] for each in products)) for k in range(len(B))}
+        self._orders = {
+            k: tuple(sorted({order for head in heads for order in head}))
+            for k, heads in self._heads.items()
+        }
+        self._functions = {
+            k: functions.derivatives(activation, orders, ctx.prec) if orders else None
+            for k, orders in self._orders.items()
+        }
+        self._nodes = [
+            _nodes(rule, halved=activation.is_odd and level == 0)
+            for level, rule in enumerate(rules)
+        ]
+
+    @staticmethod
+    def _below(levels: Sequence[Sequence[int]], j: int) -> int:
+        """The first sample that levels after j fix."""
+        return sum(len(level) for level in levels[: j + 2])
+
+    def _at(self, k: int, z: arb) -> dict[Orders, arb]:
+        """Each product of derivatives of σ that sample k has, at z."""
+        function = self._functions[k]
+        values = function(z) if function else ()
+        known = dict(zip(self._orders[k], values, strict=True))
+        found = {}
+        for head in self._heads[k]:
+            product = arb(1)
+            for order in head:
+                product = product * known[order]
+            found[head] = product
+        return found
+
+    def sums(self, level: int, means: list[arb]) -> dict[Product, arb]:
+        """Of what levels from this one on fix, given the means of all z so far."""
+        own, suffixes = self._levels[level + 1], self._suffixes[level + 1]
+        inner = level + 1 < len(self._nodes)
+        deeper: dict[Product, arb] = {(): arb(1)}
+        nodes = [(arb(0), arb(1))] if level < 0 else self._nodes[level]
+        totals = dict.fromkeys(suffixes, arb(0))
+        for y, weight in nodes:
+            here = (
+                means
+                if level < 0
+                else [m + row[level] * y for m, row in zip(means, self._B, strict=True)]
+            )
+            heads = [self._at(k, here[k]) for k in own]
+            if inner:
+                deeper = self.sums(level + 1, here)
+            for suffix in suffixes:
+                term = weight
+                for place, head in enumerate(heads):
+                    term = term * head[suffix[place]]
+                totals[suffix] += term * deeper[suffix[len(own) :]]
+        return totals
+
+
+def _nodes(rule: Rule, *, halved: bool) -> list[tuple[arb, arb]]:
+    """Nodes and weights; only those from 0 on where what is summed is even in all variables."""
+    step = arb(rule.step)
+    scale = step / (2 * arb.pi()).sqrt()
+    right = [(k * step, scale * (-((k * step) ** 2) / 2).exp()) for k in range(1, rule.most + 1)]
+    centre = (arb(0), scale)
+    if halved:
+        return [centre, *((y, 2 * w) for y, w in right)]
+    return [*((-y, w) for y, w in reversed(right)), centre, *right]

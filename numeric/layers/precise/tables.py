@@ -1,0 +1,94 @@
+"""A network's tensors to so many digits, as arrays over layers and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.engine.tensors import Name, identify, tensor
+from derive.errors import InputError
+from derive.network import Network
+
+from ...arrays import Array
+
+LEAST, MOST = 16, 1000
+"""Digits that can be asked for."""
+
+
+class Table(NamedTuple):
+    """A tensor at every layer, (depth, m, …) or (depth,): `Decimal`s, bounds of their errors, and
+    the tensor's natural size by layer."""
+
+    values: NDArray[Any]
+    errors: Array
+    size: Array
+
+
+def tensors(
+    net: Network,
+    X: Array,
+    needed: tuple[Name, ...],
+    parameters: Mapping[str, Sequence[object]],
+    names: Sequence[Name],
+    digits: int,
+    sizes: Callable[[dict[Name, Array], Name], Array],
+) -> dict[Name, Table]:
+    """These tensors, each number with its digits.
+
+    Arguments:
+        X: the inputs, (m, n_0); those that are equal are computed once.
+        needed: the tensors whose recursions need no others.
+        parameters: the hyperparameters by name, exact, an entry for each layer.
+        digits: how many.
+        sizes: the natural size of a tensor, by layer, given all.
+
+    Raises:
+        InputError: where σ, the inputs or the time it takes do not allow it.
+    """
+    from .recursions import Recursions  # noqa: PLC0415  (python-flint, which only this needs)
+    from .run import run  # noqa: PLC0415
+
+    depth, m = len(parameters["C_b"]), len(X)
+    rows = [tuple(Fraction(float(each)) for each in row) for row in X]
+    inputs = list(dict.fromkeys(rows))
+    place = [inputs.index(row) for row in rows]
+    scheme = net.scheme(depth, m)
+    recursions = Recursions(needed, net.activation, scheme, net.weights_at(1), len(inputs))
+    if unknown := [name for name in recursions.parameters if name not in parameters]:
+        wanted = f"a number for {', '.join(unknown)}"
+        raise InputError("weights", str(scheme.weights), wanted)
+
+    def entry(name: Name, at: Sequence[int]) -> tuple[Name, tuple[int, ...]]:
+        if m == 1:
+            return recursions.entry(_own(name), ())
+        slots = dict(zip(name.subscripts, at, strict=True))
+        labels = tuple(place[slots[slot]] for slot in range(len(slots)))
+        return identify(tensor(name.fields, name.order, name.pairing, labels))
+
+    def samples(name: Name) -> list[tuple[int, ...]]:
+        return list(product(range(m), repeat=len(name.subscripts) if m > 1 else 0))
+
+    asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
+    found = run(recursions, net.activation, inputs, parameters, asked, digits, sizes)
+    tables = {}
+    for name in names:
+        shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)
+        values, errors = np.empty(shape, object), np.empty(shape)
+        for at in samples(name):
+            own = entry(name, at)
+            for layer in range(depth):
+                values[(layer, *at)] = found.values[own][layer]
+                errors[(layer, *at)] = found.errors[own][layer]
+        tables[name] = Table(values, errors, sizes(found.floats, name))
+    return tables
+
+
+def _own(name: Name) -> Name:
+    """The name under which the recursions know the tensor."""
+    slots = tuple(range(len(name.subscripts)))
+    return identify(tensor(name.fields, name.order, name.pairing, slots))[0]
