@@ -181,7 +181,8 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
 
 
 def inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; numbers; or a .csv or .npy file."""
+    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; numbers, those of several inputs with
+    semicolons between; or a .csv or .npy file."""
     import numpy as np
 
     from derive.expressions import parse_number
@@ -192,11 +193,17 @@ def inputs(source: str) -> NDArray[np.float64]:
         seed, *shape = map(int, rest)
         if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
             return np.random.default_rng(seed).random(tuple(reversed(shape)))
-    if source and not set(source) - set("0123456789.,+-eE/ "):
-        return np.array([float(parse_number("--input", text)) for text in source.split(",")])
+    if source and not set(source) - set("0123456789.,;+-eE/ "):
+        rows = [
+            [float(parse_number("--input", text)) for text in row.split(",")]
+            for row in source.split(";")
+        ]
+        if len({len(row) for row in rows}) > 1:
+            raise InputError("--input", source, "as many numbers in every input")
+        return np.array(rows if len(rows) > 1 else rows[0])
     wanted = (
-        "random:SEED:N, random:SEED:N:M for M inputs, numbers such as 1,0.5,0.2, "
-        "or a .csv or .npy file of numbers"
+        "random:SEED:N, random:SEED:N:M for M inputs, numbers such as 1,0.5,0.2 "
+        'or "1,.5;.2,.8", or a .csv or .npy file of numbers'
     )
     if head == "random" or not source.endswith((".csv", ".npy")):
         raise InputError("--input", source, wanted)

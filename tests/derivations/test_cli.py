@@ -14,6 +14,7 @@ from derivations.claims.verdicts import Verdict
 from derivations.commands import check
 from derivations.commands import options as reading
 from derive import Gaussian, Network, Orthogonal
+from derive.errors import InputError
 
 ORTHOGONAL = ("--weights", "orthogonal")
 
@@ -276,3 +277,11 @@ def test_haar(capsys):
 def test_haar_refuses_in_one_line(arguments, capsys):
     assert cli.main(["haar", *arguments]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_numbers_of_several_inputs_have_semicolons_between() -> None:
+    np.testing.assert_array_equal(reading.inputs("1,.5;.2,.8"), [[1.0, 0.5], [0.2, 0.8]])
+    np.testing.assert_array_equal(reading.inputs("1,.5"), [1.0, 0.5])
+    for odd in ("1,.5;.2", "1;;2", ";"):
+        with pytest.raises(InputError, match="--input"):
+            reading.inputs(odd)
