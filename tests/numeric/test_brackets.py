@@ -19,6 +19,7 @@ from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric.brackets import module as brackets
 from numeric.brackets import quadrature
 from numeric.brackets.module import bracket_name, evaluate, module_source
+from numeric.brackets.shapes import check_finite
 from numeric.emit import modules
 
 VARIANCES = (0.0, 1e-8, 0.3, 4.0, 100.0)
@@ -153,9 +154,9 @@ def test_products_at_a_kink_obey_leibniz():
 
 def test_the_tensor_of_an_infinite_bracket_is_named():
     shapes = [SingleShape((1, 1)), SingleShape((2, 2))]
-    brackets.check_finite("S", activations.tanh, shapes)
+    check_finite("S", activations.tanh, shapes)
     with pytest.raises(InputError, match=r"relu, S is not, for its ⟨σ''²⟩"):
-        brackets.check_finite("S", activations.relu, shapes)
+        check_finite("S", activations.relu, shapes)
 
 
 def test_single_deltas_are_densities_and_products_of_them_refused():
