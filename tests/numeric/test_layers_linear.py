@@ -248,7 +248,7 @@ def test_where_one_threshold_decides_the_path_agrees(r, monkeypatch):
             "shapes",
         ),
         (activations.relu, [Shape((0, 0), (0, 0))], np.ones((2, 2)), "K"),
-        (activations.relu, [Shape((0,) * 5, (0,) * 5)], np.eye(5)[None], "K"),
+        (activations.relu, [Shape((0,) * 5, (0,) * 5)], np.eye(5)[None], "inputs"),
     ],
 )
 def test_bad_input_is_named(activation, shapes, K, named):
