@@ -19,7 +19,6 @@ import xarray
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
-from derivations.pennington import figures
 from derivations.pictures.panels import one_panel, panel_grid
 from derivations.section import show
 from derive import (
@@ -131,10 +130,15 @@ def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Ratio
 
 
 def _moments(
-    net: Network, q: sympy.Rational, seed: int, sizes: tuple[tuple[int, int], ...]
+    net: Network, q: float, seed: int, sizes: tuple[tuple[int, int], ...]
 ) -> list[xarray.Dataset]:
     """m_1 and m_2 of JJᵀ at `LAYERS`, sampled at every width."""
-    return [figures.moments(net, q, n, max(LAYERS), draws, seed, LAYERS) for n, draws in sizes]
+    return [
+        compiled.simulate(
+            net, q, n, max(LAYERS), draws, layers=LAYERS, singular_values=False, seed=seed + n
+        )
+        for n, draws in sizes
+    ]
 
 
 def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
@@ -155,9 +159,8 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
     comparisons = []
     for number, ratio in enumerate(RATIOS):
         net = Network(activations.linear, ENSEMBLES[kind](1, gamma=sympy.Rational(ratio)))
-        q = sympy.Rational(1, 2)
-        tables = _moments(net, q, sampling.seed, SIZES)
-        theory = _theory(net, q)
+        tables = _moments(net, 0.5, sampling.seed, SIZES)
+        theory = _theory(net, sympy.Rational(1, 2))
         comparisons.append(compare(theory, tables, sampling.false_alarms / len(RATIOS)))
         spread = (theory["m2"] - theory["m1"] ** 2).to_numpy()
         last = tables[-1]
@@ -195,7 +198,7 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     comparisons = []
     for panel, ratio in zip(panels, RATIOS, strict=True):
         net = _critical(activation, LowRankGaussian, ratio, q)
-        tables = _moments(net, q, sampling.seed, SIZES)
+        tables = _moments(net, 0.5, sampling.seed, SIZES)
         comparisons.append(compare(_theory(net, q), tables, sampling.false_alarms / len(RATIOS)))
         _draw(panel, net, q, sampling.seed)
         panel.set(xlabel="L", title=f"γ = {ratio}")
