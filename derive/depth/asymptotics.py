@@ -404,10 +404,9 @@ def asymptotics(
             K* > 0 attracts at C_b and C_W, or several, or a tensor grows exponentially there.
 
     >>> from derive import recursion
-    >>> recursion("V").asymptotics("tanh", C_b=0.1, C_W=1.2)
+    >>> print(recursion("V").asymptotics("tanh", C_b=0.1, C_W=1.2))  # doctest: +ELLIPSIS
     V = 0.095096566 + O(0.47456542**ℓ)
-      tanh at K* = 0.37450355 (C_W = 1.2000000, C_b = 0.10000000), gaussian weights, λ_b = 1/ℓ, λ_W = 1
-      universal: 0.095096566
+      tanh at K* = 0.37450355 (C_W = 1.2000000, C_b = 0.10000000), gaussian weights, ...
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
