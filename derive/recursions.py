@@ -58,6 +58,8 @@ class Recursion(Step):
             activation: σ, or its name; left out, the recursion's own.
             terms: how many, 1 or more.
             rates: `lambda_b` and `lambda_W`, expressions in `symbols.ell`; 1/ℓ and 1 by default.
+                `C_b` and `C_W` of a network that is not critical, or `point`, one of
+                `criticality(activation).points`.
 
         Raises InputError where there is no activation, and as `derive.depth.asymptotics` does.
         """

@@ -19,7 +19,7 @@ import sympy
 
 from .. import symbols
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.logseries import EXACT, ZERO, LogSeries
+from ..arithmetic.logseries import EXACT, ZERO, LogSeries, size
 from ..citations import rests_on
 from ..display.labels import component_latex
 from ..display.objects import Shown
@@ -210,8 +210,8 @@ class Asymptotics(Shown):
     def error(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
         """How far `evaluate` can be from the tensor at this layer; 0 for an exact solution.
 
-        What the terms of the first omitted power of ℓ amount to there, each taken positive, with
-        what the coefficients' own errors do. At a stable K* > 0, where no power is omitted, what
+        What the omitted terms amount to there, through the first power of ℓ of which none is shown,
+        each taken positive, with what the coefficients' own errors do. At a stable K* > 0 what
         falls exponentially counts as |value| rate^ℓ. The series is asymptotic: an estimate of what
         is left out, good where ℓ is so large that each order is well below the one before, and not
         a bound.
@@ -221,20 +221,39 @@ class Asymptotics(Shown):
             constants: values of the free constants that occur, also in the omitted terms.
 
         Raises InputError where one is missing.
+
+        >>> from derive import recursion
+        >>> found = recursion("K").asymptotics("tanh", 2)
+        >>> zero = {symbols.constant("K"): 0}
+        >>> found.error(1000, zero) < found.error(100, zero) < 1e-4
+        True
         """
         if self.is_exact:
             return 0.0
         known = constants or {}
-        parts = [Term(term.error, term.exponent, term.log, True) for term in self.terms]
+        parts = [replace(term, coefficient=term.error) for term in self.terms]
         total = self._sum(parts, layer, {each: abs(value) for each, value in known.items()})
         if self.system.rate:
             total += abs(self.evaluate(layer, known)) * float(self.system.rate) ** layer
         if self._all_powers:
             return total
-        if self.omitted is None:
-            return total + float(layer ** -float(self.series.order))
-        left_out = [t for t in self._found[self.count :] if t.exponent == self.omitted.exponent]
-        return total + sum(abs(self._sum([term], layer, known)) for term in left_out)
+        return total + sum(abs(self._sum([term], layer, known)) for term in self._left_out)
+
+    @cached_property
+    def _left_out(self) -> tuple[Term, ...]:
+        """The omitted terms, through the first power of ℓ of which none is shown."""
+        last = self.terms[-1].exponent if self.terms else -sympy.oo
+        for more in range(0, MOST_TERMS, 2):
+            series = self.system.expand(self._quantity, self.count + more)
+            beyond = series.ordered()[self.count :]
+            found = tuple(
+                Term(series.ring.expr(value), _number(exponent), log, False)
+                for (exponent, log), value in beyond
+            )
+            further = [term.exponent for term in found if size(term.exponent) > size(last)]
+            if further:
+                return tuple(t for t in found if size(t.exponent) <= size(further[0]))
+        raise InputError("terms", self.count, "fewer, so that the next power of ℓ is found")
 
     def _sum(
         self, terms: Sequence[Term], layer: int, constants: Mapping[sympy.Symbol, Any]
@@ -361,18 +380,33 @@ def asymptotics(
     C_W: sympy.Expr | float | None = None,
     point: CriticalPoint | None = None,
 ) -> Asymptotics:
-    """Solve a derived recursion, with all that it needs, at large depth and criticality.
+    """Solve a derived recursion, with all that it needs, at large depth and a fixed point of K.
+
+    At criticality K* = 0 and where every K is fixed the terms are exact; around K* > 0 they are
+    numbers, each with its `error` (`derive.depth.around`), and `.error(layer)` says what is left
+    out of all of them at a layer.
 
     Arguments:
         made: from `recursion`. Its single-input form is solved, at the activation's critical C_W
             and C_b. A first layer of another ensemble changes the free constants alone.
-        activation: of the class K* = 0 or scale-invariant.
+        activation: scale-invariant, of the class K* = 0, or half-stable; any, where C_b and C_W
+            are given.
         terms: how many terms ℓ^{−a} log^b ℓ, the largest first.
         lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
             powers and logarithms. The default is source 000, eq. (6.17).
+        C_b, C_W: both, for a network that is not critical: of the one K* > 0 that attracts, the
+            limits of the tensors up to what falls exponentially.
+        point: another of `criticality(activation).points` than the class's own.
 
     Raises:
-        InputError: for another class, or where depth does not act by powers of ℓ.
+        InputError: for an activation without a critical point, where none is given; where depth
+            does not act by powers of ℓ, as for hard_tanh (`derive.depth.logarithmic`); where no
+            K* > 0 attracts at C_b and C_W, or several, or a tensor grows exponentially there.
+
+    >>> from derive import recursion
+    >>> print(recursion("V").asymptotics("tanh", C_b=0.1, C_W=1.2))  # doctest: +ELLIPSIS
+    V = 0.095096566 + O(0.47456542**ℓ)
+      tanh at K* = 0.37450355 (C_W = 1.2000000, C_b = 0.10000000), gaussian weights, ...
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """

@@ -3,6 +3,7 @@
 The set is triangular: the kernel moves by itself, every other tensor is linear in itself and driven
 by those before it. Around the fixed point the brackets are power series in K (`kernel_series`), so
 K(ℓ) is solved first, then T(ℓ+1) = a(ℓ) T(ℓ) + s(ℓ) for one tensor after the other (`logseries`).
+Around K* > 0 they are powers of K − K*, with numbers for coefficients (`around`).
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class System(Shown):
             wanted = (
                 "one whose critical kernel falls as a power of ℓ: this one, linear up to a kink "
                 "at d, has K ~ d²/(2 log ℓ), and tensors in powers of ℓ, log ℓ and log log ℓ; "
-                "derive.depth.logarithmic has K"
+                "`derive.depth.logarithmic` has K"
             )
             raise InputError("activation", str(self.activation), wanted)
         return point

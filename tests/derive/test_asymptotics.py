@@ -173,8 +173,7 @@ def test_breakdown():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((recursion("V"), a.gelu), "half-stable"),
-        ((recursion("V"), a.sigmoid), "not none"),
+        ((recursion("V"), a.sigmoid), "one that is critical"),
         ((recursion("V"), a.hard_tanh), "falls as a power"),
         ((recursion("U"), a.relu), "orders"),
         ((recursion("V", square=False), a.tanh), "equal width"),
