@@ -18,7 +18,7 @@ average of integer indices, so C follows by Möbius inversion (derived here).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, islice
 from math import factorial, prod
@@ -46,6 +46,9 @@ from .zonal import partitions
 
 DIRECT_LIMIT = 4_000
 SYMBOLIC_LIMIT = 200_000
+"""Of pairs of pairings that are gone through for a sum written out."""
+WRITTEN_LIMIT = 12_000
+"""Of products of δ's in a sum written out: seconds, and megabytes of text."""
 COINCIDENCES = 400
 """Of pairs of set partitions, whose averages are computed one by one."""
 MOST_LABELS = 6
@@ -58,7 +61,9 @@ def average(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.Expr:
     if not is_symbolic(factors):
         return concrete(factors, n, group)
     if prod(count_pairings(side, n, group) for side in _sides(factors)) <= SYMBOLIC_LIMIT:
-        return _written_out(factors, n, group)
+        rows, cols = _weights(factors, n, group, symbolic=True)
+        if len(rows) * len(cols) <= WRITTEN_LIMIT:
+            return _written_out(_counts(rows, cols), n, group)
     gathered = _by_coincidence(factors, n, group)
     return PairingSum.of(factors, n, group) if gathered is None else gathered
 
@@ -86,7 +91,8 @@ def _matching(factors: Sequence[Factor], group: str) -> int:
 
 def _counted(factors: Sequence[Factor], n: sympy.Expr, group: str) -> Counter[Partition]:
     """How often each coset type occurs among the pairs of pairings that match, with signs."""
-    return _counts(factors, n, group, symbolic=False).get(sympy.Integer(1), Counter())
+    counts = _counts(*_weights(factors, n, group, symbolic=False))
+    return counts.get(sympy.Integer(1), Counter())
 
 
 def _by_columns(factors: Sequence[Factor], group: str) -> RationalFunction:
@@ -196,7 +202,7 @@ class PairingSum(sympy.Expr):
         counts = [count_pairings(side, self.n, self.group) for side in _sides(factors)]
         if every in counts:
             other = prod(counts) // every
-            return {mu: other * class_size(mu, self.group) for mu in partitions(k)}
+            return {mu: other * class_size(mu, self.group) for mu in partitions(k) if other}
         found: Counter[Partition] = Counter()
         for _, mu in self.terms():
             found[mu] += 1
@@ -217,6 +223,13 @@ class PairingSum(sympy.Expr):
         for row_weight, p in side(forms[0]):
             for col_weight, q in side(forms[1]):
                 yield row_weight * col_weight, loop_type(p, q)
+
+    def subs(self, *args: Any, **kwargs: Any) -> sympy.Expr:
+        """The average with other indices or another n, as sympy's `subs`.
+
+        All are put in at once: an index of Sp(n) means a row of one half once n is known.
+        """
+        return self.func(*(arg.subs(*args, **kwargs) for arg in self.args[:5]), self.group)
 
     def doit(self, **_: object) -> sympy.Expr:
         """The sum written out, where it is short enough by now; otherwise as it is."""
@@ -340,11 +353,13 @@ def _forms(factors: Sequence[Factor], n: sympy.Expr, group: str, symbolic: bool)
     return {(a, b): weight for (a, f), (b, g) in pairs if (weight := form(f, g)) != 0}
 
 
-def _written_out(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.Expr:
+def _written_out(
+    collected: Mapping[sympy.Expr, Counter[Partition]], n: sympy.Expr, group: str
+) -> sympy.Expr:
     """Σ_{p,q} δ_p(rows) W(p,q) δ_q(cols), with equal products of δ's collected."""
     values: dict[frozenset[tuple[Partition, int]], sympy.Expr] = {}
     terms = []
-    for deltas, counts in _counts(factors, n, group, symbolic=True).items():
+    for deltas, counts in collected.items():
         key = frozenset(counts.items())
         if key not in values:
             values[key] = _combination(counts, n, group)
@@ -352,13 +367,21 @@ def _written_out(factors: Sequence[Factor], n: sympy.Expr, group: str) -> sympy.
     return sympy.Add(*terms)
 
 
-def _counts(
+Weights: TypeAlias = dict[sympy.Expr, list[Pairing]]
+
+
+def _weights(
     factors: Sequence[Factor], n: sympy.Expr, group: str, *, symbolic: bool
-) -> dict[sympy.Expr, Counter[Partition]]:
-    """By product of δ's, how often each coset type occurs with it, with signs."""
+) -> tuple[Weights, Weights]:
+    """The pairings of the rows by their δ_p, and those of the columns by their δ_q."""
     points = tuple(range(len(factors)))
     forms = [_forms(side, n, group, symbolic) for side in _sides(factors)]
     rows, cols = (_by_weight(_pairings(points, form), form, group == "Sp") for form in forms)
+    return rows, cols
+
+
+def _counts(rows: Weights, cols: Weights) -> dict[sympy.Expr, Counter[Partition]]:
+    """By product of δ's, how often each coset type occurs with it, with signs."""
     counts: dict[sympy.Expr, Counter[Partition]] = defaultdict(Counter)
     for row_weight, row_pairings in rows.items():
         for col_weight, col_pairings in cols.items():
