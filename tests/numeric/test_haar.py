@@ -229,8 +229,8 @@ def test_indices_out_of_range(rows: list[object], cols: list[object], size: obje
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="equal length"):
         haar_moment([1], [1, 1], n)
-    with pytest.raises(InputError, match="pairs of pairings"):
-        haar_moment(sympy.symbols("a:12"), sympy.symbols("b:12"), n)
+    with pytest.raises(InputError, match="60 factors"):
+        haar_moment(sympy.symbols("a:62"), sympy.symbols("b:62"), n)
     with pytest.raises(InputError, match="group"):
         haar_moment([1], [1], n, "SU")
     with pytest.raises(InputError, match="rows"):
