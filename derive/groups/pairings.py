@@ -91,8 +91,8 @@ def coset_type(p: Pairing, q: Pairing) -> Partition:
         return _coset_type(_hashable("p", p), _hashable("q", q))
 
 
-@cache
-def _coset_type(p: Pairing, q: Pairing) -> Partition:
+def loop_type(p: Pairing, q: Pairing) -> Partition:
+    """The coset type, not kept: for pairs that are gone through once."""
     partner_p, partner_q = _partners(p, "p"), _partners(q, "q")
     if partner_p.keys() != partner_q.keys():
         raise InputError("q", q, f"a pairing of the points that p pairs, {sorted(partner_p)}")
@@ -107,6 +107,9 @@ def _coset_type(p: Pairing, q: Pairing) -> Partition:
             length += 1
         parts.append(length)
     return tuple(sorted(parts, reverse=True))
+
+
+_coset_type = cache(loop_type)
 
 
 def _hashable(name: str, pairing: Pairing) -> Pairing:

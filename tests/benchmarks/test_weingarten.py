@@ -13,6 +13,7 @@ import sympy
 from derive.groups.moments import parse_moment
 from derive.groups.zonal import partitions
 
+rational = import_module("derive.arithmetic.rational")
 weingarten = import_module("derive.groups.weingarten")
 zonal = import_module("derive.groups.zonal")
 haarpy = pytest.importorskip("haarpy")
@@ -43,8 +44,10 @@ def cold() -> None:
         weingarten._coefficients,
         zonal.partitions,
         zonal.spherical_functions,
+        rational._power,
     ):
         cached.cache_clear()
+    sympy.core.cache.clear_cache()
 
 
 @pytest.mark.parametrize("group", ["O", "U"])
@@ -55,24 +58,33 @@ def test_rational_functions(benchmark, k, group):
     assert len(found.numerators) == len(partitions(k))
 
 
-@pytest.mark.parametrize("group", ["O", "U"])
-def test_sympy_table(benchmark, group):
-    benchmark.group = f"all types in sympy, {group}, k = 6"
-    benchmark.pedantic(lambda: weingarten.table(6, group).exprs(n), setup=cold, rounds=10)
+TABLES = [("O", 6), ("U", 6), ("U", 8), ("U", 10)]
 
 
-@pytest.mark.parametrize("group", ["O", "U"])
-def test_sympy_table_haarpy(benchmark, group):
+@pytest.mark.parametrize(("group", "k"), TABLES)
+def test_sympy_table(benchmark, group, k):
+    benchmark.group = f"all types in sympy, {group}, k = {k}"
+    benchmark.pedantic(lambda: weingarten.table(k, group).exprs(n), setup=cold, rounds=10)
+
+
+@pytest.mark.parametrize(("group", "k"), TABLES)
+def test_sympy_table_haarpy(benchmark, group, k):
     benchmark.extra_info["peer"] = "haarpy"
-    benchmark.group = f"all types in sympy, {group}, k = 6"
+    benchmark.group = f"all types in sympy, {group}, k = {k}"
     theirs = haarpy.weingarten_orthogonal if group == "O" else haarpy.weingarten_unitary
 
     def whole():
-        return {mu: theirs(mu, n) for mu in partitions(6)}
+        return {mu: theirs(mu, n) for mu in partitions(k)}
 
-    found = benchmark.pedantic(whole, rounds=1)
+    found = benchmark.pedantic(whole, setup=cold, rounds=1)
     for mu, value in found.items():
         assert value.subs(n, 20) == weingarten.weingarten(mu, 20, group)
+
+
+def test_dense_symplectic_moment(benchmark):
+    benchmark.group = "moment over Sp(n), 3x3 fourth powers"
+    parsed = parse_moment("*".join(f"|S[{i},{j}]|^4" for i in range(1, 4) for j in range(1, 4)))
+    assert benchmark.pedantic(lambda: parsed.average(n, "Sp"), setup=cold, rounds=1) != 0
 
 
 @pytest.mark.parametrize("name", MOMENTS)

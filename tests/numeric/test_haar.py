@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from derive.errors import InputError
-from derive.groups import moments
+from derive.groups import sums
 from derive.groups.moments import Moment, haar_moment, parse_moment
 from derive.groups.pairings import coset_type
 from derive.groups.weingarten import elements_of, weingarten
@@ -55,7 +55,7 @@ def test_against_the_naive_sum(lists: tuple[list[int], list[int]]) -> None:
 def column_route(monkeypatch: pytest.MonkeyPatch):
     def average(*args, **kwargs):
         with monkeypatch.context() as patch:
-            patch.setattr(moments, "DIRECT_LIMIT", 0)
+            patch.setattr(sums, "DIRECT_LIMIT", 0)
             return haar_moment(*args, **kwargs)
 
     return average
@@ -229,8 +229,8 @@ def test_indices_out_of_range(rows: list[object], cols: list[object], size: obje
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="equal length"):
         haar_moment([1], [1, 1], n)
-    with pytest.raises(InputError, match="pairs of pairings"):
-        haar_moment(sympy.symbols("a:12"), sympy.symbols("b:12"), n)
+    with pytest.raises(InputError, match="60 factors"):
+        haar_moment(sympy.symbols("a:62"), sympy.symbols("b:62"), n)
     with pytest.raises(InputError, match="group"):
         haar_moment([1], [1], n, "SU")
     with pytest.raises(InputError, match="rows"):
