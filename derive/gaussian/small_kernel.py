@@ -25,7 +25,7 @@ from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
-from .oracle import Enclosure, bracket, gaussian_average
+from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
 from .shapes import Shape
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
@@ -130,6 +130,11 @@ def around_point(
 def _by_parts_at(
     activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> Enclosure:
+    if digits > MAX_DIGITS:
+        with mpmath.workdps(digits + 20):
+            closed = closed_average(activation, orders, outer, at, digits)
+            if closed is not None:
+                return Enclosure(closed, abs(closed) * mpmath.mpf(10) ** -digits)
     if not activation.is_smooth:
         return bracket(activation, Shape(orders, (outer,) + (0,) * (len(orders) - 1)), at, digits)
     variance, pairs = exactly(at), outer // 2

@@ -80,12 +80,11 @@ def test_the_first_terms_in_fractions():
 
 @pytest.mark.parametrize("activation", [a.gelu, a.silu], ids=str)
 def test_half_stable_series_solve_their_recursion(activation):
-    """K(ℓ+1) = C_b + C_W ⟨σσ⟩ at K(ℓ), deep enough for the series, to what is left out of it.
-
-    With n powers of ℓ known the recursion holds to ℓ^{−n−1} logs: each order gains a factor x with
-    x = |K − K*| K''-sized numbers over ℓ; deep in the series that is 10^−4 and less."""
+    """K(ℓ+1) = C_b + C_W ⟨σσ⟩ at K(ℓ) and layer 10⁹, to what each of two expansions leaves out, and
+    the longer one fifty times better. (SiLU's K − K* is 350903/ℓ, so that ℓ has to be large.)"""
     found = criticality(activation, 45)
     bias, weight = found.critical
+    misses = []
     for terms in (3, 8):
         solved = recursion("K").asymptotics(activation, terms)
         expr = solved.expr.subs(constant("K"), 0)
@@ -95,7 +94,8 @@ def test_half_stable_series_solve_their_recursion(activation):
             moved = found.kernel_map(here, weight, bias, digits=40)
             left_out = solved.error(at, {constant("K"): 0})
             assert abs(moved - after) < 20 * left_out / at + mpmath.mpf(10) ** -27
-            assert abs(after - here) > 10 ** (terms if terms > 3 else 2) * abs(moved - after)
+            misses.append(abs(moved - after))
+    assert misses[1] < misses[0] / 50
 
 
 def test_powers_that_are_no_fractions():
