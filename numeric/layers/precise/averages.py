@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -15,10 +15,14 @@ from . import functions, geometry, pieces, polynomial
 from .geometry import Matrix, Rows
 from .pieces import Group
 from .recursions import Average
-from .smooth import WANTED, Check, Orders, Sums
+from .smooth import WANTED, Orders, Sums
 
 Members: TypeAlias = "tuple[int, ...]"
 """The distinct inputs of an average."""
+
+
+Check: TypeAlias = "Callable[[float], None]"
+"""Is told of seconds."""
 
 
 class Averages:
@@ -31,6 +35,7 @@ class Averages:
             members = tuple(sample for sample, _ in average)
             groups = tuple(group for _, group in average)
             self._sets.setdefault(members, []).append((at, groups))
+        self._sums: dict[Members, Sums] = {}
         if not activation.is_smooth:
             pieces.check(activation)
         elif not activation.is_polynomial:
@@ -47,8 +52,9 @@ class Averages:
         Arguments:
             rows: how the inputs' preactivations depend on each other, as in `geometry`.
             goal: log of the inverse of the error that rules may add.
-            check: is told of how many nodes a rule has, before they are summed.
+            check: is told how long this takes, before it starts.
         """
+        check(sum(self._seconds(members, K, rows, goal) for members in self._sets))
         found = [arb(0)] * self._count
         for members, wanted in self._sets.items():
             part = [[K[a][b] for b in members] for a in members]
@@ -57,12 +63,18 @@ class Averages:
                 products = [_orders(groups) for _, groups in wanted]
                 values = polynomial.averages(self._activation, products, part)
             elif self._activation.is_smooth:
-                values = self._sums[members](part, own, goal, check)
+                values = self._sums[members](part, own, goal)
             else:
                 values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
             for (at, _), value in zip(wanted, values, strict=True):
                 found[at] = value
         return found
+
+    def _seconds(self, members: Members, K: Matrix, rows: Rows, goal: float) -> float:
+        if members not in self._sums:
+            return 0.0
+        part = [[K[a][b] for b in members] for a in members]
+        return self._sums[members].seconds(part, [rows[a] for a in members], goal)
 
     def _kinked(self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float) -> arb:
         """Inputs that depend on each other are brought to one of them."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
-from flint import arb, ctx, fmpq
+from flint import acb, arb, ctx, fmpq
 
-from derive.activations.functions import Activation
-from derive.arithmetic.balls import constant
+from derive.activations.functions import Activation, z
+from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
+
+Number = TypeVar("Number", arb, acb)
 
 Values = Callable[[arb], tuple[arb, ...]]
 """The values at a ball, each a ball that holds every value on it."""
@@ -54,10 +56,16 @@ def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
     source = "\n".join(["def values(z):", *lines, f"    return ({returned},)"])
     with ctx.workprec(precision):
         names: dict[str, Any] = {name: constant(value) for value, name in code.constants.items()}
-    names |= {"arb": arb}
+    names |= {"arb": arb, "power": power}
     exec(source, names)  # the source is printed here, from numbers and the methods above
     found: Values = names["values"]
     return found
+
+
+@lru_cache(maxsize=256)
+def on_balls(activation: Activation, order: int) -> Ball:
+    """σ^{(order)} of an analytic σ as a function of complex balls."""
+    return compile_arb(activation.derivative(order), z)
 
 
 class _Code:
@@ -89,9 +97,9 @@ class _Code:
 
     def _power(self, base: sympy.Expr, exponent: sympy.Expr) -> str:
         if exponent.is_Integer:
-            return f"(arb({self(base)}) ** {int(exponent)})"
+            return f"power(arb({self(base)}), {int(exponent)})"
         if (2 * exponent).is_Integer:
-            return f"(arb({self(base)}).sqrt() ** {int(2 * exponent)})"
+            return f"power(arb({self(base)}).sqrt(), {int(2 * exponent)})"
         return f"(arb({self(base)}) ** arb({self(exponent)}))"
 
 
@@ -101,6 +109,16 @@ def ball(value: object) -> arb:
         return constant(value)
     numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
     return arb(fmpq(int(numerator), int(denominator)))
+
+
+def power(base: Number, exponent: int) -> Number:
+    """base^exponent by products: Arb has no power of a ball around 0."""
+    if exponent < 0:
+        return 1 / power(base, -exponent)
+    total = base * 0 + 1
+    for bit in f"{exponent:b}":
+        total = total * total * base if bit == "1" else total * total
+    return total
 
 
 def sums(values: Sequence[arb]) -> arb:

@@ -17,22 +17,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, factorial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import sympy
 from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic.balls import Ball
-from derive.arithmetic.hermite import hermite
 from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
 
 from ...brackets.one_input import distribution, limit
 from . import functions
+from .functions import Number
 from .geometry import Matrix
-
-Number = TypeVar("Number", arb, acb)
 
 Group: TypeAlias = "tuple[tuple[int, ...], int]"
 """The orders of the derivatives of σ at one sample, and of the derivative of their product."""
@@ -113,14 +111,22 @@ def _given(F: Distribution, mean: Number, v: arb) -> Number:
             total += coefficient * moment
             edge = one * 0
             if high:
-                edge += high[0] ** k * high[1]
+                edge += functions.power(high[0], k) * high[1]
             if low:
-                edge -= low[0] ** k * low[1]
+                edge -= functions.power(low[0], k) * low[1]
             last, moment = moment, mean * moment + v * (k * last - edge)
     for kink, m, c in F.deltas:
         x = (one * kink - mean) / root
-        total += c * hermite(m, x) * _density(kink, mean, root) / root**m
+        total += c * _hermite(m, x) * _density(kink, mean, root) / root**m
     return total
+
+
+def _hermite(degree: int, x: Number) -> Number:
+    """He_degree(x)."""
+    before, value = x * 0, x * 0 + 1
+    for k in range(degree):
+        before, value = value, x * value - k * before
+    return value
 
 
 def _density(at: arb, mean: Number, root: arb) -> Number:
@@ -196,7 +202,7 @@ def _at(
         x, density = kink / root, _density(kink, arb(0), root)
         for k in range(m + 1):
             raised = _balls(activation, (orders, outer + k), ctx.prec)
-            he = hermite(m - k, x) / root ** (m - k)
+            he = _hermite(m - k, x) / root ** (m - k)
             total += comb(m, k) * (-rate) ** k * c * he * density * _given(raised, rate * kink, v)
     return total
 
