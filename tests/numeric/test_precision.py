@@ -122,6 +122,17 @@ def test_kernel_against_the_oracle(sigma: str) -> None:
     assert abs(value - found.value) < mpmath.mpf(10) ** (1 - digits)
 
 
+@pytest.mark.parametrize("sigma", ["relu", "hard_tanh", "leaky_relu(1/10)"])
+@pytest.mark.parametrize("c", [-1.0, 2.0, -0.5])
+def test_collinear_inputs_with_kinks(sigma: str, c: float) -> None:
+    close(Network(sigma, Gaussian(C_W=2)), [[1.0, 0.5], [c, c / 2]], 3, ["K", "G1", "V"], 20)
+
+
+def test_what_grows_too_fast_is_refused() -> None:
+    with pytest.raises(InputError, match="power of z"):
+        flow(Network("expr: exp(z)"), [1.0], 2, ["K", "V"], precision=20)
+
+
 def test_nearly_collinear_inputs() -> None:
     inputs = [[1.0, 0.0], [1.0, 1e-6]]
     less, more = (flow(Network("tanh"), inputs, 4, ["K", "G1"], precision=p) for p in (16, 32))

@@ -90,27 +90,34 @@ class Averages:
         merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
-        value = self._distinct(tuple((orders, outer) for orders, outer, _ in merged), part, goal)
-        for *_, factor in merged:
+        value = self._distinct(tuple(group for group, _ in merged), part, goal)
+        for _, factor in merged:
             value *= functions.ball(factor)
         return value
 
     def _merged(
         self, groups: Sequence[Group], members: Sequence[tuple[int, Fraction]]
-    ) -> tuple[Orders, int, Fraction]:
+    ) -> tuple[Group, Fraction]:
         """The product of what stands at inputs z_b = c z as a group at z, and a factor.
 
         Derivatives are shared as those of labels that meet: ∂_b = (c_b/Σc²) d/dz at each position.
         """
         if len(members) == 1:
-            return *groups[members[0][0]], Fraction(1)
-        parts = [(groups[b][0], c) for b, c in members]
-        orders, factor = pieces.merged(self._activation, parts)
-        squares = sum((len(own) * c * c for own, c in parts), Fraction(0))
-        for (own, c), (b, _) in zip(parts, members, strict=True):
-            factor *= (len(own) * c / squares) ** groups[b][1]
+            return groups[members[0][0]], Fraction(1)
+        if any(c == 0 for _, c in members):
+            raise _zero(self._activation)
+        factors = tuple(sorted((order, c) for b, c in members for order in _orders([groups[b]])[0]))
+        squares = sum((c * c for _, c in factors), Fraction(0))
+        share = Fraction(1)
+        for b, c in members:
+            share *= (len(groups[b][0]) * c / squares) ** groups[b][1]
         outer = sum(groups[b][1] for b, _ in members)
-        return orders, outer, factor
+        sigma, scale = self._activation, Fraction(1)
+        for order, c in factors:  # σ^{(m)}(c z) = c^{1−m} σ^{(m)}(z), for odd σ with c = −1
+            if c != 1 and not ((c > 0 and sigma.is_scale_invariant) or (c == -1 and sigma.is_odd)):
+                return (factors, outer), share
+            scale *= c ** (1 - order)
+        return (tuple(order for order, _ in factors), outer), share * scale
 
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):
@@ -118,14 +125,18 @@ class Averages:
         if len(groups) == 1:
             return pieces.of_one(self._activation, groups[0], K[0][0])
         if any(K[a][a].is_zero() for a in range(len(K))):
-            wanted = "without a precision, inputs of which some are zero, where σ has kinks"
-            raise InputError("precision", f"a precision with {self._activation}", wanted)
+            raise _zero(self._activation)
         if len(groups) == 2:
             return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
         wanted = "without a precision, three or more inputs where σ has kinks"
         raise InputError("precision", f"a precision with {self._activation}", wanted)
 
 
+def _zero(activation: Activation) -> InputError:
+    wanted = "without a precision, inputs of which some are zero, where σ has kinks"
+    return InputError("precision", f"a precision with {activation}", wanted)
+
+
 def _orders(groups: Sequence[Group]) -> tuple[Orders, ...]:
-    """Of an analytic σ, whose derivatives are all inside."""
-    return tuple(orders for orders, _ in groups)
+    """Where nothing is scaled."""
+    return tuple(tuple(m for m in orders if isinstance(m, int)) for orders, _ in groups)

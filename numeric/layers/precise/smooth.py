@@ -65,7 +65,9 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
-        self._heights = [h for h in envelopes.heights(activation) if self._at(h) is not None]
+        heights = envelopes.heights(activation)
+        known = bool(heights) and self._at(heights[0]) is not None
+        self._heights = [h for h in heights if known and self._at(h) is not None]
 
     @property
     def is_proved(self) -> bool:
