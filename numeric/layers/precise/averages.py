@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -15,10 +15,14 @@ from . import functions, geometry, pieces, polynomial
 from .geometry import Matrix, Rows
 from .pieces import Group
 from .recursions import Average
-from .smooth import WANTED, Check, Orders, Sums
+from .smooth import WANTED, Orders, Sums
 
 Members: TypeAlias = "tuple[int, ...]"
 """The distinct inputs of an average."""
+
+
+Check: TypeAlias = "Callable[[float], None]"
+"""Is told of seconds."""
 
 
 class Averages:
@@ -31,6 +35,7 @@ class Averages:
             members = tuple(sample for sample, _ in average)
             groups = tuple(group for _, group in average)
             self._sets.setdefault(members, []).append((at, groups))
+        self._sums: dict[Members, Sums] = {}
         if not activation.is_smooth:
             pieces.check(activation)
         elif not activation.is_polynomial:
@@ -47,8 +52,9 @@ class Averages:
         Arguments:
             rows: how the inputs' preactivations depend on each other, as in `geometry`.
             goal: log of the inverse of the error that rules may add.
-            check: is told of how many nodes a rule has, before they are summed.
+            check: is told how long this takes, before it starts.
         """
+        check(sum(self._seconds(members, K, rows, goal) for members in self._sets))
         found = [arb(0)] * self._count
         for members, wanted in self._sets.items():
             part = [[K[a][b] for b in members] for a in members]
@@ -57,12 +63,18 @@ class Averages:
                 products = [_orders(groups) for _, groups in wanted]
                 values = polynomial.averages(self._activation, products, part)
             elif self._activation.is_smooth:
-                values = self._sums[members](part, own, goal, check)
+                values = self._sums[members](part, own, goal)
             else:
                 values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
             for (at, _), value in zip(wanted, values, strict=True):
                 found[at] = value
         return found
+
+    def _seconds(self, members: Members, K: Matrix, rows: Rows, goal: float) -> float:
+        if members not in self._sums:
+            return 0.0
+        part = [[K[a][b] for b in members] for a in members]
+        return self._sums[members].seconds(part, [rows[a] for a in members], goal)
 
     def _kinked(self, groups: tuple[Group, ...], K: Matrix, rows: Rows, goal: float) -> arb:
         """Inputs that depend on each other are brought to one of them."""
@@ -78,27 +90,34 @@ class Averages:
         merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
-        value = self._distinct(tuple((orders, outer) for orders, outer, _ in merged), part, goal)
-        for *_, factor in merged:
+        value = self._distinct(tuple(group for group, _ in merged), part, goal)
+        for _, factor in merged:
             value *= functions.ball(factor)
         return value
 
     def _merged(
         self, groups: Sequence[Group], members: Sequence[tuple[int, Fraction]]
-    ) -> tuple[Orders, int, Fraction]:
+    ) -> tuple[Group, Fraction]:
         """The product of what stands at inputs z_b = c z as a group at z, and a factor.
 
         Derivatives are shared as those of labels that meet: ∂_b = (c_b/Σc²) d/dz at each position.
         """
         if len(members) == 1:
-            return *groups[members[0][0]], Fraction(1)
-        parts = [(groups[b][0], c) for b, c in members]
-        orders, factor = pieces.merged(self._activation, parts)
-        squares = sum((len(own) * c * c for own, c in parts), Fraction(0))
-        for (own, c), (b, _) in zip(parts, members, strict=True):
-            factor *= (len(own) * c / squares) ** groups[b][1]
+            return groups[members[0][0]], Fraction(1)
+        if any(c == 0 for _, c in members):
+            raise _zero(self._activation)
+        factors = tuple(sorted((order, c) for b, c in members for order in _orders([groups[b]])[0]))
+        squares = sum((c * c for _, c in factors), Fraction(0))
+        share = Fraction(1)
+        for b, c in members:
+            share *= (len(groups[b][0]) * c / squares) ** groups[b][1]
         outer = sum(groups[b][1] for b, _ in members)
-        return orders, outer, factor
+        sigma, scale = self._activation, Fraction(1)
+        for order, c in factors:  # σ^{(m)}(c z) = c^{1−m} σ^{(m)}(z), for odd σ with c = −1
+            if c != 1 and not ((c > 0 and sigma.is_scale_invariant) or (c == -1 and sigma.is_odd)):
+                return (factors, outer), share
+            scale *= c ** (1 - order)
+        return (tuple(order for order, _ in factors), outer), share * scale
 
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):
@@ -106,14 +125,18 @@ class Averages:
         if len(groups) == 1:
             return pieces.of_one(self._activation, groups[0], K[0][0])
         if any(K[a][a].is_zero() for a in range(len(K))):
-            wanted = "without a precision, inputs of which some are zero, where σ has kinks"
-            raise InputError("precision", f"a precision with {self._activation}", wanted)
+            raise _zero(self._activation)
         if len(groups) == 2:
             return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
         wanted = "without a precision, three or more inputs where σ has kinks"
         raise InputError("precision", f"a precision with {self._activation}", wanted)
 
 
+def _zero(activation: Activation) -> InputError:
+    wanted = "without a precision, inputs of which some are zero, where σ has kinks"
+    return InputError("precision", f"a precision with {activation}", wanted)
+
+
 def _orders(groups: Sequence[Group]) -> tuple[Orders, ...]:
-    """Of an analytic σ, whose derivatives are all inside."""
-    return tuple(orders for orders, _ in groups)
+    """Where nothing is scaled."""
+    return tuple(tuple(m for m in orders if isinstance(m, int)) for orders, _ in groups)

@@ -31,6 +31,8 @@ _FARTHEST = 30
 """log2 of how far they go."""
 _SLACK = 4
 """How much larger than values that are taken a bound may be."""
+_FAST = 2**40
+"""What is larger than so many powers of z far out grows faster than they."""
 _BITS = 128
 
 
@@ -103,6 +105,10 @@ def _on_edge(function: Ball, height: float, degree: int) -> arb | None:
     pending = [part for low, high in reversed(right) for part in ((-high, -low), (low, high))]
     power, line = arb(degree) / 2, arb(height)
     taken, bound = arb(0), arb(0)
+    for far in (-marks[-2], -marks[10], marks[10], marks[-2]):
+        size = function(acb(arb(far), line), True).abs_lower()
+        if not size < (1 + arb(far) ** 2) ** (power + 1) * _FAST:
+            return None
     for _ in range(_PARTS):
         if not pending:
             return bound.upper()

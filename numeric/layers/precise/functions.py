@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
-from flint import arb, ctx, fmpq
+from flint import acb, arb, ctx, fmpq
 
-from derive.activations.functions import Activation
-from derive.arithmetic.balls import constant
+from derive.activations.functions import Activation, z
+from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
+
+Number = TypeVar("Number", arb, acb)
 
 Values = Callable[[arb], tuple[arb, ...]]
 """The values at a ball, each a ball that holds every value on it."""
@@ -49,15 +51,21 @@ def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
     """These expressions in z as functions of a real ball."""
     shared, results = sympy.cse(list(expressions), symbols=sympy.numbered_symbols("x"))
     code = _Code()
-    lines = [f"    {symbol} = {code(part)}" for symbol, part in shared]
-    returned = ", ".join(code(part) for part in results)
-    source = "\n".join(["def values(z):", *lines, f"    return ({returned},)"])
+    for part in (*(part for _, part in shared), *results):
+        code.doprint(part)
     with ctx.workprec(precision):
         names: dict[str, Any] = {name: constant(value) for value, name in code.constants.items()}
-    names |= {"arb": arb}
-    exec(source, names)  # the source is printed here, from numbers and the methods above
-    found: Values = names["values"]
+    names |= {"arb": arb, "power": power}
+    found: Values = sympy.lambdify(
+        [z], tuple(expressions), [names], printer=code, cse=lambda _: (shared, results)
+    )
     return found
+
+
+@lru_cache(maxsize=256)
+def on_balls(activation: Activation, order: int) -> Ball:
+    """σ^{(order)} of an analytic σ as a function of complex balls."""
+    return compile_arb(activation.derivative(order), z)
 
 
 class _Code:
@@ -66,7 +74,7 @@ class _Code:
     def __init__(self) -> None:
         self.constants: dict[sympy.Expr, str] = {}
 
-    def __call__(self, expr: sympy.Expr) -> str:
+    def doprint(self, expr: sympy.Expr) -> str:
         if expr.is_Symbol:
             return str(expr)
         if expr.is_Integer and abs(expr) < 2**30:
@@ -74,25 +82,25 @@ class _Code:
         if not expr.free_symbols:
             return self.constants.setdefault(expr, f"c{len(self.constants)}")
         if isinstance(expr, sympy.Add):
-            return f"({' + '.join(map(self, expr.args))})"
+            return f"({' + '.join(map(self.doprint, expr.args))})"
         if isinstance(expr, sympy.Mul):
             fixed, rest = expr.as_independent(*expr.free_symbols, as_Add=False)
-            parts = ([] if fixed == 1 else [self(fixed)]) + [
-                self(part) for part in sympy.Mul.make_args(rest)
+            parts = ([] if fixed == 1 else [self.doprint(fixed)]) + [
+                self.doprint(part) for part in sympy.Mul.make_args(rest)
             ]
             return f"({' * '.join(parts)})"
         if isinstance(expr, sympy.Pow):
             return self._power(*expr.as_base_exp())
         if type(expr) in _METHODS:
-            return f"arb({self(expr.args[0])}).{_METHODS[type(expr)]}()"
+            return f"arb({self.doprint(expr.args[0])}).{_METHODS[type(expr)]}()"
         raise InputError("activation", expr, f"one of the functions {', '.join(_METHODS.values())}")
 
     def _power(self, base: sympy.Expr, exponent: sympy.Expr) -> str:
         if exponent.is_Integer:
-            return f"(arb({self(base)}) ** {int(exponent)})"
+            return f"power(arb({self.doprint(base)}), {int(exponent)})"
         if (2 * exponent).is_Integer:
-            return f"(arb({self(base)}).sqrt() ** {int(2 * exponent)})"
-        return f"(arb({self(base)}) ** arb({self(exponent)}))"
+            return f"power(arb({self.doprint(base)}).sqrt(), {int(2 * exponent)})"
+        return f"(arb({self.doprint(base)}) ** arb({self.doprint(exponent)}))"
 
 
 def ball(value: object) -> arb:
@@ -101,6 +109,16 @@ def ball(value: object) -> arb:
         return constant(value)
     numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
     return arb(fmpq(int(numerator), int(denominator)))
+
+
+def power(base: Number, exponent: int) -> Number:
+    """base^exponent by products: Arb has no power of a ball around 0."""
+    if exponent < 0:
+        return 1 / power(base, -exponent)
+    total = base * 0 + 1
+    for bit in f"{exponent:b}":
+        total = total * total * base if bit == "1" else total * total
+    return total
 
 
 def sums(values: Sequence[arb]) -> arb:

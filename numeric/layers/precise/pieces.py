@@ -16,25 +16,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import comb, factorial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import sympy
 from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation, z
 from derive.arithmetic.balls import Ball
-from derive.arithmetic.hermite import hermite
 from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
 
 from ...brackets.one_input import distribution, limit
 from . import functions
+from .functions import Number
 from .geometry import Matrix
 
-Number = TypeVar("Number", arb, acb)
+Scaled: TypeAlias = "tuple[tuple[int, Fraction], ...]"
+"""Factors σ^{(order)}(c z), by their orders and c."""
 
-Group: TypeAlias = "tuple[tuple[int, ...], int]"
+Group: TypeAlias = "tuple[tuple[int, ...] | Scaled, int]"
 """The orders of the derivatives of σ at one sample, and of the derivative of their product."""
 
 
@@ -53,42 +55,91 @@ def check(activation: Activation) -> None:
         raise InputError("precision", f"a precision with {activation}", wanted)
 
 
+class _Exact(NamedTuple):
+    """Kinks, coefficients from the constant up, {(κ, m): c}, and the limit at a vanishing K."""
+
+    kinks: list[sympy.Expr]
+    pieces: list[list[sympy.Expr]]
+    deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
+    limit: sympy.Expr
+
+
 @lru_cache(maxsize=4096)
-def _exact(
-    activation: Activation, group: Group
-) -> tuple[list[list[sympy.Expr]], list[tuple[sympy.Expr, int, sympy.Expr]], sympy.Expr]:
-    """Coefficients from the constant up, (κ, m, c), and the limit at a vanishing kernel."""
-    found = distribution(activation, SingleShape(*group))
+def _exact(activation: Activation, group: Group) -> _Exact:
+    factors, outer = group
+    orders = tuple(order for order in factors if isinstance(order, int))
+    if len(orders) < len(factors):
+        return _scaled(
+            activation, tuple(each for each in factors if isinstance(each, tuple)), outer
+        )
+    found = distribution(activation, SingleShape(orders, outer))
+    pieces = list(map(_coefficients, found.pieces))
+    return _Exact(list(activation.kinks), pieces, found.deltas, limit(activation, found))
+
+
+def _coefficients(piece: sympy.Expr) -> list[sympy.Expr]:
+    return sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else []
+
+
+def _scaled(activation: Activation, factors: Scaled, outer: int) -> _Exact:
+    """∂^outer Π σ^{(order)}(c z), c ≠ 0, for orders at which σ has no δ."""
+    for order, _ in factors:
+        if any(activation.jumps(j) for j in range(order)):
+            wanted = "without a precision, inputs that are collinear, where σ^{(m)} has a δ"
+            raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
+    marks = {kink / sympy.Rational(c) for kink in activation.kinks for _, c in factors}
+    kinks = sorted(marks)
+    inside = [kinks[0] - 1, *((a + b) / 2 for a, b in pairwise(kinks)), kinks[-1] + 1]
     pieces = [
-        sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else [] for piece in found.pieces
+        sympy.expand(
+            sympy.prod(
+                _piece_at(activation, at * sympy.Rational(c))
+                .diff(z, order)
+                .subs(z, z * sympy.Rational(c))
+                for order, c in factors
+            )
+        )
+        for at in inside
     ]
-    deltas = [(kink, m, c) for (kink, m), c in found.deltas.items()]
-    return pieces, deltas, limit(activation, found)
+    deltas: dict[tuple[sympy.Expr, int], sympy.Expr] = {}
+    for _ in range(outer):
+        deltas = {(kink, m + 1): c for (kink, m), c in deltas.items()}
+        for kink, (left, right) in zip(kinks, pairwise(pieces), strict=True):
+            jump = sympy.simplify((right - left).subs(z, kink))
+            if jump != 0:
+                deltas[kink, 0] = jump
+        pieces = [piece.diff(z) for piece in pieces]
+    return _Exact(kinks, list(map(_coefficients, pieces)), deltas, sympy.nan)
+
+
+def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
+    """σ as the polynomial that it is around a point."""
+    return next(piece.expr for piece in activation.pieces if piece.lower <= at < piece.upper)
 
 
 @lru_cache(maxsize=4096)
 def _balls(activation: Activation, group: Group, precision: int) -> Distribution:
     """The same as balls of so many bits."""
-    pieces, deltas, _ = _exact(activation, group)
+    kinks, pieces, deltas, _ = _exact(activation, group)
     ball = functions.ball
     with ctx.workprec(precision):
         return Distribution(
-            [ball(kink) for kink in activation.kinks],
+            [ball(kink) for kink in kinks],
             [[ball(each) for each in piece] for piece in pieces],
-            [(ball(kink), m, ball(c)) for kink, m, c in deltas],
+            [(ball(kink), m, ball(c)) for (kink, m), c in deltas.items()],
         )
 
 
 def is_zero(activation: Activation, group: Group) -> bool:
     """Whether there is nothing to average."""
-    pieces, deltas, _ = _exact(activation, group)
+    _, pieces, deltas, _ = _exact(activation, group)
     return not deltas and not any(pieces)
 
 
 def of_one(activation: Activation, group: Group, K: arb) -> arb:
     """⟨F(z)⟩ for z ~ N(0, K); K = 0 gives the limit."""
     if K.is_zero():
-        value = _exact(activation, group)[2]
+        value = _exact(activation, group).limit
         return functions.ball(value) if value.is_finite else arb("nan")
     return _given(_balls(activation, group, ctx.prec), arb(0), K)
 
@@ -113,14 +164,22 @@ def _given(F: Distribution, mean: Number, v: arb) -> Number:
             total += coefficient * moment
             edge = one * 0
             if high:
-                edge += high[0] ** k * high[1]
+                edge += functions.power(high[0], k) * high[1]
             if low:
-                edge -= low[0] ** k * low[1]
+                edge -= functions.power(low[0], k) * low[1]
             last, moment = moment, mean * moment + v * (k * last - edge)
     for kink, m, c in F.deltas:
         x = (one * kink - mean) / root
-        total += c * hermite(m, x) * _density(kink, mean, root) / root**m
+        total += c * _hermite(m, x) * _density(kink, mean, root) / root**m
     return total
+
+
+def _hermite(degree: int, x: Number) -> Number:
+    """He_degree(x)."""
+    before, value = x * 0, x * 0 + 1
+    for k in range(degree):
+        before, value = value, x * value - k * before
+    return value
 
 
 def _density(at: arb, mean: Number, root: arb) -> Number:
@@ -196,7 +255,7 @@ def _at(
         x, density = kink / root, _density(kink, arb(0), root)
         for k in range(m + 1):
             raised = _balls(activation, (orders, outer + k), ctx.prec)
-            he = hermite(m - k, x) / root ** (m - k)
+            he = _hermite(m - k, x) / root ** (m - k)
             total += comb(m, k) * (-rate) ** k * c * he * density * _given(raised, rate * kink, v)
     return total
 
@@ -231,23 +290,3 @@ def _fourth(F: Distribution, K: arb) -> arb:
             moment *= j * K.upper()
         total += largest * moment.sqrt().sqrt()
     return total
-
-
-def merged(
-    activation: Activation, groups: Sequence[tuple[tuple[int, ...], Fraction]]
-) -> tuple[tuple[int, ...], Fraction]:
-    """Orders at one sample and a factor, of orders at samples z_b = c z with these c.
-
-    σ^{(m)}(c z) is c^{1−m} σ^{(m)}(z) for σ(c z) = c σ(z), and (−1)^{m+1} of it for odd σ and −1.
-    """
-    orders: list[int] = []
-    factor = Fraction(1)
-    for own, c in groups:
-        alike = c == 1 or (c > 0 and activation.is_scale_invariant)
-        if not alike and not (c == -1 and activation.is_odd):
-            wanted = "without a precision, inputs that are collinear, where σ has kinks"
-            raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
-        for order in own:
-            factor *= c ** (1 - order)
-            orders.append(order)
-    return tuple(sorted(orders)), factor

@@ -30,10 +30,12 @@ from derive.weights import WeightEnsemble
 from ...brackets.shapes import check_finite
 from .. import averages
 from ..run import relabelled
-from .pieces import Group
 
 Entry: TypeAlias = "tuple[Name, tuple[int, ...]]"
 """A tensor at these inputs, in the order of its subscripts; () with one input."""
+
+Group: TypeAlias = "tuple[tuple[int, ...], int]"
+"""The orders of the derivatives of σ at one input, and of the derivative of their product."""
 
 Average: TypeAlias = "tuple[tuple[int, Group], ...]"
 """(input, orders and derivatives outside) of each distinct input, ascending."""

@@ -32,8 +32,8 @@ from .recursions import Entry, Recursions
 GUARD, ZERO = 12, 40
 """Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
 
-_NODES, _TERMS = 8e-6, 3e-7
-"""Seconds of a node and of a monomial's factor, at some 50 digits."""
+_TERM = 2e-6
+"""Seconds of a monomial, at some 50 digits."""
 
 Layer = list[arb]
 
@@ -146,7 +146,7 @@ class _Descent:
         with ctx.workprec(_bits(working)), telling(what, total=self._depth) as progress:
             recursions, goal = self._recursions, working * math.log(10.0)
             layers = [recursions.first(self._hyperparameters(0), self._kernel())]
-            self._check(working, recursions.monomials * 6 * _TERMS, 0)
+            self._check(working, recursions.monomials * _TERM, 0)
             for layer in range(1, self._depth):
                 progress.advance()
                 below = layers[-1]
@@ -155,8 +155,8 @@ class _Descent:
                 if any(_is_lost(K[a][a]) for a in range(m)):
                     return None
 
-                def check(nodes: int, layer: int = layer) -> None:
-                    self._check(working, nodes * _NODES, layer)
+                def check(seconds: float, layer: int = layer) -> None:
+                    self._check(working, seconds, layer)
 
                 averages = self._averages(K, self._rows[layer - 1], goal, check)
                 layers.append(recursions.next(self._hyperparameters(layer), below, averages))

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import NamedTuple, TypeAlias
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
 
 from . import envelopes, functions
 from .envelopes import Envelope
-from .geometry import Factor, Matrix, factorise
+from .geometry import Factor, Matrix, factorise, rank
 
 Orders: TypeAlias = "tuple[int, ...]"
 Product: TypeAlias = "tuple[Orders, ...]"
@@ -37,6 +37,11 @@ Product: TypeAlias = "tuple[Orders, ...]"
 _STEP = 2.0**-20
 """Steps are multiples of this, so that they are exact."""
 _WIDEST = 0.5
+_NODE = 1e-6
+"""Seconds of a product at a node, more or less."""
+_MANY = 100_000
+"""Nodes on a side from which one latent variable is integrated piece by piece."""
+_FAR = (1000, 1001, 1002)
 _ROUGH = 20.0
 """log of the inverse of the error of derivatives by the kernel."""
 
@@ -60,7 +65,9 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
-        self._heights = [h for h in envelopes.heights(activation) if self._at(h) is not None]
+        heights = envelopes.heights(activation)
+        known = bool(heights) and self._at(heights[0]) is not None
+        self._heights = [h for h in heights if known and self._at(h) is not None]
 
     @property
     def is_proved(self) -> bool:
@@ -80,10 +87,10 @@ class Sums:
 
     def rules(self, factor: Factor, goal: float) -> tuple[list[Rule], list[float]]:
         """The rules for an absolute error of about e^{−goal}, and the strip's height for each."""
-        rank = len(factor.B[0])
+        latent = len(factor.B[0])
         bounds = [self._bounds(factor, height) for height in self._heights]
         rules, chosen = [], []
-        for j in range(rank):
+        for j in range(latent):
             widest = max(float(abs(row[j]).upper()) for row in factor.B)
             best, at = 0.0, self._heights[0]
             for height, bound in zip(self._heights, bounds, strict=True):
@@ -105,18 +112,26 @@ class Sums:
         found = self._at(height)
         assert found is not None
         power = math.ceil(max(each.degree for each in found) / 2)
-        rank = len(factor.B[0])
+        latent = len(factor.B[0])
         slopes = [
-            1.001 * rank * max(float(abs(row[j]).upper()) for row in factor.B) ** 2
-            for j in range(rank)
+            1.001 * latent * max(float(abs(row[j]).upper()) for row in factor.B) ** 2
+            for j in range(latent)
         ]
         moments = [_moment(slope, power) for slope in slopes]
         log = max(float(each.size.log().upper()) for each in found)
         log += sum(math.log(each) for each in moments)
         return _Bounds(power, slopes, moments, log)
 
-    def error(self, product: int, factor: Factor, rules: list[Rule], at: list[float]) -> arb:
-        """What the rule errs by in one product."""
+    def error(
+        self,
+        product: int,
+        factor: Factor,
+        rules: list[Rule],
+        at: list[float],
+        *,
+        sampled: bool = True,
+    ) -> arb:
+        """What the rule errs by in one product, or without sampling what it leaves out."""
         total = arb(0)
         for j, (rule, height) in enumerate(zip(rules, at, strict=True)):
             bound, envelope = self._bounds(factor, height), self._at(height)
@@ -128,7 +143,8 @@ class Sums:
             scale = envelope[product].size
             for moment in bound.moments:
                 scale *= arb(moment)
-            total += 2 * scale * (a * a / 2).exp() / ((2 * arb.pi() * a / h).exp() - 1)
+            if sampled:
+                total += 2 * scale * (a * a / 2).exp() / ((2 * arb.pi() * a / h).exp() - 1)
             R, slope = h * rule.most, arb(bound.slopes[j])
             density = (-R * R / 2).exp() / (2 * arb.pi()).sqrt()
             tail = (1 + slope * R * R) ** bound.power * density / (R - 2 * bound.power / R)
@@ -140,7 +156,6 @@ class Sums:
         K: Matrix,
         rows: Sequence[Sequence[Fraction]],
         goal: float,
-        check: Check,
         *,
         centred: bool = True,
     ) -> list[arb]:
@@ -149,22 +164,66 @@ class Sums:
         Arguments:
             rows: which samples depend on each other, as in `geometry`.
             goal: log of the inverse of the error of the rule.
-            check: is told how many nodes there are, before they are summed.
             centred: whether to sum at the middle of the kernel and add how far it is from its ends.
         """
-        centred = centred and len(K) > 1 and not all(each.is_exact() for row in K for each in row)
-        middle = [[each.mid() for each in row] for row in K] if centred else K
-        factor = factorise(middle, rows)
-        if centred and not factor.exact:
-            centred, factor = False, factorise(K, rows)
+        exact = all(each.is_exact() for row in K for each in row)
+        factor = factorise(K, rows)
         rules, at = self.rules(factor, goal)
-        check(math.prod(2 * rule.most + 1 for rule in rules) // (1 + self._activation.is_odd))
-        values = self._summed(factor, rules)
+        broad = len(rules) == 1 and rules[0].most > _MANY and _settles(self._activation)
+        centred = centred and not exact and (broad or len(K) > 1) and rank(rows) == len(K)
+        if centred:
+            middle = factorise([[each.mid() for each in row] for row in K], rows)
+            centred = middle.exact
+            if centred:
+                factor = middle
+                rules, at = self.rules(factor, goal)
+        if broad:
+            values = [self._integrated(each, factor, rules[0], goal) for each in self._products]
+        else:
+            values = self._summed(factor, rules)
         moved = self._moved(K, rows) if centred else [arb(0) for _ in values]
         for place, value in enumerate(values):
-            radius = self.error(place, factor, rules, at) + moved[place]
+            radius = self.error(place, factor, rules, at, sampled=not broad) + moved[place]
             values[place] = value + arb(0, radius.upper())
         return values
+
+    def seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
+        """How long the sums take at some 50 digits, more or less."""
+        rules, _ = self.rules(factorise(K, rows), goal)
+        if len(rules) == 1:
+            return 0.0
+        nodes = math.prod(2 * rule.most + 1 for rule in rules) / (1 + self._activation.is_odd)
+        return nodes * _NODE * (3 + len(self._products))
+
+    def _integrated(self, product: Product, factor: Factor, rule: Rule, goal: float) -> arb:
+        """What the rule sums, of one latent variable, by Arb's integration: where z is broad its
+        steps are far finer than what varies there."""
+        parts = [
+            (functions.on_balls(self._activation, order), row[0])
+            for k, row in zip(factor.order, factor.B, strict=True)
+            for order in product[k]
+        ]
+
+        def function(x: acb, analytic: bool) -> acb:
+            total = (-x * x / 2).exp()
+            for values, slope in parts:
+                total = total * values(slope * x, analytic)
+            return total
+
+        end, tolerance = arb(rule.step) * rule.most, arb(-goal).exp()
+        marks = [end]
+        while float(marks[-1]) * float(abs(factor.B[0][0]).upper()) > 1.0:
+            marks.append((marks[-1] / 4).mid())
+        marks = [arb(0), *reversed(marks)]
+        sides = [list(pairwise(marks)), [(-b, -a) for a, b in pairwise(marks)]]
+        odd = self._activation.is_odd
+        total = acb(0)
+        for left, right in sides[0] if odd else sides[0] + sides[1]:
+            total += (1 + odd) * acb.integral(
+                function, left, right, abs_tol=tolerance, rel_tol=tolerance,
+                eval_limit=1000 * ctx.prec, depth_limit=4 * ctx.prec,
+            )  # fmt: skip
+        return total.real / (2 * arb.pi()).sqrt()
 
     def _moved(self, K: Matrix, rows: Sequence[Sequence[Fraction]]) -> list[arb]:
         """How far the averages can be from those at the middle of the kernel: the radius of each of
@@ -175,7 +234,7 @@ class Sums:
         slopes, products = self._derivatives
         if not slopes.is_proved:
             raise InputError("precision", f"a precision with {self._activation}", WANTED)
-        values = slopes(K, rows, _ROUGH, lambda nodes: None, centred=False)
+        values = slopes(K, rows, _ROUGH, centred=False)
         for place, parts in enumerate(products):
             for a, b, count, at in parts:
                 totals[place] += K[a][b].rad() * abs(values[at]).upper() * count
@@ -213,7 +272,12 @@ class Sums:
 
 WANTED = "without a precision, a σ that grows as a power of z at most"
 
-Check: TypeAlias = Callable[[int], None]
+
+@lru_cache(maxsize=256)
+def _settles(activation: Activation) -> bool:
+    """Whether σ is straight far out, where Arb's pieces are then as wide as z is."""
+    bend = functions.on_balls(activation, 2)
+    return all(bend(acb(sign * at), False).abs_upper() < 0.01 for sign in (-1, 1) for at in _FAR)
 
 
 class _Bounds(NamedTuple):
