@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -175,3 +177,13 @@ def test_the_error_of_several_inputs_is_divided_entry_by_entry():
     ratio = scaled["V_tilde"] / flowed["V"]
     assert scaled["V_tilde_error"].dims == flowed["V"].dims
     np.testing.assert_allclose(scaled["V_tilde_error"], abs(ratio) * flowed["V_error"], rtol=1e-13)
+
+
+def test_a_table_of_flow_alone_has_its_own_methods():
+    """In a process that has asked for nothing else of this library."""
+    code = (
+        "from derive import Network; from numeric import flow; "
+        "print(flow(Network('tanh'), [1.0, 0.5], 2).wickgarten.tensors)"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout == "['K', 'V']\n"
