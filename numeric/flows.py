@@ -36,6 +36,10 @@ from .tables import layout
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
 
+_LEAST = 8.0 * float(np.finfo(float).eps)
+"""The least error that is told, in units of a tensor's natural size: also where terms that cancel
+exactly leave 0, no number that is measured elsewhere does better."""
+
 _K, _THETA = named("K"), named("Theta")
 
 
@@ -145,6 +149,8 @@ def _flow(
     for name in names:
         rank = len(name.subscripts)
         found, errors = (_axes(each, name) for each in (outcome.values, outcome.errors))
+        size = _size(outcome.values, name).reshape(-1, *(1,) * (errors.ndim - 1))
+        errors = np.maximum(errors, _LEAST * size)
         about = layout.described(name)
         arrays[name.label] = layout.variable(found, rank, single=data.single, about=about)
         arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=data.single)
