@@ -29,7 +29,7 @@ from .functions import ball
 from .geometry import Rows
 from .recursions import Entry, Recursions
 
-GUARD, ZERO = 12, 40
+GUARD, ZERO = 12, 20
 """Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
 
 _TERM = 2e-6
@@ -105,7 +105,7 @@ def run(
                     missing = max(missing, 0.0 if enough else _missing(values[at], digits))
             if missing <= 0.0:
                 break
-        guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(24, guard)
+        guard += math.ceil(missing) + 2 if math.isfinite(missing) else max(12, guard // 2)
         if guard > 20 * digits + 4000:
             names = ", ".join(dict.fromkeys(str(name) for name, _ in wanted))
             got = f"{digits}, of which {names} lose more than {guard}"
