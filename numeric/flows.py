@@ -192,7 +192,6 @@ def _to_digits(
                 single=data.single,
                 about=None if ending else layout.described(name),
             )
-        arrays[f"{name.label}_floor"] = layout.floor(table.size)
     about = {"precision": digits} | ({} if width is None else {"width": int(width)})
     return layout.dataset(
         arrays,
