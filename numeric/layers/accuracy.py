@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from .run import Layers
 
-NOISE, CAUTION, RUNS = 2.0, 32.0, 2
+NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
 
 LOST, ZERO = 0.5, 1e-13
