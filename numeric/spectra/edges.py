@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -110,7 +111,8 @@ class _Arc:
         """1/(x − f): a row for each x."""
         group = self.problem.groups[k]
         near = (np.abs(away) < np.abs(x))[:, None]
-        return 1.0 / np.where(near, away[:, None] + group.below, x[:, None] - group.positions)
+        apart = np.where(near, away[:, None] + group.below, x[:, None] - group.positions)
+        return np.asarray(1.0 / apart, complex)
 
     def place(self, k: int, u: Array) -> tuple[Array, Array]:
         """(x, x − top) from coordinates u on the real line."""
@@ -191,19 +193,21 @@ class _Arc:
         def mean(u: Array) -> Array:
             return self.mean(k, *self.place(k, u))
 
-        def one(u: float) -> float:
-            return float(mean(np.array([u]))[0])
+        def one(u: float, value: float = 0.0) -> float:
+            return float(mean(np.array([u]))[0]) - value
 
         low, high = self.precise(k)
         crossed = (one(low) - values) * (one(high) - values) < 0
         wanted = values[crossed]
+
+        def excess(u: Array, which: NDArray[np.int_]) -> Array:
+            return np.asarray(mean(u) - wanted[which])
+
         found = np.full(len(values), np.nan)
         if len(wanted) <= _FEW:
-            found[crossed] = [
-                root(lambda u, value=value: one(u) - value, low, high) for value in wanted
-            ]
+            found[crossed] = [root(partial(one, value=each), low, high) for each in wanted]
         else:
-            found[crossed] = roots(lambda u, which: mean(u) - wanted[which], low, high, len(wanted))
+            found[crossed] = roots(excess, low, high, len(wanted))
         return found
 
     def precise(self, k: int) -> tuple[float, float]:

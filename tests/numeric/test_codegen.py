@@ -126,7 +126,7 @@ def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch):
 
 def test_a_module_that_ran_as_a_script_is_not_taken_for_another(tmp_path):
     """Compiled code of two scripts must not meet under one name when both are imported."""
-    sources = {"k1": activations.relu, "k2": activations.leaky_relu(sympy.Rational(1, 2))}
+    sources = {"k1": activations.tanh, "k2": activations.sin}
     for stem, activation in sources.items():
         made = recursion("K", Gaussian()).single_input()
         write_module(made, activation, tmp_path / f"{stem}.py")
