@@ -22,10 +22,10 @@ run: $(INSTALLED)
 	$(VENV)/bin/wickgarten check
 
 test: $(INSTALLED)
-	$(PY) -m pytest -n auto --dist loadfile
+	$(PY) -m pytest -n auto --dist worksteal
 
 test-all: $(INSTALLED)
-	$(PY) -m pytest -n auto --dist loadfile -m 'slow or not slow'
+	$(PY) -m pytest -n auto --dist worksteal -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

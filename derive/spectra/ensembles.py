@@ -7,6 +7,8 @@ S_{PX} = S_X · (1 + w)/(τ + w) and M_corner = M/τ).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import sympy
 
 from ..errors import InputError
@@ -90,6 +92,7 @@ def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
     return law
 
 
+@lru_cache(maxsize=2**10)
 def projected(law: Rational, gamma: sympy.Expr) -> Rational:
     """PX with a free projector P of trace γ, in the whole space: S_X (1 + w)/(γ + w)."""
     projector = Atomic({1: gamma, 0: 1 - gamma}) if gamma != 1 else Rational(sympy.S.One)
@@ -98,6 +101,7 @@ def projected(law: Rational, gamma: sympy.Expr) -> Rational:
     return rational(sympy.cancel(shape), mean)
 
 
+@lru_cache(maxsize=2**10)
 def corner(law: Rational, trace: sympy.Expr) -> Rational:
     """PXP on the range of a free projector P of trace τ: S(τw), with the mean unchanged."""
     mean = law.mean_value

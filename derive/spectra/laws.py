@@ -223,9 +223,11 @@ class Rational(Law):
         at_zero = sympy.simplify(1 - sympy.Min(*zeros)) if zeros else sympy.S.One
         if at_zero != 0:
             found[sympy.S.Zero] = at_zero
-        top = sympy.limit(inverse, w, sympy.oo)
-        if top.is_finite:
-            mass = sympy.simplify(sympy.limit(w * (inverse / top - 1), w, sympy.oo))
+        above, below = (sympy.Poly(part, w) for part in sympy.fraction(inverse))
+        if above.degree() == below.degree():
+            top = sympy.cancel(above.LC() / below.LC())
+            beyond = (above - top * below).coeff_monomial(w ** (above.degree() - 1))
+            mass = sympy.simplify(beyond / above.LC())
             if not mass.is_number or mass > 0:
                 found[top] = mass
         return found

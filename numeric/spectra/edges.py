@@ -7,8 +7,9 @@ gap of the spectrum. The edges are the critical points between such arcs and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,15 +17,14 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from .problem import Problem
-from .roots import root
-
-Point = tuple[float, float, float, list[tuple[float, float]]]
+from .roots import root, roots
 
 _SCAN = 600
 _COMBINATIONS = 64
 _BESIDE = np.geomspace(1e-9, 0.1, 50)
 _RESOLVED = 12.0  # −log of the distance to the end of a density at which nodes still resolve it
 _APART = 33.0  # −log of the relative distance at which the difference of two numbers has a digit
+_FEW = 4  # roots that are found one by one
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
 
@@ -41,6 +41,24 @@ class Edge:
     xi: NDArray[np.complex128]
     slope: NDArray[np.complex128]
     curvature: float
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The curve at many coordinates: w, log z, d log z/dw and (x, x − top) of every group, each an
+    array; `real` where the curve is real and on the right side, and the rest means something."""
+
+    real: NDArray[np.bool_]
+    w: Array
+    height: Array
+    slope: Array
+    places: list[tuple[Array, Array]]
+
+    @property
+    def falling(self) -> NDArray[np.bool_]:
+        """Whether d log z/dw < 0: in a gap."""
+        gap = (self.slope < 0) & ((np.abs(self.w) < _POLE) | (self.slope * self.w**2 < -_NO_MASS))
+        return self.real & gap & np.isfinite(self.height)
 
 
 @dataclass(frozen=True)
@@ -74,32 +92,34 @@ class _Arc:
     def __init__(self, problem: Problem, choice: tuple[tuple[float, float], ...]) -> None:
         self.problem, self.choice = problem, choice
 
-    def sums(self, k: int, x: float, away: float) -> tuple[float, float, float]:
+    def sums(self, k: int, x: Array, away: Array) -> tuple[Array, Array, Array]:
         """E[f/(x − f)], E[(1 − f)/(x − f)], E[f/(x − f)²], real."""
         group = self.problem.groups[k]
         inverse = self.inverse(k, x, away)
         mine = group.mine * inverse
         return (
-            float(mine.sum().real),
-            float((group.weights @ (inverse * group.rest)).real),
-            float((mine @ inverse).real),
+            mine.sum(axis=1).real,
+            ((inverse * group.rest) @ group.weights).real,
+            (mine * inverse).sum(axis=1).real,
         )
 
-    def mean(self, k: int, x: float, away: float) -> float:
+    def mean(self, k: int, x: Array, away: Array) -> Array:
         """E[f/(x − f)] alone, for the roots, most of the work."""
-        return float((self.problem.groups[k].mine @ self.inverse(k, x, away)).real)
+        return np.asarray((self.inverse(k, x, away) @ self.problem.groups[k].mine).real)
 
-    def inverse(self, k: int, x: float, away: float) -> NDArray[np.complex128]:
-        """1/(x − f)."""
+    def inverse(self, k: int, x: Array, away: Array) -> NDArray[np.complex128]:
+        """1/(x − f): a row for each x."""
         group = self.problem.groups[k]
-        return 1.0 / (away + group.below if abs(away) < abs(x) else x - group.positions)
+        near = (np.abs(away) < np.abs(x))[:, None]
+        apart = np.where(near, away[:, None] + group.below, x[:, None] - group.positions)
+        return np.asarray(1.0 / apart, complex)
 
-    def place(self, k: int, u: float) -> tuple[float, float]:
-        """(x, x − top) from a coordinate u on the real line."""
+    def place(self, k: int, u: Array) -> tuple[Array, Array]:
+        """(x, x − top) from coordinates u on the real line."""
         low, high = self.choice[k]
         top = self.problem.groups[k].top
         if np.isinf(low):
-            x = -top * float(np.exp(u))
+            x = -top * np.exp(u)
             return x, x - top
         if np.isinf(high):
             away = top * np.exp(u)
@@ -108,80 +128,87 @@ class _Arc:
         away = -(high - low) / (1.0 + np.exp(u)) + (high - top)
         return low + (high - low) * part, away
 
-    def point(self, u: float) -> Point | None:
-        """w, log z, d log z/dw and all (x, x − top); None where the curve is not real and on
-        the right side."""
+    def points(self, u: Array) -> _Points:
+        """The curve at coordinates u, (points,)."""
         problem = self.problem
         places = [self.place(0, u)]
+        x = places[0][0]
         first, second, _ = self.sums(0, *places[0])
         w = first / problem.scales[0]
-        one_plus = places[0][0] * (first + second) if problem.scales[0] == 1.0 else 1.0 + w
+        one_plus = x * (first + second) if problem.scales[0] == 1.0 else 1.0 + w
+        real = np.ones(len(u), bool)
         for k in range(1, len(problem.groups)):
-            found = self.invert(k, w * problem.scales[k])
-            if found is None:
-                return None
-            places.append(found)
-        inner = np.where(problem.slopes == 1.0, one_plus, 1.0 + problem.slopes * w)
-        bent = 1.0 + problem.jumps * w
-        turns = float(w < 0) - problem.powers[inner < 0].sum()  # of Im log z, not mod 2π, over π
-        height = problem.constant + np.sum(problem.variances * w / bent)
+            at = self.coordinates(k, w * problem.scales[k])
+            real &= ~np.isnan(at)
+            places.append(self.place(k, at))
+        column = w[:, None]
+        inner = np.where(problem.slopes == 1.0, one_plus[:, None], 1.0 + problem.slopes * column)
+        bent = 1.0 + problem.jumps * column
+        turns = (w < 0) - (problem.powers * (inner < 0)).sum(
+            axis=1
+        )  # of Im log z, unreduced, over π
+        height = problem.constant + np.sum(problem.variances * column / bent, axis=1)
         height += self.logarithms(w, one_plus, inner)
         excess = problem.slopes - 1.0
         degree = problem.powers.sum()
         # Σ n/(w (1 + s w)) − 1/(w (1 + w)): in parts near w = 0, where at one layer 1/w cancels.
-        order, apart = -1.0, abs(w) < 1.0
-        slope = degree / one_plus if apart else (degree - 1.0 - 1.0 / w) / one_plus
+        order, apart = np.full(len(u), -1.0), np.abs(w) < 1.0
+        slope = np.where(apart, degree, degree - 1.0 - 1.0 / w) / one_plus
         poles = problem.counts.sum() - 1.0
-        if apart and poles:
-            slope += poles / w
-        slope += np.sum(problem.powers * excess / (inner * one_plus))
-        slope += np.sum(problem.variances / bent**2)
+        if poles:
+            slope += np.where(apart, poles / w, 0.0)
+        slope += np.sum(problem.powers * excess / (inner * one_plus[:, None]), axis=1)
+        slope += np.sum(problem.variances / bent**2, axis=1)
         for k, (x, away) in enumerate(places):
             n, s = problem.counts[k], problem.scales[k]
             if n == 0:
                 continue
             mean, rest, prime = self.sums(k, x, away)
-            turns -= n * float(-1 < s * w < 0 < x)
+            turns -= n * ((s * w > -1) & (s * w < 0) & (x > 0))
             grown = x * (mean + rest)
             ratio = -x * rest / grown
-            if ratio > -0.5:
-                height += n * np.log1p(ratio)
-            else:  # M_k = s w
-                height += n * np.log(abs(x * s / grown))
-                order += n
+            small = ratio > -0.5
+            # Where it is not, M_k = s w.
+            height += n * np.where(small, np.log1p(ratio), np.log(np.abs(x * s / grown)))
+            order += np.where(small, 0.0, n)
             slope -= n * s / (x * prime)
             of_one = one_plus if s == 1.0 else grown
-            slope += -n * s / of_one if apart else n / (w * of_one)
-        if order:
-            height += order * np.log(abs(w))
-        if abs(turns) > 1e-9:
-            return None
-        return w, float(height), float(slope), places
+            slope += n * np.where(apart, -s, 1.0 / w) / of_one
+        height += np.where(order == 0.0, 0.0, order * np.log(np.abs(w)))
+        return _Points(real & (np.abs(turns) <= 1e-9), w, height, slope, places)
 
-    def logarithms(self, w: float, one_plus: float, inner: Array) -> float:
+    def logarithms(self, w: Array, one_plus: Array, inner: Array) -> Array:
         """Σ c log|1 + a w|, with 1 + w taken out as the kernel does."""
         problem = self.problem
-        ratios = inner / one_plus
+        ratios = inner / one_plus[:, None]
         near = np.abs(ratios - 1.0) < 0.5
-        exact = np.log1p(np.where(near, (problem.slopes - 1.0) * w / one_plus, 0.0))
-        logs = np.where(near, exact, np.log(np.abs(ratios)))
-        return float(problem.powers.sum() * np.log(abs(one_plus)) + np.sum(problem.powers * logs))
+        parts = np.where(near, (problem.slopes - 1.0) * (w / one_plus)[:, None], 0.0)
+        logs = np.where(near, np.log1p(parts), np.log(np.abs(ratios)))
+        total = problem.powers.sum() * np.log(np.abs(one_plus))
+        return np.asarray(total + np.sum(problem.powers * logs, axis=1))
 
-    def invert(self, k: int, value: float) -> tuple[float, float] | None:
-        """The x of group k, in its interval, with M_k(x) = value, and x − top."""
-        u = self.coordinate(k, value)
-        return None if u is None else self.place(k, u)
+    def coordinates(self, k: int, values: Array) -> Array:
+        """The u of group k, in its interval, with M_k(x) = value; NaN where there is none."""
 
-    def coordinate(self, k: int, value: float) -> float | None:
-        """The u of group k, in its interval, with M_k(x) = value."""
+        def mean(u: Array) -> Array:
+            return self.mean(k, *self.place(k, u))
 
-        def excess(u: float) -> float:
-            return self.mean(k, *self.place(k, u)) - value
+        def one(u: float, value: float = 0.0) -> float:
+            return float(mean(np.array([u]))[0]) - value
 
         low, high = self.precise(k)
-        if not excess(low) * excess(high) < 0:
-            return None
-        return root(excess, low, high)
+        crossed = (one(low) - values) * (one(high) - values) < 0
+        wanted = values[crossed]
+
+        def excess(u: Array, which: NDArray[np.int_]) -> Array:
+            return np.asarray(mean(u) - wanted[which])
+
+        found = np.full(len(values), np.nan)
+        if len(wanted) <= _FEW:
+            found[crossed] = [root(partial(one, value=each), low, high) for each in wanted]
+        else:
+            found[crossed] = roots(excess, low, high, len(wanted))
+        return found
 
     def precise(self, k: int) -> tuple[float, float]:
         """The coordinates at which x is still apart from the ends of its interval: close to 0, to
@@ -202,8 +229,8 @@ class _Arc:
             grid = grid[grid > -_RESOLVED]
         with np.errstate(all="ignore"):
             grid = np.unique(np.concatenate([grid, self.beside_poles()]))
-            points = [self.point(u) for u in grid]
-            good = [p is not None and _falling(p[0], p[2]) and np.isfinite(p[1]) for p in points]
+            points = self.points(grid)
+            good = points.falling
             i = 0
             while i < len(grid):
                 if not good[i]:
@@ -219,16 +246,13 @@ class _Arc:
         """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
         problem = self.problem
         low, high = self.precise(0)
-        found = []
-        for a in problem.slopes[problem.powers != 0.0]:
-            u = self.coordinate(0, -problem.scales[0] / a)
-            if u is not None:
-                found.extend([u - _BESIDE, u + _BESIDE])
-        beside = np.concatenate(found) if found else np.zeros(0)
+        at = self.coordinates(0, -problem.scales[0] / problem.slopes[problem.powers != 0.0])
+        at = at[~np.isnan(at), None]
+        beside = np.concatenate([at - _BESIDE, at + _BESIDE]).ravel()
         return np.asarray(beside[(beside > low) & (beside < high)])
 
     def run(
-        self, grid: Array, points: Sequence[Point | None], i: int, j: int
+        self, grid: Array, points: _Points, i: int, j: int
     ) -> tuple[float, float, Edge | None, Edge | None]:
         """One run, its ends refined. log z grows with x, and x with u where it is positive."""
         low_edge = high_edge = None
@@ -236,7 +260,7 @@ class _Arc:
             low_edge = self.end(grid[i - 1], grid[i], grid[0])
         if j + 1 < len(grid):
             high_edge = self.end(grid[j + 1], grid[j], grid[-1])
-        low, high = points[i][1], points[j][1]  # type: ignore[index]
+        low, high = points.height[i], points.height[j]
         support = self.problem.groups[0].support
         if low_edge:
             low = low_edge.height
@@ -263,17 +287,18 @@ class _Arc:
 
     def end(self, outside: float, inside: float, limit: float) -> Edge | None:
         """The edge that ends a run; the pole of M itself where an atom there has no mass left."""
-        last = self.point(limit)
-        if last is not None and abs(last[0]) > _POLE and abs(last[2] * last[0] ** 2) < _NO_MASS:
-            return _singular(last[1])
+        last = self.points(np.array([limit]))
+        w, height, slope = last.w[0], last.height[0], last.slope[0]
+        if last.real[0] and abs(w) > _POLE and abs(slope * w**2) < _NO_MASS:
+            return _singular(height)
         return self.refine(outside, inside)
 
     def refine(self, outside: float, inside: float) -> Edge | None:
         """The critical point between two coordinates, or None where the run ends otherwise."""
 
         def slope(u: float) -> float:
-            found = self.point(u)
-            return np.nan if found is None else found[2]
+            found = self.points(np.array([u]))
+            return float(found.slope[0]) if found.real[0] else np.nan
 
         for _ in range(60):  # the other end may be where the curve stops being real
             value = slope(outside)
@@ -291,27 +316,26 @@ class _Arc:
     def edge(self, u: float) -> Edge | None:
         """Everything at a critical point, if the curve goes through it."""
         step = 1e-5
-        found, left, right = self.point(u), self.point(u - step), self.point(u + step)
-        if found is None or left is None or right is None:
+        found = self.points(np.array([u, u - step, u + step]))
+        if not found.real.all():
             return None
-        w, height, _, places = found
+        w, slope = found.w, found.slope
         xi, slopes = [], []
-        for k, (x, away) in enumerate(places):
+        for k, (x, away) in enumerate(found.places):
             top = self.problem.groups[k].top
-            xi.append(np.log(abs(x / away)) - (1j * np.pi if 0 < x < top else 0j))
-            prime = -self.sums(k, x, away)[2] / self.problem.scales[k]
-            slopes.append(-top / (x * away) / prime)
-        curvature = (right[2] - left[2]) / (right[0] - left[0])
-        return Edge(height, w, np.array(xi), np.array(slopes, complex), float(curvature))
+            at, apart = float(x[0]), float(away[0])
+            xi.append(np.log(abs(at / apart)) - (1j * np.pi if 0 < at < top else 0j))
+            prime = -self.sums(k, x, away)[2][0] / self.problem.scales[k]
+            slopes.append(-top / (at * apart) / prime)
+        curvature = float((slope[2] - slope[1]) / (w[2] - w[1]))
+        return Edge(
+            float(found.height[0]), float(w[0]), np.array(xi), np.array(slopes, complex), curvature
+        )
 
 
 def _singular(height: float) -> Edge:
     nothing = np.zeros(0, complex)
     return Edge(float(height), np.inf, nothing, nothing, -1.0)
-
-
-def _falling(w: float, slope: float) -> bool:
-    return slope < 0 and (abs(w) < _POLE or slope * w * w < -_NO_MASS)
 
 
 def _arcs(problem: Problem) -> Iterator[_Arc]:

@@ -47,7 +47,11 @@ def _symbols(expressions):
     return set().union(*(each.free_symbols for each in expressions))
 
 
-@pytest.mark.parametrize("weights", [Orthogonal(), Gaussian()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "weights",
+    [Orthogonal(), pytest.param(Gaussian(), marks=pytest.mark.slow)],
+    ids=lambda each: each.name,
+)
 def test_half_stable_tensors_follow_their_recursions(weights):
     """The cubic's K, V and Θ from 1/4 on: six terms at layers 10³ and 10⁴ miss by what `error` says
     to a factor of three, and so do twenty, which say less than 10^−9."""
@@ -78,7 +82,9 @@ def test_the_first_terms_in_fractions():
     assert found.constants == {} or list(found.constants) == [constant("K")]
 
 
-@pytest.mark.parametrize("activation", [a.gelu, a.silu], ids=str)
+@pytest.mark.parametrize(
+    "activation", [a.gelu, pytest.param(a.silu, marks=pytest.mark.slow)], ids=str
+)
 def test_half_stable_series_solve_their_recursion(activation):
     """K(ℓ+1) = C_b + C_W ⟨σσ⟩ at K(ℓ) and layer 10⁹, to what each of two expansions leaves out, and
     the longer one fifty times better. (SiLU's K − K* is 350903/ℓ, so that ℓ has to be large.)"""
@@ -116,7 +122,9 @@ def test_powers_that_are_no_fractions():
 
 
 @pytest.mark.parametrize(
-    ("activation", "C_b", "C_W"), [(a.tanh, 0.1, 1.2), (a.silu, 0.5, 1.5)], ids=str
+    ("activation", "C_b", "C_W"),
+    [(a.tanh, 0.1, 1.2), pytest.param(a.silu, 0.5, 1.5, marks=pytest.mark.slow)],
+    ids=str,
 )
 def test_stable_limits_of_every_tensor(activation, C_b, C_W):
     """All first-order tensors at layer 500 of a flow, where nothing exponential is left."""
