@@ -110,7 +110,10 @@ class Sampler(Work):
 
     def statistics(self, draws: NDArray[np.int64]) -> Array:
         """What each of these networks estimates, (draws, depth, statistics)."""
-        return np.stack([values.copy() for values in self.layers(draws)], axis=1)
+        found = np.empty((draws.size, self.ensemble.depth, len(self.plan.statistics)))
+        for layer, values in self.blocks(draws):
+            found[:, layer : layer + len(values)] = values.swapaxes(0, 1)
+        return found
 
     def sums(
         self,
