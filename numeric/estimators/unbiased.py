@@ -339,8 +339,8 @@ class _Resampled:
         for count in range(len(places) + 1):
             for chosen in combinations(range(len(places)), count):
                 rest = [x for j, x in enumerate(places) if j not in chosen]
-                constant = prod((self._reference[:, x] for x in rest), start=1.0)
-                if not rest or constant.any():
+                constant = prod((self._reference[:, x] for x in rest), start=np.ones(1))
+                if constant.any():
                     total += constant * self._distinct_draws(tuple(places[j] for j in chosen))
         return total
 
