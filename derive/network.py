@@ -140,6 +140,15 @@ class Network:
             wanted = f"{self.widths[0]}, the n_0 of the network's widths"
             raise InputError("inputs", f"{n_0} numbers each", wanted)
 
+    @property
+    def has_functions(self) -> bool:
+        """Whether a quantity of its layers is a function or a list: what else it is stays as it is.
+
+        A function may give something else each time, so that nothing is kept by such a network.
+        """
+        corrections = (each for name in _CORRECTIONS for each in getattr(self, name))
+        return any(map(callable, (*(getattr(self, name) for name in _PER_LAYER), *corrections)))
+
     def changes(self, name: str) -> bool:
         """Whether "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
         return changes(getattr(self, name))
@@ -226,6 +235,8 @@ class Network:
             layers = range(1, depth + 1)
             return Tabulated(tuple(value_at(name, given, at, f"{wanted} {at}") for at in layers))
 
+        if not self.has_functions:
+            return self
         changed: dict[str, Any] = {name: values(name, getattr(self, name)) for name in _PER_LAYER}
         for name in _CORRECTIONS:
             changed[name] = tuple(values(name, each) for each in getattr(self, name))

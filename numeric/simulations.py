@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import xarray
@@ -27,14 +28,14 @@ from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
 from .estimators import moments, observables, unbiased
-from .estimators.observables import Plan
-from .estimators.probes import needed, spare
+from .estimators.observables import Plan, plan_of
+from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
 from .samplers import explicit, forward, paths
 from .samplers.base import Sampler
-from .samplers.ensemble import Ensemble, checked_ensemble
+from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
 from .samplers.paths import PathSampler
@@ -125,7 +126,7 @@ def simulate(
     width = (net.width or 100) if width is None else width
     depth = (net.depth or 10) if depth is None else depth
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    plan = Plan(wanted(tensors, net, depth), len(ensemble.inputs))
+    plan = plan_of(wanted(tensors, net, depth), len(ensemble.inputs))
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.Options(executor, window, run, progress)
@@ -178,8 +179,8 @@ def record(
     """
     total, reference = chunks.total(sampler, draws, options, what)
     sums = total.arrays()["sums"]
-    bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
-    if bad.any():
+    if not np.isfinite(sums).all() or not np.isfinite(reference).all():
+        bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
         got = f"activations that overflow before layer {np.argmax(bad) + 1}"
         raise InputError("net", got, "finite ones")
     return moments.Record(sampler.plan, reference, sums, draws)
@@ -206,32 +207,41 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
             pairings apart, weights that cannot be sampled, second derivatives of an activation
             with kinks or first ones on a kink, and layers too wide to build their tensors.
     """
-    for n in ensemble.widths[1:]:
-        unbiased.check_width(n, plan.most_pairs)
-    _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
-    possible = name in ("lazy", "paths") and paths.applies(ensemble, plan)
+    _check_kinks(ensemble, plan)
+    kind, probes = _kind(ensemble.layers, plan, name)
+    if probes is not None:
+        return kind(ensemble, plan, probes)
+    made = kind(ensemble, plan)
+    return explicit.checked(made) if isinstance(made, ExplicitSampler) else made
+
+
+@lru_cache(maxsize=64)
+def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler], Probes | None]:
+    """The class of sampler, and the probes of those that have some."""
+    for n in layers.widths[1:]:
+        unbiased.check_width(n, plan.most_pairs)
+    possible = name in ("lazy", "paths") and paths.applies(layers, plan)
     if name == "paths" and not possible:
         wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
         raise InputError("sampler", name, wanted)
     if possible:
-        return PathSampler(ensemble, plan)
+        return PathSampler, None
     own = [str(field) for field in plan.fields if not isinstance(field, Field)]
     if name == "probes" and own:
         raise InputError("sampler", name, f'"lazy" or "explicit", for {", ".join(own)}')
     if name == "explicit" or own:
-        return explicit.checked(ExplicitSampler(ensemble, plan))
+        return ExplicitSampler, None
     probes = needed(plan.trees(), spare(plan.trees()))
-    if forward.applies(ensemble, plan, probes):
-        return ForwardSampler(ensemble, plan, probes)
-    return ProbeSampler(ensemble, plan, probes)
+    forward_alone = forward.applies(layers, plan, probes)
+    return (ForwardSampler if forward_alone else ProbeSampler), probes
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:
     """Refuse derivatives that do not exist: σ'' of a kink, and σ' where z is 0 on one."""
-    activation, order = ensemble.net.activation, observables.derivatives(plan.fields)
-    if activation.is_smooth or not order:
+    activation = ensemble.net.activation
+    if activation.is_smooth or not (order := observables.derivatives(plan.fields)):
         return
     if order > 1:
         names = ", ".join(target.label for target in plan.targets)

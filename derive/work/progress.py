@@ -11,16 +11,19 @@ elsewhere a line now and then. What is fast says nothing. `quiet()`, or the envi
 WICKGARTEN_QUIET, silences it.
 
 tqdm draws when it is advanced, and would be silent through one long step, or one that counts none;
-a thread that looks at the clock is needed all the same, and `derive` does without tqdm.
+a thread that looks at the clock is needed all the same, and `derive` does without tqdm. There is
+one for all works, started by the first: a call of a millisecond has no time to start its own.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 
@@ -44,7 +47,7 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
     def __init__(self, what: str, seconds: float = 0.0, total: int = 0) -> None:
         self.what, self.seconds, self.total, self.done = what, seconds, total, 0.0
         self.began = monotonic()
-        self._speaker: _Speaker | None = None
+        self._watched = False
 
     def __enter__(self) -> telling:
         self.began = monotonic()
@@ -53,8 +56,8 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
         if self.seconds >= SLOW:
             _say(works, f"{self.what}, about {duration(self.seconds)}")
         if len(works) == 1 and not _silent(works):
-            self._speaker = _Speaker(works)
-            self._speaker.start()
+            self._watched = True
+            _watch.begin(works)
         return self
 
     def advance(self, steps: float = 1) -> None:
@@ -69,9 +72,8 @@ class telling:  # noqa: N801  (a context manager, read as a verb)
     ) -> None:
         works = _works()
         works.remove(self)
-        if self._speaker:
-            self._speaker.ended.set()
-            self._speaker.join()
+        if self._watched:
+            _watch.end(works)
         if not works and works.said and sys.stderr.isatty():
             _clear()
             works.said = False
@@ -116,21 +118,73 @@ class _Works(list["telling | None"]):
     """Whether there is a line on the terminal."""
 
 
-class _Speaker(threading.Thread):
-    """Looks after the works of one thread, and says which is going on."""
+@dataclass
+class _Watched:
+    """The works of one thread, since when, when word of them is due, and how long after the last.
 
-    def __init__(self, works: _Works) -> None:
-        super().__init__(name="progress", daemon=True)
-        self.works, self.ended, self.began = works, threading.Event(), monotonic()
+    Times are `monotonic`'s, in seconds.
+    """
 
-    def run(self) -> None:
-        wait = SLOW
-        while not self.ended.wait(wait):
-            inner = self.works[-1] if self.works else None
-            if inner is not None:
-                _say(self.works, inner.line(monotonic() - self.began))
-            wait = 1.0 if sys.stderr.isatty() else 2 * wait
+    works: _Works
+    began: float
+    due: float
+    wait: float
 
+
+class _Watch:
+    """Looks after the works of all threads, and says which is going on.
+
+    Its thread sleeps until the first word is due, and for good when it wakes and there is no work.
+    Work that begins wakes it only where it would sleep too long: fast calls one after the other
+    leave it alone. What it says is said before the work ends, or not at all: both hold the lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition(threading.Lock())
+        self._watched: dict[int, _Watched] = {}
+        self._wakes = math.inf
+        self._started = False
+
+    def begin(self, works: _Works) -> None:
+        """Look after these."""
+        now = monotonic()
+        with self._lock:
+            self._watched[id(works)] = _Watched(works, now, now + SLOW, SLOW)
+            if not self._started:
+                threading.Thread(target=self._run, name="progress", daemon=True).start()
+                self._started = True
+            elif now + SLOW < self._wakes:
+                self._lock.notify()
+
+    def end(self, works: _Works) -> None:
+        """No longer."""
+        with self._lock:
+            del self._watched[id(works)]
+
+    def _run(self) -> None:
+        with self._lock:
+            while True:
+                now = monotonic()
+                for each in self._watched.values():
+                    if each.due <= now:
+                        self._tell(each, now)
+                self._wakes = min((each.due for each in self._watched.values()), default=math.inf)
+                left = self._wakes - monotonic()
+                self._lock.wait(
+                    min(max(0.0, left), threading.TIMEOUT_MAX) if self._watched else None
+                )
+
+    def _tell(self, watched: _Watched, now: float) -> None:
+        inner = watched.works[-1] if watched.works else None
+        if inner is not None:
+            _say(watched.works, inner.line(now - watched.began))
+        watched.wait = 1.0 if sys.stderr.isatty() else 2 * watched.wait
+        watched.due = now + watched.wait
+
+
+_watch = _Watch()
+if hasattr(os, "register_at_fork"):  # POSIX's; the thread stays with the parent
+    os.register_at_fork(after_in_child=_watch.__init__)  # type: ignore[misc]
 
 _local = threading.local()
 

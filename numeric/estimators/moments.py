@@ -51,6 +51,20 @@ def accumulate(
             sums[block, i] += value[i]
 
 
+@driver
+def accumulate_layers(
+    X: Array,
+    draws: NDArray[np.int64],
+    products: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
+    sums: Array,
+) -> None:
+    """`accumulate` at each of some layers: X (layers, draws, statistics), X⁰ (layers, statistics)
+    and sums (BLOCKS, layers, products)."""
+    reference, parent, factor = products
+    for layer in range(X.shape[0]):
+        accumulate(X[layer], draws, (reference[layer], parent, factor), sums[:, layer])
+
+
 @dataclass(frozen=True)
 class Record:
     """The sums over draws 0 … `draws` − 1.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import combinations, product
 from typing import TypeAlias
 
@@ -43,6 +43,7 @@ def lower(name: Name) -> tuple[Name, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def components(name: Name, samples: int) -> dict[Statistic, list[tuple[int, ...]]]:
     """The sample indices up to the tensor's symmetries, each class with all its members."""
     classes: dict[Statistic, list[tuple[int, ...]]] = {}
@@ -150,10 +151,24 @@ class Plan:
                 raise InputError("tensors", list(map(str, fields)), "trees of derivatives of z")
             yield trees
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of many names, and asked for at every call."""
+        return hash((self.targets, self.samples))
+
     def _terms(self) -> Iterator[tuple[int, tuple[Statistic, ...]]]:
         for target in self.targets:
             for component in components(target, self.samples):
                 yield from expanded(component)
+
+
+@lru_cache(maxsize=64)
+def plan_of(targets: tuple[Name, ...], samples: int) -> Plan:
+    """The plan of these tensors, which keeps what follows from them."""
+    return Plan(targets, samples)
 
 
 def followed(fields: Iterable[AnyField]) -> tuple[AnyField, ...]:

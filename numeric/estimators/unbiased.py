@@ -314,7 +314,9 @@ class _Resampled:
         total = block.sum(axis=0)
         self._plan = record.plan
         self._reference = record.reference
-        self._sums = np.concatenate([total[None], total - block])
+        sums = np.concatenate([total[None], total - block])
+        self._sums = np.ascontiguousarray(np.moveaxis(sums, 2, 0))  # by product
+        self._means: dict[tuple[int, ...], Array] = {}
         self._draws = np.concatenate([[record.draws], record.draws - count]).astype(float)[:, None]
 
     def cumulant(self, component: Statistic) -> tuple[Array, Array, Array]:
@@ -329,7 +331,7 @@ class _Resampled:
 
     @property
     def _shape(self) -> tuple[int, int]:
-        return self._sums.shape[0], self._sums.shape[1]
+        return self._sums.shape[1], self._sums.shape[2]
 
     def _product_of_means(self, places: Sequence[int]) -> Array:
         """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰)."""
@@ -337,22 +339,27 @@ class _Resampled:
         for count in range(len(places) + 1):
             for chosen in combinations(range(len(places)), count):
                 rest = [x for j, x in enumerate(places) if j not in chosen]
-                constant = self._reference[:, rest].prod(axis=1)
+                constant = prod((self._reference[:, x] for x in rest), start=np.ones(1))
                 if constant.any():
-                    total += constant * self._distinct_draws([places[j] for j in chosen])
+                    total += constant * self._distinct_draws(tuple(places[j] for j in chosen))
         return total
 
-    def _distinct_draws(self, places: Sequence[int]) -> Array:
+    def _distinct_draws(self, places: tuple[int, ...]) -> Array | float:
         """Π_j (X − X⁰)_j averaged over all choices of a different draw for each factor."""
         if not places:
-            return np.ones(self._shape)
+            return 1.0
+        if places not in self._means:
+            self._means[places] = self._mean(places)
+        return self._means[places]
+
+    def _mean(self, places: tuple[int, ...]) -> Array:
         total = np.zeros(self._shape)
         for partition in set_partitions(tuple(range(len(places)))):
             sign = prod(mobius(len(block)) for block in partition)
-            together = [
+            together = (
                 self._plan.products[tuple(sorted(places[j] for j in block))] for block in partition
-            ]
-            total += sign * self._sums[:, :, together].prod(axis=2)
+            )
+            total += sign * prod((self._sums[k] for k in together), start=1.0)
         return total / prod(self._draws - used for used in range(len(places)))
 
     def _jackknife(self, values: Array) -> Array:

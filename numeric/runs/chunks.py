@@ -21,7 +21,7 @@ import pickle
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -160,10 +160,11 @@ def _gathered(
         directory.check_writable()
     sitting = _Sitting(work, reference, chunks, directory)
     at = done * chunks.size
-    with tqdm(total=chunks.draws, initial=at, disable=not options.progress, unit="net") as bar:
-        advance = bar.update if seen is None else seen
-        advance(at if seen else 0)
-        return _total(sitting, (begun, done), options, advance), reference
+    if seen is not None:
+        seen(at)
+        return _total(sitting, (begun, done), options, seen), reference
+    with tqdm(total=chunks.draws, initial=at, unit="net") as bar:
+        return _total(sitting, (begun, done), options, bar.update), reference
 
 
 def _begun(work: Work, chunks: Chunks, directory: Directory | None) -> tuple[Total, int, Array]:
@@ -231,23 +232,38 @@ def _computed_here(
     threads, missing = work.threads, list(missing)
     shared = len(missing) % threads if threads > 1 else len(missing)
     apart, last = missing[: len(missing) - shared], missing[len(missing) - shared :]
-    given_up = Event()
-    with ThreadPoolExecutor(threads) as pool:
+    given_up, pool = Event(), _pool(threads) if threads > 1 else None
+    if pool is not None and apart:
+        under_way: set[Future[Array]] = set()
 
         def submit(start: int, stop: int) -> Future[Array]:
-            return pool.submit(work.sums, start, stop, reference, given_up=given_up)
+            chunk = pool.submit(work.sums, start, stop, reference, given_up=given_up)
+            under_way.add(chunk)
+            chunk.add_done_callback(under_way.discard)
+            return chunk
 
         try:
             yield from _in_order(sitting, apart, submit, 2 * threads)
         except BaseException:
             given_up.set()
             raise
-        for number in last:
-            if sitting.waits(number):
-                yield number, sitting.waited(number)
-            else:
-                among = pool if threads > 1 else None
-                yield number, work.sums(*chunks.span(number), reference, among, threads)
+        finally:
+            wait(list(under_way))
+    for number in last:
+        if sitting.waits(number):
+            yield number, sitting.waited(number)
+        else:
+            yield number, work.sums(*chunks.span(number), reference, pool, threads)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """So many threads, for all calls: to start some takes a tenth of a millisecond each."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="chunks")
+
+
+if hasattr(os, "register_at_fork"):  # POSIX's; the threads stay with the parent
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _computed_elsewhere(

@@ -61,7 +61,7 @@ class Work(ABC):
 
         Arguments:
             reference: what the run is about.
-            pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
-                comes, all leave soon.
+            pool: of this many threads but one, or more, to share the work with this one. If one of
+                them fails, or Ctrl-C comes, all leave soon.
             given_up: set to have this leave soon, with a CancelledError.
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from abc import abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -59,6 +59,12 @@ class Sampler(Work):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """What these networks estimate, (draws, statistics), at layers 1, 2, …"""
 
+    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+        """The same of some layers at a time, (layers, draws, statistics), and which is the first:
+        one by one, if a sampler has no better way."""
+        for layer, values in enumerate(self.layers(draws)):
+            yield layer, values[None]
+
     @property
     def threads(self) -> int:
         """How many threads share the work on this machine."""
@@ -104,7 +110,10 @@ class Sampler(Work):
 
     def statistics(self, draws: NDArray[np.int64]) -> Array:
         """What each of these networks estimates, (draws, depth, statistics)."""
-        return np.stack([values.copy() for values in self.layers(draws)], axis=1)
+        found = np.empty((draws.size, self.ensemble.depth, len(self.plan.statistics)))
+        for layer, values in self.blocks(draws):
+            found[:, layer : layer + len(values)] = values.swapaxes(0, 1)
+        return found
 
     def sums(
         self,
@@ -119,8 +128,8 @@ class Sampler(Work):
 
         Arguments:
             reference: X⁰, (depth, statistics).
-            pool: of this many threads, to share the work among. If one of them fails, or Ctrl-C
-                comes, all leave at their next batch.
+            pool: of this many threads but one, or more, to share the work with this one. If one of
+                them fails, or Ctrl-C comes, all leave at their next batch.
             given_up: set to have this leave at its next batch, with a CancelledError.
         """
         keep_memory()
@@ -129,14 +138,20 @@ class Sampler(Work):
         stripe = chunk % moments.BLOCKS % threads  # a block's draws stay in one thread, in order
         parts = [chunk[stripe == part] for part in range(threads)]
         given_up = given_up or Event()
+        others: list[Future[None]] = []
         try:
-            if pool is None:
-                for part in parts:
-                    self._add(part, reference, sums, given_up)
-            else:
-                list(pool.map(lambda part: self._add(part, reference, sums, given_up), parts))
+            if pool is not None:
+                parts, beside = parts[:1], parts[1:]
+                others = [
+                    pool.submit(self._add, part, reference, sums, given_up) for part in beside
+                ]
+            for part in parts:
+                self._add(part, reference, sums, given_up)
+            for other in others:
+                other.result()
         except BaseException:
             given_up.set()
+            wait(others)
             raise
         if given_up.is_set():
             raise CancelledError
@@ -150,11 +165,12 @@ class Sampler(Work):
             if given_up.is_set():
                 return
             part = draws[first : first + step]
-            for layer, values in enumerate(self.layers(part)):
+            for layer, values in self.blocks(part):
                 if given_up.is_set():
                     return
-                products = (reference[layer], *self.plan.chain)
-                kernels.accumulate(values, part, products, sums[:, layer])
+                these = slice(layer, layer + len(values))
+                products = (reference[these], *self.plan.chain)
+                kernels.accumulate_layers(values, part, products, sums[:, these])
 
 
 @contextmanager
@@ -181,6 +197,6 @@ def keep_memory() -> None:
 
 @cache
 def common_kernels() -> ModuleType:
-    """`evaluate` and `accumulate`, compiled."""
+    """`evaluate` and `accumulate_layers`, compiled."""
     doc = "What turns what is known of networks into sums of products of their statistics."
-    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))
+    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate_layers))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -55,39 +55,23 @@ def differentiate(Z, out):
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Networks of given widths on given inputs: what a sampler needs, all of it checked.
+class Layers:
+    """What a network says of its layers at these widths: the same for all inputs and all seeds.
 
     Arguments:
-        net: the network, its functions of the layer tabulated, so that it can be pickled.
-        data: the inputs, that know whether they were one vector.
+        net: the network, its functions of the layer tabulated.
         width: n, the reference width.
         widths: n_0, n_1, …, n_depth.
-        seed: the seed of all streams.
-        own: the symbols of the user's equations, each with its values at layers 1 … depth.
     """
 
     net: Network
-    data: Inputs
     width: int
     widths: tuple[int, ...]
-    seed: int
-    own: tuple[tuple[str, tuple[float, ...]], ...] = ()
-
-    @property
-    def inputs(self) -> Array:
-        """(m, n_0)."""
-        return self.data.X
 
     @property
     def depth(self) -> int:
         """The number of layers of preactivations."""
         return len(self.widths) - 1
-
-    @cached_property
-    def key(self) -> NDArray[np.uint64]:
-        """The key of the random numbers: ensembles of different width are independent."""
-        return philox.stream_key(self.seed, self.width)
 
     def weights_at(self, layer: int) -> WeightEnsemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
@@ -115,9 +99,8 @@ class Ensemble:
 
     @cached_property
     def symbols(self) -> dict[str, Array]:
-        """What every symbol of a forward equation stands for at layers 1 … depth."""
-        known = hyperparameters(self.net, self.depth, self.widths[0], self.width)
-        return known | {name: np.array(values) for name, values in self.own}
+        """What the engine's symbols stand for at layers 1 … depth."""
+        return hyperparameters(self.net, self.depth, self.widths[0], self.width)
 
     @cached_property
     def steps(self) -> tuple[tuple[lazy.Step, ...], ...]:
@@ -127,6 +110,93 @@ class Ensemble:
             tuple(lazy.steps(self.weights_at(layer), n_in, n_out))
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
+
+    def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
+        try:
+            return np.array([float(value(layer)) for layer in range(1, self.depth + 1)])
+        except TypeError:
+            raise InputError(name, str(value(1)), "a number at every layer, not a symbol") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Networks of given widths on given inputs: what a sampler needs, all of it checked.
+
+    Arguments:
+        layers: the network's, its functions of the layer tabulated, so that it can be pickled.
+        data: the inputs, that know whether they were one vector.
+        seed: the seed of all streams.
+        own: the symbols of the user's equations, each with its values at layers 1 … depth.
+    """
+
+    layers: Layers
+    data: Inputs
+    seed: int
+    own: tuple[tuple[str, tuple[float, ...]], ...] = ()
+
+    @property
+    def net(self) -> Network:
+        """The network."""
+        return self.layers.net
+
+    @property
+    def width(self) -> int:
+        """n, the reference width."""
+        return self.layers.width
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, n_1, …, n_depth."""
+        return self.layers.widths
+
+    @property
+    def inputs(self) -> Array:
+        """(m, n_0)."""
+        return self.data.X
+
+    @property
+    def depth(self) -> int:
+        """The number of layers of preactivations."""
+        return len(self.widths) - 1
+
+    @cached_property
+    def key(self) -> NDArray[np.uint64]:
+        """The key of the random numbers: ensembles of different width are independent."""
+        return philox.stream_key(self.seed, self.width)
+
+    def weights_at(self, layer: int) -> WeightEnsemble:
+        """The ensemble of this layer's weights at this width, corrections of C_W included."""
+        return self.layers.weights_at(layer)
+
+    @property
+    def C_W(self) -> Array:
+        """The weight variance of layers 1 … depth."""
+        return self.layers.C_W
+
+    @property
+    def C_b(self) -> Array:
+        """The bias variance of layers 1 … depth."""
+        return self.layers.C_b
+
+    @property
+    def lambda_b(self) -> Array:
+        """The biases' learning rate at layers 1 … depth."""
+        return self.layers.lambda_b
+
+    @property
+    def lambda_W(self) -> Array:
+        """The weights' learning rate at layers 1 … depth."""
+        return self.layers.lambda_W
+
+    @property
+    def symbols(self) -> dict[str, Array]:
+        """What every symbol of a forward equation stands for at layers 1 … depth."""
+        return self.layers.symbols | {name: np.array(values) for name, values in self.own}
+
+    @property
+    def steps(self) -> tuple[tuple[lazy.Step, ...], ...]:
+        """The factors of the weight matrices of layers 1 … depth."""
+        return self.layers.steps
 
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
@@ -162,12 +232,6 @@ class Ensemble:
         """Z ← σ(Z) in place."""
         self.activation().activate(Z)
 
-    def _numbers(self, name: str, value: Callable[[int], sympy.Expr]) -> Array:
-        try:
-            return np.array([float(value(layer)) for layer in range(1, self.depth + 1)])
-        except TypeError:
-            raise InputError(name, str(value(1)), "a number at every layer, not a symbol") from None
-
 
 def checked_ensemble(
     net: Network, inputs: ArrayLike, width: int, depth: int, seed: int
@@ -183,16 +247,23 @@ def checked_ensemble(
     net.check_inputs(X.shape[1])
     held = 8 * 4 * X.shape[0] * max(width, X.shape[1])
     check_memory("width", width, held, f"layers of {number(width)} neurons")
-    widths = [X.shape[1]]
+    layers = _checked_layers(net.tabulated(depth), X.shape[1], width, depth)
+    return Ensemble(layers, data, seed)
+
+
+@lru_cache(maxsize=64)
+def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
+    """What a network without functions of the layer says of its layers, or an InputError."""
+    widths = [n_0]
     for layer in range(1, depth + 1):
         n = net.width_ratio_at(layer) * width
         if not n.is_number or not math.isclose(float(n), round(float(n)), rel_tol=1e-12):
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
-    ensemble = Ensemble(net.tabulated(depth), data, width, tuple(widths), seed)
+    layers = Layers(net, width, tuple(widths))
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
-        getattr(ensemble, checked)  # computed once, and an InputError where it cannot be
-    return ensemble
+        getattr(layers, checked)  # computed once, and an InputError where it cannot be
+    return layers
 
 
 @cache

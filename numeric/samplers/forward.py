@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -25,8 +25,7 @@ from ..estimators.observables import Plan
 from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from . import forward_kernels
-from .base import common_kernels
-from .ensemble import Ensemble
+from .ensemble import Layers
 from .forward_kernels import LANES
 from .probing import ProbeSampler
 
@@ -92,10 +91,10 @@ _PIECE = 1 << 24
 """Neurons of all networks in one call of compiled code, some 0.1 s: Ctrl-C comes in between."""
 
 
-def applies(ensemble: Ensemble, plan: Plan, probes: Probes) -> bool:
+def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
     """Whether there is one input and nothing but preactivations, in layers not too wide."""
-    steps = [step for steps in ensemble.steps for step in steps]
-    widest = max(*ensemble.widths, *(max(step.big, step.size) for step in steps))
+    steps = [step for steps in layers.steps for step in steps]
+    widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
     return (
         plan.samples == 1
         and not probes.order
@@ -115,27 +114,52 @@ class ForwardSampler(ProbeSampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        for _, block in self.blocks(draws):
+            yield from block
+
+    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+        """The statistics of the layers of one call of compiled code, then those of the next."""
         ensemble, count = self.ensemble, draws.size
         networks = np.resize(draws, (-(-count // LANES), LANES)).astype(np.uint64)
         squares = np.empty((ensemble.depth, *networks.shape))
         squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
         forward = _kernels(ensemble.net.activation).forward
-        steps, scales = self._steps
+        program = self._program
         structure, coefficients = self._polynomials
-        values = np.empty((count, len(self.plan.statistics)))
-        known, rooms = 0, self._rooms
-        for layer, square in enumerate(squares):
-            if layer > known:
-                start, stop, known = self._piece(layer, networks.size)
-                part = steps[start:stop], scales[start:stop]
+        n = np.array(ensemble.widths[:-1], float)[:, None]
+        first, last, rooms = 0, 0, program.rooms()
+        while first < ensemble.depth:
+            if last + 1 < ensemble.depth:
+                start, stop, last = program.piece(last + 1, networks.size)
+                part = program.steps[start:stop], program.scales[start:stop]
                 forward(networks, ensemble.key, *part, rooms, squares)
-            vectors = square.reshape(-1, 1)[:count] / ensemble.widths[layer]
-            common_kernels().evaluate(vectors, structure, coefficients[layer], values)
-            yield values
+            these = slice(first, last + 1)
+            vectors = squares[these].reshape(last + 1 - first, -1)[:, :count] / n[these]
+            values = np.empty((*vectors.shape, len(self.plan.statistics)))
+            evaluate_layers = _polynomial_kernels().evaluate_layers
+            evaluate_layers(vectors[:, :, None], structure, coefficients[these], values)
+            yield first, values
+            first = last + 1
 
-    def _piece(self, layer: int, networks: int) -> tuple[int, int, int]:
+    @property
+    def _program(self) -> _Program:
+        return _program(self.ensemble.layers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """What the kernel is told of the layers.
+
+    Arguments:
+        steps, scales: the factors and biases of all layers but the last, which is averaged.
+    """
+
+    steps: NDArray[np.int64]
+    scales: Array
+
+    def piece(self, layer: int, networks: int) -> tuple[int, int, int]:
         """The steps, from and to, that go on from this layer in one call, and the last layer."""
-        layers, neurons = self._steps[0][:, 0], self._neurons
+        layers, neurons = self.steps[:, 0], self._neurons
         start = int(np.searchsorted(layers, layer))
         before = neurons[start - 1] if start else 0
         reach = int(np.searchsorted(neurons, before + _PIECE // networks, side="right"))
@@ -145,30 +169,36 @@ class ForwardSampler(ProbeSampler):
     @cached_property
     def _neurons(self) -> NDArray[np.int64]:
         """The neurons of one network in all steps so far."""
-        return np.cumsum(self._steps[0][:, 2:4].max(axis=1, initial=1))
+        return np.cumsum(self.steps[:, 2:4].max(axis=1, initial=1))
 
-    @cached_property
-    def _steps(self) -> tuple[NDArray[np.int64], Array]:
-        """The factors and biases of all layers but the last, which is averaged."""
-        rows, scales = list[tuple[int, ...]](), list[float]()
-        for layer, steps in enumerate(self.ensemble.steps[:-1], start=1):
-            for number, step in enumerate(steps):
-                stream, last = COLUMN + FACTOR * number, number + 1 == len(steps)
-                rows.append((layer, step.kind, step.big, step.size, stream, last))
-                scales.append(step.scale)
-            if self.ensemble.C_b[layer - 1] > 0.0:
-                *_, last_step = steps
-                rows[-1] = (*rows[-1][:-1], False)
-                rows.append((layer, BIASED, last_step.size, last_step.size, BIAS, True))
-                scales.append(math.sqrt(self.ensemble.C_b[layer - 1]))
-        return np.array(rows, np.int64).reshape(-1, 6), np.array(scales)
-
-    @property
-    def _rooms(self) -> tuple[Array, Array, Array, Array]:
+    def rooms(self) -> tuple[Array, Array, Array, Array]:
         """Room for a group's neurons, their normals, and numbers by network."""
-        widest = 4 + int(self._steps[0][:, 2:4].max(initial=1))
+        widest = 4 + int(self.steps[:, 2:4].max(initial=1))
         Z = np.empty((widest, LANES))
         return Z, Z.reshape(-1), np.empty_like(Z), np.empty((2, LANES))
+
+
+@lru_cache(maxsize=64)
+def _program(layers: Layers) -> _Program:
+    rows, scales = list[tuple[int, ...]](), list[float]()
+    for layer, steps in enumerate(layers.steps[:-1], start=1):
+        for number, step in enumerate(steps):
+            stream, last = COLUMN + FACTOR * number, number + 1 == len(steps)
+            rows.append((layer, step.kind, step.big, step.size, stream, last))
+            scales.append(step.scale)
+        if layers.C_b[layer - 1] > 0.0:
+            *_, last_step = steps
+            rows[-1] = (*rows[-1][:-1], False)
+            rows.append((layer, BIASED, last_step.size, last_step.size, BIAS, True))
+            scales.append(math.sqrt(layers.C_b[layer - 1]))
+    return _Program(np.array(rows, np.int64).reshape(-1, 6), np.array(scales))
+
+
+@cache
+def _polynomial_kernels() -> ModuleType:
+    """`evaluate_layers`, compiled."""
+    doc = "The statistics of some layers at a time."
+    return load_kernels("layers", doc, (forward_kernels.evaluate_layers,))
 
 
 @cache

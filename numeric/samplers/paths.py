@@ -24,7 +24,7 @@ from ..random.lazy import BIAS, COLUMN, HAAR
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
 from .base import Sampler, common_kernels, uncollected
-from .ensemble import Ensemble
+from .ensemble import Ensemble, Layers
 from .probing import reading
 
 MOST_EDGES = {1: 3, 2: 2, 3: 1, 4: 1}
@@ -34,7 +34,7 @@ A product of H H with two inputs has some hundred coefficients, of H H H or ddH 
 """
 
 
-def applies(ensemble: Ensemble, plan: Plan) -> bool:
+def applies(ensemble: Ensemble | Layers, plan: Plan) -> bool:
     """Whether paths give this plan: few inputs, Gaussian weights or blocks of Haar matrices.
 
     Preactivations alone need no more than the forward pass; there is nothing to average. The states

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from derive.engine.fields import AnyField
 from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..estimators import unbiased
+from ..estimators.observables import Plan
 from ..estimators.polynomials import Structure
 from ..estimators.probes import Probes
 from ..hyperparameters import symbols_of
@@ -28,7 +29,7 @@ from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from . import jet_kernels
 from .base import Sampler, common_kernels
-from .ensemble import Ensemble
+from .ensemble import Ensemble, Layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,9 @@ class ProbeSampler(Sampler):
         """One for each neuron and jet of the widest layer."""
         return len(self.probes.jets) * self.plan.samples * max(self.ensemble.widths)
 
-    @cached_property
+    @property
     def _polynomials(self) -> tuple[Structure, Array]:
-        return unbiased.compiled(self.plan, reading(self.ensemble), self.probes)
+        return _polynomials(self.ensemble.layers, self.plan, self.probes)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
@@ -80,6 +81,11 @@ class ProbeSampler(Sampler):
             else:
                 activation.activate(Z)
             X = Z
+
+
+@lru_cache(maxsize=64)
+def _polynomials(layers: Layers, plan: Plan, probes: Probes) -> tuple[Structure, Array]:
+    return unbiased.compiled(plan, reading(layers), probes)
 
 
 def weighted(
@@ -124,7 +130,7 @@ def kernels() -> ModuleType:
     return load_kernels("layer", "What takes an ensemble from layer to layer.", (*entries, *jets))
 
 
-def reading(ensemble: Ensemble, fields: Iterable[AnyField] = ()) -> unbiased.Reading:
+def reading(ensemble: Ensemble | Layers, fields: Iterable[AnyField] = ()) -> unbiased.Reading:
     """How every layer's moments follow from the layer before, those of such fields among them."""
     sizes = zip(ensemble.widths, ensemble.widths[1:], strict=False)
     parameters = zip(

@@ -19,9 +19,10 @@ are decimal texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cache, lru_cache
 from importlib.metadata import version
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
@@ -64,16 +65,58 @@ def dataset(
         symbols: values at each layer by their names.
         own: those of them that are a user's.
     """
-    numbers = np.array(list(layers))
-    coordinates: dict[str, object] = {"layer": numbers}
+    users, coordinates = set(own), dict[str, tuple[tuple[str, ...], Array]]()
     for name, values in (symbols or {}).items():
-        coordinates[f"parameter_{name}" if name in set(own) else name] = ("layer", values)
+        key = f"parameter_{name}" if name in users else name
+        coordinates[key] = ("layer",), np.array(values)  # a copy: the table's own
     if inputs is not None:
         X = np.array(inputs, float)
-        coordinates["inputs"] = (("sample", "input")[2 - X.ndim :], X)
-    texts = {} if net is None else _network(net)
+        coordinates["inputs"] = ("sample", "input")[2 - X.ndim :], X
+    texts = {} if net is None else _network(net) if net.has_functions else _kept_network(net)
     attributes = {**texts, **about, "version": _version()}
-    table = xarray.Dataset(arrays, coordinates, {k: _stored(v) for k, v in attributes.items()})
+    variables = {
+        name: _Form(each.dims, each.shape, tuple(each.attrs.items()))
+        for name, each in arrays.items()
+    }
+    beside = {name: _Form(dims, each.shape) for name, (dims, each) in coordinates.items()}
+    numbers = tuple(layers)
+    form = _form if len(numbers) <= _KEPT_LAYERS else _form.__wrapped__
+    table = form(numbers, tuple(variables.items()), tuple(beside.items()))
+    table = table.copy(data={name: each.to_numpy() for name, each in arrays.items()})
+    for name, (_, values) in coordinates.items():
+        table.variables[name].data = values
+    table.attrs = {k: _stored(v) for k, v in attributes.items()}
+    return table
+
+
+_KEPT_LAYERS = 1000
+"""Of so many layers and fewer the forms of tables are kept."""
+
+
+class _Form(NamedTuple):
+    """What a variable is, but for its values: dimensions, shape and attributes."""
+
+    dims: tuple[Hashable, ...]
+    shape: tuple[int, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+    def filled(self) -> xarray.Variable:
+        """With zeros, that take no memory."""
+        zeros = np.broadcast_to(np.zeros(()), self.shape)
+        return xarray.Variable(self.dims, zeros, dict(self.attributes))
+
+
+@lru_cache(maxsize=64)
+def _form(
+    layers: tuple[int, ...],
+    variables: tuple[tuple[str, _Form], ...],
+    coordinates: tuple[tuple[str, _Form], ...],
+) -> xarray.Dataset:
+    """A table of zeros, to be copied: xarray takes half a millisecond to put one together."""
+    table = xarray.Dataset(
+        {name: form.filled() for name, form in variables},
+        {"layer": np.array(layers)} | {name: form.filled() for name, form in coordinates},
+    )
     names = set(table.variables)
     for name in tensors(table):
         for ending, meaning in TWINS.items():
@@ -134,6 +177,11 @@ def averaged(draws: Array) -> tuple[Array, Array]:
 @cache
 def _version() -> str:
     return version("wickgarten")  # reads files
+
+
+@lru_cache(maxsize=64)
+def _kept_network(net: Network) -> dict[str, str]:
+    return _network(net)
 
 
 def _network(net: Network) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 import time
 from types import SimpleNamespace
@@ -38,10 +39,44 @@ def until(said, text):
 
 def test_what_is_fast_says_nothing(speaking, monkeypatch):
     monkeypatch.setattr(progress, "SLOW", 1e6)
-    with telling("adding", seconds=1e5, total=3) as work:
-        work.advance()
+    for _ in range(3):
+        with telling("adding", seconds=1e5, total=3) as work:
+            work.advance()
     assert not speaking.getvalue()
-    assert "progress" not in {thread.name for thread in threading.enumerate()}
+    assert [thread.name for thread in threading.enumerate()].count("progress") <= 1
+
+
+def test_works_of_two_threads_are_both_told_of(speaking):
+    def other():
+        with telling("multiplying"):
+            until(speaking, "multiplying, 0 s so far\n")
+            until(speaking, "adding, 0 s so far\n")
+
+    thread = threading.Thread(target=other)
+    with telling("adding"):
+        thread.start()
+        thread.join()
+    assert [each.name for each in threading.enumerate()].count("progress") == 1
+
+
+def test_work_that_begins_after_a_pause_is_told_of(speaking):
+    """The thread that looks at the clock sleeps for good in between."""
+    for what in ("adding", "multiplying", "dividing"):
+        with telling(what):
+            until(speaking, f"{what}, 0 s so far\n")
+        time.sleep(0.03)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX's")
+def test_a_forked_process_has_a_thread_of_its_own(speaking):
+    with telling("adding"):
+        until(speaking, "adding")
+    child = os.fork()
+    if not child:
+        with telling("multiplying"):
+            until(speaking, "multiplying")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_estimate_is_told_before_the_work(speaking):
