@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -181,7 +182,7 @@ def _source_hash(rooms: tuple[str, ...]) -> str:
 @cache
 def _setting() -> tuple[str, ...]:
     """What bits depend on, whatever is drawn."""
-    from llvmlite import binding  # noqa: PLC0415 (slow to import)
+    binding = import_module("llvmlite.binding")  # numba's; slow to import
 
     return (
         str(FORMAT),
