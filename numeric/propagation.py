@@ -436,42 +436,78 @@ def backward(
             "loss", loss, "a function such as squares, or CrossEntropy(labels, classes)"
         )
     ensemble = _low_rank_ensemble(net, inputs, width, depth, seed)
-    depth = ensemble.depth
     draws, seconds = _checked_draws(ensemble, draws, 4)
-    found = np.empty((4, draws, depth))
-    with telling(_what(ensemble, draws), seconds, draws) as told, _silent():
-        for block in range(-(-draws // BLOCK)):
-            rng = _stream(ensemble, block)
-            numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
-            own = numbers % len(ensemble.inputs)
-            kept = slice(numbers[0], min(numbers[-1] + 1, draws))
-            layers = [Layer(*[ensemble.inputs[own]] * 3)]
-            drawn = []
-            for layer in range(depth):
-                z, known = _forward(ensemble, layer, layers[-1].sigma, biases, rng)
-                drawn.append(known)
-                layers.append(_activated(ensemble, z))
-            delta = loss(layers[-1], own, rng)
-            for layer in range(depth, 0, -1):
-                z, below = layers[layer].z, layers[layer - 1]
-                inside, down = _through(
-                    ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng
-                )
-                n = z.shape[1]
-                squared = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
-                values = (
-                    (z**2).sum(axis=1) / n,
-                    (delta**2).sum(axis=1) / n,
-                    (z * delta).sum(axis=1) / n,
-                )
-                found[:, kept, layer - 1] = np.array([*values, squared])[
-                    :, : kept.stop - kept.start
-                ]
-                delta = below.slope * down
-            told.advance(kept.stop - kept.start)
-    if not np.isfinite(found).all():
-        raise InputError("net", str(net), "networks and inputs whose layers are not all zero")
-    return Backward(*found)
+    work = _Back(ensemble, biases, str(net), draws, loss)
+    what = _what(ensemble, draws)
+    rows = chunks.total(work, draws, chunks.Options(), what, seconds)[0].arrays()["rows"]
+    return Backward(*np.moveaxis(rows, -1, 0).copy())
+
+
+@dataclass(frozen=True, eq=False)
+class _Back(_Forward):
+    """What `Backward` has of every network and layer.
+
+    Arguments:
+        loss: ∂E/∂z of the last layer.
+    """
+
+    loss: Loss
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, depth, 4)."""
+        return draws, self.ensemble.depth, len(Backward._fields)
+
+    @property
+    def told(self) -> bool:
+        """A loss of the user's own may be anything."""
+        return self.loss is squares or type(self.loss) is CrossEntropy
+
+    def manifest(self) -> dict[str, Any]:
+        """The ensemble, its biases, and the loss."""
+        loss = repr(self.loss) if isinstance(self.loss, CrossEntropy) else "squares"
+        return {**super().manifest(), "sampler": "propagation back", "loss": loss}
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """Forward and back through these draws; `start` begins a block."""
+        found = np.empty(self.shape(stop - start))
+        with _silent():
+            for first in range(start, stop, BLOCK):
+                rows = found[first - start : first - start + BLOCK]
+                rows[:] = self._block(first // BLOCK)[: len(rows)]
+        if not np.isfinite(found).all():
+            raise InputError("net", self.name, "networks and inputs whose layers are not all zero")
+        return found
+
+    def _block(self, block: int) -> Array:
+        """A whole block, (BLOCK, depth, 4)."""
+        ensemble, rng = self.ensemble, _stream(self.ensemble, block)
+        own = np.arange(block * BLOCK, (block + 1) * BLOCK) % len(ensemble.inputs)
+        layers = [Layer(*[ensemble.inputs[own]] * 3)]
+        drawn = []
+        for layer in range(ensemble.depth):
+            z, known = _forward(ensemble, layer, layers[-1].sigma, self.biases, rng)
+            drawn.append(known)
+            layers.append(_activated(ensemble, z))
+        delta = self.loss(layers[-1], own, rng)
+        found = np.empty(self.shape(BLOCK))
+        for layer in range(ensemble.depth, 0, -1):
+            z, below = layers[layer].z, layers[layer - 1]
+            inside, down = _through(ensemble, layer - 1, below.sigma, drawn[layer - 1], delta, rng)
+            n = z.shape[1]
+            found[:, layer - 1, 0] = (z**2).sum(axis=1) / n
+            found[:, layer - 1, 1] = (delta**2).sum(axis=1) / n
+            found[:, layer - 1, 2] = (z * delta).sum(axis=1) / n
+            found[:, layer - 1, 3] = (inside**2).sum(axis=1) * (below.sigma**2).sum(axis=1)
+            delta = below.slope * down
+        return found
 
 
 class _Known(NamedTuple):

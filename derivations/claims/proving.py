@@ -18,6 +18,7 @@ from derivations.claims.costs import Costs
 from derivations.claims.store import Kept
 from derivations.claims.workers import Progress, Watch, alone, together
 from derive.errors import whole
+from numeric.runs.kept import Shelf
 
 from .registry import FALSE_ALARMS, Claim, Outcome, Sampling
 
@@ -28,6 +29,7 @@ def check(
     jobs: int = 1,
     *,
     kept: Kept | None = None,
+    shelf: Shelf | None = None,
     seconds: Mapping[str, float] | None = None,
     watch: Watch = lambda progress: None,
 ) -> Iterator[Outcome]:
@@ -39,6 +41,7 @@ def check(
 
     Arguments:
         kept: where to look for outcomes of a check that was stopped, and to put those of this one.
+        shelf: where to look for ensembles that claims drew before, and to put those of this check.
         seconds: that claims took before, by "source module.function"; the time left is told by it.
         watch: is told of the progress.
     """
@@ -57,9 +60,9 @@ def check(
 
     costs = Costs(seconds)
     with closing(
-        alone(left, sampling, tell, costs)
+        alone(left, sampling, tell, costs, shelf)
         if jobs == 1
-        else together(left, sampling, jobs, tell, costs)
+        else together(left, sampling, jobs, tell, costs, shelf)
     ) as proven:
         for outcome in proven:
             if kept:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from derive.errors import InputError
+from numeric.runs.kept import Tally
 
 from .verdicts import Verdict
 
@@ -104,11 +105,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim with its verdict, and the seconds it took."""
+    """A claim with its verdict, the seconds it took, and the ensembles drawn and read back."""
 
     claim: Claim
     verdict: Verdict
     seconds: float
+    ensembles: Tally = field(default_factory=Tally)
 
 
 _registry: dict[str, list[Claim]] = {}

@@ -18,6 +18,7 @@ from derivations.claims.verdicts import Kind, Verdict
 from derivations.files import make_directory, write_text
 from derivations.pictures.drawn import Drawn, drawn
 from derive.errors import InputError
+from numeric.runs import kept
 
 PACKAGES = (
     "matplotlib",
@@ -48,7 +49,8 @@ class Kept:
         try:
             text = self._path(claim, sampling).read_text(encoding="utf-8")
             record = json.loads(text)
-            return Outcome(claim, _verdict(record["verdict"]), float(record["seconds"]))
+            ensembles = kept.Tally(**record["ensembles"])
+            return Outcome(claim, _verdict(record["verdict"]), float(record["seconds"]), ensembles)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
@@ -61,7 +63,12 @@ class Kept:
             name: value for name, value in vars(outcome.verdict).items() if name != "figures"
         }
         verdict["figures"] = {stem: asdict(made) for stem, made in figures.items()}
-        text = json.dumps({"seconds": outcome.seconds, "verdict": verdict}, ensure_ascii=False)
+        record = {
+            "seconds": outcome.seconds,
+            "ensembles": asdict(outcome.ensembles),
+            "verdict": verdict,
+        }
+        text = json.dumps(record, ensure_ascii=False)
         make_directory("report", self.directory)
         write_text(text, self._path(outcome.claim, sampling), "report")
 
@@ -97,16 +104,9 @@ class Kept:
 _SUFFIX = ".verdict.json"
 
 
-@cache
 def source_hash() -> str:
     """Of every module of the three rooms."""
-    rooms = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for room in ("derive", "numeric", "derivations"):
-        for path in sorted((rooms / room).rglob("*.py")):
-            digest.update(f"{path.relative_to(rooms)}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return kept.source_hash("derive", "numeric", "derivations")
 
 
 @cache

@@ -26,6 +26,7 @@ from derivations.pictures.drawn import drawn
 from derive.errors import InputError
 from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
+from numeric.runs.kept import Shelf, keeping
 
 MOST_JOBS = 16
 """Processes by default, at most: each takes some hundred megabytes."""
@@ -61,18 +62,21 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def prove(claim: Claim, sampling: Sampling) -> Outcome:
-    """The claim's outcome with its figures drawn; whatever it raises makes it fail."""
+def prove(claim: Claim, sampling: Sampling, shelf: Shelf | None = None) -> Outcome:
+    """The claim's outcome with its figures drawn; whatever it raises makes it fail.
+
+    Ensembles that are on the shelf are read back, and those that are not are put there."""
     start = time.perf_counter()
     try:
-        verdict = claim.prove(*([sampling] if claim.sampled else []))
+        with keeping(shelf) as ensembles:
+            verdict = claim.prove(*([sampling] if claim.sampled else []))
         if not isinstance(verdict, Verdict):
             raise TypeError(f"a claim returns a Verdict, and this one {type(verdict).__name__}")
         figures = {stem: drawn(figure) for stem, figure in verdict.figures.items()}
         verdict = replace(verdict, figures=figures)
     except Exception as error:
         verdict = Verdict("fails", "", detail=_reason(error))
-    return Outcome(claim, verdict, time.perf_counter() - start)
+    return Outcome(claim, verdict, time.perf_counter() - start, ensembles)
 
 
 def _reason(error: Exception) -> str:
@@ -85,12 +89,16 @@ def _reason(error: Exception) -> str:
 
 
 def alone(
-    chosen: Sequence[Claim], sampling: Sampling, watch: Watch, costs: Costs
+    chosen: Sequence[Claim],
+    sampling: Sampling,
+    watch: Watch,
+    costs: Costs,
+    shelf: Shelf | None = None,
 ) -> Generator[Outcome]:
     """The outcomes one after the other, in this process."""
     for number, claim in enumerate(chosen):
         watch(Progress(number, len(chosen), (claim,), costs.left(chosen[number:])))
-        outcome = prove(claim, sampling)
+        outcome = prove(claim, sampling, shelf)
         costs.learn(outcome)
         yield outcome
 
@@ -108,7 +116,12 @@ def warm_up() -> None:
 
 
 def together(
-    chosen: Sequence[Claim], sampling: Sampling, jobs: int, watch: Watch, costs: Costs
+    chosen: Sequence[Claim],
+    sampling: Sampling,
+    jobs: int,
+    watch: Watch,
+    costs: Costs,
+    shelf: Shelf | None = None,
 ) -> Generator[Outcome]:
     """The outcomes as they come, from so many processes.
 
@@ -117,7 +130,7 @@ def together(
     """
     queue = _Queue(chosen, costs)
     warm_up()
-    workers = [_Worker(sampling, jobs, bool(at % 2)) for at in range(min(jobs, len(chosen)))]
+    workers = [_Worker(sampling, jobs, shelf, bool(at % 2)) for at in range(min(jobs, len(chosen)))]
     done = 0
     try:
         while done < len(chosen):
@@ -136,7 +149,7 @@ def together(
                 done += 1
                 if worker.dead:
                     worker.end()
-                    workers[workers.index(worker)] = _Worker(sampling, jobs, worker.quick)
+                    workers[workers.index(worker)] = _Worker(sampling, jobs, shelf, worker.quick)
                 yield outcome
     finally:
         for worker in workers:
@@ -185,6 +198,7 @@ class _Worker:
 
     sampling: Sampling
     jobs: int
+    shelf: Shelf | None = None
     quick: bool = False
     claim: Claim | None = None
     module: str = ""
@@ -197,7 +211,7 @@ class _Worker:
         context: Any = get_context(METHOD)
         self.pipe, theirs = context.Pipe()
         with _environment({"NUMBA_NUM_THREADS": max(1, cores() // self.jobs), **ONE_THREAD}):
-            arguments = theirs, self.sampling, dict(os.environ)
+            arguments = theirs, self.sampling, self.shelf, dict(os.environ)
             self.process = context.Process(target=_work, args=arguments, daemon=True)
             with deaf():
                 self.process.start()
@@ -249,7 +263,9 @@ def _environment(added: Mapping[str, int]) -> Iterator[None]:
             del os.environ[name]
 
 
-def _work(pipe: Connection, sampling: Sampling, environment: Mapping[str, str]) -> None:
+def _work(
+    pipe: Connection, sampling: Sampling, shelf: Shelf | None, environment: Mapping[str, str]
+) -> None:
     """Prove claims until the other end is closed; Ctrl-C is the parent's to handle.
 
     A fork has the environment, and the numba, of when its server began.
@@ -262,7 +278,7 @@ def _work(pipe: Connection, sampling: Sampling, environment: Mapping[str, str]) 
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with quiet(), suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(prove(pipe.recv(), sampling))
+            pipe.send(prove(pipe.recv(), sampling, shelf))
 
 
 def _end_with_parent() -> None:

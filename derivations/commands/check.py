@@ -39,7 +39,9 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--seed", type=int, default=0, help="of every ensemble")
     command.add_argument(
-        "--fresh", action="store_true", help="prove again what a stopped check has kept"
+        "--fresh",
+        action="store_true",
+        help="draw every ensemble again, and prove again what a stopped check has kept",
     )
 
 
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from derivations import claims, report
     from derivations.claims.store import Kept
     from derivations.files import check_file
+    from numeric.runs import kept as ensembles
 
     chosen = claims.claims(options.chapters)
     report.check_directory(options.report)
@@ -62,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     kept.check()
     if options.fresh:
         kept.clear()
+    shelf = ensembles.shelf(fresh=options.fresh)
     ledger, faults = report.ledgers(options.chapters or claims.CHAPTERS)
     shown = _Line()
     outcomes = []
@@ -71,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
             options.seed,
             jobs,
             kept=kept,
+            shelf=shelf,
             seconds=report.seconds_before(options.report),
             watch=shown.progress,
         ):
@@ -93,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
         report.write_json(book, options.json)
     written = report.write_directory(book, options.report)
     kept.clear()
+    shelf.trim()
     print(f"report: {written / report.INDEX}")
     return 0 if book.holds and not faults else 1
 

@@ -11,6 +11,7 @@ from derivations.claims.registry import Claim, Outcome
 from derivations.claims.verdicts import Kind
 from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
+from numeric.runs.kept import Tally
 
 ORDER = (
     "exact",
@@ -58,6 +59,11 @@ class Book:
     def sampled(self) -> int:
         """The claims that sample."""
         return sum(outcome.claim.sampled for outcome in self.outcomes)
+
+    @property
+    def ensembles(self) -> Tally:
+        """Those that the claims drew or read back."""
+        return sum((outcome.ensembles for outcome in self.outcomes), Tally())
 
     def chapter(self, source: str) -> list[Outcome]:
         """The outcomes of a chapter."""

@@ -12,6 +12,7 @@ from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.files import write_text
 
 from .book import Book
+from .terminal import day
 
 NAME = "claims.json"
 """The file in a report's directory."""
@@ -23,6 +24,11 @@ def as_json(book: Book) -> str:
         "holds": book.holds,
         "false_alarms": FALSE_ALARMS,
         "seed": book.seed,
+        "ensembles": {
+            "drawn": book.ensembles.drawn,
+            "read_back": book.ensembles.read,
+            "oldest": day(book.ensembles),
+        },
         "claims": [_record(outcome) for outcome in book.outcomes],
         "ledger": [
             {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.claims.verdicts import Verdict
+from numeric.runs.kept import Tally
 
 from .book import Book, count
 
@@ -45,6 +47,8 @@ def summary(book: Book) -> str:
             f"{book.compared} sampled numbers compared; all together raise a false alarm in "
             f"{FALSE_ALARMS:.1e} of runs"
         )
+    if told := ensembles(book):
+        lines.append(told)
     for outcome in book.outcomes:
         verdict = outcome.verdict
         if verdict.kind in {"misprint", "fails"}:
@@ -56,6 +60,24 @@ def summary(book: Book) -> str:
                 f"    {verdict.detail}",
             ]
     return "\n".join(lines)
+
+
+def ensembles(book: Book) -> str:
+    """How many ensembles were drawn, and how many read back from an earlier check; "" if none."""
+    tally = book.ensembles
+    if not tally.read:
+        return f"{tally.drawn} ensembles drawn" if tally.drawn else ""
+    return (
+        f"{tally.drawn} ensembles drawn, {tally.read} read back that were drawn by the same code "
+        f"since {day(tally)} (--fresh draws them again)"
+    )
+
+
+def day(tally: Tally) -> str:
+    """When the oldest ensemble that was read back was drawn; "" if none was."""
+    if tally.oldest is None:
+        return ""
+    return f"{datetime.fromtimestamp(tally.oldest, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def ledger_lines(book: Book) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, TypeAlias
 
 import mpmath
@@ -98,8 +98,9 @@ class Step:
         """Maps of one input at the length q."""
         compiled = [_compiled(each) for each in wanted]
         averages = list(dict.fromkeys(average for each, _ in compiled for average in each))
-        shapes = [_line(average) for average in averages]
-        values = dict(zip(averages, single(self.activation, shapes, q, digits), strict=True))
+        shapes = tuple(_line(average) for average in averages)
+        found = _averages(self.activation, shapes, q, digits, mpmath.mp.prec)
+        values = dict(zip(averages, found, strict=True))
         return tuple(
             function(self.C_W, self.C_b, *(values[average] for average in names))
             for names, function in compiled
@@ -128,6 +129,21 @@ class Step:
         averages, function = _compiled(expr)
         values = (double(self.activation, _plane(each), kernel, digits) for each in averages)
         return function(self.C_W, self.C_b, *values)
+
+
+@lru_cache(maxsize=2**12)
+def _averages(
+    activation: Activation,
+    shapes: tuple[SingleShape, ...],
+    q: mpmath.mpf,
+    digits: int,
+    precision: int,
+) -> list[mpmath.mpf]:
+    """Averages at the length q, which networks of other C_W and C_b have at the same lengths.
+
+    `precision` is mpmath's, in which closed forms end.
+    """
+    return single(activation, shapes, q, digits)
 
 
 @cache

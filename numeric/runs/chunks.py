@@ -35,6 +35,7 @@ from derive.work.progress import quiet, telling
 
 from ..arrays import Array
 from . import directory as directories
+from . import kept
 from .directory import Directory, manifest
 from .totals import Total
 from .work import Work
@@ -97,11 +98,15 @@ def total(
         InputError: for a directory of another run, in use, damaged, or with more draws; and for an
             ensemble that an executor cannot be sent.
     """
+    if options.run is None and (found := kept.read(work, draws)):
+        return found
     chunks = Chunks(work.chunk, draws)
     with quiet() if options.progress else telling(what, seconds, draws) as told:
         seen = told.advance if told else None
         if options.run is None:
-            return _gathered(work, chunks, None, options, seen)
+            found = _gathered(work, chunks, None, options, seen)
+            kept.write(work, draws, *found)
+            return found
         with Directory(Path(options.run), manifest(work)) as directory:
             return _gathered(work, chunks, directory, options, seen)
 

@@ -228,21 +228,15 @@ class Directory:
 
     def _store(self, path: Path, found: dict[str, Array], chunks: int) -> None:
         arrays = {**found, "chunks": np.array(chunks), "reference": self._reference}
-        stream = io.BytesIO()
-        np.savez(stream, digest=_digest_of(arrays), **arrays)  # type: ignore[arg-type]
-        self._write(stream.getvalue(), path)
+        self._write(pack(arrays), path)
 
     def _load(self, path: Path) -> dict[str, Array]:
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files if name != "digest"}
-                intact = str(stored["digest"]) == str(_digest_of(arrays))
+            arrays = unpack(path.read_bytes())
         except OSError as error:
             wanted = f"a file that can be read ({error.strerror})"
             raise InputError("run", str(path), wanted) from None
-        except Exception:  # zip, zlib and NumPy each raise their own
-            intact = False
-        if not intact or not {"chunks", "reference"} <= set(arrays):
+        if arrays is None or not {"chunks", "reference"} <= set(arrays):
             raise self.damaged(path)
         return arrays
 
@@ -269,6 +263,23 @@ def _hash(content: dict[str, Any]) -> str:
 def digest(array: NDArray[Any]) -> str:
     """A hash of an array's bytes, by which a manifest tells it from others."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Arrays as the content of a file, with a hash of them all; no array is of objects."""
+    stream = io.BytesIO()
+    np.savez(stream, digest=_digest_of(arrays), **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, Array] | None:
+    """The arrays that were packed; None if they are not as they were."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files if name != "digest"}
+            return arrays if str(stored["digest"]) == str(_digest_of(arrays)) else None
+    except Exception:  # zip, zlib and NumPy each raise their own
+        return None
 
 
 def _digest_of(arrays: dict[str, NDArray[Any]]) -> str:

@@ -43,6 +43,11 @@ class Work(ABC):
     def total(self) -> Total:
         """What no draws come to, to which the chunks are added in their order."""
 
+    @property
+    def told(self) -> bool:
+        """Whether its manifest tells all that it is: not where a user's function is in it."""
+        return True
+
     @abstractmethod
     def manifest(self) -> dict[str, Any]:
         """What tells its runs from those of others: numbers, texts and lists."""

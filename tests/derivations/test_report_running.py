@@ -23,6 +23,7 @@ from derivations.claims.store import Kept
 from derivations.claims.verdicts import Verdict
 from derivations.pictures.drawn import drawn
 from derive import InputError
+from numeric.runs.kept import Shelf, Tally
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 SAMPLING = Sampling(3, 1e-7)
@@ -59,8 +60,9 @@ def test_what_is_kept_is_read_again(tmp_path):
     store = Kept(tmp_path / "partial")
     claim = Claim("000", "1", "t", figure, True)
     assert store.read(claim, SAMPLING) is None
-    store.write(Outcome(claim, FULL, 2.5), SAMPLING)
-    assert store.read(claim, SAMPLING) == Outcome(claim, FULL, 2.5)
+    outcome = Outcome(claim, FULL, 2.5, Tally(2, 3, 1.5e9))
+    store.write(outcome, SAMPLING)
+    assert store.read(claim, SAMPLING) == outcome
     assert store.read(replace(claim, title="u"), SAMPLING) is None
     store.clear()
     assert not list(tmp_path.iterdir())
@@ -338,6 +340,39 @@ def test_fresh_proves_all_again(work, tmp_path, go_on, arguments, times):
     list(claims.check([by_name["first"]], kept=Kept(tmp_path / "report.partial")))
     status, _ = go_on(["first"], *arguments)
     assert (status, proven(notes)) == (0, ["first"] * (1 + times))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_second_check_reads_ensembles_back_and_comes_to_the_same(work, tmp_path, jobs):
+    by_name, notes = work
+    chosen, shelf = [by_name["draws"], by_name["first"]], Shelf(tmp_path / "ensembles")
+    first, second, other = (
+        claims.in_order(claims.check(chosen, seed, jobs, shelf=shelf), chosen) for seed in (3, 3, 4)
+    )
+    assert [each.verdict for each in first] == [each.verdict for each in second]
+    assert first[0].verdict != other[0].verdict
+    tallies = [[(each.ensembles.drawn, each.ensembles.read) for each in run] for run in
+               (first, second, other)]  # fmt: skip
+    assert tallies == [[(1, 0), (0, 0)], [(0, 1), (0, 0)], [(1, 0), (0, 0)]]
+    assert proven(notes).count("draws") == 3
+
+
+def test_a_check_says_what_it_read_back_and_fresh_draws_again(work, tmp_path, go_on, monkeypatch):
+    monkeypatch.setenv("WICKGARTEN_CACHE", str(tmp_path / "cache"))
+    told = []
+    for arguments in ((), (), ("--fresh",)):
+        status, out = go_on(["draws"], *arguments)
+        record = json.loads((tmp_path / "report" / "claims.json").read_text(encoding="utf-8"))
+        page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+        (line,) = (each for each in out.splitlines() if "ensembles" in each)
+        assert status == 0
+        assert line in page
+        told.append((line.split(" that")[0], record["ensembles"]["read_back"]))
+    assert told == [
+        ("1 ensembles drawn", 0),
+        ("0 ensembles drawn, 1 read back", 1),
+        ("1 ensembles drawn", 0),
+    ]
 
 
 def test_processes_get_their_threads_and_the_user_s_choice_stays(monkeypatch):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict
+from derive import Network, activations
+from numeric import spectra
 
 
 def note(name):
@@ -39,3 +41,11 @@ def waits() -> Verdict:
 def dies() -> Verdict:
     """Ends its process."""
     os._exit(3)
+
+
+@claim("000", "5", "draws", sampled=True)
+def draws(sampling) -> Verdict:
+    """Of an ensemble of Jacobians."""
+    note("draws")
+    table = spectra.simulate(Network(activations.tanh), 0.5, 6, 2, 20, seed=sampling.seed)
+    return Verdict("statistical", repr(table["m1"].values), z=1.0, bound=5.0, comparisons=1)
