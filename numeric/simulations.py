@@ -79,12 +79,12 @@ def simulate(
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions.
         device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
-            where several inputs would have paths.
+            where several inputs or low-rank weights would have paths.
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
-            slow, the check of the first. Lazy is "paths" under Gaussian or Haar weights, which are
-            averaged exactly given the forward pass: for the tower of one input, without ddH of
-            two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along random
-            directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
+            slow, the check of the first. Lazy is "paths" under Gaussian, Haar or low-rank weights,
+            which are averaged exactly given the forward pass: for the tower of one input, without
+            ddH of two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along
+            random directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
             the shorter way up to n = 50 or so. A user's field has paths alone, and without them
             lazy is "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
