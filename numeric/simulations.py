@@ -32,11 +32,12 @@ from .estimators.probes import needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
-from .samplers import explicit, forward, paths
+from .samplers import explicit, forward, pairs, paths
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, checked_ensemble
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
+from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
 from .tables import layout
@@ -211,12 +212,14 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
-    possible = name in ("lazy", "paths") and paths.applies(ensemble, plan)
-    if name == "paths" and not possible:
+    lazy = name in ("lazy", "paths")
+    if lazy and paths.applies(ensemble, plan):
+        return PathSampler(ensemble, plan)
+    if lazy and pairs.applies(ensemble, plan):
+        return PairSampler(ensemble, plan)
+    if name == "paths":
         wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
         raise InputError("sampler", name, wanted)
-    if possible:
-        return PathSampler(ensemble, plan)
     own = [str(field) for field in plan.fields if not isinstance(field, Field)]
     if name == "probes" and own:
         raise InputError("sampler", name, f'"lazy" or "explicit", for {", ".join(own)}')

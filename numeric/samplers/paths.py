@@ -46,23 +46,33 @@ def applies(ensemble: Ensemble, plan: Plan) -> bool:
     Preactivations alone need no more than the forward pass; there is nothing to average. The states
     of a cumulant of many fields are many. A user's field must be made of weights and σ alone.
     """
+    kinds = {kind for kind, *_ in plan.statistics}
+    derived = any(field.nodes > 1 for kind in kinds for field in kind)
+    return derived and within(ensemble, plan.samples) and few(plan.statistics, plan.samples)
+
+
+def within(ensemble: Ensemble, inputs: int) -> bool:
+    """Whether the weights are known, and elsewhere free, given the path of so many inputs."""
     kinds = {type(ensemble.net.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
-    m = plan.samples
     return (
         kinds <= {Gaussian, Orthogonal, Truncated, LowRankGaussian, LowRankOrthogonal}
-        and all(step.big > m for steps in ensemble.steps for step in steps)
-        and all(steps[0].size >= m for steps in ensemble.steps if len(steps) > 1)
-        and min(ensemble.widths[:-1]) >= m
+        and all(step.big > inputs for steps in ensemble.steps for step in steps)
+        and all(steps[0].size >= inputs for steps in ensemble.steps if len(steps) > 1)
+        and min(ensemble.widths[:-1]) >= inputs
         and bool(np.all(ensemble.C_W > 0.0))
-        and _closes(frozenset(kind for kind, *_ in plan.statistics), MOST_EDGES.get(m, 0))
     )
+
+
+def few(statistics: Iterable[Statistic], inputs: int) -> bool:
+    """Whether the averages that these follow from are few enough to be polynomials."""
+    return _closes(frozenset(kind for kind, *_ in statistics), MOST_EDGES.get(inputs, 0))
 
 
 @lru_cache(maxsize=64)
 def _closes(kinds: frozenset[path_averages.Kind], edges: int) -> bool:
     most = max(sum(field.nodes - 1 for field in kind) for kind in kinds)
     if all(isinstance(field, Field) for kind in kinds for field in kind):
-        return 0 < most <= edges
+        return most <= edges
     return most <= edges and path_averages.closes(kinds, 2 * edges)
 
 
@@ -71,6 +81,8 @@ class PathSampler(Sampler):
     """Networks of an ensemble on a few inputs, known by their forward paths alone."""
 
     name: ClassVar[str] = "paths"
+    least: ClassVar[int] = 1
+    """Derivatives of σ that are needed in any case, σ itself included."""
 
     @property
     def numbers(self) -> int:
@@ -79,15 +91,28 @@ class PathSampler(Sampler):
 
     @property
     def _columns(self) -> int:
-        return 1 + self.plan.samples * (self._compiled.orders + 2)
+        return 1 + self.plan.samples * (self.orders + 2)
+
+    @property
+    def orders(self) -> int:
+        """Of derivatives of σ, σ itself included."""
+        return self._compiled.orders
+
+    @property
+    def polynomial(self) -> tuple[Statistic, ...]:
+        """The statistics that are polynomials in states and sums over neurons."""
+        return self.plan.statistics
+
+    @cached_property
+    def given(self) -> path_averages.Conditioned:
+        """The weights' law given the path."""
+        laws = tuple(_law(steps) for steps in self.ensemble.steps)
+        return path_averages.Conditioned(laws, self.plan.samples)
 
     @cached_property
     def _compiled(self) -> _Compiled:
-        laws = tuple(_law(steps) for steps in self.ensemble.steps)
         told = reading(self.ensemble, self.plan.fields)
-        return _compiled(
-            self.plan.statistics, told, path_averages.Conditioned(laws, self.plan.samples)
-        )
+        return _compiled(self.polynomial, told, self.given, self.least)
 
     def _advanced(
         self, draws: NDArray[np.int64], layer: int, columns: Array, inverses: Array
@@ -99,7 +124,7 @@ class PathSampler(Sampler):
         """
         ensemble, m, compiled = self.ensemble, self.plan.samples, kernels()
         n, C_b, steps = ensemble.widths[layer + 1], ensemble.C_b[layer], ensemble.steps[layer]
-        orders = self._compiled.orders
+        orders = self.orders
         F = self._image(steps[-1], draws, layer, COLUMN + FACTOR * (len(steps) - 1))
         if len(steps) > 1:
             within = self._image(steps[0], draws, layer, COLUMN)
@@ -126,32 +151,35 @@ class PathSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        layer_kernels = kernels()
-        evaluate = common_kernels().evaluate
-        ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
-        states, orders = compiled.states, compiled.orders
-        activation = ensemble.activation(orders)
-        n = ensemble.widths[0]
-        derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
-        derivatives[:] = ensemble.at_inputs(orders)
+        compiled, evaluate = self._compiled, common_kernels().evaluate
+        count, states, m = draws.size, compiled.states, self.plan.samples
         sums = states + compiled.tree[0].size
         factors = np.ones((count, sums + m))
         factors[:, :states] = compiled.start
-        values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
-        for layer in range(ensemble.depth):
-            columns, last = _arranged(derivatives, F), layer + 1 == ensemble.depth
-            if not last:
-                Z, F = self._advanced(draws, layer, columns, factors[:, sums:])
-            layer_kernels.sum_over_neurons(columns, compiled.tree, factors, states)
+        values, after = np.empty((count, len(self.polynomial))), np.empty((count, states))
+        for layer, columns in enumerate(self.paths(draws, factors[:, sums:])):
+            kernels().sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
             evaluate(factors, structure, coefficients[layer], values)
             yield values
-            if last:
-                return
-            if states:
+            if states and layer + 1 < self.ensemble.depth:
                 structure, coefficients = compiled.steps
                 evaluate(factors, structure, coefficients[layer], after)
                 factors[:, :states] = after
+
+    def paths(self, draws: NDArray[np.int64], inverses: Array) -> Iterator[Array]:
+        """The columns of layers 0 … depth − 1; `inverses` (draws, m) has the ν of what is above."""
+        ensemble, count, m, orders = self.ensemble, draws.size, self.plan.samples, self.orders
+        activation, n = ensemble.activation(orders), ensemble.widths[0]
+        derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
+        derivatives[:] = ensemble.at_inputs(orders)
+        for layer in range(ensemble.depth):
+            columns, last = _arranged(derivatives, F), layer + 1 == ensemble.depth
+            if last:
+                yield columns
+                return
+            Z, F = self._advanced(draws, layer, columns, inverses)
+            yield columns
             n = ensemble.widths[layer + 1]
             derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
@@ -243,12 +271,16 @@ class _Compiled:
 @lru_cache(maxsize=64)
 @uncollected()
 def _compiled(
-    statistics: tuple[Statistic, ...], reading: Reading, given: path_averages.Conditioned
+    statistics: tuple[Statistic, ...],
+    reading: Reading,
+    given: path_averages.Conditioned,
+    least: int,
 ) -> _Compiled:
     averages, m = path_averages.Averages(statistics, reading, given), given.inputs
     steps = list(averages.states.values())
     sums = path_averages.sums([*averages.statistics, *steps])
-    orders = 1 + max((order for each in sums for _, order in each.sigma), default=0)
+    highest = max((order for each in sums for _, order in each.sigma), default=0)
+    orders = max(least, 1 + highest)
     f = 1 + m * orders
     number: dict[path_averages.Factor, int] = {state: k for k, state in enumerate(averages.states)}
     rows = {
