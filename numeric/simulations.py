@@ -84,10 +84,9 @@ def simulate(
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
             slow, the check of the first. Lazy is "paths" under Gaussian, Haar or low-rank weights,
             which are averaged exactly given the forward pass: for the tower of one input, without
-            ddH of two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along
-            random directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
-            the shorter way up to n = 50 or so. A user's field has paths alone, and without them
-            lazy is "explicit". The attribute `sampler` says which it was.
+            ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
+            along random directions. A user's field has paths alone, and without them lazy is
+            "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.

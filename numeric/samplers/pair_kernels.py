@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction
+from ..emit.jit import driver, reduction, scalar
 from ..random.lazy import dot, four_dots
 
 LABELS = 4
@@ -197,10 +197,12 @@ def _last_paired(G: Array, x: Array, out: Array) -> None:
 
 
 @driver
-def _add_outer(x: Array, y: Array, out: Array) -> None:
-    """out_kl ← out_kl + x_k y_l."""
+def _put_outer(N: Array, y: Array, z: Array, M: Array, out: Array) -> None:
+    """out_kl ← N_k y_l + z_k M_l."""
     for k in range(SQUARE):
-        _add(x[k], y, out[SQUARE * k : SQUARE * k + SQUARE])
+        n, w, to = N[k], z[k], out[SQUARE * k : SQUARE * k + SQUARE]
+        for l in range(SQUARE):
+            to[l] = n * y[l] + w * M[l]
 
 
 @driver
@@ -277,6 +279,7 @@ def second_moments(
     x, y, U = np.empty((6, SQUARE)), np.empty((6, SQUARE)), np.empty((6, SQUARE))
     room, inner = np.empty(SQUARE), np.empty(6)
     ends = np.array([[0, 1], [2, 3], [0, 2], [1, 3], [0, 3], [1, 2]])
+    meets = _meetings(ends)
     for s in range(S.shape[0]):
         sums = S[s]
         for each in range(where.shape[0]):
@@ -320,11 +323,12 @@ def second_moments(
                 _add(state[0] + state[1] + state[2] - state[q], sums[quad + 1 :], U[pair])
                 _add(0.5 * state[q], N, y[pair])
                 for side in range(2):
-                    alone, met_at = ends[pair ^ 1, 1 - side], ends[pair ^ 1, side]
+                    alone = ends[pair ^ 1, 1 - side]
                     for k in range(SQUARE):
                         room[k] = 0.0
                     for of in range(2):
-                        _add_ends(state, ends, (ends[pair, of], met_at, ends[pair, 1 - of]), room)
+                        k = 4 * pair + 2 * side + of
+                        _add_ends(state[3 + meets[k] // 2 * SQUARE :], meets[k] % 2, room)
                     triple = sums[row[10 + alone] :]
                     if side == 0:
                         _sandwich(triple, room, sums[row[alone] :], T)
@@ -334,10 +338,7 @@ def second_moments(
                         _add(1.0, T[SQUARE:], U[pair])
             for q in range(3):
                 N, other = sums[row[4 + 2 * q] + 1 :], sums[row[5 + 2 * q] + 1 :]
-                for k in range(SQUARE * SQUARE):
-                    Y[q, k] = 0.0
-                _add_outer(N, y[2 * q], Y[q])
-                _add_outer(y[2 * q + 1], other, Y[q])
+                _put_outer(N, y[2 * q], y[2 * q + 1], other, Y[q])
             _left_64(sums[row[0] :], X[0], T)
             _left_16(sums[row[1] :], T, X[0])
             _transpose(X[0], T)
@@ -348,7 +349,7 @@ def second_moments(
                 T[k] = X[0, k] + Y[0, k]
             _exchange_back(Y[1], False, T)
             _exchange_back(Y[2], True, T)
-            _assemble(T, U, v[s, each], rules[s], state)
+            _assemble(T, U, v[s, each], rules[s], Y[0], state)
             left, right = row[15], row[16]
             state[0] += g[s, left] * h[s, right, 0] + g[s, right] * h[s, left, 0]
             state[0] -= g[s, left] * g[s, right]
@@ -365,73 +366,95 @@ def _turned(x: Array, out: Array) -> Array:
 
 
 @driver
-def _add_ends(state: Array, ends: Table, slots: tuple[int, int, int], out: Array) -> None:
-    """out_ab ← out_ab + c of δ at the first two slots, f_a at the third and f_b at the fourth."""
-    across, met, free = slots
-    for k in range(6):
-        one, other = ends[k, 0], ends[k, 1]
-        if (one == across and other == met) or (one == met and other == across):
-            two = state[3 + k * SQUARE :]
-            if ends[k ^ 1, 0] == free:
-                _add(1.0, two, out)
-            else:
-                for a in range(LABELS):
-                    for b in range(LABELS):
-                        out[4 * a + b] += two[4 * b + a]
-
-
-@driver
-def _strides(pair: int) -> tuple[int, int, int, int]:
-    """Of the labels of a pair of slots, (01), (23), (02), (13), (03) or (12), and of the others."""
-    if pair == 0:
-        return 64, 16, 4, 1
-    if pair == 1:
-        return 4, 1, 64, 16
-    if pair == 2:
-        return 64, 4, 16, 1
-    if pair == 3:
-        return 16, 1, 64, 4
-    if pair == 4:
-        return 64, 1, 16, 4
-    return 16, 4, 64, 1
-
-
-@driver
-def _assemble(T: Array, U: Array, v: Array, rules: Array, state: Array) -> None:
-    """c of the next layer: Σ ŝ ŝ taken out of every δ of U and v, and the weights averaged."""
-    w, rest = np.empty(3), np.empty(3)
-    for q in range(3):
-        i, j, k, l = _strides(2 * q)
-        w[q] = v[q]
-        for a in range(LABELS):
-            w[q] -= U[2 * q, 5 * a] + U[2 * q + 1, 5 * a]
-            for b in range(LABELS):
-                w[q] += T[a * (i + j) + b * (k + l)]
-    for q in range(3):
-        rest[q] = w[0] + w[1] + w[2] - w[q]
+def _meetings(ends: Table) -> Table:
+    """Of pair, side and one of its two slots: which pair this makes with the slot `side` of the two
+    others, doubled; and 1 where the labels of what is left begin with the others'."""
+    found = np.empty(24, np.int64)
     for pair in range(6):
-        i, j, k, l = _strides(pair)
+        for side in range(2):
+            for of in range(2):
+                one, other = ends[pair, of], ends[pair ^ 1, side]
+                for k in range(6):
+                    if min(one, other) == ends[k, 0] and max(one, other) == ends[k, 1]:
+                        turned = ends[k ^ 1, 0] != ends[pair, 1 - of]
+                        found[4 * pair + 2 * side + of] = 2 * k + (1 if turned else 0)
+    return found
+
+
+@driver
+def _add_ends(two: Array, turned: int, out: Array) -> None:
+    """out ← out + c of δ, or its transpose."""
+    if turned:
         for a in range(LABELS):
             for b in range(LABELS):
-                for e in range(LABELS):
-                    U[pair, 4 * a + b] -= T[e * (i + j) + a * k + b * l]
+                out[4 * a + b] += two[4 * b + a]
+    else:
+        _add(1.0, two, out)
+
+
+@scalar
+def _trace(T: Array, strides: tuple[int, int, int, int], out: Array) -> None:
+    """out ← out − Σ_a T with label a at two slots, by the strides of these and of the others."""
+    i, j, k, l = strides
+    for a in range(LABELS):
+        for b in range(LABELS):
+            total = 0.0
+            for e in range(LABELS):
+                total += T[e * (i + j) + a * k + b * l]
+            out[4 * a + b] -= total
+
+
+@scalar
+def _put_labels(
+    U: Array, rules: Array, both: Array, strides: tuple[int, int, int, int], out: Array
+) -> None:
+    """out ← out + Σ_a δ_a U at a pair of slots, and `both` where the others have one label too."""
+    i, j, k, l = strides
+    for a in range(LABELS):
+        factor = rules[1 + a]
+        for e in range(LABELS):
+            for f in range(LABELS):
+                out[a * (i + j) + e * k + f * l] += factor * U[4 * e + f]
+        for b in range(LABELS):
+            out[a * (i + j) + b * (k + l)] += both[4 * a + b]
+
+
+@driver
+def _assemble(T: Array, U: Array, v: Array, rules: Array, room: Array, state: Array) -> None:
+    """c of the next layer: Σ ŝ ŝ taken out of every δ of U and v, and the weights averaged."""
+    w0, w1, w2 = v[0], v[1], v[2]
+    for a in range(LABELS):
+        w0 -= U[0, 5 * a] + U[1, 5 * a]
+        w1 -= U[2, 5 * a] + U[3, 5 * a]
+        w2 -= U[4, 5 * a] + U[5, 5 * a]
+        for b in range(LABELS):
+            w0 += T[80 * a + 5 * b]
+            w1 += T[68 * a + 17 * b]
+            w2 += T[65 * a + 20 * b]
+    _trace(T, (64, 16, 4, 1), U[0])
+    _trace(T, (4, 1, 64, 16), U[1])
+    _trace(T, (64, 4, 16, 1), U[2])
+    _trace(T, (16, 1, 64, 4), U[3])
+    _trace(T, (64, 1, 16, 4), U[4])
+    _trace(T, (16, 4, 64, 1), U[5])
     four, same, other = state[3 + 6 * SQUARE :], rules[5:], rules[26:]
     for k in range(SQUARE * SQUARE):
         four[k] = T[k]
-    for pair in range(6):
-        q, two = pair // 2, state[3 + pair * SQUARE :]
-        i, j, k, l = _strides(pair)
-        for e in range(SQUARE):
-            two[e] = rules[0] * U[pair, e]
-        for a in range(LABELS):
-            two[5 * a] += same[1 + a] * w[q] + other[1 + a] * rest[q]
-            for e in range(LABELS):
-                for f in range(LABELS):
-                    four[a * (i + j) + e * k + f * l] += rules[1 + a] * U[pair, 4 * e + f]
     for q in range(3):
-        state[q] = same[0] * w[q] + other[0] * rest[q]
-        i, j, k, l = _strides(2 * q)
-        for a in range(LABELS):
-            for b in range(LABELS):
-                value = same[5 + 4 * a + b] * w[q] + other[5 + 4 * a + b] * rest[q]
-                four[a * (i + j) + b * (k + l)] += value
+        w = w0 if q == 0 else w1 if q == 1 else w2
+        rest = w0 + w1 + w2 - w
+        state[q] = same[0] * w + other[0] * rest
+        for k in range(SQUARE):
+            room[SQUARE * q + k] = 0.5 * (same[5 + k] * w + other[5 + k] * rest)
+        for pair in (2 * q, 2 * q + 1):
+            two = state[3 + pair * SQUARE :]
+            for e in range(SQUARE):
+                two[e] = rules[0] * U[pair, e]
+            for a in range(LABELS):
+                two[5 * a] += same[1 + a] * w + other[1 + a] * rest
+    _put_labels(U[0], rules, room, (64, 16, 4, 1), four)
+    _put_labels(U[1], rules, room, (4, 1, 64, 16), four)
+    _put_labels(U[2], rules, room[SQUARE:], (64, 4, 16, 1), four)
+    _put_labels(U[3], rules, room[SQUARE:], (16, 1, 64, 4), four)
+    _put_labels(U[4], rules, room[2 * SQUARE :], (64, 1, 16, 4), four)
+    _put_labels(U[5], rules, room[2 * SQUARE :], (16, 4, 64, 1), four)

@@ -23,7 +23,7 @@ the coefficients of `Conditioned`, T as it is. Derived here; the recursion is th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 from types import ModuleType
@@ -44,7 +44,6 @@ from .ensemble import Ensemble
 from .pair_kernels import LABELS, SQUARE, STATE
 from .path_averages import Conditioned
 from .paths import PathSampler, few, within
-from .paths import kernels as path_kernels
 from .probing import reading
 
 PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
@@ -100,14 +99,17 @@ class PairSampler(PathSampler):
         return _table(self.plan.samples)
 
     @cached_property
-    def _places(self) -> tuple[tuple[int, int, int], ...]:
-        """Of each statistic of tangent kernels: its place, the pair or class, and p; p −1 for H."""
-        own = _places(self.plan.samples)
-        return tuple(
-            (place, *own[each])
-            for place, each in enumerate(self.plan.statistics)
-            if _of_tangents(each)
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Columns of the polynomials' statistics by place; of H by (place, pair); of H H by (place,
+        class, p)."""
+        own, found = _places(self.plan.samples), [list[tuple[int, ...]]() for _ in range(3)]
+        for place, each in enumerate(self.plan.statistics):
+            at = own[each] if _of_tangents(each) else ()
+            found[len(at)].append((place, *at))
+        rest, single, double = (
+            np.array(rows, np.int64).reshape(-1, 1 + k).T for k, rows in enumerate(found)
         )
+        return rest, single, double
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
@@ -116,24 +118,25 @@ class PairSampler(PathSampler):
         classes, pairs = len(table.classes), len(table.pairs)
         h, c = np.zeros((count, pairs, 1 + SQUARE)), np.zeros((count, classes, STATE))
         u, v = np.zeros((count, pairs)), np.zeros((count, classes, 3))
-        statistics = enumerate(self.plan.statistics)
-        polynomial = [place for place, each in statistics if not _of_tangents(each)]
         values, inverses = np.empty((count, len(self.plan.statistics))), np.ones((count, m))
         first = 2, self.orders, 1 + m * self.orders
-        others = super().layers(draws) if polynomial else None
+        others = super().layers(draws) if self.polynomial else None
         for layer, columns in enumerate(self.paths(draws, inverses)):
             S, after = np.zeros((count, table.rows)), np.empty_like(h)
             compiled.sum_products(columns, first, table.products, S)
             g, rules = self._own(columns, layer), self._rules(layer, inverses)
             compiled.first_moments(S, table.pairs, h, g, rules, u, after)
             last = layer + 1 == depth
-            compiled.second_moments(S, table.classes, (g, after), rules, c, v, last)
+            if layer:
+                compiled.second_moments(S, table.classes, (g, after), rules, c, v, last)
+            else:  # H of layer 1 is g δ
+                left, right = table.classes[:, 15:].T
+                c[:, :, 0] = g[:, left] * g[:, right]
             h = after
             if others is not None:
-                values[:, polynomial] = next(others)
-            weights = [told.coefficient(coset)[layer] for coset in ((1,), (1, 1), (2,))]
-            for place, each, p in self._places:
-                values[:, place] = self._averaged(weights, g, u, v, each, p)
+                values[:, self._places[0][0]] = next(others)
+            weights = [float(told.coefficient(coset)[layer]) for coset in ((1,), (1, 1), (2,))]
+            self._average(weights, g, u, v, values)
             yield values
 
     def _own(self, columns: Array, layer: int) -> Array:
@@ -147,21 +150,15 @@ class PairSampler(PathSampler):
         rate = ensemble.lambda_W[layer] / ensemble.widths[layer]
         return np.ascontiguousarray(ensemble.lambda_b[layer] + rate * np.array(inner).T)
 
-    def _averaged(
-        self, weights: list[float], g: Array, u: Array, v: Array, each: int, p: int
-    ) -> Array:
-        """M_p of H or H H, the layer's own weights averaged without any condition."""
-        one, same, other = weights
-        if p < 0:
-            found: Array = g[:, each] + one * u[:, each]
-            return found
-        total = same * v[:, each, p]
-        total = total + other * (v[:, each].sum(axis=1) - v[:, each, p])
-        if p == 0:
-            left, right = self._table.classes[each, 15:]
-            total += g[:, left] * g[:, right]
-            total += one * (g[:, left] * u[:, right] + g[:, right] * u[:, left])
-        return total
+    def _average(self, weights: list[float], g: Array, u: Array, v: Array, values: Array) -> None:
+        """M_p of H and H H into `values`, the layer's own weights averaged without any condition."""
+        (one, same, other), (_, single, double) = weights, self._places
+        left, right = self._table.classes[:, 15:].T
+        values[:, single[0]] = (g + one * u)[:, single[1]]
+        products = (same - other) * v + other * (v[:, :, :1] + v[:, :, 1:2] + v[:, :, 2:])
+        products[:, :, 0] += g[:, left] * g[:, right]
+        products[:, :, 0] += one * (g[:, left] * u[:, right] + g[:, right] * u[:, left])
+        values[:, double[0]] = products[:, double[1], double[2]]
 
     def _rules(self, layer: int, inverses: Array) -> Array:
         """The coefficients of `pair_kernels.second_moments`, (draws, rows)."""
@@ -252,10 +249,12 @@ def _classes(m: int) -> list[tuple[int, int]]:
 
 
 @cache
-def _places(m: int) -> dict[Statistic, tuple[int, int]]:
-    """The statistics of H, each with its pair of inputs and −1; of H H, with its class and p."""
+def _places(m: int) -> dict[Statistic, tuple[int, ...]]:
+    """The statistics of H, each with its pair of inputs; of H H, with its class and p."""
     pairs = list(combinations_with_replacement(range(m), 2))
-    found = {tensor((H,), 0, ((0, 1),), pair): (k, -1) for k, pair in enumerate(pairs)}
+    found: dict[Statistic, tuple[int, ...]] = {
+        tensor((H,), 0, ((0, 1),), pair): (k,) for k, pair in enumerate(pairs)
+    }
     for each, (left, right) in enumerate(_classes(m)):
         for p, pairing in enumerate(pair_partitions(4)):
             found.setdefault(tensor((H, H), 0, pairing, (*pairs[left], *pairs[right])), (each, p))
