@@ -138,8 +138,8 @@ def _left_16(M: Array, x: Array, out: Array) -> None:
 @driver
 def _transpose(x: Array, out: Array) -> None:
     for k in range(SQUARE):
-        for l in range(SQUARE):
-            out[SQUARE * l + k] = x[SQUARE * k + l]
+        for other in range(SQUARE):
+            out[SQUARE * other + k] = x[SQUARE * k + other]
 
 
 @driver
@@ -183,8 +183,8 @@ def _inner(x: Array, y: Array) -> float:
 @driver
 def _first_paired(G: Array, x: Array, out: Array) -> None:
     """out_l ← Σ_k G_k x_kl."""
-    for l in range(SQUARE):
-        out[l] = 0.0
+    for k in range(SQUARE):
+        out[k] = 0.0
     for k in range(SQUARE):
         _add(G[k], x[SQUARE * k : SQUARE * k + SQUARE], out)
 
@@ -201,8 +201,8 @@ def _put_outer(N: Array, y: Array, z: Array, M: Array, out: Array) -> None:
     """out_kl ← N_k y_l + z_k M_l."""
     for k in range(SQUARE):
         n, w, to = N[k], z[k], out[SQUARE * k : SQUARE * k + SQUARE]
-        for l in range(SQUARE):
-            to[l] = n * y[l] + w * M[l]
+        for other in range(SQUARE):
+            to[other] = n * y[other] + w * M[other]
 
 
 @driver
@@ -395,12 +395,12 @@ def _add_ends(two: Array, turned: int, out: Array) -> None:
 @scalar
 def _trace(T: Array, strides: tuple[int, int, int, int], out: Array) -> None:
     """out ← out − Σ_a T with label a at two slots, by the strides of these and of the others."""
-    i, j, k, l = strides
+    i, j, one, other = strides
     for a in range(LABELS):
         for b in range(LABELS):
             total = 0.0
             for e in range(LABELS):
-                total += T[e * (i + j) + a * k + b * l]
+                total += T[e * (i + j) + a * one + b * other]
             out[4 * a + b] -= total
 
 
@@ -409,14 +409,14 @@ def _put_labels(
     U: Array, rules: Array, both: Array, strides: tuple[int, int, int, int], out: Array
 ) -> None:
     """out ← out + Σ_a δ_a U at a pair of slots, and `both` where the others have one label too."""
-    i, j, k, l = strides
+    i, j, one, other = strides
     for a in range(LABELS):
         factor = rules[1 + a]
         for e in range(LABELS):
             for f in range(LABELS):
-                out[a * (i + j) + e * k + f * l] += factor * U[4 * e + f]
+                out[a * (i + j) + e * one + f * other] += factor * U[4 * e + f]
         for b in range(LABELS):
-            out[a * (i + j) + b * (k + l)] += both[4 * a + b]
+            out[a * (i + j) + b * (one + other)] += both[4 * a + b]
 
 
 @driver

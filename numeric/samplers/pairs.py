@@ -5,14 +5,16 @@ The averages of H H given a path (`path_averages`) are, for each of the 55 produ
     E[H_12 H_34 | path] = Σ_p c_p δ_p(i) + Σ_{(kl)} δ_{i_k i_l} Σ_ab c_{kl;ab} f_a f_b
                           + Σ_abcd c_abcd f_a f_b f_c f_d ,
 
-3 + 6·16 + 256 numbers: written out as polynomials in sums over neurons, each has thousands of terms.
-But the step to the next layer acts on one slot after the other. With the matrices
+3 + 6·16 + 256 numbers. Written out as polynomials in sums over neurons, each would have thousands
+of terms. But the step to the next layer acts on one slot after the other. With the matrices
 
-    M^α_ab = Σ_j ŝ_a σ'_α f_b ,  N^{αβ}_ab = Σ_j σ'_α σ'_β ŝ_a ŝ_b ,  G^{αβ}_ab = Σ_j σ'_α σ'_β f_a f_b ,
+    M^α_ab = Σ_j ŝ_a σ'_α f_b ,
+    N^{αβ}_ab = Σ_j σ'_α σ'_β ŝ_a ŝ_b ,  G^{αβ}_ab = Σ_j σ'_α σ'_β f_a f_b ,
 
-and the like for three and four σ', X = σ' H σ' has the contractions
+and the like for three and four σ', X X with X = σ' H σ' has the contractions
 
-    T_abcd (all four slots with ŝ),  U^{kl}_ab (slots k and l joined),  v_q (both pairs of q joined),
+    T_abcd (all four slots with ŝ),
+    U^{kl}_ab (slots k and l joined),  v_q (both pairs of q joined),
 
 T = M M M M c + N ⊗ (M M c) + N N c, U = M M (G·c) + …, v = G·c·G + …: some 10⁴ products instead of
 10⁶. Then Σ_a ŝ_a ŝ_a is taken out of each δ, and the weights are averaged: U and v go to c through
@@ -151,7 +153,7 @@ class PairSampler(PathSampler):
         return np.ascontiguousarray(ensemble.lambda_b[layer] + rate * np.array(inner).T)
 
     def _average(self, weights: list[float], g: Array, u: Array, v: Array, values: Array) -> None:
-        """M_p of H and H H into `values`, the layer's own weights averaged without any condition."""
+        """M_p of H and H H into `values`, the layer's own weights averaged unconditionally."""
         (one, same, other), (_, single, double) = weights, self._places
         left, right = self._table.classes[:, 15:].T
         values[:, single[0]] = (g + one * u)[:, single[1]]
