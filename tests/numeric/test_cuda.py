@@ -208,4 +208,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b22 passed, 2 skipped\b", found.stdout), found.stdout
+    assert re.search(r"\b23 passed, 2 skipped\b", found.stdout), found.stdout
