@@ -33,11 +33,12 @@ from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
-from .samplers import explicit, forward, paths
+from .samplers import explicit, forward, pairs, paths
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
+from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
 from .tables import layout
@@ -80,14 +81,13 @@ def simulate(
         seed: 0 … 2^64 − 1; the same seed gives the same bits, whatever the threads, the executor
             and the interruptions.
         device: "cpu" or "cuda", a GPU: the same networks, to rounding (`numeric.cuda`), but probes
-            where several inputs would have paths.
+            where several inputs or low-rank weights would have paths.
         sampler: "lazy", which builds no matrix; "explicit", which builds every matrix and tensor:
-            slow, the check of the first. Lazy is "paths" under Gaussian or Haar weights, which are
-            averaged exactly given the forward pass: for the tower of one input, without ddH of
-            two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along random
-            directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
-            the shorter way up to n = 50 or so. A user's field has paths alone, and without them
-            lazy is "explicit". The attribute `sampler` says which it was.
+            slow, the check of the first. Lazy is "paths" under Gaussian, Haar or low-rank weights,
+            which are averaged exactly given the forward pass: for the tower of one input, without
+            ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
+            along random directions. A user's field has paths alone, and without them lazy is
+            "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.
@@ -222,12 +222,14 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     """The class of sampler, and the probes of those that have some."""
     for n in layers.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
-    possible = name in ("lazy", "paths") and paths.applies(layers, plan)
-    if name == "paths" and not possible:
+    lazy = name in ("lazy", "paths")
+    if lazy and paths.applies(layers, plan):
+        return PathSampler, None
+    if lazy and pairs.applies(layers, plan):
+        return PairSampler, None
+    if name == "paths":
         wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
         raise InputError("sampler", name, wanted)
-    if possible:
-        return PathSampler, None
     own = [str(field) for field in plan.fields if not isinstance(field, Field)]
     if name == "probes" and own:
         raise InputError("sampler", name, f'"lazy" or "explicit", for {", ".join(own)}')

@@ -17,7 +17,7 @@ __all__ = ["on_device"]
 
 
 def on_device(sampler: Sampler) -> Sampler:
-    """The same sampler on the GPU; with several inputs probes in place of paths.
+    """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
 
     Raises:
         InputError: without a GPU, and for the explicit sampler.
@@ -37,7 +37,7 @@ def on_device(sampler: Sampler) -> Sampler:
 
     if isinstance(sampler, ProbeSampler):
         return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
-    if sampler.plan.samples == 1:
+    if sampler.plan.samples == 1 and all(len(steps) == 1 for steps in sampler.ensemble.steps):
         return CudaPathSampler(sampler.ensemble, sampler.plan)
     trees = list(sampler.plan.trees())
     return CudaProbeSampler(sampler.ensemble, sampler.plan, needed(trees, spare(trees)))

@@ -15,13 +15,25 @@ over *partial* pairings π of its neural indices and labels a of the others, and
 equations turn the c of one layer into those of the next, with sums over neurons of products of
 σ^{(k)}, f and ŝ for coefficients. No matrix is built and nothing but the path is sampled; exact at
 every width (derived here).
+
+Low-rank weights are W = C M, M of r rows a matrix as above and C a uniform frame of r columns in
+n_out dimensions. M ŝ_a = λ_a g_a with orthonormal g_a, once the ŝ are turned so, and C g_a = h_a is
+a frame: f_a = λ_a h_a, orthogonal. C is known on the g_a and otherwise a block of a Haar matrix on
+n_out − m, whose average over C C^T on pairs p' of the rows of M is
+
+    c(p, p') = Σ_q Wg_{n_out − m}(p, q) (r − m)^{number of cycles of q with p'} .
+
+With ν_a = λ_a^{-2}, E[Π W_⊥] follows from these three steps, S the pairs that stay with the g_a:
+
+    Σ_{p',q} C_⊥(p',q) Π_q (δ − Σ_a ŝ_a ŝ_a)(j) Σ_{S ⊆ p'} Π_S Σ_a (ν_a − ρ) f_a f_a(i)
+        Σ_p c(p, p'∖S) Π_p (δ − Σ_a ν_a f_a f_a)(i) .
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
@@ -64,7 +76,13 @@ class Sum(NamedTuple):
     s: Labels
 
 
-Factor = State | Sum
+class Inverse(NamedTuple):
+    """ν_a = 1/|f_a|² of the layer above, behind low-rank weights; 1 behind others."""
+
+    label: int
+
+
+Factor = State | Sum | Inverse
 Counts = NDArray[np.int64]
 Polynomial = dict[tuple[Factor, ...], Array]
 """A polynomial in both, its coefficients an array over layers."""
@@ -113,7 +131,12 @@ _numbers: dict[tuple[Factor, ...], int] = {}
 
 @cache
 def _contraction(
-    term: Term, samples: Labels, inputs: int, joined: Pairing, ends: Pairing
+    term: Term,
+    samples: Labels,
+    inputs: int,
+    joined: Pairing,
+    ends: Pairing,
+    inverses: Labels = (),
 ) -> tuple[Counts, Counts]:
     """Σ over all neurons of a term whose weights are gone: monomials' numbers, and how often.
 
@@ -122,7 +145,9 @@ def _contraction(
         inputs: m, the number of labels.
         joined: pairs of places in `term.weights` whose neurons are one.
         ends: pairs (place, label) of those whose neuron is contracted with ŝ.
+        inverses: the labels of factors ν.
     """
+    known = [Inverse(label) for label in inverses]
     placed = sorted(term.fields, key=lambda each: each.field.rank)
     kind = tuple(each.field for each in placed)
     slots = tuple(j for each in placed for j in each.neurons)
@@ -147,7 +172,8 @@ def _contraction(
         for chosen in product(range(inputs), repeat=len(single)):
             label = dict(zip(single, chosen, strict=True))
             labels = tuple(label.get(slot, -1) for slot in range(len(slots)))
-            factors: list[Factor] = [representative(kind, pairs, below, labels)] if kind else []
+            factors: list[Factor] = [*known]
+            factors += [representative(kind, pairs, below, labels)] if kind else []
             for one, sigma, s in neurons:
                 f = tuple(sorted(label[slot] for slot in single if name[slots[slot]] == one))
                 factors.append(Sum(sigma, f, s))
@@ -187,37 +213,104 @@ class _Sum:
         return {monomials[k]: c for k, c in zip(numbers, coefficients, strict=True)}
 
 
+class Law(NamedTuple):
+    """The weights of a layer, √(C_W N/n_in) or √(C_W/n_in) their scale, or M of low-rank W = C M.
+
+    Arguments:
+        kind, big, scale: GAUSSIAN, or HAAR on N = `big`.
+        rank, frame: r and n_out of low-rank weights, 0 of others.
+    """
+
+    kind: int
+    big: int
+    scale: float
+    rank: int = 0
+    frame: int = 0
+
+
 @dataclass(frozen=True)
 class Conditioned:
     """The law of W_⊥ at layers 1, 2, …
 
     Arguments:
-        factors: each layer's weights, (GAUSSIAN or HAAR, N, √(C_W N/n_in) or √(C_W/n_in)).
+        laws: each layer's weights.
         inputs: m, the vectors on which they are known.
     """
 
-    factors: tuple[tuple[int, int, float], ...]
+    laws: tuple[Law, ...]
     inputs: int
 
-    @property
-    def scale(self) -> Array:
-        """What each pair of weights brings to C_⊥."""
-        return np.array([scale**2 for _, _, scale in self.factors])
+    def coefficients(
+        self, fixed: Pairing, extra: Pairing, q: Pairing
+    ) -> Iterator[tuple[Pairing, Array]]:
+        """What Π_fixed δ(i) Π_extra f_a f_a(i) Π_q (δ − Σ_a ŝ_a ŝ_a)(j) has in E[Π W_⊥], layer by
+        layer: the pairs of `extra` that bring a ν, and the coefficient."""
+        p = tuple(sorted((*fixed, *extra)))
+        coset = coset_type(p, q) if p else ()
+        yield (), self._powers(len(p), len(extra)) * self._whole(coset)
+        if not any(law.rank for law in self.laws):
+            return
+        for kept in range(len(extra) + 1):
+            for inverse in combinations(extra, kept):
+                yield (
+                    inverse,
+                    self._powers(len(p), len(extra) - kept)
+                    * [
+                        _low_rank(law, self.inputs, (fixed, extra, inverse), q) if law.rank else 0.0
+                        for law in self.laws
+                    ],
+                )
 
-    @property
-    def rho(self) -> Array:
-        """ρ, layer by layer."""
-        return np.array([scale**-2 if kind == HAAR else 0.0 for kind, _, scale in self.factors])
+    def _powers(self, scales: int, rhos: int) -> Array:
+        """What each pair of weights brings to C_⊥, and each pair of f."""
+        rho = np.array([law.scale**-2 if law.kind == HAAR else 0.0 for law in self.laws])
+        powers: Array = (-rho) ** rhos * np.array([law.scale**2 for law in self.laws]) ** scales
+        return powers
 
-    def coefficient(self, coset: Partition) -> Array:
-        """C_⊥ by coset type, without the scale."""
-        wick = float(all(part == 1 for part in coset))
-        return np.array(
-            [
-                haar_coefficient(big - self.inputs, coset) if kind == HAAR and coset else wick
-                for kind, big, _ in self.factors
-            ]
-        )
+    def _whole(self, coset: Partition) -> Array:
+        """C_⊥ by coset type, without the scale; 0 for low-rank weights."""
+        return np.array([0.0 if law.rank else _rows(law, self.inputs, coset) for law in self.laws])
+
+
+def _rows(law: Law, inputs: int, coset: Partition) -> float:
+    """C_⊥ of W, or of M behind low-rank weights."""
+    if law.kind == HAAR and coset:
+        return haar_coefficient(law.big - inputs, coset)
+    return float(all(part == 1 for part in coset))
+
+
+@lru_cache(maxsize=1 << 16)
+def _low_rank(law: Law, inputs: int, given: tuple[Pairing, Pairing, Pairing], q: Pairing) -> float:
+    """The coefficient of Π_inverse ν, without scale and ρ.
+
+    Arguments:
+        given: `fixed`, `extra` and `inverse`. Each pair of the last is either in S, or in p with
+            the −ν of f f; the other extra pairs are in S.
+    """
+    fixed, extra, inverse = given
+    total = 0.0
+    for size in range(len(inverse) + 1):
+        for cut in combinations(inverse, size):
+            p = tuple(sorted((*fixed, *cut)))
+            stay = [pair for pair in extra if pair not in cut]
+            for between in _pairings_of(tuple(sorted(a for pair in p for a in pair))):
+                rows = tuple(sorted((*stay, *between)))
+                along = _rows(law, inputs, coset_type(rows, q) if q else ())
+                total += (-1) ** size * _frame(law, inputs, p, between) * along
+    return total
+
+
+@lru_cache(maxsize=1 << 16)
+def _frame(law: Law, inputs: int, p: Pairing, between: Pairing) -> float:
+    """c(p, p')."""
+    if not p:
+        return 1.0
+    points = tuple(sorted(a for pair in p for a in pair))
+    return sum(
+        haar_coefficient(law.frame - inputs, coset_type(p, q))
+        * float(law.rank - inputs) ** len(coset_type(q, between))
+        for q in _pairings_of(points)
+    )
 
 
 class Averages:
@@ -268,32 +361,32 @@ class Averages:
             fixed = tuple(sorted(ordered(place[a], place[b]) for a, b in pairs - made))
             free = {place[slot]: label for slot, label in enumerate(state.labels) if label >= 0}
             parameters = self._parameters(term)
-            for (joined, ends), value in self._perpendicular(fixed, free).items():
-                contraction = _contraction(term, state.samples, inputs, joined, ends)
+            for contracted, value in self._perpendicular(fixed, free).items():
+                contraction = _contraction(term, state.samples, inputs, *contracted)
                 total.add(contraction, parameters * value)
         return total.polynomial
 
     def _perpendicular(
         self, fixed: Pairing, free: Mapping[int, int]
-    ) -> dict[tuple[Pairing, Pairing], Array]:
-        """By which neurons are joined, and which ŝ the others are contracted with: the coefficient
-        of δ on the pairs `fixed` and of the f with these labels on the slots `free`."""
-        given, total = self._given, dict[tuple[Pairing, Pairing], Array]()
+    ) -> dict[tuple[Pairing, Pairing, Labels], Array]:
+        """By which neurons are joined, which ŝ the others are contracted with, and the labels of
+        factors ν: the coefficient of δ on the pairs `fixed` and of the f with these labels on the
+        slots `free`."""
+        given, total = self._given, dict[tuple[Pairing, Pairing, Labels], Array]()
         for extra in partial_pairings(tuple(sorted(free))):
             if any(free[a] != free[b] for a, b in extra):
                 continue
-            p = tuple(sorted((*fixed, *extra)))
-            points = sorted(a for pair in p for a in pair)
+            points = sorted(a for pair in (*fixed, *extra) for a in pair)
             known = [(a, label) for a, label in free.items() if a not in points]
-            factor = (-given.rho) ** len(extra) * given.scale ** len(p)
             for q in _pairings_of(tuple(points)):
-                value = factor * given.coefficient(coset_type(p, q) if p else ())
-                if not value.any():
-                    continue
-                for joined, ends in _projected(q, given.inputs):
-                    key = joined, tuple(sorted((*known, *ends)))
-                    signed = (-1) ** (len(q) - len(joined)) * value
-                    total[key] = total.get(key, 0.0) + signed
+                for inverse, value in given.coefficients(fixed, extra, q):
+                    if not value.any():
+                        continue
+                    inverses = tuple(sorted(free[a] for a, _ in inverse))
+                    for joined, ends in _projected(q, given.inputs):
+                        key = joined, tuple(sorted((*known, *ends))), inverses
+                        signed = (-1) ** (len(q) - len(joined)) * value
+                        total[key] = total.get(key, 0.0) + signed
         return total
 
     def _parameters(self, term: Term) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import combinations
 from types import ModuleType
 from typing import ClassVar
 
@@ -13,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.fields import Field
-from derive.weights import Gaussian, Orthogonal, Truncated
+from derive.weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal, Truncated
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
 from ..estimators.unbiased import Reading
-from ..random.lazy import BIAS, COLUMN, HAAR
+from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, Step
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
 from .base import Sampler, common_kernels, uncollected
@@ -34,28 +35,44 @@ A product of H H with two inputs has some hundred coefficients, of H H H or ddH 
 """
 
 
+_SWEEPS = {1: 0, 2: 2, 3: 7, 4: 7}
+"""Of Jacobi's rotations over all pairs of m vectors: of two the first leaves rounding alone."""
+
+
 def applies(ensemble: Ensemble | Layers, plan: Plan) -> bool:
-    """Whether paths give this plan: few inputs, Gaussian weights or blocks of Haar matrices.
+    """Whether paths give this plan: few inputs; weights that are Gaussian, blocks of Haar matrices,
+    or of low rank.
 
     Preactivations alone need no more than the forward pass; there is nothing to average. The states
     of a cumulant of many fields are many. A user's field must be made of weights and σ alone.
     """
+    kinds = {kind for kind, *_ in plan.statistics}
+    derived = any(field.nodes > 1 for kind in kinds for field in kind)
+    return derived and within(ensemble, plan.samples) and few(plan.statistics, plan.samples)
+
+
+def within(ensemble: Ensemble | Layers, inputs: int) -> bool:
+    """Whether the weights are known, and elsewhere free, given the path of so many inputs."""
     kinds = {type(ensemble.net.weights_at(layer)) for layer in range(1, ensemble.depth + 1)}
-    m = plan.samples
     return (
-        kinds <= {Gaussian, Orthogonal, Truncated}
-        and all(steps[0].big > m for steps in ensemble.steps)
-        and min(ensemble.widths[:-1]) >= m
+        kinds <= {Gaussian, Orthogonal, Truncated, LowRankGaussian, LowRankOrthogonal}
+        and all(step.big > inputs for steps in ensemble.steps for step in steps)
+        and all(steps[0].size >= inputs for steps in ensemble.steps if len(steps) > 1)
+        and min(ensemble.widths[:-1]) >= inputs
         and bool(np.all(ensemble.C_W > 0.0))
-        and _closes(frozenset(kind for kind, *_ in plan.statistics), MOST_EDGES.get(m, 0))
     )
+
+
+def few(statistics: Iterable[Statistic], inputs: int) -> bool:
+    """Whether the averages that these follow from are few enough to be polynomials."""
+    return _closes(frozenset(kind for kind, *_ in statistics), MOST_EDGES.get(inputs, 0))
 
 
 @lru_cache(maxsize=64)
 def _closes(kinds: frozenset[path_averages.Kind], edges: int) -> bool:
     most = max(sum(field.nodes - 1 for field in kind) for kind in kinds)
     if all(isinstance(field, Field) for kind in kinds for field in kind):
-        return 0 < most <= edges
+        return most <= edges
     return most <= edges and path_averages.closes(kinds, 2 * edges)
 
 
@@ -64,6 +81,8 @@ class PathSampler(Sampler):
     """Networks of an ensemble on a few inputs, known by their forward paths alone."""
 
     name: ClassVar[str] = "paths"
+    least: ClassVar[int] = 1
+    """Derivatives of σ that are needed in any case, σ itself included."""
 
     @property
     def numbers(self) -> int:
@@ -72,28 +91,47 @@ class PathSampler(Sampler):
 
     @property
     def _columns(self) -> int:
-        return 1 + self.plan.samples * (self._compiled.orders + 2)
+        return 1 + self.plan.samples * (self.orders + 2)
+
+    @property
+    def orders(self) -> int:
+        """Of derivatives of σ, σ itself included."""
+        return self._compiled.orders
+
+    @property
+    def polynomial(self) -> tuple[Statistic, ...]:
+        """The statistics that are polynomials in states and sums over neurons."""
+        return self.plan.statistics
+
+    @cached_property
+    def given(self) -> path_averages.Conditioned:
+        """The weights' law given the path."""
+        laws = tuple(_law(steps) for steps in self.ensemble.steps)
+        return path_averages.Conditioned(laws, self.plan.samples)
 
     @cached_property
     def _compiled(self) -> _Compiled:
-        factors = tuple((step.kind, step.big, step.scale) for (step,) in self.ensemble.steps)
         told = reading(self.ensemble, self.plan.fields)
-        return _compiled(
-            self.plan.statistics, told, path_averages.Conditioned(factors, self.plan.samples)
-        )
+        return _compiled(self.polynomial, told, self.given, self.least)
 
     def _advanced(
-        self, draws: NDArray[np.int64], layer: int, columns: Array, orders: int
+        self, draws: NDArray[np.int64], layer: int, columns: Array, inverses: Array
     ) -> tuple[Array, Array]:
-        """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: Z, F (draws, m, n)."""
+        """f_a = W ŝ_a and z = Σ_a (ŝ_a·σ) f_a + b of the next layer: Z, F (draws, m, n).
+
+        Behind low-rank weights the ŝ among the columns are turned so that the f are orthogonal, and
+        `inverses` (draws, m) is filled with ν.
+        """
         ensemble, m, compiled = self.ensemble, self.plan.samples, kernels()
-        n, C_b, (step,) = ensemble.widths[layer + 1], ensemble.C_b[layer], ensemble.steps[layer]
-        drawn = step.big if step.kind == HAAR else n
-        G = np.empty((draws.size, m, whole_blocks(drawn)))
-        compiled.draw(G, ensemble.key, draws, COLUMN + np.arange(m), layer + 1)
-        if step.kind == HAAR:
-            compiled.orthonormalise(G, drawn)
-        F, Z = step.scale * G[:, :, :n], np.zeros((draws.size, m, n))
+        n, C_b, steps = ensemble.widths[layer + 1], ensemble.C_b[layer], ensemble.steps[layer]
+        orders = self.orders
+        F = self._image(steps[-1], draws, layer, COLUMN + FACTOR * (len(steps) - 1))
+        if len(steps) > 1:
+            within = self._image(steps[0], draws, layer, COLUMN)
+            lengths = _turned(within, columns[:, 1 + m * (orders + 1) :])
+            inverses[:] = lengths**-2
+            F = lengths[:, :, None] * F
+        Z = np.zeros((draws.size, m, n))
         compiled.advance(columns, orders, F, Z)
         if C_b > 0.0:
             b = np.empty((draws.size, 1, whole_blocks(n)))
@@ -101,33 +139,48 @@ class PathSampler(Sampler):
             compiled.add_to_each(Z, math.sqrt(C_b), b)
         return Z, F
 
+    def _image(self, step: Step, draws: NDArray[np.int64], layer: int, stream: int) -> Array:
+        """A factor of the weights on m orthonormal vectors, (draws, m, n)."""
+        m, compiled = self.plan.samples, kernels()
+        drawn = step.big if step.kind == HAAR else step.size
+        G = np.empty((draws.size, m, whole_blocks(drawn)))
+        compiled.draw(G, self.ensemble.key, draws, stream + np.arange(m), layer + 1)
+        if step.kind == HAAR:
+            compiled.orthonormalise(G, drawn)
+        return step.scale * G[:, :, : step.size]
+
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        layer_kernels = kernels()
-        evaluate = common_kernels().evaluate
-        ensemble, compiled, count, m = self.ensemble, self._compiled, draws.size, self.plan.samples
-        states, orders = compiled.states, compiled.orders
-        activation = ensemble.activation(orders)
-        n = ensemble.widths[0]
-        derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
-        derivatives[:] = ensemble.at_inputs(orders)
-        factors = np.zeros((count, states + compiled.tree[0].size))
+        compiled, evaluate = self._compiled, common_kernels().evaluate
+        count, states, m = draws.size, compiled.states, self.plan.samples
+        sums = states + compiled.tree[0].size
+        factors = np.ones((count, sums + m))
         factors[:, :states] = compiled.start
-        values, after = np.empty((count, len(self.plan.statistics))), np.empty((count, states))
-        for layer in range(ensemble.depth):
-            columns = _arranged(derivatives, F)
-            layer_kernels.sum_over_neurons(columns, compiled.tree, factors, states)
+        values, after = np.empty((count, len(self.polynomial))), np.empty((count, states))
+        for layer, columns in enumerate(self.paths(draws, factors[:, sums:])):
+            kernels().sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
             evaluate(factors, structure, coefficients[layer], values)
             yield values
-            if layer + 1 == ensemble.depth:
-                return
-            if states:
+            if states and layer + 1 < self.ensemble.depth:
                 structure, coefficients = compiled.steps
                 evaluate(factors, structure, coefficients[layer], after)
                 factors[:, :states] = after
+
+    def paths(self, draws: NDArray[np.int64], inverses: Array) -> Iterator[Array]:
+        """The columns of layers 0 … depth − 1; `inverses` (draws, m) has the ν of what is above."""
+        ensemble, count, m, orders = self.ensemble, draws.size, self.plan.samples, self.orders
+        activation, n = ensemble.activation(orders), ensemble.widths[0]
+        derivatives, F = np.zeros((count, orders, m, n)), np.zeros((count, m, n))
+        derivatives[:] = ensemble.at_inputs(orders)
+        for layer in range(ensemble.depth):
+            columns, last = _arranged(derivatives, F), layer + 1 == ensemble.depth
+            if last:
+                yield columns
+                return
+            Z, F = self._advanced(draws, layer, columns, inverses)
+            yield columns
             n = ensemble.widths[layer + 1]
-            Z, F = self._advanced(draws, layer, columns, orders)
             derivatives = np.empty((count, orders, m, n))
             activation.differentiate(Z, derivatives)
 
@@ -147,6 +200,38 @@ def _arranged(derivatives: Array, F: Array) -> Array:
     return columns
 
 
+def _turned(within: Array, basis: Array) -> Array:
+    """The lengths λ (draws, m) of M ŝ_a, once the basis ŝ (draws, m, n) is turned to have them
+    orthogonal: M ŝ_a, (draws, m, r), from before.
+
+    Jacobi's rotations of the rows of the triangle of M ŝ_a, which converge quadratically.
+    """
+    count, m, _ = within.shape
+    axes, T = np.broadcast_to(np.eye(m), (count, m, m)).copy(), np.zeros((count, m, m))
+    kernels().advance(_arranged(within[:, None], np.zeros_like(within)), 1, axes, T)
+    for _ in range(_SWEEPS[m]):
+        for a, b in combinations(range(m), 2):
+            difference = 0.5 * ((T[:, b] ** 2).sum(axis=1) - (T[:, a] ** 2).sum(axis=1))
+            product = (T[:, a] * T[:, b]).sum(axis=1)
+            square = np.abs(difference) + np.hypot(difference, product)
+            tangent = np.copysign(1.0, difference) * product / np.where(square > 0.0, square, 1.0)
+            cosine = 1.0 / np.hypot(1.0, tangent)
+            for rows in (T, basis):
+                c, s = cosine[:, None], (cosine * tangent)[:, None]
+                rows[:, a], rows[:, b] = (
+                    c * rows[:, a] - s * rows[:, b],
+                    s * rows[:, a] + c * rows[:, b],
+                )
+    lengths: Array = np.sqrt((T**2).sum(axis=2))
+    return lengths
+
+
+def _law(steps: tuple[Step, ...]) -> path_averages.Law:
+    first, *frames = steps
+    ranks = ((first.size, frame.big) for frame in frames)
+    return path_averages.Law(first.kind, first.big, first.scale, *next(ranks, (0, 0)))
+
+
 @cache
 def kernels() -> ModuleType:
     """The kernels of `path_kernels`, compiled."""
@@ -162,7 +247,7 @@ def kernels() -> ModuleType:
 
 @dataclass(frozen=True, eq=False)
 class _Compiled:
-    """What the kernels are told: factors are states, then sums over neurons.
+    """What the kernels are told: factors are states, then sums over neurons, then the ν.
 
     Arguments:
         tree: the sums, as products of columns.
@@ -186,12 +271,16 @@ class _Compiled:
 @lru_cache(maxsize=64)
 @uncollected()
 def _compiled(
-    statistics: tuple[Statistic, ...], reading: Reading, given: path_averages.Conditioned
+    statistics: tuple[Statistic, ...],
+    reading: Reading,
+    given: path_averages.Conditioned,
+    least: int,
 ) -> _Compiled:
     averages, m = path_averages.Averages(statistics, reading, given), given.inputs
     steps = list(averages.states.values())
     sums = path_averages.sums([*averages.statistics, *steps])
-    orders = 1 + max((order for each in sums for _, order in each.sigma), default=0)
+    highest = max((order for each in sums for _, order in each.sigma), default=0)
+    orders = max(least, 1 + highest)
     f = 1 + m * orders
     number: dict[path_averages.Factor, int] = {state: k for k, state in enumerate(averages.states)}
     rows = {
@@ -207,6 +296,7 @@ def _compiled(
     ordered = sorted(kept, key=lambda row: (len(row), row))
     place = {row: k for k, row in enumerate(ordered)} | {(): -1}
     number |= {each: len(steps) + place[row or ones] for each, row in rows.items()}
+    number |= {path_averages.Inverse(a): len(steps) + len(ordered) + a for a in range(m)}
     tree = np.array([place[row[:-1]] for row in ordered]), np.array([row[-1] for row in ordered])
     return _Compiled(
         tree,

@@ -174,8 +174,13 @@ def test_cuda_frames_are_orthonormal(lean):
 
 
 @on_a_device
-def test_cuda_has_probes_where_several_inputs_have_paths():
-    here = sampler(Network(TANH, Orthogonal(1)), TWO, 4, ["Theta"])
+@pytest.mark.parametrize(
+    ("weights", "inputs"),
+    [(Orthogonal(1), TWO), (LowRankOrthogonal(gamma=HALF), ONE)],
+    ids=["several inputs", "low rank"],
+)
+def test_cuda_has_probes_where_these_have_paths(weights, inputs):
+    here = sampler(Network(TANH, weights, Gaussian(1)), inputs, 4, ["Theta"])
     assert (here.name, on_device(here).name) == ("paths", "probes")
 
 
@@ -203,4 +208,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b22 passed, 2 skipped\b", found.stdout), found.stdout
+    assert re.search(r"\b23 passed, 2 skipped\b", found.stdout), found.stdout

@@ -10,7 +10,7 @@ import pytest
 import sympy
 from sample_fields import DNTK, NTK
 
-from derive import Equation, Gaussian, LowRankOrthogonal, Network, Orthogonal, activations, exact
+from derive import BiInvariant, Equation, Gaussian, Network, Orthogonal, activations, exact
 from derive.engine.fields import DH, H
 from derive.errors import InputError
 from derive.recursions import recursion, wanted
@@ -126,8 +126,8 @@ def test_paths_average_the_tower_typed_in(weights):
 
 @pytest.mark.parametrize(
     ("inputs", "weights"),
-    [(np.eye(5), Orthogonal(1)), (ONE, LowRankOrthogonal(gamma=sympy.Rational(1, 2)))],
-    ids=["five inputs", "low rank"],
+    [(np.eye(5), Orthogonal(1)), (ONE, BiInvariant(moments=(1, 2)))],
+    ids=["five inputs", "bi-invariant"],
 )
 def test_lazy_falls_back_on_matrices(inputs, weights):
     """Where no path gives the field; the table says so, and repeats itself."""

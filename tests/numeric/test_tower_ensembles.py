@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, product
 
 import numba
@@ -13,6 +14,8 @@ from scipy import stats
 from derive import activations
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z
+from derive.engine.tensors import tensor
+from derive.groups.pairings import coset_type, pair_partitions
 from derive.network import Network
 from derive.recursions import recursion, wanted
 from derive.weights import (
@@ -24,10 +27,11 @@ from derive.weights import (
     Truncated,
 )
 from numeric import compare, flow, simulate
-from numeric.estimators import observables
+from numeric.estimators import observables, unbiased
 from numeric.estimators.probes import Probes, needed, spare
+from numeric.random.lazy import HAAR, steps
 from numeric.random.philox import fill_signs, stream_key
-from numeric.samplers import explicit, path_averages, probing
+from numeric.samplers import explicit, pairs, path_averages, probing
 from numeric.samplers import paths as conditional
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.tables.layout import ACCURACY
@@ -239,6 +243,18 @@ CASES = {
         6,
         TOWER,
     ),
+    "low rank, two inputs": (
+        Network(TANH, LowRankOrthogonal(1.4, gamma=HALF), C_b=0.1, lambda_b=learning),
+        inputs(2, 5),
+        6,
+        ["K", "Theta", "D", "F", "A", "B", "P", "Q"],
+    ),
+    "low rank, three inputs": (
+        Network(RELU, Gaussian(2), LowRankGaussian(2, gamma=sympy.Rational(2, 3)), C_b=0.1),
+        inputs(3, 4),
+        6,
+        ["Theta", "D", "F"],
+    ),
     "truncated": (Network(TANH, Truncated(1.4, ratio=2)), inputs(1, 5)[0], 5, TOWER),
     "bi-invariant": (
         Network(TANH, BiInvariant(1.2, moments=(2, 5, 14)), Gaussian(1), C_b=0.1),
@@ -282,6 +298,18 @@ CASES = {
         4,
         ["K", "Theta", "D", "F"],
     ),
+    "products of three inputs": (
+        Network(TANH, Orthogonal(1.3), C_b=0.1, lambda_b=learning, lambda_W=0.7),
+        inputs(3, 4),
+        5,
+        ["K", "Theta", "A", "B", "D"],
+    ),
+    "products of four inputs": (
+        Network(TANH, Gaussian(1.3), C_b=0.1, lambda_b=learning, lambda_W=0.7),
+        inputs(4, 4),
+        5,
+        ["Theta", "A", "B"],
+    ),
     "degenerate inputs": (
         Network(TANH, Orthogonal(1.3), lambda_b=learning),
         np.array([[1.0, 2, -1, 0.5], [2, 4, -2, 1], [0, 0, 0, 0], [1, 2, -1, 0.5]]),
@@ -320,13 +348,13 @@ CASES = {
 
 
 SLOW = {"mixed", "low rank orthogonal", "truncated", "bi-invariant", "higher cumulants"}
-SLOW |= {"a longer tree", "two inputs, four derivatives"}
+SLOW |= {"a longer tree", "two inputs, four derivatives", "products of four inputs"}
 ON_PATHS = {
     case
     for case, (net, X, *_) in CASES.items()
     if case not in {"a longer tree", "two inputs, four derivatives"}
-    and isinstance(net.weights, Gaussian | Orthogonal | Truncated)
-    and not isinstance(net.first_weights, LowRankGaussian | BiInvariant)
+    and not isinstance(net.weights, BiInvariant)
+    and not isinstance(net.first_weights, BiInvariant)
 }
 
 
@@ -380,6 +408,66 @@ def test_paths_where_every_neuron_is_dead():
     assert agreement(built, averaged) < 6
 
 
+@pytest.mark.parametrize(
+    "weights",
+    [
+        Gaussian(1.3),
+        Orthogonal(1.3),
+        Truncated(1.3, ratio=2),
+        LowRankGaussian(1.3, gamma=HALF),
+        LowRankOrthogonal(1.3, gamma=HALF),
+    ],
+    ids=lambda weights: weights.name,
+)
+def test_products_of_tangent_kernels_slot_by_slot_are_the_polynomials(weights):
+    """H, H H and z z H of two inputs, network by network, to rounding."""
+    net = Network(TANH, weights, C_b=0.1, lambda_b=learning, lambda_W=0.7)
+    ensemble = checked_ensemble(net, inputs(2, 5), 6, 4, 3)
+    plan, draws = observables.Plan(wanted(["A", "B", "D"]), 2), np.array([5, 17, 0])
+    expected = conditional.PathSampler(ensemble, plan).statistics(draws)
+    found = pairs.PairSampler(ensemble, plan).statistics(draws)
+    size = np.abs(expected).max(axis=0)
+    assert size[1:].min() > 0.0
+    assert (np.abs(found - expected) <= 1e-13 * size).all()
+
+
+def test_an_input_more_leaves_what_is_known_of_the_others():
+    """Twice the same input among three: A and B of it are those of the pairs of two, to rounding.
+
+    H is then the same for both, so that a product of kernels depends on the inputs and not their
+    numbers; in every network, whatever the path of the third.
+    """
+    X = inputs(2, 5)[[0, 1, 0]]
+    net = Network(TANH, Orthogonal(1.3), C_b=0.1, lambda_W=0.7)
+    ensemble = checked_ensemble(net, X, 6, 3, 3)
+    plan = observables.Plan(wanted(["A", "B"]), 3)
+    sampler = pairs.PairSampler(ensemble, plan)
+    found = sampler.statistics(np.arange(4))
+    equal = [0, 1, 0]
+    groups = {}
+    for place, (fields, _, pairing, samples) in enumerate(plan.statistics):
+        same = tensor(fields, 0, pairing, tuple(equal[a] for a in samples))
+        groups.setdefault(same, []).append(found[:, :, place])
+    assert max(map(len, groups.values())) == 8
+    for values in groups.values():
+        np.testing.assert_allclose(values, np.array(values[:1] * len(values)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [3, 4])
+def test_products_of_tangent_kernels_have_the_same_bits_in_any_company(m):
+    """Each network by itself, and among others; chunks on one thread and on two."""
+    net = Network(TANH, LowRankGaussian(1.3, gamma=HALF), Gaussian(1), C_b=0.1)
+    plan = observables.Plan(wanted(["A", "B", "D"]), m)
+    sampler = pairs.PairSampler(checked_ensemble(net, inputs(m, 5), 12, 3, 3), plan)
+    draws = np.arange(19)
+    together = sampler.statistics(draws)
+    for k in (0, 7, 18):
+        assert np.array_equal(sampler.statistics(draws[k : k + 1]), together[k : k + 1])
+    with ThreadPoolExecutor(2) as pool:
+        shared = sampler.sums(0, 40, sampler.reference, pool, 2)
+    assert np.array_equal(sampler.sums(0, 40, sampler.reference), shared)
+
+
 def test_averages_given_a_path_vary_less():
     """The variance of a conditional mean is no more than the variance: errors of dense tensors."""
     net, x, n, _ = CASES["orthogonal"]
@@ -393,9 +481,57 @@ def test_averages_given_a_path_vary_less():
 def test_partial_pairings_are_involutions():
     counts = [len(path_averages.partial_pairings(tuple(range(points)))) for points in range(7)]
     assert counts == [1, 1, 2, 4, 10, 26, 76]
-    for pairs in path_averages.partial_pairings((0, 1, 2, 3, 4)):
-        points = [point for pair in pairs for point in pair]
+    for partial in path_averages.partial_pairings((0, 1, 2, 3, 4)):
+        points = [point for pair in partial for point in pair]
         assert len(points) == len(set(points))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        Gaussian(1.3),
+        Orthogonal(1.3),
+        Truncated(1.3, ratio=2),
+        LowRankGaussian(1.3, gamma=HALF),
+        LowRankOrthogonal(1.3, gamma=HALF),
+    ],
+    ids=lambda weights: weights.name,
+)
+def test_averages_given_a_path_average_to_all_weights(weights, k):
+    """E[E[Π W_⊥ | W ŝ]] = Σ_p C(p, q) δ_p(i) on vectors orthogonal to ŝ, exactly, C from `derive`.
+
+    f = λh with h uniform on the sphere, E[h_{i_1} … h_{i_2t}] = Σ_p δ_p(i)/(n (n + 2) …), and λ²
+    is scale² times χ²_r or r/N times a Beta variable; f itself such a vector in full rank.
+    """
+    n_in, n_out, points = 8, 10, tuple(range(2 * k))
+
+    def rising(x, count):
+        return np.prod([x + 2.0 * j for j in range(count)])
+
+    (first, *frames) = steps(weights, n_in, n_out)
+    law = path_averages.Law(*first[:1], *first[2:4], *((first.size, n_out) if frames else ()))
+    given = path_averages.Conditioned((law,), 1)
+
+    def power(t):
+        """E λ^{2t}; of f in full rank, in the units of E[h …]."""
+        haar = rising(law.big, t) if law.kind == HAAR else 1.0
+        return law.scale ** (2 * t) * (rising(law.rank, t) if frames else 1.0) / haar
+
+    for q in pair_partitions(2 * k):
+        total = dict.fromkeys(pair_partitions(2 * k), 0.0)
+        for fixed in path_averages.partial_pairings(points):
+            rest = [a for a in points if all(a not in pair for pair in fixed)]
+            pairings = [tuple((rest[a], rest[b]) for a, b in p) for p in pair_partitions(len(rest))]
+            sphere = rising(n_out, len(rest) // 2) if frames else 1.0
+            for extra in pairings:
+                for inverse, value in given.coefficients(fixed, extra, q):
+                    average = float(value[0]) * power(len(extra) - len(inverse)) / sphere
+                    for p in pairings:
+                        total[tuple(sorted((*fixed, *p)))] += average
+        for p, found in total.items():
+            expected = unbiased.weight_coefficient(weights, coset_type(p, q), n_in, n_out)
+            assert found == pytest.approx(expected, rel=1e-10, abs=1e-14)
 
 
 def test_probes_leave_the_law_of_preactivations_alone():
