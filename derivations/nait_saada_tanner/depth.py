@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.gaussian_moments import variables, wick
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
@@ -184,13 +184,14 @@ def correlation_scale() -> Verdict:
     ratio = edge.xi_c / -edge.xi_grad
     agrees = both(
         close(ratio, 1, 5, "ξ_c/|ξ_∇| at χ = 1 + O(10⁻⁶)"),
-        equal(int(point.xi_c < near.xi_c), 1),
+        observed(bool(point.xi_c < near.xi_c), "ξ_c falls away from the edge"),
     )
     return misprint(
         f"ξ_c = {point.xi_c:.4f} at C_W = 2, C_b = 0.05",
         f"−1/log χ = {point.xi_grad:.4f}",
         f"χ = {point.chi:.6f}, slope {point.slope:.6f} at c* = {point.c:.6f}",
         provided=agrees,
+        witness=(point.xi_grad, point.xi_c),
     )
 
 
@@ -211,7 +212,9 @@ def rank_and_convergence() -> Verdict:
     return misprint(
         f"ξ_q = {lengths[0]:.3f} at γ = 1/8, {lengths[-1]:.3f} at γ = 1",
         "ξ_q falls as γ grows",
-        f"γ = 1/8, 1/4, 1/2, 1: ξ_q = {shown}; ξ_c = {also}",
+        f"γ = 1/8, 1/4, 1/2, 1: ξ_q = {shown}; ξ_c = {also}; "
+        "the witness is the sign of the change of ξ_q",
+        witness=(-1, int(lengths[-1] > lengths[0]) - int(lengths[-1] < lengths[0])),
     )
 
 
