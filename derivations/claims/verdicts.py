@@ -141,7 +141,7 @@ def close(derived: Any, printed: Any, digits: int, detail: str = "") -> Verdict:
     with mpmath.workdps(digits + 10):
         pairs = [(_number(a), _number(b)) for a, b in given]
         largest = max(max(abs(a), abs(b)) for a, b in pairs)
-        left, right = max(pairs, key=lambda pair: _relative(*pair, largest))
+        left, right = max(pairs, key=lambda pair: _relative(pair[0], pair[1], largest))
         error = _relative(left, right, largest)
         reached = float(-mpmath.log10(error)) if error else float(digits + 10)
     return Verdict(

@@ -66,8 +66,8 @@ def given(pair: Sequence[Any]) -> Witness:
     wanted = "(printed, derived), or with a bound on their error"
     if isinstance(pair, str) or not 2 <= len(pair) <= 3:
         raise InputError("witness", pair, wanted)
-    values = [_value(each) for each in pair]
-    if any(value is None for value in values):
+    values = [value for each in pair if (value := _value(each)) is not None]
+    if len(values) < len(pair):
         raise InputError("witness", pair, f"real numbers: {wanted}")
     floats = any(_rounded(each) for each in pair[:2])
     size = max(abs(value) for value in values[:2])

@@ -134,7 +134,9 @@ def one_bias(sampling: Sampling) -> Verdict:
             )
         )
     flowed = flow(net, INPUTS, DEPTH, ["K"])
-    zero = layout.table(layers, K=np.zeros((DEPTH, 2, 2)), K_size=natural_size("K", flowed))
+    size = natural_size("K", flowed)
+    assert size is not None
+    zero = layout.table(layers, K=np.zeros((DEPTH, 2, 2)), K_size=size)
     given = compare(zero, tables, sampling.false_alarms)
     printed = flowed["K"].to_numpy()
     b = 2 * np.random.default_rng(sampling.seed).standard_normal((2048, DEPTH))

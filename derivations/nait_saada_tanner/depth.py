@@ -109,8 +109,8 @@ def length_scale() -> Verdict:
 @claim("001", "A.7 (expansion)", "u_2 near a fixed correlation")
 def expanded_variables() -> Verdict:
     r"""$u_2$ at $c^* + \epsilon$ for $c^* < 1$, to first order, and at $1 - \epsilon$ to order
-    $\epsilon$. (The scan's $\sqrt{2q^*}\epsilon z_2$ must be $\sqrt{2q^*\epsilon}\,z_2$, as the
-    lines after it have it.)"""
+    $\epsilon$, where the text at hand has $\sqrt{2q^*}\epsilon z_2$ for $\sqrt{2q^*\epsilon}\,z_2$,
+    which the lines after it have."""
     q, root = sympy.symbols("q t", positive=True)  # ε = t²
     c, eps, z1, z2 = sympy.symbols("c epsilon z_1 z_2", real=True)
 
@@ -122,9 +122,16 @@ def expanded_variables() -> Verdict:
     near_one = sympy.sqrt(q) * ((1 - root**2) * z1 + root * sympy.sqrt(2 - root**2) * z2)
     series = sympy.series(near_one, root, 0, 3).removeO()
     printed = sympy.sqrt(2 * q) * root * z2 + sympy.sqrt(q) * z1 - root**2 * sympy.sqrt(q) * z1
-    return equal(
+    holds = equal(
         [below, sympy.expand(series)],
         [sympy.sqrt(q) * (z1 - c / sympy.sqrt(1 - c**2) * z2), sympy.expand(printed)],
+    )
+    return misprint(
+        sympy.sqrt(2 * q) * root,
+        sympy.sqrt(2 * q) * root**2,
+        "the coefficient of z_2 at c* = 1, ε = t²",
+        provided=holds,
+        lost="the root may have ended behind ε",
     )
 
 

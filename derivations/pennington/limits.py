@@ -164,6 +164,7 @@ def supplement_resolvent() -> Verdict:
         sympy.N(printed, 12),
         "G(4), whose imaginary part is the witness; (30) is right",
         witness=[sympy.im(sympy.N(each, 30)) for each in (printed, derived)],
+        lost="an exponent 2 of σ_0, with a z that strayed from the denominator",
     )
 
 
@@ -302,7 +303,10 @@ def hard_tanh_scaling() -> Verdict:
         close(solved, sympy.N(right.subs(numbers), 30), 20),
     )
     wrong = misprint(
-        sympy.Float(solved, 12), sympy.N(printed.subs(numbers), 12), "L = 128, σ_0 = 1/2"
+        sympy.Float(solved, 12),
+        sympy.N(printed.subs(numbers), 12),
+        "L = 128, σ_0 = 1/2",
+        lost="the root may have ended behind the 2, and q* have stood for its root",
     )
     return wrong if holds.holds else holds
 

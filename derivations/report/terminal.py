@@ -77,7 +77,7 @@ def resolved(book: Book) -> str:
     return (
         "half of the sampled numbers resolve "
         f"{percent(book.median_resolution)} or better, {100 * book.fine:.0f} % of them "
-        f"{percent(FINE)}"
+        f"resolve {percent(FINE)}"
     )
 
 
@@ -86,8 +86,8 @@ def last(book: Book) -> str:
     failed = sum(not outcome.verdict.holds for outcome in book.outcomes)
     told = f"{failed} FAIL" if failed else "none fails"
     return (
-        f"{len(book.outcomes)} claims: {told}, {len(book.weak)} are weak "
-        f"(resolve worse than {percent(WEAK)})"
+        f"{len(book.outcomes)} claims: {told}, {len(book.weak)} weak "
+        f"(resolving worse than {percent(WEAK)})"
     )
 
 
