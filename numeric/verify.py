@@ -126,7 +126,7 @@ class Verification:
         count = sum(len(check.comparison.rows) for check in self.checks)
         failed, weak = len(self.failures), len(self.weak)
         rest = "the others agree" if weak < len(self.checks) else "none agrees"
-        told = f"{weak} are weak (resolve worse than {percent(WEAK)}), {rest}"
+        told = f"{weak} weak (resolving worse than {percent(WEAK)}), {rest}"
         told = told if weak else "all agree"
         return (
             f"{len(self.checks)} networks, {count} comparisons at n = "

@@ -20,6 +20,9 @@ from derive.gaussian.brackets import Average, Component
 DIGITS = 30
 """To which expressions are evaluated."""
 
+SHOWN = 8
+"""Digits that are written; an error that does not show at them is not."""
+
 EXACT, ROUNDED = 1e-20, 1e-9
 """What an expression's value, and a float, may be off, of its size."""
 
@@ -50,11 +53,12 @@ class Witness:
 
     def __str__(self) -> str:
         def short(number: str) -> str:
-            return str(mpmath.nstr(mpmath.mpf(number), 8))
+            return str(mpmath.nstr(mpmath.mpf(number), SHOWN))
 
         where = f" at {self.at}" if self.at else ""
-        error = f" (together ± {self.error:.1g})" if self.error else ""
         with mpmath.workdps(DIGITS):
+            apart = abs(mpmath.mpf(self.printed) - mpmath.mpf(self.derived))
+            error = f" (together ± {self.error:.1g})" if self.error > apart * 10.0**-SHOWN else ""
             return f"printed {short(self.printed)}, derived {short(self.derived)}{where}{error}"
 
 

@@ -4,13 +4,14 @@ import csv
 import importlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from derivations import claims, report
-from derivations.claims.registry import Claim, Outcome
+from derivations.claims.registry import Outcome
 from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
 from derivations.report import Book
@@ -281,14 +282,7 @@ def test_records_say_how_sure_they_are(book):
     assert "statistical |z| 1.50" in line(book.outcomes[3])
 
 
-def weighed(*verdicts):
-    return Book([
-        Outcome(Claim("000", f"1.{k}", "a title", print, bool(each.resolutions)), each, 1.0)
-        for k, each in enumerate(verdicts)
-    ])  # fmt: skip
-
-
-def test_what_would_have_been_noticed_is_said_beside_each_verdict():
+def test_what_would_have_been_noticed_is_said_beside_each_verdict(book):
     fine = Verdict("statistical", "d", "p", z=1, bound=5, comparisons=3, resolutions=(0.01,) * 3)
     coarse = Verdict(
         "weak", "d", "p", "V is coarse", z=1, bound=5, comparisons=2,
@@ -296,18 +290,19 @@ def test_what_would_have_been_noticed_is_said_beside_each_verdict():
     )  # fmt: skip
     wrong = claims.misprint("a", "b", "proof", witness=(1.5, 2), lost="a point")
     enclosed = claims.enclosed([True] * 3, "a ≤ b", "spectra")
-    made = weighed(fine, coarse, wrong, enclosed)
+    verdicts = zip(book.outcomes, (fine, coarse, wrong, enclosed), strict=False)
+    made = Book([replace(outcome, verdict=each) for outcome, each in verdicts])
     assert [measure(each.verdict) for each in made.outcomes] == [
         "|z| 1.00 < 5.00 of 3, resolves 1 %", "|z| 1.00 < 5.00 of 2, resolves nothing", "proven",
         "at 3 points",
     ]  # fmt: skip
-    assert (made.holds, [each.claim.equation for each in made.weak]) == (True, ["1.1"])
+    assert (made.holds, made.weak) == (True, [made.outcomes[1]])
     assert (made.median_resolution, made.fine) == (0.01, 0.8)
     assert last(made) == "4 claims: none fails, 1 weak (resolving worse than 20 %)"
     told = summary(made)
     assert "half of the sampled numbers resolve 1 % or better, 80 % of them resolve 5 %" in told
     assert "witness: printed 1.5, derived 2.0" in told
-    assert "weak (000, 1.1)" in told
+    assert f"weak (000, {made.outcomes[1].claim.equation})" in told
     read = json.loads(report.as_json(made), parse_constant=pytest.fail)
     assert (read["weak"], read["resolution"]["share"]) == (1, 0.8)
     assert [each.get("resolution", "none") for each in read["claims"]] == [
