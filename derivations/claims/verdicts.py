@@ -207,7 +207,7 @@ def sampled(
 ) -> Verdict:
     """Statistical if every comparison agrees and resolves, weak if one resolves too little; each
     must have been given its share of the alarms."""
-    from numeric.tables.compare import percent  # noqa: PLC0415  (for those that sample)
+    from numeric.tables.compare import WEAK, percent  # noqa: PLC0415  (for those that sample)
 
     given = [comparisons] if not isinstance(comparisons, Sequence) else list(comparisons)
     label, worst = max(
@@ -218,8 +218,11 @@ def sampled(
     least = coarsest.coarsest
     kind = resolving([coarsest.resolution])
     if kind == "weak":
-        seen = f"{least.name} at layer {least.layer} is resolved to {percent(least.resolution)}"
-        detail = "; ".join(filter(None, [detail, f"weak: {at} {seen}".replace(":  ", ": ")]))
+        coarse = sum(len(each.unresolved) for each in given)
+        every = sum(len(each.rows) for each in given)
+        told = f"weak: {coarse} of {every} numbers resolve worse than {percent(WEAK)}; "
+        told += f"{at} {least.name} at layer {least.layer} {percent(least.resolution)}".lstrip()
+        detail = "; ".join(filter(None, [detail, told]))
     return Verdict(
         kind if all(each.agrees for each in given) else "fails",
         f"{label} {row.name} at layer {row.layer}: {row.theory:.6g}".lstrip(),

@@ -129,9 +129,15 @@ class Comparison:
         return self.coarsest.resolution
 
     @property
+    def unresolved(self) -> tuple[Row, ...]:
+        """The rows that resolve worse than `WEAK`, the worst first."""
+        rows = [row for row in self.rows if not row.resolution <= WEAK]
+        return tuple(sorted(rows, key=lambda row: -row.resolution))
+
+    @property
     def weak(self) -> bool:
         """Whether it agrees, but resolves worse than `WEAK`."""
-        return self.agrees and not self.resolution <= WEAK
+        return self.agrees and bool(self.unresolved)
 
     @property
     def verdict(self) -> str:
@@ -159,7 +165,11 @@ class Comparison:
         return sorted(self.rows, key=lambda row: -abs(row.z))[:count]
 
     def __str__(self) -> str:
-        return f"{self.summary}\n{_table(self._largest(5))}"
+        shown = f"{self.summary}\n{_table(self._largest(5))}"
+        if not self.unresolved:
+            return shown
+        count = f"{len(self.unresolved)} of {len(self.rows)} resolve worse than {percent(WEAK)}"
+        return f"{shown}\n{count}\n{_table(self.unresolved[:5])}"
 
     def __repr__(self) -> str:
         return str(self)

@@ -120,7 +120,8 @@ def test_what_would_have_agreed_with_too_much_is_weak():
     assert claims.sampled(fine).resolution == fine.resolution
     weak = claims.sampled([fine, coarse], "as drawn", labels=["fine", "coarse"])
     assert (weak.kind, weak.holds) == ("weak", True)
-    assert weak.detail.startswith("as drawn; weak: coarse gap at layer 1 is resolved to 2")
+    told = "as drawn; weak: 1 of 2 numbers resolve worse than 20 %; coarse gap at layer 1 2"
+    assert weak.detail.startswith(told)
     assert weak.resolutions == (fine.resolution, coarse.resolution)
     assert claims.sampled([far, coarse], labels=["far", "coarse"]).kind == "fails"
     assert claims.both(weak, claims.sampled(fine)).kind == "weak"

@@ -141,6 +141,9 @@ def test_what_would_have_agreed_with_too_much_is_weak():
     assert (coarse.agrees, coarse.weak, coarse.verdict) == (True, True, "weak")
     assert str(coarse).startswith("weak: 3 comparisons")
     assert "resolves 5" in coarse.summary
+    assert "3 of 3 resolve worse than 20 %" in str(coarse)
+    assert [row.layer for row in coarse.unresolved] == [1, 2, 3]
+    assert fine.unresolved == ()
     far = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 30], se=1.0))
     assert (far.agrees, far.weak, far.verdict) == (False, False, "DISAGREES")
 
