@@ -15,8 +15,9 @@ from derivations.claims.registry import in_module
 def show(seed: int = 0) -> None:
     """Prove the claims that the running script or notebook has made, a line each."""
     from derivations.report import line  # noqa: PLC0415
+    from derivations.report.terminal import TOLD  # noqa: PLC0415
 
     for outcome in check(in_module("__main__"), seed):
         print(line(outcome), flush=True)
-        if outcome.verdict.kind in {"misprint", "fails"}:
+        if outcome.verdict.kind in TOLD:
             print(f"    {outcome.verdict.detail}")

@@ -1,4 +1,5 @@
-"""The theory tried on random networks: derive, flow, sample, compare; what fails is made small.
+"""The theory tried on random networks: derive, flow, sample, compare; what fails is made small,
+and what agrees but would have agreed with too much is called weak.
 
     verify(25, seed=1)                      # networks drawn from all that the engine knows
     verify(5, of=net)                       # inputs and depths for a network of yours
@@ -30,7 +31,7 @@ from .checks import seed as checked_seed
 from .examples import Example
 from .flows import flow
 from .simulations import simulate
-from .tables.compare import FALSE_ALARMS, Comparison, compare
+from .tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -55,8 +56,18 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether the ensembles bear the theory out."""
+        """Whether nothing in the ensembles contradicts the theory."""
         return self.comparison.agrees
+
+    @property
+    def weak(self) -> bool:
+        """Whether it agrees, but a number resolves worse than `numeric.tables.compare.WEAK`."""
+        return self.comparison.weak
+
+    @property
+    def resolution(self) -> float:
+        """The relative change of the theory that any number of it would have shown."""
+        return self.comparison.resolution
 
     @property
     def severity(self) -> float:
@@ -64,10 +75,12 @@ class Check:
         return abs(self.comparison.worst.z) / self.comparison.bound
 
     def __str__(self) -> str:
-        worst = self.comparison.worst
+        worst, coarsest = self.comparison.worst, self.comparison.coarsest
+        word = "weak" if self.weak else "agrees" if self.agrees else "FAILS"
         return (
-            f"{'agrees' if self.agrees else 'FAILS '}  largest |z| {abs(worst.z):5.2f} of "
-            f"{self.comparison.bound:.2f} ({worst.name} at layer {worst.layer})  {self.example}"
+            f"{word:6}  largest |z| {abs(worst.z):5.2f} of {self.comparison.bound:.2f} "
+            f"({worst.name} at layer {worst.layer}), resolves {percent(self.resolution)} "
+            f"({coarsest.name} at layer {coarsest.layer})  {self.example}"
         )
 
     def __repr__(self) -> str:
@@ -93,24 +106,32 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether every example agrees."""
+        """Whether no example fails."""
         return all(check.agrees for check in self.checks)
 
     @property
     def failures(self) -> tuple[Check, ...]:
-        """The examples that don't."""
+        """The examples that do."""
         return tuple(check for check in self.checks if not check.agrees)
+
+    @property
+    def weak(self) -> tuple[Check, ...]:
+        """The examples that agree, but would have agreed with too much."""
+        return tuple(check for check in self.checks if check.weak)
 
     @property
     def summary(self) -> str:
         """Networks, comparisons and the worst score in a line."""
         worst = max(self.checks, key=lambda check: check.severity)
         count = sum(len(check.comparison.rows) for check in self.checks)
-        failed = len(self.failures)
+        failed, weak = len(self.failures), len(self.weak)
+        rest = "the others agree" if weak < len(self.checks) else "none agrees"
+        told = f"{weak} weak (resolving worse than {percent(WEAK)}), {rest}"
+        told = told if weak else "all agree"
         return (
             f"{len(self.checks)} networks, {count} comparisons at n = "
             f"{', '.join(map(str, self.widths))} with {self.draws} draws: "
-            f"{f'{failed} FAIL' if failed else 'all agree'}; largest |z| "
+            f"{f'{failed} FAIL' if failed else told}; largest |z| "
             f"{abs(worst.comparison.worst.z):.2f} of {worst.comparison.bound:.2f} "
             f"(family-wise false-alarm rate {self.false_alarms:.1e})"
         )

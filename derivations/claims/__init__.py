@@ -2,7 +2,21 @@
 
 from .proving import check, in_order
 from .registry import CHAPTERS, FALSE_ALARMS, Claim, Outcome, Sampling, claim, claims, in_module
-from .verdicts import WORST_FIRST, Kind, Picture, Verdict, both, close, equal, misprint, sampled
+from .verdicts import (
+    WORST_FIRST,
+    Kind,
+    Picture,
+    Verdict,
+    both,
+    close,
+    enclosed,
+    equal,
+    misprint,
+    observed,
+    resolving,
+    sampled,
+)
+from .witness import Witness
 
 __all__ = [
     "CHAPTERS",
@@ -14,15 +28,19 @@ __all__ = [
     "Picture",
     "Sampling",
     "Verdict",
+    "Witness",
     "both",
     "check",
     "claim",
     "claims",
     "close",
+    "enclosed",
     "equal",
     "in_module",
     "in_order",
     "misprint",
+    "observed",
+    "resolving",
     "sampled",
 ]
 

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Kind, Verdict
+from derivations.claims.witness import Witness
 from derivations.files import make_directory, write_text
 from derivations.pictures.drawn import Drawn, drawn
 from derive.errors import InputError
@@ -63,6 +64,7 @@ class Kept:
             name: value for name, value in vars(outcome.verdict).items() if name != "figures"
         }
         verdict["figures"] = {stem: asdict(made) for stem, made in figures.items()}
+        verdict["witness"] = None if verdict["witness"] is None else asdict(verdict["witness"])
         record = {
             "seconds": outcome.seconds,
             "ensembles": asdict(outcome.ensembles),
@@ -120,7 +122,11 @@ def _verdict(record: Mapping[str, Any]) -> Verdict:
     fields = dict(record)
     for name in ("digits", "z", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
-    fields["comparisons"] = int(fields["comparisons"])
+    fields["comparisons"], fields["points"] = int(fields["comparisons"]), int(fields["points"])
+    fields["resolutions"] = tuple(map(float, fields["resolutions"]))
+    if fields["witness"] is not None:
+        error = float(fields["witness"].pop("error"))
+        fields["witness"] = Witness(**_texts(fields["witness"]), error=error)
     fields["figures"] = {stem: Drawn(**_texts(made)) for stem, made in fields["figures"].items()}
     fields["sides"] = tuple((str(left), str(right)) for left, right in fields["sides"])
     _texts({name: fields[name] for name in ("kind", "derived", "printed", "detail", "table")})

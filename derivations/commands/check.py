@@ -37,6 +37,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", metavar="FILE", help="also write every verdict to this file")
     command.add_argument("--report", metavar="DIR", default="report", help="pages and figures")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
+    command.add_argument("--strict", action="store_true", help="a weak claim is no success")
     command.add_argument("--seed", type=int, default=0, help="of every ensemble")
     command.add_argument(
         "--fresh",
@@ -100,7 +101,8 @@ def run(options: argparse.Namespace) -> int:
     kept.clear()
     shelf.trim()
     print(f"report: {written / report.INDEX}")
-    return 0 if book.holds and not faults else 1
+    print(report.last(book))
+    return 0 if book.holds and not faults and not (options.strict and book.weak) else 1
 
 
 class _Line:

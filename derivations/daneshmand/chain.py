@@ -57,7 +57,7 @@ def scale_free() -> Verdict:
         "BN(aM) = BN(M), 3 rows",
     )
     H = sympy.MatrixSymbol("H", 3, 2)  # d = 3, n = 2
-    fitting = []
+    fitting, columns = [], 0
     for name, shape in (("d × d", (3, 3)), ("d × n", (3, 2)), ("n × d", (2, 3))):
         try:
             image = sympy.MatrixSymbol("W", *shape) * H
@@ -65,12 +65,14 @@ def scale_free() -> Verdict:
             continue
         if image.shape == H.shape:
             fitting.append(name)
+            columns = shape[1]
     return misprint(
         f"W_ℓ is {', '.join(fitting)}",
         "W_ℓ is d × n",
         "of d × d, d × n and n × d what takes H_ℓ to a matrix of its shape, d = 3, n = 2; (9) "
-        "itself is (1), by symbols",
+        "itself is (1), by symbols; the witness is the number of columns that W_ℓ has",
         provided=same,
+        witness=(H.shape[1], columns),
     )
 
 
@@ -173,6 +175,7 @@ def mean_matrix() -> Verdict:
         "p_i = E[σ_n² w_n²/Σ_k σ_k² w_k²]",
         f"Σ p_i = 1 for σ² = (5, 3, 2)/10; n p_n = {mpmath.nstr(3 * p[-1], 6)}",
         provided=total,
+        witness=(3 * p[-1], mpmath.fsum(p)),
     )
 
 

@@ -68,8 +68,9 @@ def product() -> Verdict:
         f"W_ℓ ∈ ℝ^(d × {len(patches) // size**2}·k²)",
         "W_ℓ ∈ ℝ^(d × k²)",
         f"unfold(H) of {channels} channels and k = {size} has {len(patches)} rows; with that many "
-        "columns of W (30) holds to 12 digits",
+        "columns of W (30) holds to 12 digits; the witness is their number",
         provided=right,
+        witness=(size**2, len(patches)),
     )
 
 
@@ -127,9 +128,10 @@ def figure_six(sampling: Sampling) -> Verdict:
     change = runs["batch norm"][:, 29] - runs["batch norm"][:, 19]
     about = {"width": CHANNELS, "blocks": NETWORKS}
     rest = layout.table([LAYERS], about, change=layout.averaged(change))
+    level = runs["batch norm"][:, 19].mean()
     verdict = sampled(
-        compare(layout.table([LAYERS], change=0), rest, sampling.false_alarms),
-        "V of layer 30 less V of layer 20, with batch normalization",
+        compare(layout.table([LAYERS], change=0, change_size=level), rest, sampling.false_alarms),
+        f"V of layer 30 less V of layer 20, which is {level:.3g}, with batch normalization",
         {"batchnorm6-convolutional": made},
     )
     moves = {

@@ -44,6 +44,7 @@ def weights() -> Verdict:
         f"n = 40, d = 6: the slice's singular values lie in [{lengths[-1]:.2f}, {lengths[0]:.2f}]; "
         "with an orthogonal V' the spectrum is √(σ/Σσ), to 12 digits",
         provided=right,
+        witness=[np.linalg.norm(each @ H) ** 2 for each in (printed, W)],
     )
 
 

@@ -20,7 +20,7 @@ import sympy
 from sympy import log
 
 from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.section import show
 from derive import activations, recursion
@@ -149,8 +149,9 @@ def conjecture() -> Verdict:
         "; ".join(f"{name}: {form(each)}" for name, each in found.items()),
         "a_0 + a_1 log(ell)/ell",
         f"order by order in the derived recursions; each confronted with its flow below. "
-        f"{described.detail}",
+        f"{described.detail}; the witness is the power of log ℓ that stands over ℓ in F̃",
         provided=described,
+        witness=(1, next_orders["F"][1]),
     )
     tends = [
         {
@@ -215,7 +216,7 @@ def saturation() -> Verdict:
     peaks = [max(range(1, 31), key=lambda layer: abs(at(name, layer))) for name in ("A", "B", "D")]
     return both(
         close(covered, [1, 1], 1, "the share of their limits that Ṽ and F̃ have at layer 20"),
-        equal([int(1 < peak < 20) for peak in peaks], [1, 1, 1], f"Ã, B̃, D̃ are largest at {peaks}"),
+        observed([1 < peak < 20 for peak in peaks], f"Ã, B̃, D̃ are largest at {peaks}"),
     )
 
 
@@ -238,7 +239,7 @@ def noise() -> Verdict:
     crossing = next(layer for layer, ratio in enumerate(A, start=2) if ratio > 1)
     return both(
         equal(limits, [0, R(32, 27)], "D/F and A/B at ℓ → ∞"),
-        equal(int(max(*D, *A[:99]) < 1), 1, f"up to layer 100; A > B from layer {crossing} on"),
+        observed(max(*D, *A[:99]) < 1, f"up to layer 100; A > B from layer {crossing} on"),
     )
 
 

@@ -180,7 +180,10 @@ def vanishing_kernel_domain() -> Verdict:
         "σ(0) = 0 and smooth suffice",
         f"K' = K + (σ'''/σ' + ¾(σ''/σ')²)K² + …: SiLU is smooth with σ(0) = 0, but "
         "its kernel grows, "
-        f"K' = K + ({growth})K², and criticality finds it {found}",
+        f"K' = K + ({growth})K², and criticality finds it {found}; the "
+        "witness is the sign of a₁: a kernel that decays like −1/(a₁ℓ) needs the first, SiLU has "
+        "the second",
+        witness=(-1, sympy.sign(growth)),
     )
 
 

@@ -102,8 +102,10 @@ def kernel_decay() -> Verdict:
         "K = 1/(2ℓ) + O(1/ℓ²)",
         f"order 1/ℓ³ of the kernel recursion fixes the next term to ({solution}) log ℓ/ℓ²; "
         f"flow: 1/K({DEPTH}) − 1/K({half}) − {2 * half} = {float(drift):.4f}, "
-        f"−4b log 2 = {float(-4 * solution * sympy.log(2)):.4f}; (5.24) is unchanged",
+        f"−4b log 2 = {float(-4 * solution * sympy.log(2)):.4f}; (5.24) is unchanged. "
+        "The witness is the coefficient of log ℓ/ℓ²",
         provided=measured,
+        witness=(0, solution),
     )
 
 

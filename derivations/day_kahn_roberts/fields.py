@@ -178,8 +178,8 @@ def slopes() -> Verdict:
         right,
         wrong,
         "H_12 of a network of width 2 by summing over its parameters is the first number; with σσ "
-        "in the chain term it would be the second (the text at hand may have lost the primes, "
-        "which it prints elsewhere)",
+        "in the chain term it would be the second",
+        lost="the primes of both σ, which are printed elsewhere",
     )
 
 

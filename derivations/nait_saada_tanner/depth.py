@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from derivations.claims.registry import claim
-from derivations.claims.verdicts import Verdict, both, close, equal, misprint
+from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.gaussian_moments import variables, wick
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
@@ -109,8 +109,8 @@ def length_scale() -> Verdict:
 @claim("001", "A.7 (expansion)", "u_2 near a fixed correlation")
 def expanded_variables() -> Verdict:
     r"""$u_2$ at $c^* + \epsilon$ for $c^* < 1$, to first order, and at $1 - \epsilon$ to order
-    $\epsilon$. (The scan's $\sqrt{2q^*}\epsilon z_2$ must be $\sqrt{2q^*\epsilon}\,z_2$, as the
-    lines after it have it.)"""
+    $\epsilon$, where the text at hand has $\sqrt{2q^*}\epsilon z_2$ for $\sqrt{2q^*\epsilon}\,z_2$,
+    which the lines after it have."""
     q, root = sympy.symbols("q t", positive=True)  # ε = t²
     c, eps, z1, z2 = sympy.symbols("c epsilon z_1 z_2", real=True)
 
@@ -122,9 +122,16 @@ def expanded_variables() -> Verdict:
     near_one = sympy.sqrt(q) * ((1 - root**2) * z1 + root * sympy.sqrt(2 - root**2) * z2)
     series = sympy.series(near_one, root, 0, 3).removeO()
     printed = sympy.sqrt(2 * q) * root * z2 + sympy.sqrt(q) * z1 - root**2 * sympy.sqrt(q) * z1
-    return equal(
+    holds = equal(
         [below, sympy.expand(series)],
         [sympy.sqrt(q) * (z1 - c / sympy.sqrt(1 - c**2) * z2), sympy.expand(printed)],
+    )
+    return misprint(
+        sympy.sqrt(2 * q) * root,
+        sympy.sqrt(2 * q) * root**2,
+        "the coefficient of z_2 at c* = 1, ε = t²",
+        provided=holds,
+        lost="the root may have ended behind ε",
     )
 
 
@@ -184,13 +191,14 @@ def correlation_scale() -> Verdict:
     ratio = edge.xi_c / -edge.xi_grad
     agrees = both(
         close(ratio, 1, 5, "ξ_c/|ξ_∇| at χ = 1 + O(10⁻⁶)"),
-        equal(int(point.xi_c < near.xi_c), 1),
+        observed(bool(point.xi_c < near.xi_c), "ξ_c falls away from the edge"),
     )
     return misprint(
         f"ξ_c = {point.xi_c:.4f} at C_W = 2, C_b = 0.05",
         f"−1/log χ = {point.xi_grad:.4f}",
         f"χ = {point.chi:.6f}, slope {point.slope:.6f} at c* = {point.c:.6f}",
         provided=agrees,
+        witness=(point.xi_grad, point.xi_c),
     )
 
 
@@ -211,7 +219,9 @@ def rank_and_convergence() -> Verdict:
     return misprint(
         f"ξ_q = {lengths[0]:.3f} at γ = 1/8, {lengths[-1]:.3f} at γ = 1",
         "ξ_q falls as γ grows",
-        f"γ = 1/8, 1/4, 1/2, 1: ξ_q = {shown}; ξ_c = {also}",
+        f"γ = 1/8, 1/4, 1/2, 1: ξ_q = {shown}; ξ_c = {also}; "
+        "the witness is the sign of the change of ξ_q",
+        witness=(-1, int(lengths[-1] > lengths[0]) - int(lengths[-1] < lengths[0])),
     )
 
 

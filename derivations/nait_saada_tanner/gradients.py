@@ -180,9 +180,9 @@ def log_gradients(
 def derived_table(
     net: Network, lengths: Sequence[float], layers: Sequence[int], overlap: float
 ) -> xarray.Dataset:
-    """log q̃_ℓ/q̃_L by the backward recursion."""
+    """log q̃_ℓ/q̃_L by the backward recursion; a difference of 1 is a factor e in q̃."""
     back = np.log(propagation.gradients(net, lengths, overlap=overlap, biases="direction"))
-    return layout.table(layers, log_q=back[[layer - 1 for layer in layers]])
+    return layout.table(layers, log_q=back[[layer - 1 for layer in layers]], log_q_size=1)
 
 
 @claim("001", "§2.2 (independence)", "where weights going back count as independent", sampled=True)

@@ -15,7 +15,7 @@ import sympy
 import xarray
 
 from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, both, close, equal, sampled
+from derivations.claims.verdicts import Verdict, both, close, equal, observed, sampled
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derive import (
@@ -55,7 +55,7 @@ def slope_distributions() -> Verdict:
     constant = [name for name, width in spread.items() if width < 1e-3]
     verdict = both(
         close(drawn, derived, 3, "μ_1 and μ_2 of five activations at q* = 0.3 and 3"),
-        equal(int(constant == ["relu"]), 1),
+        observed(constant == ["relu"], "μ_1 is the same at every q* for ReLU alone"),
     )
     return replace(verdict, figures={"pennington3": figures.slopes()})
 
@@ -160,7 +160,7 @@ def zero_padded(sampling: Sampling) -> Verdict:
     detail = (
         f"free layers would have m_2 = {wrong.worst.theory:.6g}, |z| = {abs(wrong.worst.z):.1f}"
     )
-    return both(sampled(right, detail), equal(int(wrong.agrees), 0), exact)
+    return both(sampled(right, detail), observed(not wrong.agrees, ""), exact)
 
 
 def _second_moment(law: spectra.Jacobian, depth: int) -> xarray.Dataset:

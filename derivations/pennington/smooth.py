@@ -292,7 +292,10 @@ def smooth_branch_points() -> Verdict:
         sympy.simplify(-needed.subs(W, y - 1)), sympy.simplify(BRANCH * sympy.exp(v)), "with (S55)"
     )
     wrong = misprint(
-        sympy.N(at * sympy.E, 12), sympy.N(at * sympy.exp(at**2), 12), "σ_0 = 1, z = 2: e^W (1 + W)"
+        sympy.N(at * sympy.E, 12),
+        sympy.N(at * sympy.exp(at**2), 12),
+        "σ_0 = 1, z = 2: e^W (1 + W)",
+        lost="the exponent z² may have been σ_0²",
     )
     return wrong if solved.holds else solved
 
@@ -347,7 +350,12 @@ def smooth_edges() -> Verdict:
     printed = sympy.sqrt(1 + plus / 2) * sympy.exp(-plus / 4)
     holds = _right_edges()
     derived = sympy.N(sympy.sqrt(_edges()[1].subs(HALF)), 8)
-    wrong = misprint(derived, sympy.N(printed.subs(HALF), 8), "s_+ at σ_0 = 1/2")
+    wrong = misprint(
+        derived,
+        sympy.N(printed.subs(HALF), 8),
+        "s_+ at σ_0 = 1/2",
+        lost="one of the signs ± may have been ∓",
+    )
     return wrong if holds.holds else holds
 
 
@@ -359,7 +367,10 @@ def supplement_edges() -> Verdict:
     printed = sympy.exp(-minus / 2) * (2 + minus) / 2
     holds = _right_edges()
     wrong = misprint(
-        sympy.N(_edges()[1].subs(HALF), 8), sympy.N(printed.subs(HALF), 8), "λ_+ at σ_0 = 1/2"
+        sympy.N(_edges()[1].subs(HALF), 8),
+        sympy.N(printed.subs(HALF), 8),
+        "λ_+ at σ_0 = 1/2",
+        lost="the second sign ∓ may have been ±",
     )
     return wrong if holds.holds else holds
 

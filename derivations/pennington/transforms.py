@@ -142,7 +142,12 @@ def arctan_slopes() -> Verdict:
     derived = sympy.factor(squared / (z - squared))
     printed = sympy.factor(16 / ((4 + sympy.pi**2 * x**2 / 5) ** 2 * z + 16))
     law = spectra.slope_law(activation, sympy.Rational(1, 5))
-    return misprint(derived, printed, f"at q* = 1/5, where M(2) = {sympy.N(law.M(2), 8)}")
+    return misprint(
+        derived,
+        printed,
+        f"at q* = 1/5, where M(2) = {sympy.N(law.M(2), 8)}",
+        lost="the sign + may have been −",
+    )
 
 
 @claim("002", "S24, S25", "M of D² for arctan in closed form")

@@ -3,7 +3,7 @@
 from .book import Book, count, ledgers
 from .directory import INDEX, check_directory, write_directory
 from .record import as_json, seconds_before, write_json
-from .terminal import ledger_lines, line, measure, summary
+from .terminal import last, ledger_lines, line, measure, summary
 
 __all__ = [
     "INDEX",
@@ -11,6 +11,7 @@ __all__ = [
     "as_json",
     "check_directory",
     "count",
+    "last",
     "ledger_lines",
     "ledgers",
     "line",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +16,21 @@ from numeric.runs.kept import Tally
 
 ORDER = (
     "exact",
+    "enclosed",
     "numeric",
     "statistical",
+    "weak",
     "misprint",
+    "doubtful",
     "fails",
     "not a statement",
     "open",
     "not checked",
 )
 """What can be said of a statement, in the order in which it is counted."""
+
+FINE = 0.05
+"""The resolution that half of the sampled numbers should have."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,28 @@ class Book:
 
     @property
     def holds(self) -> bool:
-        """Whether every claim stands."""
+        """Whether nothing contradicts any claim."""
         return all(outcome.verdict.holds for outcome in self.outcomes)
+
+    @property
+    def weak(self) -> list[Outcome]:
+        """The claims that agree, but would have agreed with too much."""
+        return [outcome for outcome in self.outcomes if outcome.verdict.kind == "weak"]
+
+    @cached_property
+    def resolutions(self) -> list[float]:
+        """Of each sampled number the relative difference that would have been noticed, in order."""
+        return sorted(number for outcome in self.outcomes for number in outcome.verdict.resolutions)
+
+    @property
+    def median_resolution(self) -> float:
+        """Half of the sampled numbers resolve better; there has to be one."""
+        return statistics.median(self.resolutions)
+
+    @property
+    def fine(self) -> float:
+        """The share of the sampled numbers that resolve to `FINE`; there has to be one."""
+        return sum(number <= FINE for number in self.resolutions) / len(self.resolutions)
 
     @property
     def chapters(self) -> list[str]:

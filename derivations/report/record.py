@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from derivations.claims.costs import recorded
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.files import write_text
 
-from .book import Book
+from .book import FINE, Book
 from .terminal import day
 
 NAME = "claims.json"
@@ -19,9 +21,13 @@ NAME = "claims.json"
 
 
 def as_json(book: Book) -> str:
-    """Every claim: source, equation, verdict, z or exact, detail, seconds; and the ledgers."""
+    """Every claim: source, equation, verdict, z or exact, resolution, witness, detail, seconds;
+    and the ledgers.
+
+    A resolution is null where nothing would have been noticed."""
     record = {
         "holds": book.holds,
+        "weak": len(book.weak),
         "false_alarms": FALSE_ALARMS,
         "seed": book.seed,
         "ensembles": {
@@ -29,6 +35,7 @@ def as_json(book: Book) -> str:
             "read_back": book.ensembles.read,
             "oldest": day(book.ensembles),
         },
+        "resolution": _resolutions(book),
         "claims": [_record(outcome) for outcome in book.outcomes],
         "ledger": [
             {
@@ -44,15 +51,32 @@ def as_json(book: Book) -> str:
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
+def _resolutions(book: Book) -> Mapping[str, object] | None:
+    """Half of the sampled numbers resolve the median or better; `share` of them resolve `fine`."""
+    if not book.resolutions:
+        return None
+    return {
+        "numbers": len(book.resolutions),
+        "median": _finite(book.median_resolution),
+        "fine": FINE,
+        "share": round(book.fine, 4),
+    }
+
+
+def _finite(resolution: float) -> float | None:
+    """To three digits; None where it is infinite, for which JSON has no word."""
+    return float(f"{resolution:.3g}") if math.isfinite(resolution) else None
+
+
 def _record(outcome: Outcome) -> Mapping[str, object]:
     claim, verdict = outcome.claim, outcome.verdict
-    record = {
+    record: dict[str, object] = {
         "source": claim.source,
         "name": claim.name,
         "equation": claim.equation,
         "title": claim.title,
         "verdict": verdict.kind,
-        "exact": verdict.kind in {"exact", "misprint"},
+        "exact": verdict.kind in {"exact", "misprint", "doubtful"},
         "derived": verdict.derived,
         "printed": verdict.printed,
         "detail": verdict.detail,
@@ -66,6 +90,12 @@ def _record(outcome: Outcome) -> Mapping[str, object]:
             "bound": round(verdict.bound, 4),
             "comparisons": verdict.comparisons,
         }
+    if verdict.resolution is not None:
+        record["resolution"] = _finite(verdict.resolution)
+    if verdict.witness is not None:
+        record["witness"] = asdict(verdict.witness)
+    if verdict.points:
+        record["points"] = verdict.points
     return record
 
 

@@ -31,9 +31,12 @@ SOURCES: Mapping[str, tuple[str, str]] = {
 
 ICONS: Mapping[str, str] = {
     "exact": "✓",
+    "enclosed": "∈",
     "numeric": "≈",
     "statistical": "σ",
+    "weak": "~",
     "misprint": "✎",
+    "doubtful": "?",
     "fails": "✗",
     "not a statement": "≔",
     "open": "○",
@@ -43,9 +46,16 @@ ICONS: Mapping[str, str] = {
 
 MEANINGS: Mapping[str, str] = {
     "exact": "proven with symbols or rational numbers",
-    "numeric": "agrees to the digits stated",
-    "statistical": "every sampled number lies within its bound, in standard errors",
-    "misprint": "what is printed is wrong; the derivation says what is true",
+    "enclosed": "proven by interval arithmetic at the points stated, and at no others",
+    "numeric": "floats agree, to the digits stated where two numbers are compared",
+    "statistical": "every sampled number lies within its bound, in standard errors, and would have "
+    "shown a theory that is wrong by 20 %",
+    "weak": "every sampled number lies within its bound, but a theory that is wrong by more than "
+    "20 % would have passed too",
+    "misprint": "what is printed is wrong; the derivation says what is true, and a number bears "
+    "witness",
+    "doubtful": "what is printed is wrong in the text at hand, which may have lost the characters "
+    "that would make it right",
     "fails": "derivation and print differ, and nothing proves which is wrong",
     "not a statement": "a definition, which says nothing that could be false",
     "open": "an experiment with training, which the book does not repeat",

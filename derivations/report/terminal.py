@@ -8,11 +8,15 @@ from datetime import UTC, datetime
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.claims.verdicts import Verdict
 from numeric.runs.kept import Tally
+from numeric.tables.compare import WEAK, percent
 
-from .book import Book, count
+from .book import FINE, Book, count
 
 COUNTED = {"not a statement": "by definition"}
 """What a number stands before, where that is not the verdict itself."""
+
+TOLD = ("fails", "weak", "misprint", "doubtful")
+"""Verdicts that say what they found."""
 
 
 def line(outcome: Outcome) -> str:
@@ -20,23 +24,29 @@ def line(outcome: Outcome) -> str:
     claim, verdict = outcome.claim, outcome.verdict
     return (
         f"{claim.source}  {claim.equation:15} {claim.title:48.48} {verdict.kind:11} "
-        f"{measure(verdict):26} {outcome.seconds:6.1f} s"
+        f"{measure(verdict):43} {outcome.seconds:6.1f} s"
     )
 
 
 def measure(verdict: Verdict) -> str:
-    """How sure: "proven", the digits reached, or the largest z and its bound."""
+    """How sure: "proven", at how many points, the digits reached, or the largest z, its bound, and
+    what would have been noticed."""
     if verdict.z is not None:
-        return f"|z| {verdict.z:.2f} < {verdict.bound:.2f} of {verdict.comparisons}".replace(
-            "<", "<" if verdict.holds else ">"
-        )
+        sign = "<" if verdict.holds else ">"
+        told = f"|z| {verdict.z:.2f} {sign} {verdict.bound:.2f} of {verdict.comparisons}"
+        resolution = verdict.resolution
+        return told if resolution is None else f"{told}, resolves {percent(resolution)}"
     if verdict.digits is not None:
         return f"{verdict.digits:.0f} digits"
-    return {"exact": "proven", "misprint": "proven", "fails": "differs"}.get(verdict.kind, "")
+    if verdict.kind == "enclosed":
+        return f"at {verdict.points} points"
+    proven = dict.fromkeys(("exact", "misprint", "doubtful"), "proven")
+    return {**proven, "fails": "differs", "numeric": "in floats"}.get(verdict.kind, "")
 
 
 def summary(book: Book) -> str:
-    """How many of each kind, the rate of false alarms, and every misprint and failure."""
+    """How many of each kind, the rate of false alarms, what would have been noticed, and every
+    misprint, failure and weak claim."""
     kinds = Counter(outcome.verdict.kind for outcome in book.outcomes)
     lines = [
         f"{len(book.outcomes)} claims: "
@@ -49,9 +59,11 @@ def summary(book: Book) -> str:
         )
     if told := ensembles(book):
         lines.append(told)
+    if book.resolutions:
+        lines.append(resolved(book))
     for outcome in book.outcomes:
         verdict = outcome.verdict
-        if verdict.kind in {"misprint", "fails"}:
+        if verdict.kind in TOLD:
             lines += [
                 f"{verdict.kind} ({outcome.claim.source}, {outcome.claim.equation}): "
                 f"{outcome.claim.title}",
@@ -59,6 +71,8 @@ def summary(book: Book) -> str:
                 f"    derived: {verdict.derived}",
                 f"    {verdict.detail}",
             ]
+            if verdict.witness is not None:
+                lines.append(f"    witness: {verdict.witness}")
     return "\n".join(lines)
 
 
@@ -78,6 +92,25 @@ def day(tally: Tally) -> str:
     if tally.oldest is None:
         return ""
     return f"{datetime.fromtimestamp(tally.oldest, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def resolved(book: Book) -> str:
+    """What would have been noticed in the sampled numbers; there has to be one."""
+    return (
+        "half of the sampled numbers resolve "
+        f"{percent(book.median_resolution)} or better, {100 * book.fine:.0f} % of them "
+        f"resolve {percent(FINE)}"
+    )
+
+
+def last(book: Book) -> str:
+    """How many claims stand, and how many of them would have agreed with too much."""
+    failed = sum(not outcome.verdict.holds for outcome in book.outcomes)
+    told = f"{failed} FAIL" if failed else "none fails"
+    return (
+        f"{len(book.outcomes)} claims: {told}, {len(book.weak)} weak "
+        f"(resolving worse than {percent(WEAK)})"
+    )
 
 
 def ledger_lines(book: Book) -> list[str]:

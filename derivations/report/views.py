@@ -94,6 +94,7 @@ class ClaimView:
     derived: Text
     printed: Text
     detail: Markup
+    witness: str
     pictures: tuple[PictureView, ...]
     table: str
     code: Markup
@@ -226,6 +227,7 @@ def _claim(proof: Proof, anchor: str, beyond: bool) -> ClaimView:
         derived=Text.of(verdict.derived),
         printed=Text.of(verdict.printed),
         detail=phrase(verdict.detail),
+        witness=str(verdict.witness or ""),
         pictures=tuple(pictures),
         table=verdict.table,
         code=code(_source(claim)),

@@ -1,8 +1,11 @@
-"""Theory against simulation: z-scores with every comparison counted, tables, figures.
+"""Theory against simulation: z-scores with every comparison counted, and what would have been seen.
 
 One width is compared with the series in 1/n as far as the flow has it (K + G1/n + …). Several
 widths are extrapolated: y(n) = c_0 + c_1/n + … by weighted least squares, and c_0 meets the leading
 term, with the fit's error in the z-score.
+
+A comparison that agrees says no more than its resolution: bound·se/|theory|, the relative change of
+the theory that would have been noticed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +25,13 @@ from derive.errors import InputError, check_installed, listed, whole
 from .. import checks
 from ..arrays import Array
 from .layout import ACCURACY, LINES, tensors
+from .normalise import natural_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_COLUMNS = ("tensor", "layer", "theory", "sample", "se")
+_COLUMNS = ("tensor", "layer", "theory", "sample", "se", "next")
 
 SERIES = {
     "K": ("K", "G1", "G2"),
@@ -39,6 +43,12 @@ SERIES = {
 
 NEXT_TERM = 10.0
 """How much larger than the last coefficient of a fit in 1/n the next one may be."""
+
+VANISHES = 0.01
+"""Of a number's natural size: what is smaller counts as zero, and is judged by that size."""
+
+WEAK = 0.2
+"""The resolution above which what agrees is called weak: it would have agreed with too much."""
 
 FALSE_ALARMS = 5.7e-7
 """The chance that a Comparison that should agree does not: that of one number beyond 5 sigma."""
@@ -54,8 +64,12 @@ class Row:
         indices: of the samples, from 0; none where the inputs are one vector.
         theory: what was derived.
         sample: what was sampled, extrapolated where there are several widths.
-        se: its standard error.
+        se: its standard error, with the next term and what is known of the theory's error.
         z: (sample − theory)/se.
+        next_term: of se, what is allowed for the first term in 1/n that the fit leaves out.
+        scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
+            its natural size; or what the flow says.
+        resolution: bound·se/scale, the relative difference that would have been noticed.
     """
 
     tensor: str
@@ -65,6 +79,9 @@ class Row:
     sample: float
     se: float
     z: float
+    next_term: float = 0.0
+    scale: float = math.nan
+    resolution: float = math.nan
 
     @property
     def name(self) -> str:
@@ -98,8 +115,34 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether no |z| exceeds the bound."""
+        """Whether no |z| exceeds the bound: nothing contradicts the theory."""
         return abs(self.worst.z) <= self.bound
+
+    @property
+    def coarsest(self) -> Row:
+        """The row with the worst resolution."""
+        return max(self.rows, key=lambda row: row.resolution)
+
+    @property
+    def resolution(self) -> float:
+        """The worst of all rows: a theory that differs by more anywhere would have been noticed."""
+        return self.coarsest.resolution
+
+    @property
+    def unresolved(self) -> tuple[Row, ...]:
+        """The rows that resolve worse than `WEAK`, the worst first."""
+        rows = [row for row in self.rows if not row.resolution <= WEAK]
+        return tuple(sorted(rows, key=lambda row: -row.resolution))
+
+    @property
+    def weak(self) -> bool:
+        """Whether it agrees, but resolves worse than `WEAK`."""
+        return self.agrees and bool(self.unresolved)
+
+    @property
+    def verdict(self) -> str:
+        """In a word: "agrees", "weak" or "DISAGREES"."""
+        return "weak" if self.weak else "agrees" if self.agrees else "DISAGREES"
 
     @property
     def table(self) -> str:
@@ -109,30 +152,35 @@ class Comparison:
     @property
     def summary(self) -> str:
         """The verdict in a line."""
-        verdict = "agrees" if self.agrees else "DISAGREES"
         widths = ", ".join(map(str, self.widths))
         fit = f", extrapolated in 1/n (degree {self.degree})" if self.degree else ""
         count = f"{len(self.rows)} comparison" + "s" * (len(self.rows) > 1)
         return (
-            f"{verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
-            f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e})"
+            f"{self.verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
+            f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e}); resolves "
+            f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer})"
         )
 
     def _largest(self, count: int) -> list[Row]:
         return sorted(self.rows, key=lambda row: -abs(row.z))[:count]
 
     def __str__(self) -> str:
-        return f"{self.summary}\n{_table(self._largest(5))}"
+        shown = f"{self.summary}\n{_table(self._largest(5))}"
+        if not self.unresolved:
+            return shown
+        count = f"{len(self.unresolved)} of {len(self.rows)} resolve worse than {percent(WEAK)}"
+        return f"{shown}\n{count}\n{_table(self.unresolved[:5])}"
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         """The verdict and the largest scores, for a notebook."""
-        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z"))
+        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z", "resolves"))
         rows = "".join(
             f"<tr><td>{row.name}</td><td>{row.layer}</td><td>{row.theory:.6g}</td>"
-            f"<td>{row.sample:.6g}</td><td>{row.se:.3g}</td><td>{row.z:.2f}</td></tr>"
+            f"<td>{row.sample:.6g}</td><td>{row.se:.3g}</td><td>{row.next_term:.3g}</td>"
+            f"<td>{row.z:.2f}</td><td>{percent(row.resolution)}</td></tr>"
             for row in self._largest(10)
         )
         caption = f"<caption>{html.escape(self.summary)}</caption>"
@@ -167,7 +215,11 @@ def compare(
     that does not fluctuate is compared to rounding.
 
     The bound and the error of the extrapolation are derived here: Bonferroni's, with Student's t,
-    and weighted least squares.
+    and weighted least squares. So is the resolution: each row says which relative difference would
+    have been noticed, the bound times its error over |theory|. Where theory vanishes it is over
+    the natural size: by dimension, from the K and Theta of either table (`natural_size`), else the
+    largest entry of the tensor in that layer, or in any. Where the flow has `<name>_size`, such as
+    1 for a logarithm, it is over that.
 
     Raises:
         InputError: if the tables have nothing in common, differ in shape or are not finite, or if
@@ -201,7 +253,15 @@ def compare(
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
+    rows = tuple(replace(row, resolution=_over(bound * row.se, row.scale)) for row in rows)
     return Comparison(rows, bound, false_alarms, widths, degree)
+
+
+def percent(resolution: float) -> str:
+    """A resolution to two digits, such as "3.1 %"; "nothing" where it is infinite."""
+    if not math.isfinite(resolution):
+        return "nothing"
+    return f"{100 * resolution:.0f} %" if resolution > 0.0995 else f"{100 * resolution:.2g} %"
 
 
 def _check_table(argument: str, table: object, wanted: str) -> None:
@@ -240,16 +300,40 @@ def _rows(
     floors = np.array([_twin(table, name, "_floor", "simulated") for table in tables])
     width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
     theory, doubt = _theory(name, flowed, width)
+    scales = _scales(name, flowed, tables, theory)
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     for place in np.ndindex(theory.shape):
         at = (slice(None), *place)
         floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
-        sample, se = _intercept(powers, samples[at], np.hypot(errors[at], floor))
+        sample, se, left_out = _intercept(powers, samples[at], np.hypot(errors[at], floor))
         se = float(np.hypot(se, doubt[place]))
         difference = sample - theory[place]
         z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
         layer = int(flowed["layer"].values[place[0]])
-        yield Row(name, layer, place[1:], float(theory[place]), sample, se, float(z))
+        derived, scale = float(theory[place]), float(scales[place])
+        yield Row(name, layer, place[1:], derived, sample, se, float(z), left_out, scale)
+
+
+def _scales(
+    name: str, flowed: xarray.Dataset, tables: Sequence[xarray.Dataset], theory: Array
+) -> Array:
+    """What a difference of each entry is small against."""
+    if f"{name}_size" in flowed:
+        return _twin(flowed, name, "_size", "flowed")
+    wider = flowed
+    for table in tables:
+        wider = wider.assign({k: table[k] for k in ("K", "Theta") if k in table and k not in wider})
+    size = natural_size(name, wider)
+    if size is None or not size.all():
+        largest = abs(theory).reshape(len(theory), -1).max(axis=1)
+        largest = np.where(largest, largest, largest.max())
+        size = np.broadcast_to(largest.reshape(-1, *[1] * (theory.ndim - 1)), theory.shape)
+    return np.where(abs(theory) >= VANISHES * size, abs(theory), size)
+
+
+def _over(noticed: float, scale: float) -> float:
+    """Their ratio; infinite where nothing says what is small, and 0 where nothing is in doubt."""
+    return noticed / scale if scale else math.inf if noticed else 0.0
 
 
 def _values(
@@ -293,8 +377,8 @@ def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> tuple[Array
     return total, error
 
 
-def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float]:
-    """c_0 of the weighted least-squares polynomial in 1/n, and its error.
+def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float, float]:
+    """c_0 of the weighted least-squares polynomial in 1/n, its error, and the next term's part.
 
     The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
     |c_{d+1}| ≤ NEXT_TERM |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
@@ -305,17 +389,19 @@ def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, fl
     coefficients = fit @ samples
     left_out = fit[0] @ inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0
     neglected = NEXT_TERM * abs(coefficients[-1] * left_out)
-    return float(coefficients[0]), float(np.hypot(np.linalg.norm(fit[0] * errors), neglected))
+    error = np.hypot(np.linalg.norm(fit[0] * errors), neglected)
+    return float(coefficients[0]), float(error), float(neglected)
 
 
 def _table(rows: Sequence[Row]) -> str:
     names = [row.name for row in rows]
     width = max(map(len, [*names, "tensor"]))
-    lines = [f"{'tensor':{width}}  layer        theory        sample          se       z"]
+    head = f"{'tensor':{width}}  layer        theory        sample          se        next       z"
+    lines = [f"{head}  resolves"]
     for row, name in zip(rows, names, strict=True):
         lines.append(
             f"{name:{width}}  {row.layer:5d}  {row.theory:12.6g}  {row.sample:12.6g}  "
-            f"{row.se:10.3g}  {row.z:6.2f}"
+            f"{row.se:10.3g}  {row.next_term:10.3g}  {row.z:6.2f}  {percent(row.resolution):>8}"
         )
     return "\n".join(lines)
 

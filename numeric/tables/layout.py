@@ -5,8 +5,9 @@
     variables     a tensor V; beside it, in its units, its twins: where it is derived `V_error`, an
                   estimate of its error; where it is sampled `V_se`, the standard error, and
                   `V_floor` by layer, `ACCURACY` times the terms that cancel in it, below which no
-                  difference counts (`compare`). With a precision V has `Decimal`s (`digits`), and
-                  `V_error` bounds their errors
+                  difference counts (`compare`). `V_size` is what its differences are small
+                  against, where that is not V itself. With a precision V has `Decimal`s
+                  (`digits`), and `V_error` bounds their errors
     coordinates   `layer`; `inputs`, of the shape in which they were given; C_W, C_b, lambda_W,
                   lambda_b, r_in, r_out, … layer by layer; a user's symbol a as `parameter_a`
     attributes    what else repeats it: network, activation, weights, width, draws, seed, version, …
@@ -38,6 +39,7 @@ TWINS = {
     "_se": "standard error of",
     "_error": "estimated error of",
     "_floor": "what rounding may change in",
+    "_size": "what differences are small against in",
 }
 """The endings of the variables that stand beside a tensor's, and what they are."""
 

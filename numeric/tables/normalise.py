@@ -1,4 +1,5 @@
-"""The literature's dimensionless tensors, from a table of `flow` or `simulate`."""
+"""The literature's dimensionless tensors, from a table of `flow` or `simulate`, and how large a
+tensor is by its dimension."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from itertools import permutations
 import numpy as np
 import xarray
 
+from derive.engine.fields import Field
+from derive.engine.tensors import named
 from derive.errors import InputError
 
 from ..arrays import Array
@@ -61,6 +64,50 @@ def normalise(table: xarray.Dataset) -> xarray.Dataset:
         raise InputError("table", type(table).__name__, "a table from flow or simulate")
     with digits.arithmetic(table):
         return _normalised(table)
+
+
+def natural_size(name: str, table: xarray.Dataset) -> Array | None:
+    """How large a tensor is by dimension alone, for each of its entries: K^{s/2−e} Θ^e.
+
+    s counts the neural indices of its fields and e the edges of their trees, each a pair of
+    derivatives by the parameters: z has the dimension of √K, an edge that of Θ/K. With several
+    inputs an index whose sample is a has K_aa and Θ_aa to the power that falls to each index, so
+    that V_{αβγδ} has √(K_αα K_ββ K_γγ K_δδ): the size by which an entry that vanishes is judged.
+    Derived here; with one input it is what `normalise` divides by.
+
+    Arguments:
+        name: the tensor's, as in the table.
+        table: it and the two-point functions.
+
+    Returns an array of the tensor's shape; None where its fields are not trees of derivatives, or
+    their two-point functions are not in the table.
+    """
+    try:
+        fields = named(name).fields
+    except InputError:
+        return None
+    edges = [len(field.edges) for field in fields if isinstance(field, Field)]
+    if len(edges) < len(fields):
+        return None
+    slots = sum(field.nodes for field in fields)
+    powers = {"K": slots / 2 - sum(edges), "Theta": float(sum(edges))}
+    powers = {kind: power for kind, power in powers.items() if power}
+    tensor = table[name]
+    rank = tensor.ndim - 1
+    if rank not in {0, slots} or not all(kind in table for kind in powers):
+        return None
+    size = np.ones(tensor.shape)
+    for kind, power in powers.items():
+        own = abs(np.asarray(table[kind].to_numpy(), float))
+        if not rank:
+            size = size * own**power if own.shape == size.shape else size * np.nan
+            continue
+        each = np.einsum("laa->la", own) ** (power / slots)
+        for axis in range(1, slots + 1):
+            shape = [1] * tensor.ndim
+            shape[0], shape[axis] = each.shape
+            size = size * each.reshape(shape)
+    return size if np.isfinite(size).all() else None
 
 
 def _normalised(table: xarray.Dataset) -> xarray.Dataset:

@@ -6,6 +6,7 @@ import pytest
 
 from derivations import claims
 from derivations.claims.registry import CHAPTERS, Claim
+from numeric.tables.compare import WEAK
 
 BOOK = claims.claims()
 MISPRINTS = {
@@ -15,7 +16,6 @@ MISPRINTS = {
         "4.24",
         "5.8 (domain)",
         "5.12",
-        "6.4",
         "§5.3 (kernel)",
         "§6.2 (conjecture)",
         "§A.1 (inputs)",
@@ -49,21 +49,15 @@ MISPRINTS = {
         "33",
         "34 (λ_0)",
         "35 (pole)",
-        "37",
         "S9",
         "S21",
         "S21 (integrand)",
-        "S24",
         "S27",
         "S29",
-        "S30",
         "S32",
-        "S34",
         "S39",
         "S40",
         "S41",
-        "S54",
-        "S56",
     },
     "003": {
         *("9", "14", "Lemma 10", "12", "Theorem 1", "Corollary 3"),
@@ -71,6 +65,14 @@ MISPRINTS = {
     },
     "004": {"3.43"},
 }
+DOUBTFUL = {
+    "000": {"6.4"},
+    "001": {"A.7 (expansion)"},
+    "002": {"37", "S24", "S30", "S34", "S54", "S56"},
+    "003": set[str](),
+    "004": set[str](),
+}
+"""Misprints that a character lost from the text at hand would explain."""
 SLOW = {("001", "Figure 6"), ("001", "§2.1.2"), ("003", "25 (networks)")}
 
 
@@ -92,7 +94,8 @@ def test_labels_are_distinct_and_every_claim_has_prose(source: str) -> None:
     chapter = [each for each in BOOK if each.source == source]
     labels = {each.equation for each in chapter}
     assert len(labels) == len(chapter)
-    assert labels >= MISPRINTS[source]
+    assert labels >= MISPRINTS[source] | DOUBTFUL[source]
+    assert not MISPRINTS[source] & DOUBTFUL[source]
     assert all(each.title and each.prose for each in chapter)
 
 
@@ -100,13 +103,20 @@ def test_labels_are_distinct_and_every_claim_has_prose(source: str) -> None:
 def test_claims_that_do_not_sample_hold(claim: Claim) -> None:
     (found,) = claims.check([claim])
     assert found.verdict.holds, found.verdict
-    assert (found.verdict.kind == "misprint") == (claim.equation in MISPRINTS[claim.source])
+    wrong, lost = MISPRINTS[claim.source], DOUBTFUL[claim.source]
+    assert (found.verdict.kind == "misprint") == (claim.equation in wrong)
+    assert (found.verdict.kind == "doubtful") == (claim.equation in lost)
+    witness = found.verdict.witness
+    assert (witness is not None) == (claim.equation in wrong | lost)
+    assert witness is None or witness.differ
 
 
 @pytest.mark.parametrize("claim", cases(sampled=True))
 def test_sampled_claims_hold(claim: Claim) -> None:
     (found,) = claims.check([claim], seed=20)
     assert found.verdict.holds, found.verdict
+    assert found.verdict.resolution is not None
+    assert (found.verdict.kind == "weak") == (found.verdict.resolution > WEAK)
 
 
 def test_every_equation_and_figure_of_001_has_a_claim() -> None:

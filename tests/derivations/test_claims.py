@@ -10,6 +10,8 @@ from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.verdicts import Verdict
 from derive import InputError
 from derive.gaussian.brackets import Average, Component
+from numeric import compare
+from numeric.tables import layout
 
 x = sympy.Symbol("x", positive=True)
 
@@ -42,7 +44,88 @@ def test_digits_are_counted():
 def test_a_misprint_must_differ():
     assert claims.misprint(x, 2 * x, "proof").kind == "misprint"
     assert claims.misprint((x + 1) * x, x**2 + x, "proof").kind == "fails"
-    assert claims.misprint("a", "a", "proof").kind == "fails"
+    assert claims.misprint("a", "a", "proof", witness=(1, 2)).kind == "fails"
+
+
+def test_a_misprint_in_words_has_a_witness_or_is_refused():
+    with pytest.raises(InputError, match="words that differ prove nothing"):
+        claims.misprint("a", "b", "proof")
+    found = claims.misprint("a", "b", "proof", witness=(1.5, 2))
+    assert (found.kind, found.witness.printed, found.witness.derived) == ("misprint", "1.5", "2.0")
+    assert claims.misprint("a", "b", "proof", witness=(2, 2)).kind == "fails"
+    assert claims.misprint("a", "b", "proof", witness=(1.5, 2, 1)).kind == "fails"
+    for wrong in ((1,), "12", (1, "x"), (1, float("nan")), (1, sympy.I)):
+        with pytest.raises(InputError, match="witness"):
+            claims.misprint("a", "b", "proof", witness=wrong)
+
+
+def test_a_witness_is_a_point_at_which_expressions_differ():
+    y = sympy.Symbol("y", negative=True)
+    found = claims.misprint(x**2 + y, x**2, "proof").witness
+    values = dict(pair.split(" = ") for pair in found.at.split(", "))
+    point = {x: sympy.Rational(values["x"]), y: sympy.Rational(values["y"])}
+    assert point[x] > 0 > point[y]
+    assert float(found.derived) == pytest.approx(float((x**2 + y).subs(point)))
+    assert float(found.printed) == pytest.approx(float(point[x] ** 2))
+    # what sympy does not see to be equal is no misprint
+    nested = sympy.sqrt(3 + 2 * sympy.sqrt(2))
+    assert claims.misprint(nested, 1 + sympy.sqrt(2), "proof").kind == "fails"
+    assert claims.misprint(sympy.Float(1.0), sympy.Float(1.0 + 1e-15), "proof").kind == "fails"
+
+
+def test_witnesses_give_values_to_components_and_averages():
+    average, vertex = Average(((1, 0), (1, 0))), Component("V", (1, 1, 2, 2))
+    found = claims.misprint(x * average * vertex, x * average, "proof")
+    assert (found.kind, found.witness.at.count("=")) == ("misprint", 3)
+
+
+def test_a_loss_in_the_text_at_hand_makes_a_misprint_doubtful():
+    found = claims.misprint(x, 2 * x, "proof", lost="the 2 may be a speck")
+    assert (found.kind, found.holds) == ("doubtful", True)
+    assert found.detail == "proof; doubtful: the 2 may be a speck"
+    assert claims.misprint(x, x, "proof", lost="a speck").kind == "fails"
+    assert claims.both(found, claims.misprint(x, 2 * x, "proof")).kind == "misprint"
+
+
+def test_each_pair_of_a_list_is_compared_to_its_own_size():
+    assert claims.close([1e6, 1.0], [1e6, 1.002], 3).kind == "fails"
+    assert claims.close([1e6, 1.0], [1e6, 1.0001], 3).kind == "numeric"
+    assert claims.close([1.0, 0], [1.0, 1e-12], 8).kind == "numeric"
+
+
+def test_enclosures_and_floats_are_no_proofs_by_symbols():
+    found = claims.enclosed([True] * 7, "a ≤ b", "spectra")
+    assert (found.kind, found.points) == ("enclosed", 7)
+    assert "enclosed at 7 spectra" in found.detail
+    assert claims.enclosed([True, False], "a ≤ b", "spectra").kind == "fails"
+    assert claims.enclosed([], "a ≤ b", "spectra").kind == "fails"
+    assert claims.observed([True, True], "rises").kind == "numeric"
+    assert claims.observed([True, False], "rises").kind == "fails"
+    assert claims.both(claims.equal(x, x), found).kind == "enclosed"
+    assert claims.both(found, found).points == 14
+    assert claims.both(found, claims.observed(True, "rises")).kind == "numeric"
+
+
+def table(value, se):
+    about = {"width": 10, "blocks": 256}
+    return layout.table([1], about, gap=([value], [se]))
+
+
+def test_what_would_have_agreed_with_too_much_is_weak():
+    flowed = layout.table([1], gap=[1.0])
+    fine, coarse, far = (
+        compare(flowed, table(value, se)) for value, se in ((1.01, 0.01), (1.2, 0.5), (2, 0.01))
+    )
+    assert claims.sampled(fine).kind == "statistical"
+    assert claims.sampled(fine).resolution == fine.resolution
+    weak = claims.sampled([fine, coarse], "as drawn", labels=["fine", "coarse"])
+    assert (weak.kind, weak.holds) == ("weak", True)
+    told = "as drawn; weak: 1 of 2 numbers resolve worse than 20 %; coarse gap at layer 1 2"
+    assert weak.detail.startswith(told)
+    assert weak.resolutions == (fine.resolution, coarse.resolution)
+    assert claims.sampled([far, coarse], labels=["far", "coarse"]).kind == "fails"
+    assert claims.both(weak, claims.sampled(fine)).kind == "weak"
+    assert len(claims.both(weak, claims.sampled(fine)).resolutions) == 3
 
 
 def test_a_misprint_stands_only_with_what_it_rests_on():
@@ -101,7 +184,7 @@ def test_of_many_sides_a_few_and_no_monsters_are_written():
     assert len(claims.equal(many, many).sides) == 4
     monster = sum(x**k / (k + x) for k in range(200))
     assert claims.equal([monster, x], [monster, x]).sides == (("x", "x"),)
-    assert claims.misprint("words", "other words", "proof").sides == ()
+    assert claims.misprint("words", "other words", "proof", witness=(1, 2)).sides == ()
 
 
 @pytest.mark.parametrize(

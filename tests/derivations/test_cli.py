@@ -218,6 +218,16 @@ def test_check_fails_where_a_claim_does(capsys, monkeypatch, tmp_path):
     assert run(capsys, "check", "--jobs", "1", "--report", str(tmp_path / "report"))[0] == 1
 
 
+def test_a_weak_claim_is_told_and_is_no_success_where_strict(capsys, monkeypatch, tmp_path):
+    coarse = Verdict("weak", "d", "p", z=1, bound=5, comparisons=1, resolutions=(0.5,))
+    check_with(monkeypatch, Verdict("exact", "d", "p"), coarse)
+    command = ["check", "--jobs", "1", "--report", str(tmp_path / "report")]
+    status, out, _ = run(capsys, *command)
+    assert status == 0
+    assert out.splitlines()[-1] == "2 claims: none fails, 1 weak (resolving worse than 20 %)"
+    assert run(capsys, *command, "--strict")[0] == 1
+
+
 def test_progress_is_shown_on_a_terminal_and_seldom_in_a_log(capsys, monkeypatch):
     claim = Claim("000", "5.18", "a title that is longer than " + "the line " * 20, print, False)
     now = workers.Progress(3, 7, (claim,), 130.0)

@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from derivations.report import Book
 from derivations.report.chapters import Proof, Prose, sections
 from derivations.report.mathematics import code, mathml, phrase, prose
 from derivations.report.pages import pages
-from derivations.report.terminal import ledger_lines, line, measure, summary
+from derivations.report.terminal import last, ledger_lines, line, measure, summary
 from derivations.report.views import cited, duration
 from derive import InputError
 
@@ -279,6 +280,41 @@ def test_records_say_how_sure_they_are(book):
         "proven", "7 digits", "proven", "|z| 1.50 < 5.25 of 100", "differs", "differs",
     ]  # fmt: skip
     assert "statistical |z| 1.50" in line(book.outcomes[3])
+
+
+def test_what_would_have_been_noticed_is_said_beside_each_verdict(book):
+    fine = Verdict("statistical", "d", "p", z=1, bound=5, comparisons=3, resolutions=(0.01,) * 3)
+    coarse = Verdict(
+        "weak", "d", "p", "V is coarse", z=1, bound=5, comparisons=2,
+        resolutions=(0.04, float("inf")),
+    )  # fmt: skip
+    wrong = claims.misprint("a", "b", "proof", witness=(1.5, 2), lost="a point")
+    enclosed = claims.enclosed([True] * 3, "a ≤ b", "spectra")
+    verdicts = zip(book.outcomes, (fine, coarse, wrong, enclosed), strict=False)
+    made = Book([replace(outcome, verdict=each) for outcome, each in verdicts])
+    assert [measure(each.verdict) for each in made.outcomes] == [
+        "|z| 1.00 < 5.00 of 3, resolves 1 %", "|z| 1.00 < 5.00 of 2, resolves nothing", "proven",
+        "at 3 points",
+    ]  # fmt: skip
+    assert (made.holds, made.weak) == (True, [made.outcomes[1]])
+    assert (made.median_resolution, made.fine) == (0.01, 0.8)
+    assert last(made) == "4 claims: none fails, 1 weak (resolving worse than 20 %)"
+    told = summary(made)
+    assert "half of the sampled numbers resolve 1 % or better, 80 % of them resolve 5 %" in told
+    assert "witness: printed 1.5, derived 2.0" in told
+    assert f"weak (000, {made.outcomes[1].claim.equation})" in told
+    read = json.loads(report.as_json(made), parse_constant=pytest.fail)
+    assert (read["weak"], read["resolution"]["share"]) == (1, 0.8)
+    assert [each.get("resolution", "none") for each in read["claims"]] == [
+        0.01, None, "none", "none",
+    ]  # fmt: skip
+    assert read["claims"][2]["witness"]["printed"] == "1.5"
+    assert read["claims"][3]["points"] == 3
+    shown = pages(made)
+    for words in ("What would have agreed with too much", "Doubtful misprints", "80 % of them"):
+        assert words in shown["index.html"]
+    assert "resolves nothing" in shown["000.html"]
+    assert "witness: printed 1.5" in shown["000.html"]
 
 
 # The directory

@@ -21,6 +21,7 @@ from derivations.claims.costs import GUESS, TRUST, Costs, key, recorded, shipped
 from derivations.claims.registry import Claim, Outcome, Sampling
 from derivations.claims.store import Kept
 from derivations.claims.verdicts import Verdict
+from derivations.claims.witness import Witness
 from derivations.pictures.drawn import drawn
 from derive import InputError
 from numeric.runs.kept import Shelf, Tally
@@ -52,7 +53,7 @@ def figure():
 
 FULL = Verdict(
     "statistical", "d & é", "p", "how", 3.5, 1.25, 5.0, 7, {"a": drawn(figure())}, "table",
-    (("x", "y"),),
+    (("x", "y"),), (0.1, float("inf")), Witness("1.5", "2.0", 0.25, "n = 3"), 4,
 )  # fmt: skip
 
 

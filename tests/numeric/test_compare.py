@@ -116,7 +116,77 @@ def test_disagreement_is_found_and_said():
     found = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 4]))
     assert not found.agrees
     assert str(found).startswith("DISAGREES: 3 comparisons at n = 10; largest |z| 10.00")
-    assert found.table.splitlines()[3].split() == ["V", "3", "3", "4", "0.1", "10.00"]
+    row = ["V", "3", "3", "4", "0.1", "0", "10.00", "18", "%"]
+    assert found.table.splitlines()[3].split() == row
+
+
+def test_a_resolution_is_what_would_have_been_noticed():
+    """A theory that is wrong by more than the resolution disagrees, by less it does not."""
+    right = compare(theory(V=[1, 2, 4]), sample(10, V=[1, 2, 4], se=0.01))
+    assert [row.resolution for row in right.rows] == pytest.approx(
+        [right.bound * 0.01 / size for size in (1, 2, 4)]
+    )
+    assert right.coarsest is right.rows[0]
+    assert right.resolution == right.rows[0].resolution
+    for part, agrees in ((0.9, True), (1.1, False)):
+        planted = 1 + part * right.resolution
+        wrong = compare(theory(V=[planted, 2, 4]), sample(10, V=[1, 2, 4], se=0.01))
+        assert wrong.agrees is agrees
+
+
+def test_what_would_have_agreed_with_too_much_is_weak():
+    fine = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 3], se=0.01))
+    assert (fine.agrees, fine.weak, fine.verdict) == (True, False, "agrees")
+    coarse = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 3], se=1.0))
+    assert (coarse.agrees, coarse.weak, coarse.verdict) == (True, True, "weak")
+    assert str(coarse).startswith("weak: 3 comparisons")
+    assert "resolves 5" in coarse.summary
+    assert "3 of 3 resolve worse than 20 %" in str(coarse)
+    assert [row.layer for row in coarse.unresolved] == [1, 2, 3]
+    assert fine.unresolved == ()
+    far = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 30], se=1.0))
+    assert (far.agrees, far.weak, far.verdict) == (False, False, "DISAGREES")
+
+
+def test_a_planted_fault_is_found_where_it_is_resolved():
+    """A sign, a factor 2 and a term left out of V = 5(ℓ − 1) K², at 4 %."""
+    V = 5.0 * (LAYERS - 1)
+    drawn = sample(10, K=[1, 1, 1], V=V, se=0.03)
+    assert compare(theory(K=[1, 1, 1], V=V), drawn).resolution < 0.2
+    for wrong in (-V, 2 * V, V - 1):
+        assert compare(theory(K=[1, 1, 1], V=wrong), drawn).verdict == "DISAGREES"
+
+
+def test_what_vanishes_is_resolved_by_its_natural_size():
+    """A = 0 against Θ², V_12 against √(K_11 K_22)⁴; the first layer's V is 0."""
+    flowed = theory(Theta=[2, 3, 4], A=[0, 1e-4, 8], K=[1, 1, 1], V=[0, 1, 1])
+    drawn = sample(10, Theta=[2, 3, 4], A=[0, 0, 8], K=[1, 1, 1], V=[0, 1, 1], se=0.1)
+    found = {(row.tensor, row.layer): row.scale for row in compare(flowed, drawn).rows}
+    assert [found["A", layer] for layer in (1, 2, 3)] == [4, 9, 8]
+    assert [found["V", layer] for layer in (1, 2, 3)] == [1, 1, 1]
+    alone = compare(theory(V=[0, 1, 3]), sample(10, V=[0, 1, 3], K=[2, 2, 2]))
+    assert [row.scale for row in alone.rows] == [4, 1, 3]  # by the sampled K
+
+
+def test_the_scale_is_given_or_else_the_largest_entry():
+    given = theory(gap=[0, 0, 1]).assign(gap_size=("layer", [5.0, 6.0, 7.0]))
+    drawn = sample(10, gap=[0, 0, 1], se=1e-3)
+    assert [row.scale for row in compare(given, drawn).rows] == [5, 6, 7]
+    assert {row.tensor for row in compare(given, drawn).rows} == {"gap"}
+    assert [row.scale for row in compare(theory(gap=[0, 0, 1]), drawn).rows] == [1, 1, 1]
+    unknown = compare(theory(gap=[0, 0, 0]), sample(10, gap=[0, 0, 0]))
+    assert unknown.weak
+    assert "nothing" in unknown.summary
+
+
+def test_the_next_term_has_a_column():
+    """Two widths and a line: 10 |c_1|/(10·20) is allowed for c_2, and joins the error."""
+    tables = [sample(n, V=[1 + 3 / n, 1, 1]) for n in (10, 20)]
+    first, second, _ = compare(theory(V=[1, 1, 1]), tables).rows
+    assert first.next_term == pytest.approx(10 * 3 / 200)
+    assert second.next_term == pytest.approx(0, abs=1e-12)
+    assert first.se == pytest.approx(np.hypot(0.1 * np.sqrt(5), first.next_term))
+    assert "next" in compare(theory(V=[1, 1, 1]), tables).table.splitlines()[0]
 
 
 def test_only_shared_tensors_and_layers_are_compared():

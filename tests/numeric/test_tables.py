@@ -15,6 +15,7 @@ from derive import Equation, Gaussian, Network, Orthogonal, activations, recursi
 from derive.errors import InputError
 from numeric import batchnorm, compare, flow, normalise, plot, propagation, simulate, spectra
 from numeric.tables.layout import ACCURACY, tensors
+from numeric.tables.normalise import natural_size
 
 TANH = activations.tanh
 ONE = np.array([1.0, 0.5, -0.2, 0.3])
@@ -153,6 +154,22 @@ def test_the_floor_scales_with_the_values(scale):
         sampled = measured.assign(errors).assign_attrs(width=8, blocks=256)
         assert compare(flowed, sampled).agrees == agrees
         assert compare(normalise(flowed), normalise(sampled)).agrees == agrees
+
+
+def test_the_natural_size_is_what_tensors_are_divided_by():
+    """Of one input, for the whole tower; of two, V_{αβγδ} has √(K_αα K_ββ K_γγ K_δδ)."""
+    names = ["K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU"]
+    table = flow(Network(TANH), ONE, 3, names)
+    divided = normalise(table)
+    for name in (each for each in names if each not in {"K", "Theta"}):
+        whole = divided[f"{name}_tilde"] * natural_size(name, table)
+        np.testing.assert_allclose(whole, table[name], rtol=1e-13)
+    pair = flow(Network(TANH), TWO, 2, ["K", "V"])
+    own = np.sqrt(np.einsum("laa->la", pair["K"].to_numpy()))
+    size = np.einsum("la,lb,lc,ld->labcd", own, own, own, own)
+    np.testing.assert_allclose(natural_size("V", pair), size, rtol=1e-13)
+    assert natural_size("V", pair.drop_vars("K")) is None
+    assert natural_size("gap", pair.rename(V="gap")) is None
 
 
 def test_twins_go_with_arithmetic_and_may_be_missing():

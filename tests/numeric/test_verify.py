@@ -1,6 +1,7 @@
 """Random networks against their ensembles, and faults that are planted to be found."""
 
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from derive import Gaussian, Network, Orthogonal, Truncated, activations, recurs
 from derive.errors import InputError
 from numeric import examples, verify
 from numeric.examples import Example, OfLayer, drawn, simpler
+from numeric.tables.compare import WEAK
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = [drawn(k, 1) for k in range(1, 61)]
@@ -140,7 +142,22 @@ def test_the_command_tells_a_fault_and_how_to_repeat_it(monkeypatch, capsys):
     assert out.startswith("  2  FAILS")
     repeat = next(line for line in out.splitlines() if line.startswith("    wickgarten simulate"))
     assert cli.main(shlex.split(repeat)[1:]) == 0  # where theory is right
-    assert "agrees" in capsys.readouterr().out
+    assert "weak: 2 comparisons" in capsys.readouterr().out  # at so few draws
+
+
+def test_an_example_that_would_have_agreed_with_too_much_is_weak(capsys):
+    net = Network(activations.relu)
+    example = Example(net, np.array([0.3, -0.8]), 3, ("K", "V"))
+    found = verify.verify([example, replace(example, tensors=("K",))], draws=4000)
+    assert found.agrees
+    assert found.weak == found.checks[:1]
+    assert found.checks[0].resolution > WEAK >= found.checks[1].resolution
+    assert "1 weak (resolving worse than 20 %), the others agree" in found.summary
+    assert str(found).startswith("weak    largest |z|")
+    arguments = ["verify", "--examples", "2", "--seed", "1", "--only", "2", "--draws", "100"]
+    assert cli.main(arguments) == 0
+    assert "  2  weak" in capsys.readouterr().out
+    assert cli.main([*arguments, "--strict"]) == 1
 
 
 def test_the_command_agrees(capsys):
