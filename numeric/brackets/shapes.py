@@ -1,16 +1,36 @@
-"""Shapes of Gaussian brackets: which there are kernels for, and how they are printed."""
+"""Shapes of Gaussian brackets: those of a recursion, which there are rules for, how they print."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.errors import InputError, whole
-from derive.gaussian.brackets import Average
+from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
 
 MAX_POSITIONS = 4
+
+
+def shape_of(bracket: Bracket) -> SingleShape:
+    """The bracket with all of its samples equal."""
+    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
+
+
+def positions_of(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
+    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
+    places: dict[int, list[int]] = {}
+    for place, (sample, _) in enumerate(bracket.factors):
+        places.setdefault(sample, []).append(place)
+    orders = tuple(order for _, order in bracket.factors)
+    labels = tuple(sample for sample, _ in bracket.factors)
+    for chosen in product(*(places[sample] for sample in bracket.outer)):
+        outer = tuple(chosen.count(place) for place in range(len(orders)))
+        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
+        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
+        yield shape, tuple(labels[p] for p in ranked)
 
 
 def describe(shape: SingleShape | Shape) -> str:

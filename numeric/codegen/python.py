@@ -22,9 +22,8 @@ from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from ..brackets.shapes import MAX_POSITIONS, check_finite
+from ..brackets.shapes import MAX_POSITIONS, check_finite, shape_of
 from ..emit import outputs
-from .module import shape_of
 from .one_input import SingleModule
 from .several_inputs import MultiModule
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +21,7 @@ from derive.gaussian.shapes import Shape, SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import pieces
-from ..brackets.shapes import MAX_POSITIONS, check_inputs
+from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
 from . import kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
@@ -130,25 +129,6 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
         return averages(K)
 
     return Averages(evaluate, len(wanted), found, gradient)
-
-
-def shape_of(bracket: Bracket) -> SingleShape:
-    """The bracket with all of its samples equal."""
-    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
-
-
-def positions_of(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
-    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
-    places: dict[int, list[int]] = {}
-    for place, (sample, _) in enumerate(bracket.factors):
-        places.setdefault(sample, []).append(place)
-    orders = tuple(order for _, order in bracket.factors)
-    labels = tuple(sample for sample, _ in bracket.factors)
-    for chosen in product(*(places[sample] for sample in bracket.outer)):
-        outer = tuple(chosen.count(place) for place in range(len(orders)))
-        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
-        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
-        yield shape, tuple(labels[p] for p in ranked)
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:

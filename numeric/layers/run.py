@@ -16,7 +16,7 @@ from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_finite
+from ..brackets.shapes import check_finite, shape_of
 from . import averages
 from .program import Places, Table
 
@@ -56,7 +56,7 @@ class Layers:
         starts = [at_inputs(name, scheme, first) for name in names]
         for name, step in zip(names, steps, strict=True):
             found = step.single_input().atoms(Bracket)
-            check_finite(name.identifier, activation, map(averages.shape_of, found))
+            check_finite(name.identifier, activation, map(shape_of, found))
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
