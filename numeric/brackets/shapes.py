@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
+from derive.engine.step import Step
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
@@ -73,3 +74,9 @@ def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleSha
         except InputError:
             wanted = f"tensors that are finite: with the kinks of {activation}, {tensor} is not"
             raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None
+
+
+def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
+    """`check_finite` of every tensor, by its name, with all samples equal."""
+    for tensor, step in steps.items():
+        check_finite(tensor, activation, map(shape_of, step.single_input().atoms(Bracket)))

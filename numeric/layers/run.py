@@ -16,7 +16,7 @@ from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_finite, shape_of
+from ..brackets.shapes import check_all_finite
 from . import averages
 from .program import Places, Table
 
@@ -54,9 +54,8 @@ class Layers:
         self._kernel = names.index(named("K"))
         steps = [hidden(name, scheme) for name in names]
         starts = [at_inputs(name, scheme, first) for name in names]
-        for name, step in zip(names, steps, strict=True):
-            found = step.single_input().atoms(Bracket)
-            check_finite(name.identifier, activation, map(shape_of, found))
+        of_names = dict(zip((name.identifier for name in names), steps, strict=True))
+        check_all_finite(of_names, activation)
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
