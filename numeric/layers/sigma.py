@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import sympy
-from scipy import special
 
 from derive.activations.functions import Activation
 from derive.symbols import z
 
 from ..arrays import Array
+from ..brackets.functions import OWN
 from ..emit import printer
 
 Functions = Callable[[Array], list[Array]]
@@ -64,21 +64,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     return half * half * base if exponent % 2 else half * half
 
 
-def _sigmoid(u: Array) -> Array:
-    small = np.exp(-np.abs(u))
-    return np.asarray(np.where(u > 0, 1.0, small) / (1.0 + small))
-
-
-def _softplus(u: Array) -> Array:
-    return np.asarray(np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u))))
-
-
-_OWN = {
-    "_IntegerPower": _integer_power,
-    "Sigmoid": _sigmoid,
-    "Softplus": _softplus,
-    "ErrorTail": special.erfc,
-}
+_OWN = {"_IntegerPower": _integer_power, **OWN}
 
 
 def orders_of(terms: Sequence[Sequence[int]]) -> tuple[int, ...]:
