@@ -36,10 +36,6 @@ from .tables import layout
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
 
-_LEAST = 8.0 * float(np.finfo(float).eps)
-"""The least error that is told, in units of a tensor's natural size: also where terms that cancel
-exactly leave 0, no number that is measured elsewhere does better."""
-
 _K, _THETA = named("K"), named("Theta")
 
 
@@ -142,24 +138,23 @@ def _in_floats(asked: _Asked) -> dict[Name, _Entries]:
     if unknown:
         raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
 
-    def run(kernel: Array) -> _Run:
-        with telling("running through the layers", total=asked.depth) as progress:
-            found, errors = accuracy.run(layers, kernel, values, progress.advance)
-        both = (dict(zip(layers.names, each, strict=True)) for each in (found, errors))
-        return _Run(*both)
+    def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
+        with telling("running through the layers", total=depth) as progress:
+            found = accuracy.run(layers, kernel, symbols, progress.advance)
+        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
 
     with np.errstate(all="ignore"):
         kernel = (X @ X.T) / X.shape[1]
-        outcome = run(kernel)
+        outcome = run(kernel, values, asked.depth)
         _check_finite(outcome.values, net, layers)
-        at_unit = cache(lambda: run(kernel / kernel.diagonal().max()))
+        few = {name: each[: accuracy.FEW] for name, each in values.items()}
+        at_unit = cache(lambda: run(kernel / kernel.diagonal().max(), few, len(few["C_W"])))
         for name in asked.names:
             _check_digits(name, outcome, at_unit, net)
     tensors = {}
     for name in asked.names:
         found, errors = (_axes(each, name) for each in (outcome.values, outcome.errors))
-        size = _size(outcome.values, name).reshape(-1, *(1,) * (errors.ndim - 1))
-        tensors[name] = found, np.maximum(errors, _LEAST * size)
+        tensors[name] = found, errors
     return tensors
 
 
@@ -266,14 +261,16 @@ def _layers(
 
 
 class _Run(NamedTuple):
-    """The tensors at every layer, layer first, and their errors of rounding."""
+    """The tensors at every layer, layer first, their errors of rounding, and the sizes of what was
+    added up."""
 
     values: dict[Name, Array]
     errors: dict[Name, Array]
+    sizes: dict[Name, Array]
 
     def judged(self, name: Name) -> accuracy.Judged:
         own = _own(name)
-        return accuracy.judged(self.values[own], self.errors[own], _size(self.values, name))
+        return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
 def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers) -> None:

@@ -27,6 +27,8 @@ is added up: the rounding error is machine epsilon times a small multiple of tha
 
 _REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
 _NEGLIGIBLE = 1e-17
+_OF_PANELS = 4.0
+"""How far the nodes and weights of panels are off, in units of rounding."""
 _BOTH = np.array([0, 1])
 """Values and sizes."""
 _HELD = 1 << 20
@@ -76,6 +78,8 @@ class _Smooth:
         self._degree = sums.degree
         self._orders = sigma.orders_of([row.factors for row in self._near_rows + self._far_rows])
         self._sigma = sigma.derivatives(activation, self._orders)
+        found = {order: sigma.terms(activation, order) for order in self._orders}
+        self._cancelling = {order: each for order, each in found.items() if each}
         self._strips = np.array(quadrature.strips(activation))
         self._growth = np.array(sums.growth)
         self._stretch, self._stretched_step = sums.stretch, sums.stretched_step
@@ -123,13 +127,13 @@ class _Smooth:
 
     def _summed(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> Array:
         """The sums over the nodes, and of absolute values, (2, rows, c)."""
-        terms, weights = self._terms(scale[:, None], rule, rows)
+        terms, sizes, weights = self._terms(scale[:, None], rule, rows)
         axes = "rcn,cn->rc" if weights.ndim == 2 else "rcn,n->rc"
-        return np.array([np.einsum(axes, each, weights) for each in (terms, np.abs(terms))])
+        return np.array([np.einsum(axes, each, weights) for each in (terms, sizes)])
 
-    def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array]:
-        """The rows at the nodes k, with those at −k, (rows, c, n), and the weights, (c, n), for
-        scales (c, 1)."""
+    def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array, Array]:
+        """The rows at the nodes k, with those at −k, and their sizes, (rows, c, n); the weights,
+        (c, n), for scales (c, 1)."""
         half = len(rule.weights)
         if rule.is_stretched:
             z, x = np.broadcast_to(rule.nodes, (len(scale), len(rule.nodes))), rule.nodes / scale
@@ -139,12 +143,15 @@ class _Smooth:
             z, he = scale * rule.nodes, rule.he
             weights = rule.weights
         at = dict(zip(self._orders, self._sigma(z), strict=True))
-        products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
-        terms = np.empty((len(rows), *z.shape))
-        for place, row in enumerate(rows):
-            factor = product(products, at, row.factors) if row.factors else 1.0
-            terms[place] = factor * he[row.degree] if row.degree else factor
-        return terms if self._odd else terms[..., :half] + terms[..., half:], weights
+        terms = _products(at, rows, he, z.shape)
+        sizes = np.abs(terms)
+        if self._cancelling:
+            of_terms = {m: each(z)[0] for m, each in self._cancelling.items()}
+            sizes = np.abs(_products(at | of_terms, rows, he, z.shape))
+        if self._odd:
+            return terms, sizes, weights
+        terms, sizes = (each[..., :half] + each[..., half:] for each in (terms, sizes))
+        return terms, sizes, weights
 
     def _rule(self, exponent: int) -> _Rule | None:
         if exponent not in self._rules:
@@ -168,8 +175,8 @@ class _Smooth:
             if reach >= 38.0:
                 return rule
             scales = np.array([[scale], [scale * 2.0**-0.25]])
-            terms, weights = self._terms(scales, rule, rows)
-            parts = np.abs(terms * weights)
+            _, sizes, weights = self._terms(scales, rule, rows)
+            parts = sizes * weights
             if (parts[..., -1] <= _NEGLIGIBLE * parts.sum(axis=-1)).all():
                 return rule
             reach = min(1.25 * reach, 38.0)
@@ -206,6 +213,18 @@ def _combined(coefficients: Array, total: Array) -> Array:
     depends on how many columns there are."""
     both = np.array([coefficients, np.abs(coefficients)])
     return np.asarray((both[..., None] * np.asarray(total)[:, None]).sum(axis=2))
+
+
+def _products(
+    at: dict[int, Array], rows: Sequence[_Row], he: Sequence[Array], shape: tuple[int, ...]
+) -> Array:
+    """The rows, given σ's derivatives, (rows, *shape)."""
+    products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
+    terms = np.empty((len(rows), *shape))
+    for place, row in enumerate(rows):
+        factor = product(products, at, row.factors) if row.factors else 1.0
+        terms[place] = factor * he[row.degree] if row.degree else factor
+    return terms
 
 
 def product(
@@ -305,4 +324,5 @@ class _Kinked:
             terms[:, inside] = values(at[inside])
         terms *= w
         starts = np.cumsum([0, *lengths[:-1]])
-        return np.array([np.add.reduceat(each, starts, axis=1) for each in (terms, np.abs(terms))])
+        sizes = _OF_PANELS * np.abs(terms)
+        return np.array([np.add.reduceat(each, starts, axis=1) for each in (terms, sizes)])

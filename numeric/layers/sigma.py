@@ -31,6 +31,24 @@ def derivatives(activation: Activation, orders: tuple[int, ...]) -> Functions:
 
 
 @cache
+def terms(activation: Activation, order: int) -> Functions | None:
+    """Σ |terms| of a σ^{(order)} that is a sum which cancels near 0, as log(1 + e^z) − log 2 does:
+    its rounding error is machine epsilon times that. None for one that keeps its digits there."""
+    expr = printer.stable(activation.derivative(order))
+    if not expr.is_Add:
+        return None
+    total = compiled((sympy.Add(*(sympy.Abs(each) for each in expr.args)),))
+    near = np.array([-_NEAR, _NEAR])
+    with np.errstate(all="ignore"):
+        (sizes,), (values,) = total(near), derivatives(activation, (order,))(near)
+    return total if (sizes > _CANCELLED * np.abs(values)).any() else None
+
+
+_NEAR, _CANCELLED = 1e-3, 50.0
+"""Where it is looked for a sum that cancels, and what makes it one."""
+
+
+@cache
 def compiled(expressions: tuple[sympy.Expr, ...]) -> Functions:
     """Expressions in z, real for real z."""
     printed = [_with_products(printer.stable(each)) for each in expressions]

@@ -208,7 +208,7 @@ def test_errors_are_no_smaller_than_what_was_lost(name, kernels):
     layers = Layers(names, by_name(name), scheme, Orthogonal(), 1)
     ones = {each: np.ones(2) * (each != "C_b") for each in layers.parameters}
     for K0 in kernels:
-        found, errors = accuracy.run(layers, np.array([[K0]]), ones)
+        found, errors, _ = accuracy.run(layers, np.array([[K0]]), ones)
         exact = second_layer(name, [each.label for each in names], K0, Orthogonal())
         for values, error, want in zip(found, errors, exact, strict=True):
             assert abs(values[1] - want) <= error[1] + 1e-16 * abs(want)
