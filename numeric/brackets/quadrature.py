@@ -338,25 +338,6 @@ def steps(
     return np.where(largest > FINEST, np.minimum(largest, widest), math.nan)
 
 
-def edges(points: Array, reach: float, width: float) -> Array:
-    """Edges of panels from −reach to reach that end at the points inside, none wider than width."""
-    ends = np.concatenate([[-reach], np.sort(points[np.abs(points) < reach]), [reach]])
-    parts = np.ceil(np.diff(ends) / width).astype(np.int64)
-    inner = [
-        left + (right - left) * np.arange(count) / count
-        for left, right, count in zip(ends, ends[1:], parts, strict=False)
-    ]
-    return np.concatenate([*inner, [reach]])
-
-
-def nodes_between(ends: Array, nodes: int) -> tuple[Array, Array]:
-    """Nodes and normal weights of Gauss and Legendre's rule on every panel."""
-    at, weights = legendre(nodes)
-    centre, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
-    x = (centre[:, None] + half[:, None] * at).ravel()
-    return x, (half[:, None] * weights).ravel() * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
-
-
 FINEST = 1e-5
 """The smallest step in x that is tried."""
 

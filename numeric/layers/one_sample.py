@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import SingleShape, is_even
@@ -304,19 +305,8 @@ class _Kinked:
 
     def _between(self, scale: Array) -> Array:
         """The integrals over the pieces."""
-        panels = quadrature.PANELS[0]
-        rules = []
-        for each in scale.tolist():
-            reach = (
-                min(panels.reach + self._farther * each, 38.0) if self._farther else panels.reach
-            )
-            edges = quadrature.edges(
-                self._kinks / each, reach, min(panels.width, self._widest / each)
-            )
-            rules.append(quadrature.nodes_between(edges, panels.nodes))
-        lengths = [len(x) for x, _ in rules]
-        at = np.concatenate([s * x for s, (x, _) in zip(scale.tolist(), rules, strict=True)])
-        w = np.concatenate([w for _, w in rules])
+        x, w, lengths = self._panels(scale)
+        at = np.repeat(scale, lengths) * x
         terms = np.empty((int(self._regular.sum()), len(at)))
         piece = np.searchsorted(self._kinks, at)
         for k, values in enumerate(self._pieces):
@@ -326,3 +316,28 @@ class _Kinked:
         starts = np.cumsum([0, *lengths[:-1]])
         sizes = _OF_PANELS * np.abs(terms)
         return np.array([np.add.reduceat(each, starts, axis=1) for each in (terms, sizes)])
+
+    def _panels(self, scale: Array) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Nodes and weights for all scales in a row, and how many each has: panels from −reach to
+        reach that end at the kinks."""
+        panels = quadrature.PANELS[0]
+        reach = np.full(len(scale), panels.reach)
+        if self._farther:
+            reach = np.minimum(panels.reach + self._farther * scale, 38.0)
+        ends = np.clip(self._kinks / scale[:, None], -reach[:, None], reach[:, None])
+        ends = np.concatenate([-reach[:, None], ends, reach[:, None]], axis=1)
+        widths = np.diff(ends, axis=1)
+        widest = np.minimum(panels.width, self._widest / scale)
+        parts = np.ceil(widths / widest[:, None]).astype(np.int64)
+        counts = parts.ravel()
+        place = np.repeat(np.arange(counts.size), counts)
+        first = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        left, width, count = ends[:, :-1].ravel()[place], widths.ravel()[place], counts[place]
+        right = ends[:, 1:].ravel()[place]
+        begin = left + width * first / count
+        end = np.where(first + 1 < count, left + width * (first + 1) / count, right)
+        nodes, weights = quadrature.legendre(panels.nodes)
+        x = (0.5 * (end + begin)[:, None] + 0.5 * (end - begin)[:, None] * nodes).ravel()
+        w = (0.5 * (end - begin)[:, None] * weights).ravel()
+        w *= np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+        return x, w, np.asarray(parts.sum(axis=1) * panels.nodes, np.int64)

@@ -240,11 +240,18 @@ def main():
     for each in lost:
         print("not finite", each)
     each = np.concatenate(under)
-    print(f"{len(over)} tensors, {len(each)} numbers; {len(skipped)} too slow, {len(lost)} not finite")
+    print(
+        f"{len(over)} tensors, {len(each)} numbers; {len(skipped)} too slow, {len(lost)} not finite"
+    )
     shares = (0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)
     print("error/estimate", dict(zip(shares, np.quantile([x for x, _ in over], shares).round(4))))
     print("estimate/error", dict(zip(shares, np.quantile(each, shares).round(1))))
-    print("below 1000:", float((each < 1000).mean()), "by tensor:", float(np.mean([np.median(x) < 1000 for x in under if len(x)])))
+    print(
+        "below 1000:",
+        float((each < 1000).mean()),
+        "by tensor:",
+        float(np.mean([np.median(x) < 1000 for x in under if len(x)])),
+    )
 
 
 if __name__ == "__main__":
