@@ -1,9 +1,9 @@
 """Random flows, and how far their errors are from the estimates beside them.
 
-    python -m tests.samples.sample_errors 0 1000 --keep exact      # as many as there is time for
+    python tests/samples/sample_errors.py 0 1000 --keep exact
 
 A number says its configuration: activation, ensemble, inputs, depth, tensors. The truth is `flow`
-with a precision; with --keep it is kept in a folder, from where a run that was stopped goes on.
+with a precision, which is kept in a folder, from where a run that was stopped goes on.
 What is printed are quantiles of error/estimate and of estimate/error, and the worst.
 """
 
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
+import multiprocessing
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from derive import Gaussian, Network, Orthogonal
 from derive.activations.functions import by_name
 from derive.errors import InputError
 from derive.weights import LowRankGaussian, LowRankOrthogonal
-from numeric import flow, flows
+from numeric import flow
 
 SMOOTH = (
     "tanh", "erf", "sin", "arctan", "gelu", "silu", "sigmoid", "softplus", "erf_unit_cubic",
@@ -38,6 +37,7 @@ KINKED = (
 STRAIGHT = ("linear", "polynomial(1/2,1,1/4)", "erf", "tanh")
 FIRST = ("G1", "V", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U")
 SECOND = ("U6", "G2", "V2")
+SHARES = (0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)
 UNIT_ROUNDING = float(np.finfo(float).eps) / 2.0
 
 
@@ -135,9 +135,9 @@ class Compared(NamedTuple):
 
 
 def _ratio(a, b):
-    """a/b; 0/0 is 1."""
+    """a/b; 0/0 is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where((a == 0.0) & (b == 0.0), 1.0, a / b)
+        return np.where(a == 0.0, 0.0, a / b)
 
 
 def compared(table, exact):
@@ -161,35 +161,36 @@ def truth(chosen, precision):
     return {name: table[name].to_numpy().ravel().tolist() for name in names}
 
 
-def kept_truth(number, chosen, precision, folder, seconds):
-    """The same from a folder; a text where there is none."""
-    file = folder / f"{number}.json" if folder else None
-    if file and file.exists():
-        kept = json.loads(file.read_text())
-        if isinstance(kept, dict):
-            return {name: [Decimal(each) for each in values] for name, values in kept.items()}
+def kept_truth(number, precision, folder, seconds):
+    """The same from a folder; a text where there is none.
+
+    It is computed in a process of its own, which is ended when its time is over: what an
+    interrupted computation leaves in caches is worth nothing.
+    """
+    file = folder / f"{number}.json"
+    if not file.exists():
+        process = multiprocessing.get_context("fork").Process(
+            target=_keep, args=(number, precision, file)
+        )
+        process.start()
+        process.join(seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            file.write_text(json.dumps("too slow"))
+    kept = json.loads(file.read_text())
+    if isinstance(kept, str):
         return kept
-    signal.alarm(seconds)
+    return {name: [Decimal(each) for each in values] for name, values in kept.items()}
+
+
+def _keep(number, precision, file):
     try:
-        found = truth(chosen, precision)
+        found = truth(configuration(number), precision)
         kept = {name: [str(each) for each in values] for name, values in found.items()}
-    except (InputError, TimeoutError, SystemError) as error:
-        found = kept = str(error) if isinstance(error, InputError) else "too slow"
-    finally:
-        signal.alarm(0)
-    if file:
-        file.write_text(json.dumps(kept))
-    return found
-
-
-def refused(chosen):
-    """The table that was refused for its digits."""
-    with mock.patch.object(flows, "_check_digits"):
-        return chosen.flow()
-
-
-def _stop(number, frame):
-    raise TimeoutError
+    except InputError as error:
+        kept = str(error)
+    file.write_text(json.dumps(kept))
 
 
 def main():
@@ -197,61 +198,33 @@ def main():
     parser.add_argument("first", type=int)
     parser.add_argument("end", type=int)
     parser.add_argument("--precision", type=int, default=60)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--kept", action="store_true", help="only those that are kept")
+    parser.add_argument("--keep", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of one truth")
     chosen = parser.parse_args()
-    if chosen.keep:
-        chosen.keep.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGALRM, _stop)
-    over, under, skipped, lost = [], [], [], []
+    chosen.keep.mkdir(parents=True, exist_ok=True)
+    over, under, skipped, refused = [], [], 0, []
     for number in range(chosen.first, chosen.end):
-        each = configuration(number)
-        file = chosen.keep / f"{number}.json" if chosen.keep else None
-        if chosen.kept and not (file and file.exists()):
-            continue
-        exact = kept_truth(number, each, chosen.precision, chosen.keep, chosen.seconds)
+        exact = kept_truth(number, chosen.precision, chosen.keep, chosen.seconds)
         if isinstance(exact, str):
-            skipped.append(exact)
+            skipped += 1
             continue
-        is_refused = ""
         try:
-            table = each.flow()
+            table = configuration(number).flow()
         except InputError as error:
-            is_refused = str(error)[-120:]
-            try:
-                table = refused(each)
-            except InputError as other:
-                lost.append(f"{number}: {str(other)[-150:]}")
-                continue
-        except Exception as error:  # noqa: BLE001
-            print("crashed", number, each, repr(error)[:200], flush=True)
+            refused.append(f"{number}: {str(error)[-150:]}")
             continue
         for name, found in compared(table, exact).items():
-            note = f"{number} {name}: {found.over:.3g} {np.median([1.0, *found.under]):.3g} {found.lost:.2g}"
-            if is_refused:
-                print("refused", note, is_refused, flush=True)
-            else:
-                over.append((found.over, note))
-                under.append(found.under)
-    over.sort(reverse=True)
-    for value, note in over[:25]:
-        print("over" if value > 10 else "    ", note)
-    for each in lost:
-        print("not finite", each)
+            over.append((found.over, f"{number} {name}, {found.lost:.2g} of it is lost"))
+            under.append(found.under)
+    for value, note in sorted(over, reverse=True)[:10]:
+        print(f"error/estimate {value:.3g}: {note}")
+    print(*(f"refused {each}" for each in refused), sep="\n")
     each = np.concatenate(under)
-    print(
-        f"{len(over)} tensors, {len(each)} numbers; {len(skipped)} too slow, {len(lost)} not finite"
-    )
-    shares = (0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 1.0)
-    print("error/estimate", dict(zip(shares, np.quantile([x for x, _ in over], shares).round(4))))
-    print("estimate/error", dict(zip(shares, np.quantile(each, shares).round(1))))
-    print(
-        "below 1000:",
-        float((each < 1000).mean()),
-        "by tensor:",
-        float(np.mean([np.median(x) < 1000 for x in under if len(x)])),
-    )
+    print(f"{len(over)} tensors, {len(each)} numbers; {skipped} truths are too slow")
+    worst = np.array([value for value, _ in over])
+    for what, values in (("error/estimate", worst), ("estimate/error", each)):
+        print(what, *(f"{share:.0%}: {np.quantile(values, share):.3g}" for share in SHARES))
+    print(f"estimates below 1000 errors: {(each < 1000.0).mean():.3f}")
 
 
 if __name__ == "__main__":
