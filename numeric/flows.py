@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
@@ -35,10 +35,6 @@ from .tables import layout
 
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
-
-_LEAST = 8.0 * float(np.finfo(float).eps)
-"""The least error that is told, in units of a tensor's natural size: also where terms that cancel
-exactly leave 0, no number that is measured elsewhere does better."""
 
 _K, _THETA = named("K"), named("Theta")
 
@@ -107,100 +103,88 @@ def flow(
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
     with telling(what, depth / _RATE):
-        if precision is not None:
-            return _to_digits(net, data, depth, names, width, parameters, precision)
-        return _flow(net, data, depth, names, width, parameters)
+        symbols = hyperparameters(net, depth, data.X.shape[1], width)
+        fields = {field for name in names for field in name.fields}
+        own = own_parameters(parameters, fields, symbols, depth)
+        asked = _Asked(net, data, depth, names, width, symbols, own)
+        if precision is None:
+            return _table(asked, _in_floats(asked), {})
+        return _table(asked, _in_balls(asked, precision), {"precision": precision})
 
 
-def _flow(
-    net: Network,
-    data: Inputs,
-    depth: int,
-    names: tuple[Name, ...],
-    width: int | None,
-    parameters: Given,
-) -> xarray.Dataset:
-    """`flow`, its arguments checked."""
-    X = data.X
-    values = hyperparameters(net, depth, X.shape[1], width)
-    fields = {field for name in names for field in name.fields}
-    own = own_parameters(parameters, fields, values, depth)
-    values |= own
-    scheme = net.scheme(depth, len(X))
-    layers = _layers(names, net.activation, scheme, net.weights_at(1), len(X))
+class _Asked(NamedTuple):
+    """The arguments of `flow`, checked; the hyperparameters by layer, the network's and those of
+    the user's equations."""
+
+    net: Network
+    data: Inputs
+    depth: int
+    names: tuple[Name, ...]
+    width: int | None
+    symbols: dict[str, Array]
+    own: dict[str, Array]
+
+
+_Entries: TypeAlias = "tuple[NDArray[Any], Array]"
+"""A tensor's values and their errors, (depth, m, …)."""
+
+
+def _in_floats(asked: _Asked) -> dict[Name, _Entries]:
+    """`flow` without a precision."""
+    net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
+    scheme = net.scheme(asked.depth, len(X))
+    layers = _layers(asked.names, net.activation, scheme, net.weights_at(1), len(X))
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
 
-    def run(kernel: Array) -> _Run:
+    def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
         with telling("running through the layers", total=depth) as progress:
-            found, errors = accuracy.run(layers, kernel, values, progress.advance)
-        both = (dict(zip(layers.names, each, strict=True)) for each in (found, errors))
-        return _Run(*both)
+            found = accuracy.run(layers, kernel, symbols, progress.advance)
+        return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
 
     with np.errstate(all="ignore"):
         kernel = (X @ X.T) / X.shape[1]
-        outcome = run(kernel)
+        outcome = run(kernel, values, asked.depth)
         _check_finite(outcome.values, net, layers)
-        at_unit = cache(lambda: run(kernel / kernel.diagonal().max()))
-        for name in names:
+        few = {name: each[: accuracy.FEW] for name, each in values.items()}
+        at_unit = cache(lambda: run(kernel / kernel.diagonal().max(), few, len(few["C_W"])))
+        for name in asked.names:
             _check_digits(name, outcome, at_unit, net)
-    arrays: dict[str, xarray.Variable] = {}
-    for name in names:
-        rank = len(name.subscripts)
+    tensors = {}
+    for name in asked.names:
         found, errors = (_axes(each, name) for each in (outcome.values, outcome.errors))
-        size = _size(outcome.values, name).reshape(-1, *(1,) * (errors.ndim - 1))
-        errors = np.maximum(errors, _LEAST * size)
-        about = layout.described(name)
-        arrays[name.label] = layout.variable(found, rank, single=data.single, about=about)
-        arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=data.single)
-    return layout.dataset(
-        arrays,
-        range(1, depth + 1),
-        {} if width is None else {"width": int(width)},
-        net=net,
-        inputs=data.given,
-        symbols=values,
-        own=own,
-    )
+        tensors[name] = found, errors
+    return tensors
 
 
-def _to_digits(
-    net: Network,
-    data: Inputs,
-    depth: int,
-    names: tuple[Name, ...],
-    width: int | None,
-    parameters: Given,
-    digits: int,
+def _in_balls(asked: _Asked, digits: int) -> dict[Name, _Entries]:
+    """`flow` with a precision."""
+    net, X = asked.net, asked.data.X
+    exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
+    exact |= {name: list(column) for name, column in asked.own.items()}
+    needed = closure(["K", *asked.names], net.scheme(asked.depth, len(X)))
+    tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size)
+    return {name: (table.values, table.errors) for name, table in tables.items()}
+
+
+def _table(
+    asked: _Asked, tensors: dict[Name, _Entries], attributes: dict[str, int]
 ) -> xarray.Dataset:
-    """`flow` with a precision, its arguments checked."""
-    symbols = hyperparameters(net, depth, data.X.shape[1], width)
-    own = own_parameters(
-        parameters, {field for name in names for field in name.fields}, symbols, depth
-    )
-    exact: dict[str, Sequence[object]] = {**exactly(net, depth, data.X.shape[1], width)}
-    exact |= {name: list(column) for name, column in own.items()}
-    needed = closure(["K", *names], net.scheme(depth, len(data.X)))
-    tables = precise.tensors(net, data.X, needed, exact, names, digits, _size)
     arrays: dict[str, xarray.Variable] = {}
-    for name, table in tables.items():
-        for ending, values in (("", table.values), ("_error", table.errors)):
-            arrays[name.label + ending] = layout.variable(
-                values,
-                len(name.subscripts),
-                single=data.single,
-                about=None if ending else layout.described(name),
-            )
-    about = {"precision": digits} | ({} if width is None else {"width": int(width)})
+    single = asked.data.single
+    for name, (values, errors) in tensors.items():
+        rank, about = len(name.subscripts), layout.described(name)
+        arrays[name.label] = layout.variable(values, rank, single=single, about=about)
+        arrays[f"{name.label}_error"] = layout.variable(errors, rank, single=single)
     return layout.dataset(
         arrays,
-        range(1, depth + 1),
-        about,
-        net=net,
-        inputs=data.given,
-        symbols=symbols | own,
-        own=own,
+        range(1, asked.depth + 1),
+        attributes | ({} if asked.width is None else {"width": int(asked.width)}),
+        net=asked.net,
+        inputs=asked.data.given,
+        symbols=asked.symbols | asked.own,
+        own=asked.own,
     )
 
 
@@ -277,14 +261,16 @@ def _layers(
 
 
 class _Run(NamedTuple):
-    """The tensors at every layer, layer first, and their errors of rounding."""
+    """The tensors at every layer, layer first, their errors of rounding, and the sizes of what was
+    added up."""
 
     values: dict[Name, Array]
     errors: dict[Name, Array]
+    sizes: dict[Name, Array]
 
     def judged(self, name: Name) -> accuracy.Judged:
         own = _own(name)
-        return accuracy.judged(self.values[own], self.errors[own], _size(self.values, name))
+        return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
 def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers) -> None:

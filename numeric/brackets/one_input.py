@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import sympy
@@ -212,6 +213,11 @@ class SmoothSums(NamedTuple):
 
 def smooth_sums(activation: Activation, shapes: Sequence[SingleShape]) -> SmoothSums:
     """The sums for these shapes, and the steps that all of them allow."""
+    return _smooth_sums(activation, tuple(shapes))
+
+
+@lru_cache(maxsize=256)
+def _smooth_sums(activation: Activation, shapes: tuple[SingleShape, ...]) -> SmoothSums:
     near = [leibniz(*shape) for shape in shapes]
     integrands, far = list(near), list[Part | None]()
     places: dict[tuple[tuple[int, ...], int], int] = {}

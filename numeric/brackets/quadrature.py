@@ -46,6 +46,7 @@ from derive.gaussian.shapes import leibniz
 
 from ..arrays import Array
 from ..emit import printer
+from .functions import OWN, sigmoid
 
 ACCURACY = (36.0, 34.0, 32.0, 30.0)
 """log(1/ε) of the trapezoid rule in 1 … 4 dimensions."""
@@ -192,16 +193,15 @@ def _norms(
             he = np.polynomial.hermite_e.hermeval(x, [0.0] * degree + [1.0])
             part = np.where(weight == 0.0, 0.0, _sum(terms, path.values) * he * weight)
             sizes.append(np.abs(part).sum())
-            totals.append((part * _sigmoid(path.z)).sum())
+            totals.append((part * sigmoid(path.z)).sum())
     return np.array(sizes), np.array(totals)
 
 
 @cache
 def _far_out(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """σ^{(order)} in a form that neither overflows nor meets a cut of log right or left of 0."""
-    own = {"Sigmoid": _sigmoid, "Softplus": _softplus, "ErrorTail": special.erfc}
     compiled = sympy.lambdify(
-        z, printer.stable(activation.derivative(order)), [own, "scipy", "numpy"]
+        z, printer.stable(activation.derivative(order)), [OWN, "scipy", "numpy"]
     )
 
     def values(at: NDArray[Any]) -> NDArray[Any]:
@@ -209,15 +209,6 @@ def _far_out(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDA
             return np.broadcast_to(np.asarray(compiled(at), complex), at.shape)
 
     return values
-
-
-def _sigmoid(u: NDArray[Any]) -> NDArray[Any]:
-    small = np.exp(np.where(u.real > 0, -u, u))
-    return np.where(u.real > 0, 1.0, small) / (1.0 + small)
-
-
-def _softplus(u: NDArray[Any]) -> NDArray[Any]:
-    return np.where(u.real > 0, u, 0.0) + np.log1p(np.exp(np.where(u.real > 0, -u, u)))
 
 
 def _combine(terms: Terms, values: Mapping[int, NDArray[Any]]) -> NDArray[Any]:
@@ -345,25 +336,6 @@ def steps(
     needed = needed + 0.5 * degree * np.log1p(a * a)
     largest = (2.0 * math.pi * a / (needed + 0.5 * a * a)).max(axis=-1)
     return np.where(largest > FINEST, np.minimum(largest, widest), math.nan)
-
-
-def edges(points: Array, reach: float, width: float) -> Array:
-    """Edges of panels from −reach to reach that end at the points inside, none wider than width."""
-    ends = np.concatenate([[-reach], np.sort(points[np.abs(points) < reach]), [reach]])
-    parts = np.ceil(np.diff(ends) / width).astype(np.int64)
-    inner = [
-        left + (right - left) * np.arange(count) / count
-        for left, right, count in zip(ends, ends[1:], parts, strict=False)
-    ]
-    return np.concatenate([*inner, [reach]])
-
-
-def nodes_between(ends: Array, nodes: int) -> tuple[Array, Array]:
-    """Nodes and normal weights of Gauss and Legendre's rule on every panel."""
-    at, weights = legendre(nodes)
-    centre, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
-    x = (centre[:, None] + half[:, None] * at).ravel()
-    return x, (half[:, None] * weights).ravel() * np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
 
 
 FINEST = 1e-5

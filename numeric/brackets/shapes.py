@@ -1,16 +1,37 @@
-"""Shapes of Gaussian brackets: which there are kernels for, and how they are printed."""
+"""Shapes of Gaussian brackets: those of a recursion, which there are rules for, how they print."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import product
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
+from derive.engine.step import Step
 from derive.errors import InputError, whole
-from derive.gaussian.brackets import Average
+from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
 
 MAX_POSITIONS = 4
+
+
+def shape_of(bracket: Bracket) -> SingleShape:
+    """The bracket with all of its samples equal."""
+    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
+
+
+def positions_of(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
+    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
+    places: dict[int, list[int]] = {}
+    for place, (sample, _) in enumerate(bracket.factors):
+        places.setdefault(sample, []).append(place)
+    orders = tuple(order for _, order in bracket.factors)
+    labels = tuple(sample for sample, _ in bracket.factors)
+    for chosen in product(*(places[sample] for sample in bracket.outer)):
+        outer = tuple(chosen.count(place) for place in range(len(orders)))
+        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
+        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
+        yield shape, tuple(labels[p] for p in ranked)
 
 
 def describe(shape: SingleShape | Shape) -> str:
@@ -53,3 +74,9 @@ def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleSha
         except InputError:
             wanted = f"tensors that are finite: with the kinks of {activation}, {tensor} is not"
             raise InputError("tensors", tensor, f"{wanted}, for its {describe(shape)}") from None
+
+
+def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
+    """`check_finite` of every tensor, by its name, with all samples equal."""
+    for tensor, step in steps.items():
+        check_finite(tensor, activation, map(shape_of, step.single_input().atoms(Bracket)))

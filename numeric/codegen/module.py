@@ -14,7 +14,6 @@ from derive.arithmetic.parameters import Parameter
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.engine.step import Step
 from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import SingleShape
 from derive.weights import WeightEnsemble
 
 from ..emit import printer
@@ -144,11 +143,6 @@ def right_side(made: Step, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
         )
     )
     return sympy.factor_terms(total)
-
-
-def shape_of(bracket: Bracket) -> SingleShape:
-    """The bracket with all of its samples equal."""
-    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
 
 
 def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:

@@ -10,9 +10,10 @@ from derive.engine.tensors import Tensor, identify
 from derive.gaussian.shapes import SingleShape
 
 from ..brackets import module as brackets
+from ..brackets.shapes import shape_of
 from ..emit import modules, printer
 from . import usage
-from .module import Module, shape_of
+from .module import Module
 
 
 class SingleModule(Module):

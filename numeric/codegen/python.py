@@ -17,14 +17,12 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import at_inputs, closure, hidden
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed
-from derive.gaussian.brackets import Bracket
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from ..brackets.shapes import MAX_POSITIONS, check_finite
+from ..brackets.shapes import MAX_POSITIONS, check_all_finite
 from ..emit import outputs
-from .module import shape_of
 from .one_input import SingleModule
 from .several_inputs import MultiModule
 
@@ -115,7 +113,5 @@ def _planned(
     emit = SingleModule if scheme.single else MultiModule
     steps = {name.identifier: hidden(name, scheme) for name in names}
     at_first = {name.identifier: at_inputs(name, scheme, first) for name in names}
-    for name, step in steps.items():
-        shapes = [shape_of(each) for each in step.single_input().atoms(Bracket)]
-        check_finite(name, activation, shapes)
+    check_all_finite(steps, activation)
     return emit(steps, at_first, activation, (scheme.weights, first))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
-from itertools import product
 
 from derive.engine.step import Step
 from derive.engine.tensors import Tensor, identify
@@ -13,6 +11,7 @@ from derive.gaussian.shapes import Shape
 
 from ..brackets import module as brackets
 from ..brackets import several_inputs
+from ..brackets.shapes import positions_of
 from ..emit import modules, printer
 from . import usage
 from .module import Module
@@ -41,7 +40,7 @@ class MultiModule(Module):
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
         """Each bracket as a sum of table entries: (shape, the sample label of each position)."""
-        return {each: tuple(_positions(each)) for each in self.brackets}
+        return {each: tuple(positions_of(each)) for each in self.brackets}
 
     def source(self) -> str:
         """The module after its docstring."""
@@ -109,20 +108,6 @@ class MultiModule(Module):
             shape="m, " * rank,
             loops=loops,
         )
-
-
-def _positions(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
-    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
-    places: dict[int, list[int]] = {}
-    for place, (sample, _) in enumerate(bracket.factors):
-        places.setdefault(sample, []).append(place)
-    orders = tuple(order for _, order in bracket.factors)
-    labels = tuple(sample for sample, _ in bracket.factors)
-    for chosen in product(*(places[sample] for sample in bracket.outer)):
-        outer = tuple(chosen.count(place) for place in range(len(orders)))
-        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
-        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
-        yield shape, tuple(labels[p] for p in ranked)
 
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:

@@ -3,23 +3,24 @@
 A recursion subtracts what may nearly be equal: D of tanh is of order K^4 for small K, a difference
 of brackets of order K. So a flow is computed in three copies. In the second and the third every
 bracket is disturbed by a random multiple, up to `NOISE`, of machine epsilon times its *size*, the
-sum of the absolute values of what a quadrature adds up, and so are the tensors of layer 1, C_W and
-C_b. The multiples are the same at every layer, for where K is at rest so is its rounding. The
-disturbances go through all layers as true errors of rounding do, with one input through the kernel
-as well; several inputs' brackets of analytic σ, which cost far more than the rest, follow the
-copies' kernels by their gradient (`averages`). The error is the largest departure, times
-`CAUTION`. (Discrete stochastic arithmetic: J. Vignes, Math. Comput. Simul. 35 (1993) 233; there
-every operation is disturbed, here what the quadratures return, for little is lost elsewhere.)
+sum of the absolute values of what a quadrature adds up; so is every tensor, its size being the sum
+of the absolute values of its recursion's terms; and so are the tensors of layer 1, C_W and C_b. The
+multiples are the same at every layer, for where K is at rest so is its rounding. The disturbances
+go through all layers as true errors of rounding do, with one input through the kernel as well;
+several inputs' brackets of analytic σ, which cost far more than the rest, follow the copies'
+kernels by their gradient (`averages`). The error is the largest departure, times `CAUTION`, and no
+less than `LEAST` roundings of the size. (Discrete stochastic arithmetic: J. Vignes, Math. Comput.
+Simul. 35 (1993) 233; there every operation is disturbed, here what sums return.)
 
 Why so: bounds by interval arithmetic grow as (constant)^depth; to disturb the inputs alone moves
 nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a recursion's terms do not
 know that errors are damped from layer to layer.
 
 A tensor is refused at a layer where its error exceeds `LOST` of its largest entry, unless it is
-zero to rounding: the entry is no larger than its error, and that is below `ZERO` of the natural
-size K^{nodes/2} (Θ/K)^{edges}. For small K every smooth σ is nearly linear, and what vanishes for a
-linear network falls far below its natural size without being zero: there a zero counts only if the
-tensor is zero to rounding at that layer of the same network at a kernel of order one.
+zero to rounding: the entry is no larger than its error, and that is below `ZERO` of its size. For
+small K every smooth σ is nearly linear, and what vanishes for a linear network falls far below the
+size of its terms without being zero: there a zero counts only if the tensor is zero to rounding in
+the same network at a kernel of order one, at that layer or at the last of `FEW`.
 """
 
 from __future__ import annotations
@@ -37,13 +38,28 @@ from .run import Layers
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
 
-LOST, ZERO = 0.5, 1e-13
-"""An error that is refused, relative to the tensor; one that is zero, relative to its natural size
-and to (10 + layers)², for errors of rounding add up."""
+LEAST = 2.0
+"""The least error that is told, in units of a rounding of what is added up."""
 
-_NOISE = NOISE * float(np.finfo(float).eps)
+LOST, ZERO, FEW = 0.5, 1e-13, 5
+"""An error that is refused, relative to the tensor; one that is zero, relative to its size and to
+(10 + layers)², for errors of rounding add up; the layers that say what is zero at unit kernels."""
+
+_UNDERFLOW = 1e-290
+"""Nothing is asked of numbers this small: they have lost digits to the range of a float."""
+
+_EPS = float(np.finfo(float).eps)
+_NOISE = NOISE * _EPS
 _SEED = 1993
 _COPIES = 1 + RUNS
+
+
+class Run(NamedTuple):
+    """Of each tensor, (depth, m, m, …): values, errors, and the sizes of what was added up."""
+
+    values: list[Array]
+    errors: list[Array]
+    sizes: list[Array]
 
 
 def run(
@@ -51,8 +67,8 @@ def run(
     kernel: Array,
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
-) -> tuple[list[Array], list[Array]]:
-    """The tensors at every layer, (depth, m, m, …), and their errors.
+) -> Run:
+    """The tensors at every layer, and their errors.
 
     Arguments:
         layers: the recursions.
@@ -65,15 +81,18 @@ def run(
     columns = _disturbed_parameters(layers, parameters, amounts, rng)
     noise = amounts[:, None] * _random(rng, (_COPIES, layers.averages.count))
     with np.errstate(all="ignore"):
-        start = [each[0] for each in layers.first(kernel, columns[0, :1])]
+        start, of_start = layers.first(kernel, columns[0, :1])
         at = [
-            np.array([each * (1.0 + amount * _symmetric(each, rng)) for amount in amounts])
+            np.array([each[0] * (1.0 + amount * _symmetric(each[0], rng)) for amount in amounts])
             for each in start
         ]
-        rows = layers.descend(at, columns, noise, advance)
-    return [row[:, 0] for row in rows], [
-        CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1) for row in rows
-    ]
+        rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
+        rows, sizes = layers.descend((at, of_start), columns, noise, rounding, advance)
+        errors = [
+            np.maximum(CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1), LEAST * _EPS * size)
+            for row, size in zip(rows, sizes, strict=True)
+        ]
+    return Run([row[:, 0] for row in rows], errors, sizes)
 
 
 def _disturbed_parameters(
@@ -100,7 +119,7 @@ def _symmetric(values: Array, rng: np.random.Generator) -> Array:
 
 
 class Judged(NamedTuple):
-    """A tensor at each layer: its largest entry, the largest error, and the natural size."""
+    """A tensor at each layer: its largest entry, the largest error, and the largest size."""
 
     values: Array
     errors: Array
@@ -113,17 +132,21 @@ class Judged(NamedTuple):
 
     @property
     def is_zero(self) -> NDArray[np.bool_]:
-        """Whether the tensor is zero to rounding. A size of 0 is one that is not known."""
+        """Whether the tensor is zero to rounding."""
         passed = np.arange(1, 1 + len(self.size))
-        known = np.where(self.size > 0.0, self.size, math.inf)
-        negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * known
+        negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * self.size
         return np.asarray(negligible & (self.values <= 8.0 * self.errors))
+
+    @property
+    def is_below_floats(self) -> NDArray[np.bool_]:
+        """Whether the tensor is too small to have digits."""
+        return np.asarray((self.errors <= _UNDERFLOW) & (self.values <= _UNDERFLOW))
 
 
 def judged(values: Array, errors: Array, size: Array) -> Judged:
     """Of arrays over (layer, samples …)."""
-    entry, error = (np.abs(each).reshape(len(each), -1).max(axis=1) for each in (values, errors))
-    return Judged(entry, error, size)
+    each = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (values, errors, size))
+    return Judged(*each)
 
 
 def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int | None:
@@ -131,13 +154,17 @@ def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int
 
     Arguments:
         kernel: the largest variance at each layer.
-        at_unit: the same tensor in the same network, the inputs' kernel brought to order one.
+        at_unit: the same tensor in the same network, the inputs' kernel brought to order one, at
+            the first layers.
     """
     zero = tensor.is_zero
     below = np.concatenate([kernel[:1], kernel[:-1]])
     if (tensor.is_lost & zero & (below < 1.0)).any():
         same = at_unit()
-        zero = zero & ((below >= 1.0) | same.is_zero | ~same.is_lost & (same.values == 0.0))
+        vanishes = same.is_zero | ~same.is_lost & (same.values == 0.0)
+        layers = np.minimum(np.arange(len(zero)), len(vanishes) - 1)
+        zero = zero & ((below >= 1.0) | vanishes[layers])
+    zero = zero | tensor.is_below_floats
     refused = tensor.is_lost & ~zero
     return int(np.argmax(refused)) + 1 if refused.any() else None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -22,13 +21,14 @@ from derive.gaussian.shapes import Shape, SingleShape, is_even
 
 from ..arrays import Array
 from ..brackets import pieces
-from ..brackets.shapes import MAX_POSITIONS, check_inputs
+from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
 from . import kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
-"""Of a kernel: the averages, and the sizes of what is added up in them."""
+"""Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
+them. With kinks and several inputs, of kernels (copies, m, m)."""
 
 Gradient = Callable[[Array], Array]
 """Of a kernel: the averages' derivatives by its entries, (count, m, m)."""
@@ -63,7 +63,10 @@ class Averages:
         self.count, self.places = count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
-        """Values and sizes of the averages at a kernel."""
+        """Values and sizes of the averages at a kernel, (count,)."""
+        if self._gradient is None and K.ndim == 2:
+            values, sizes = self._evaluate(K[None])
+            return values[0], sizes[0]
         return self._evaluate(K)
 
     def copies(self) -> Copies:
@@ -77,10 +80,10 @@ class Averages:
 
         def average(K: Array) -> tuple[Array, Array]:
             nonlocal at, slopes
-            values, sizes = self._evaluate(K[0])
             if self._gradient is None:
-                moved = [self._evaluate(each)[0] for each in K[1:]]
-                return np.array([values, *moved]), sizes
+                values, sizes = self._evaluate(K)
+                return values, sizes[0]
+            values, sizes = self._evaluate(K[0])
             if not (np.abs(K[0] - at) <= _MOVED * np.abs(K[0]).max()).all():
                 at, slopes = K[0], self._gradient(K[0])
             return values + np.einsum("kab,cab->ck", slopes, K - K[0]), sizes
@@ -125,30 +128,12 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         for members in crowded:
-            *_, rank = several_samples.factorise(K[np.ix_(members, members)])
+            at = K.reshape(-1, m, m)[0][np.ix_(members, members)]
+            *_, rank = several_samples.factorise(at)
             check_inputs(rank, "a combination of the others")
         return averages(K)
 
     return Averages(evaluate, len(wanted), found, gradient)
-
-
-def shape_of(bracket: Bracket) -> SingleShape:
-    """The bracket with all of its samples equal."""
-    return SingleShape(tuple(order for _, order in bracket.factors), len(bracket.outer))
-
-
-def positions_of(bracket: Bracket) -> Iterable[tuple[Shape, tuple[int, ...]]]:
-    """The bracket over positions that carry one factor each: ∂_sample = Σ of its positions' ∂."""
-    places: dict[int, list[int]] = {}
-    for place, (sample, _) in enumerate(bracket.factors):
-        places.setdefault(sample, []).append(place)
-    orders = tuple(order for _, order in bracket.factors)
-    labels = tuple(sample for sample, _ in bracket.factors)
-    for chosen in product(*(places[sample] for sample in bracket.outer)):
-        outer = tuple(chosen.count(place) for place in range(len(orders)))
-        ranked = sorted(range(len(orders)), key=lambda p: (orders[p], -outer[p]))
-        shape = Shape(tuple(orders[p] for p in ranked), tuple(outer[p] for p in ranked))
-        yield shape, tuple(labels[p] for p in ranked)
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
@@ -221,7 +206,10 @@ def _smooth(activation: Activation, wanted: Sequence[Placed]) -> tuple[Evaluate,
 
 
 def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
-    """Positions with kinks: shapes with as many of them at all tuples of samples that occur."""
+    """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
+
+    At kernels (copies, m, m) values and sizes are (copies, count).
+    """
     averages = (
         piecewise_linear.averages if pieces.table(activation) is not None else kinked.averages
     )
@@ -236,9 +224,11 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         found = {}
         for rank, (shapes, tuples) in by_rank.items():
             rows = np.array(list(tuples))
-            found[rank] = averages(activation, list(shapes), K[rows[:, :, None], rows[:, None, :]])
+            at = K[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
+            both = np.array(averages(activation, list(shapes), at))
+            found[rank] = both.reshape(2, len(shapes), len(K), len(tuples))
         values, sizes = (
-            np.array([found[rank][part][k, t] for rank, k, t in where]) for part in (0, 1)
+            np.array([found[rank][part, k, :, t] for rank, k, t in where]).T for part in (0, 1)
         )
         return values, sizes
 

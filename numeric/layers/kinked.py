@@ -118,6 +118,11 @@ def _outside(outer: tuple[int, ...]) -> Callable[[Array, Array], Array]:
 
 def inverse(order: Sequence[int], B: Array, rank: int) -> Array:
     """M with M Mᵀ the pseudo-inverse of K: the basis of B's range dual to its columns."""
+    if rank == len(B):  # in units of each row, however far apart they are
+        scale = np.abs(B).max(axis=1)[:, None]
+        M = np.empty_like(B)
+        M[list(order)] = np.linalg.inv(B / scale).T / scale
+        return M
     Q, R = np.linalg.qr(B[:, :rank])
     M = np.empty((len(B), rank))
     M[list(order)] = np.linalg.solve(R, Q.T).T

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.shapes import SingleShape, is_even
@@ -27,6 +28,8 @@ is added up: the rounding error is machine epsilon times a small multiple of tha
 
 _REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
 _NEGLIGIBLE = 1e-17
+_OF_PANELS = 4.0
+"""How far the nodes and weights of panels are off, in units of rounding."""
 _BOTH = np.array([0, 1])
 """Values and sizes."""
 _HELD = 1 << 20
@@ -76,6 +79,8 @@ class _Smooth:
         self._degree = sums.degree
         self._orders = sigma.orders_of([row.factors for row in self._near_rows + self._far_rows])
         self._sigma = sigma.derivatives(activation, self._orders)
+        found = {order: sigma.terms(activation, order) for order in self._orders}
+        self._cancelling = {order: each for order, each in found.items() if each}
         self._strips = np.array(quadrature.strips(activation))
         self._growth = np.array(sums.growth)
         self._stretch, self._stretched_step = sums.stretch, sums.stretched_step
@@ -123,13 +128,13 @@ class _Smooth:
 
     def _summed(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> Array:
         """The sums over the nodes, and of absolute values, (2, rows, c)."""
-        terms, weights = self._terms(scale[:, None], rule, rows)
+        terms, sizes, weights = self._terms(scale[:, None], rule, rows)
         axes = "rcn,cn->rc" if weights.ndim == 2 else "rcn,n->rc"
-        return np.array([np.einsum(axes, each, weights) for each in (terms, np.abs(terms))])
+        return np.array([np.einsum(axes, each, weights) for each in (terms, sizes)])
 
-    def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array]:
-        """The rows at the nodes k, with those at −k, (rows, c, n), and the weights, (c, n), for
-        scales (c, 1)."""
+    def _terms(self, scale: Array, rule: _Rule, rows: Sequence[_Row]) -> tuple[Array, Array, Array]:
+        """The rows at the nodes k, with those at −k, and their sizes, (rows, c, n); the weights,
+        (c, n), for scales (c, 1)."""
         half = len(rule.weights)
         if rule.is_stretched:
             z, x = np.broadcast_to(rule.nodes, (len(scale), len(rule.nodes))), rule.nodes / scale
@@ -139,12 +144,15 @@ class _Smooth:
             z, he = scale * rule.nodes, rule.he
             weights = rule.weights
         at = dict(zip(self._orders, self._sigma(z), strict=True))
-        products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
-        terms = np.empty((len(rows), *z.shape))
-        for place, row in enumerate(rows):
-            factor = product(products, at, row.factors) if row.factors else 1.0
-            terms[place] = factor * he[row.degree] if row.degree else factor
-        return terms if self._odd else terms[..., :half] + terms[..., half:], weights
+        terms = _products(at, rows, he, z.shape)
+        sizes = np.abs(terms)
+        if self._cancelling:
+            of_terms = {m: each(z)[0] for m, each in self._cancelling.items()}
+            sizes = np.abs(_products(at | of_terms, rows, he, z.shape))
+        if self._odd:
+            return terms, sizes, weights
+        terms, sizes = (each[..., :half] + each[..., half:] for each in (terms, sizes))
+        return terms, sizes, weights
 
     def _rule(self, exponent: int) -> _Rule | None:
         if exponent not in self._rules:
@@ -168,8 +176,8 @@ class _Smooth:
             if reach >= 38.0:
                 return rule
             scales = np.array([[scale], [scale * 2.0**-0.25]])
-            terms, weights = self._terms(scales, rule, rows)
-            parts = np.abs(terms * weights)
+            _, sizes, weights = self._terms(scales, rule, rows)
+            parts = sizes * weights
             if (parts[..., -1] <= _NEGLIGIBLE * parts.sum(axis=-1)).all():
                 return rule
             reach = min(1.25 * reach, 38.0)
@@ -206,6 +214,18 @@ def _combined(coefficients: Array, total: Array) -> Array:
     depends on how many columns there are."""
     both = np.array([coefficients, np.abs(coefficients)])
     return np.asarray((both[..., None] * np.asarray(total)[:, None]).sum(axis=2))
+
+
+def _products(
+    at: dict[int, Array], rows: Sequence[_Row], he: Sequence[Array], shape: tuple[int, ...]
+) -> Array:
+    """The rows, given σ's derivatives, (rows, *shape)."""
+    products: dict[tuple[int, ...], Array] = {(m,): each for m, each in at.items()}
+    terms = np.empty((len(rows), *shape))
+    for place, row in enumerate(rows):
+        factor = product(products, at, row.factors) if row.factors else 1.0
+        terms[place] = factor * he[row.degree] if row.degree else factor
+    return terms
 
 
 def product(
@@ -285,19 +305,8 @@ class _Kinked:
 
     def _between(self, scale: Array) -> Array:
         """The integrals over the pieces."""
-        panels = quadrature.PANELS[0]
-        rules = []
-        for each in scale.tolist():
-            reach = (
-                min(panels.reach + self._farther * each, 38.0) if self._farther else panels.reach
-            )
-            edges = quadrature.edges(
-                self._kinks / each, reach, min(panels.width, self._widest / each)
-            )
-            rules.append(quadrature.nodes_between(edges, panels.nodes))
-        lengths = [len(x) for x, _ in rules]
-        at = np.concatenate([s * x for s, (x, _) in zip(scale.tolist(), rules, strict=True)])
-        w = np.concatenate([w for _, w in rules])
+        x, w, lengths = self._panels(scale)
+        at = np.repeat(scale, lengths) * x
         terms = np.empty((int(self._regular.sum()), len(at)))
         piece = np.searchsorted(self._kinks, at)
         for k, values in enumerate(self._pieces):
@@ -305,4 +314,30 @@ class _Kinked:
             terms[:, inside] = values(at[inside])
         terms *= w
         starts = np.cumsum([0, *lengths[:-1]])
-        return np.array([np.add.reduceat(each, starts, axis=1) for each in (terms, np.abs(terms))])
+        sizes = _OF_PANELS * np.abs(terms)
+        return np.array([np.add.reduceat(each, starts, axis=1) for each in (terms, sizes)])
+
+    def _panels(self, scale: Array) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Nodes and weights for all scales in a row, and how many each has: panels from −reach to
+        reach that end at the kinks."""
+        panels = quadrature.PANELS[0]
+        reach = np.full(len(scale), panels.reach)
+        if self._farther:
+            reach = np.minimum(panels.reach + self._farther * scale, 38.0)
+        ends = np.clip(self._kinks / scale[:, None], -reach[:, None], reach[:, None])
+        ends = np.concatenate([-reach[:, None], ends, reach[:, None]], axis=1)
+        widths = np.diff(ends, axis=1)
+        widest = np.minimum(panels.width, self._widest / scale)
+        parts = np.ceil(widths / widest[:, None]).astype(np.int64)
+        counts = parts.ravel()
+        place = np.repeat(np.arange(counts.size), counts)
+        first = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        left, width, count = ends[:, :-1].ravel()[place], widths.ravel()[place], counts[place]
+        right = ends[:, 1:].ravel()[place]
+        begin = left + width * first / count
+        end = np.where(first + 1 < count, left + width * (first + 1) / count, right)
+        nodes, weights = quadrature.legendre(panels.nodes)
+        x = (0.5 * (end + begin)[:, None] + 0.5 * (end - begin)[:, None] * nodes).ravel()
+        w = (0.5 * (end - begin)[:, None] * weights).ravel()
+        w *= np.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+        return x, w, np.asarray(parts.sum(axis=1) * panels.nodes, np.int64)

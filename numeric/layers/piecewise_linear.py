@@ -38,7 +38,8 @@ _FARTHEST = 39.0
 
 
 def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple[Array, Array]:
-    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), and its absolute value.
+    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), and the sum of the absolute values of
+    the terms that add up to it: of truncated powers, which cancel where σ is bounded and K large.
 
     Arguments:
         activation: continuous and piecewise linear.
@@ -58,13 +59,13 @@ def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple
     d = _positions(shapes)
     if K.ndim != 3 or K.shape[1:] != (d, d):
         raise InputError("K", f"an array of shape {K.shape}", f"covariances, (t, {d}, {d})")
-    values = np.full((len(shapes), len(K)), math.nan)
+    found = np.full((2, len(shapes), len(K)), math.nan)
     step = max(1, _AT_ONCE // max(1, len(pieces) - 1) ** min(d, MAX_ORTHANT))
     with np.errstate(all="ignore"):
         for start in range(0, len(K), step):
             part = np.moveaxis(K[start : start + step], 0, -1)
-            _fill(values[:, start : start + step], shapes, part, pieces)
-    return values, np.abs(values)
+            _fill(found[:, :, start : start + step], shapes, part, pieces)
+    return found[0], found[1]
 
 
 def _positions(shapes: Sequence[Shape]) -> int:
@@ -79,8 +80,9 @@ def _positions(shapes: Sequence[Shape]) -> int:
     return d
 
 
-def _fill(values: Array, shapes: Sequence[Shape], K: Array, pieces: Array) -> None:
-    """Put the averages at the covariances K (d, d, t) into `values`; leave nan where K is none."""
+def _fill(found: Array, shapes: Sequence[Shape], K: Array, pieces: Array) -> None:
+    """Put the averages at the covariances K (d, d, t), and their sizes, into `found`, (2, shapes,
+    t); leave nan where K is none."""
     frames: dict[tuple[int, ...], list[_Alike]] = defaultdict(list)
     for alike in _alikes(K, pieces):
         frames[alike.sites].append(alike)
@@ -89,8 +91,8 @@ def _fill(values: Array, shapes: Sequence[Shape], K: Array, pieces: Array) -> No
         start = 0
         for alike in members:
             end = start + len(alike.rows)
-            for value, shape in zip(values, shapes, strict=True):
-                value[alike.rows] = alike.average(shape, moments, slice(start, end))
+            for place, shape in enumerate(shapes):
+                found[:, place, alike.rows] = alike.average(shape, moments, slice(start, end))
             start = end
 
 
@@ -126,10 +128,11 @@ class _Alike:
         return tuple(map(len, self.at))
 
     def average(self, shape: Shape, moments: Moments | None, part: slice) -> Array:
-        """The bracket of this shape, (t,); these are a part of the covariances of the moments."""
+        """The bracket of this shape and its size, (2, t); these are a part of the covariances of
+        the moments."""
         t = len(self.rows)
         if any(shape.outer[p] for p in self.resting):
-            return np.zeros(t)
+            return np.zeros((2, t))
         value = np.full(t, self._at_rest(shape.orders))
         factors = []
         for g, group in enumerate(self.groups):
@@ -140,11 +143,12 @@ class _Alike:
             orders = tuple(shape.orders[p] for p in group)
             factors.append(self._atoms(g, orders, sum(shape.outer[p] for p in group)))
         if moments is None:
-            return value
+            return np.array([value, np.abs(value)])
         for each in factors:
             some = np.any([np.any(size != 0.0, axis=0) for _, size in each], axis=0)
             value = np.where(some, value, 0.0)
-        total = np.zeros(t)
+        total = np.zeros((2, t))
+        axes = tuple(range(len(factors)))
         for atoms in itertools.product(*factors):
             product = value
             for g, (_, coefficients) in enumerate(atoms):
@@ -154,7 +158,7 @@ class _Alike:
             chosen = (*(slice(len(coefficients)) for _, coefficients in atoms), part)
             moment = moments(tuple(e for e, _ in atoms)).reshape(*self.sites, -1)[chosen]
             term = np.where(product == 0.0, 0.0, product * moment)
-            total += term.sum(axis=tuple(range(len(factors))))
+            total += term.sum(axis=axes), np.abs(term).sum(axis=axes)
         return total
 
     def _at_rest(self, orders: tuple[int, ...]) -> float:

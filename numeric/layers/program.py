@@ -74,14 +74,20 @@ class Table:
         at = np.array(np.unravel_index(entries, shape)) if shape else np.zeros((0, 1), np.int64)
         return np.asarray(self._first[..., None] + self._strides @ at)
 
-    def __call__(self, vectors: Array) -> Array:
-        """The tensors, (copies, tensors, entries), from vectors (copies, places)."""
+    def __call__(self, vectors: Array) -> tuple[Array, Array]:
+        """The tensors, (copies, tensors, entries), from vectors (copies + 1, places); and from the
+        last, which holds sizes, the sums of the terms' absolute values, (tensors, entries)."""
         parts = []
         for begin in range(0, self.size, self._step):
             places = self._places(begin) if self._whole is None else self._whole
             terms = np.multiply.reduce(vectors[:, places], axis=2) * self._coefficients
-            parts.append(np.add.reduceat(terms, self._begins, axis=1))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
+            np.abs(terms[-1], out=terms[-1])
+            sums = np.add.reduceat(terms, self._begins, axis=1)
+            parts.append((sums[:-1], sums[-1]))
+        if len(parts) == 1:
+            return parts[0]
+        whole = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
+        return whole[0], whole[1]
 
 
 def _factors(mono: frozenset[tuple[Atom, int]]) -> list[tuple[Atom, bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,9 +17,12 @@ from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_finite
+from ..brackets.shapes import check_all_finite
 from . import averages
 from .program import Places, Table
+
+Both: TypeAlias = "tuple[list[Array], list[Array]]"
+"""Tensors, and their sizes."""
 
 _BLOCK = 512
 """Layers of one input that are taken together."""
@@ -54,9 +58,8 @@ class Layers:
         self._kernel = names.index(named("K"))
         steps = [hidden(name, scheme) for name in names]
         starts = [at_inputs(name, scheme, first) for name in names]
-        for name, step in zip(names, steps, strict=True):
-            found = step.single_input().atoms(Bracket)
-            check_finite(name.identifier, activation, map(averages.shape_of, found))
+        of_names = dict(zip((name.identifier for name in names), steps, strict=True))
+        check_all_finite(of_names, activation)
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         averaged = sorted({relabelled(each)[0] for step in steps for each in step.atoms(Bracket)})
@@ -133,8 +136,9 @@ class Layers:
             (places, Table([steps[k] for k in places], self._m, find)) for places in groups.values()
         ]
 
-    def first(self, kernel: Array, parameters: Array) -> list[Array]:
-        """The tensors at layer 1, (copies, m, m, …) each.
+    def first(self, kernel: Array, parameters: Array) -> Both:
+        """The tensors at layer 1, (copies, m, m, …) each, and the sizes of the first copy's, sums
+        of the absolute values of their terms, (m, m, …) each.
 
         Arguments:
             kernel: of the inputs, (m, m).
@@ -142,102 +146,135 @@ class Layers:
         """
         copies = len(parameters)
         inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
-        return self._evaluated(self._starts, _vectors(parameters, inputs))
+        vectors = _vectors(_with_sizes(parameters), _with_sizes(inputs))
+        return self._evaluated(self._starts, vectors)
 
     def descend(
         self,
-        start: Sequence[Array],
+        start: Both,
         parameters: Array,
         noise: Array,
+        rounding: Array,
         advance: Callable[[float], None],
-    ) -> list[Array]:
-        """The tensors at every layer, (depth, copies, m, m, …) each.
+    ) -> Both:
+        """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
+        copy's, (depth, m, m, …) each.
 
         Arguments:
-            start: those at layer 1, (copies, m, m, …) each.
+            start: those at layer 1, (copies, m, m, …) and (m, m, …) each.
             parameters: (depth, copies, parameters).
             noise: what is added to each average, in units of its size: (copies, averages).
+            rounding: what is added to each tensor, in units of its size: (copies, tensors).
             advance: is told of the layers that are done.
         """
-        found = [np.empty((len(parameters), *each.shape)) for each in start]
-        for values, each in zip(found, start, strict=True):
-            values[0] = each
+        found, sizes = (
+            [np.empty((len(parameters), *each.shape)) for each in part] for part in start
+        )
+        for part, at_first in zip((found, sizes), start, strict=True):
+            for values, each in zip(part, at_first, strict=True):
+                values[0] = each
         down = self._descend_one if self._m == 1 else self._descend_several
-        down(found, parameters, noise, advance)
-        return found
+        down((found, sizes), parameters, noise, rounding, advance)
+        return found, sizes
 
     def _descend_several(
         self,
-        found: Sequence[Array],
+        both: Both,
         parameters: Array,
         noise: Array,
+        rounding: Array,
         advance: Callable[[float], None],
     ) -> None:
         """Layer by layer."""
+        found, sizes_found = both
         copies, average = parameters.shape[1], self.averages.copies()
         for layer in range(1, len(parameters)):
             values, sizes = average(found[self._kernel][layer - 1])
-            disturbed = np.zeros((copies, self.averages.count + 1))
-            disturbed[:, :-1] = values + noise * sizes
-            parts = disturbed[:, self._sums]
-            below = [each[layer - 1].reshape(copies, -1) for each in found]
-            vectors = _vectors(parameters[layer], *below, parts.sum(axis=1))
-            for values, above in zip(found, self._evaluated(self._tables, vectors), strict=True):
-                values[layer] = above
+            disturbed = np.zeros((copies + 1, self.averages.count + 1))
+            disturbed[:-1, :-1] = values + noise * sizes
+            disturbed[-1, :-1] = sizes
+            parts = disturbed[:, self._sums].sum(axis=1)
+            below = (_with_sizes(each[layer - 1].reshape(copies, -1)) for each in found)
+            vectors = _vectors(_with_sizes(parameters[layer]), *below, parts)
+            above, of_terms = self._evaluated(self._tables, vectors)
+            for k, (tensor, size) in enumerate(zip(above, of_terms, strict=True)):
+                each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
+                found[k][layer] = tensor + each * size
+                sizes_found[k][layer] = size
             advance(1)
 
     def _descend_one(
         self,
-        found: Sequence[Array],
+        both: Both,
         parameters: Array,
         noise: Array,
+        rounding: Array,
         advance: Callable[[float], None],
     ) -> None:
         """A block of layers at a time: K, then the averages at all of its K, then the tensors."""
+        found, sizes_found = both
         copies, count = parameters.shape[1], len(self.names)
         (own, places), K = self._own, found[self._kernel]
         ((order, table),) = self._tables
         first, last = self._tensors_at, self._tensors_at + count
         brackets_at = last + np.array(places, np.int64)
+        of_kernel, of_tensors = rounding[:, self._kernel], rounding[:, order]
         for begin in range(1, len(parameters), _BLOCK):
             block = parameters[begin : begin + _BLOCK]
-            vectors = np.empty((len(block), copies, last + self.averages.count))
-            vectors[..., :first] = _vectors(block)
+            vectors = np.empty((len(block), copies + 1, last + self.averages.count))
+            vectors[:, :-1, :first] = _vectors(block)
+            vectors[:, -1, :first] = np.abs(vectors[:, 0, :first])
             for at, vector in enumerate(vectors):
                 below = K[begin + at - 1]
                 values, sizes = own(below)
-                vector[:, first + self._kernel] = below
-                vector[:, brackets_at] = values.T + noise[:, places] * sizes.T
-                K[begin + at] = self._own_table(vector)[:, 0, 0]
+                vector[:-1, first + self._kernel] = below
+                vector[-1, first + self._kernel] = below[0]
+                vector[:-1, brackets_at] = values.T + noise[:, places] * sizes.T
+                vector[-1, brackets_at] = sizes[:, 0]
+                kernels, size = self._own_table(vector)
+                K[begin + at] = kernels[:, 0, 0] + of_kernel * size[0]
             below = K[begin - 1 : begin - 1 + len(block)]
             values, sizes = (
                 each.T.reshape(*below.shape, -1) for each in self.averages(below.ravel())
             )
-            vectors[..., last:] = values + noise * sizes
+            vectors[:, :-1, last:] = values + noise * sizes
+            vectors[:, -1, last:] = sizes[:, 0]
             tensors = np.array([each[begin - 1] for each in found])
             above = np.empty((len(block), count, copies))
+            of_terms = np.empty((len(block), count))
             for at, vector in enumerate(vectors):
-                vector[:, first:last] = tensors.T
+                vector[:-1, first:last] = tensors.T
+                np.abs(tensors[:, 0], out=vector[-1, first:last])
                 tensors = above[at]
-                tensors[order] = table(vector)[..., 0].T
+                values, sizes = table(vector)
+                of_terms[at, order] = sizes[:, 0]
+                tensors[order] = (values[..., 0] + of_tensors * sizes[:, 0]).T
                 tensors[self._kernel] = K[begin + at]
-            for place, values in enumerate(found):
-                values[begin : begin + len(block)] = above[:, place]
+            for place, each in enumerate(found):
+                each[begin : begin + len(block)] = above[:, place]
+                sizes_found[place][begin : begin + len(block)] = of_terms[:, place]
             advance(len(block))
 
-    def _evaluated(self, grouped: list[tuple[list[int], Table]], vectors: Array) -> list[Array]:
+    def _evaluated(self, grouped: list[tuple[list[int], Table]], vectors: Array) -> Both:
         found: list[Array] = [vectors] * len(self.names)
+        sizes = list(found)
         for places, table in grouped:
-            values = table(vectors)
+            values, of_terms = table(vectors)
             for row, k in enumerate(places):
-                found[k] = values[:, row].reshape(len(vectors), *self._shapes[k])
-        return found
+                found[k] = values[:, row].reshape(len(values), *self._shapes[k])
+                sizes[k] = of_terms[row].reshape(self._shapes[k])
+        return found, sizes
 
 
 def _vectors(parameters: Array, *rest: Array) -> Array:
     """1, the hyperparameters and their inverses, and the rest, along the last axis."""
     ones = np.ones((*parameters.shape[:-1], 1))
     return np.concatenate([ones, parameters, 1.0 / parameters, *rest], axis=-1)
+
+
+def _with_sizes(values: Array) -> Array:
+    """The copies (copies, …), and behind them the absolute values of the first."""
+    return np.concatenate([values, np.abs(values[:1])])
 
 
 def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:

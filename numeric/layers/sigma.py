@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import sympy
-from scipy import special
 
 from derive.activations.functions import Activation
 from derive.symbols import z
 
 from ..arrays import Array
+from ..brackets.functions import OWN
 from ..emit import printer
 
 Functions = Callable[[Array], list[Array]]
@@ -28,6 +28,24 @@ Functions = Callable[[Array], list[Array]]
 def derivatives(activation: Activation, orders: tuple[int, ...]) -> Functions:
     """σ^{(order)} for each of these orders, where σ has no kink."""
     return compiled(tuple(activation.derivative(order) for order in orders))
+
+
+@cache
+def terms(activation: Activation, order: int) -> Functions | None:
+    """Σ |terms| of a σ^{(order)} that is a sum which cancels near 0, as log(1 + e^z) − log 2 does:
+    its rounding error is machine epsilon times that. None for one that keeps its digits there."""
+    expr = printer.stable(activation.derivative(order))
+    if not expr.is_Add:
+        return None
+    total = compiled((sympy.Add(*(sympy.Abs(each) for each in expr.args)),))
+    near = np.array([-_NEAR, _NEAR])
+    with np.errstate(all="ignore"):
+        (sizes,), (values,) = total(near), derivatives(activation, (order,))(near)
+    return total if (sizes > _CANCELLED * np.abs(values)).any() else None
+
+
+_NEAR, _CANCELLED = 1e-3, 50.0
+"""Where it is looked for a sum that cancels, and what makes it one."""
 
 
 @cache
@@ -64,21 +82,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     return half * half * base if exponent % 2 else half * half
 
 
-def _sigmoid(u: Array) -> Array:
-    small = np.exp(-np.abs(u))
-    return np.asarray(np.where(u > 0, 1.0, small) / (1.0 + small))
-
-
-def _softplus(u: Array) -> Array:
-    return np.asarray(np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u))))
-
-
-_OWN = {
-    "_IntegerPower": _integer_power,
-    "Sigmoid": _sigmoid,
-    "Softplus": _softplus,
-    "ErrorTail": special.erfc,
-}
+_OWN = {"_IntegerPower": _integer_power, **OWN}
 
 
 def orders_of(terms: Sequence[Sequence[int]]) -> tuple[int, ...]:

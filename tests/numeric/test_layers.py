@@ -230,7 +230,9 @@ def test_a_table_evaluates_its_recursions_term_by_term() -> None:
 
     column = np.array(list(numbers.values()))
     vector = np.concatenate([[1.0], column, 1.0 / column, kernel.ravel()])
-    values = Table(steps, m, find)(vector[None])[0].reshape(2, m, m, m, m)
+    found, sizes = Table(steps, m, find)(np.array([vector, np.abs(vector)]))
+    values = found[0].reshape(2, m, m, m, m)
+    assert (np.abs(found[0]) <= sizes).all()
     for step, found in zip(steps, values, strict=True):
         for index in np.ndindex(found.shape):
             sample = dict(zip(step.samples, index, strict=True))

@@ -27,8 +27,7 @@ from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.weights import WeightEnsemble
 
-from ...brackets.shapes import check_finite
-from .. import averages
+from ...brackets.shapes import check_all_finite
 from ..run import relabelled
 
 Entry: TypeAlias = "tuple[Name, tuple[int, ...]]"
@@ -64,9 +63,7 @@ class Recursions:
         self._activation, self._single, self.m = activation, scheme.single, m
         steps = {name: hidden(name, scheme) for name in names}
         starts = {name: at_inputs(name, scheme, first) for name in names}
-        for name, step in steps.items():
-            found = step.single_input().atoms(Bracket)
-            check_finite(name.identifier, activation, map(averages.shape_of, found))
+        check_all_finite({name.identifier: step for name, step in steps.items()}, activation)
         atoms = [each.atoms(Parameter) for each in (*steps.values(), *starts.values())]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         self.entries = list(

@@ -1,0 +1,34 @@
+"""The functions that `printer.stable` leaves in an expression, in NumPy, for real or complex z."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+
+def sigmoid(u: NDArray[Any]) -> NDArray[Any]:
+    """1/(1 + e^{−u})."""
+    small = np.exp(_leftwards(u))
+    return np.asarray(np.where(u.real > 0, 1.0, small) / (1.0 + small))
+
+
+def softplus(u: NDArray[Any]) -> NDArray[Any]:
+    """log(1 + e^u)."""
+    return np.asarray(np.where(u.real > 0, u, 0.0) + np.log1p(np.exp(_leftwards(u))))
+
+
+def _leftwards(u: NDArray[Any]) -> NDArray[Any]:
+    """±u, whose exponential is bounded."""
+    return np.asarray(np.where(u.real > 0, -u, u))
+
+
+OWN: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "Sigmoid": sigmoid,
+    "Softplus": softplus,
+    "ErrorTail": special.erfc,
+}
+"""By the names that they have when printed."""
