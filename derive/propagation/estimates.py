@@ -1,7 +1,7 @@
 """Floats that know their own error: a number from more digits than a float has, rounded.
 
-What is rounded away is known, |float(x) − x|, and is most of the error; the rest, the doubt, is what
-the digits inside do not tell: of quadrature, and of what layers make of it. Where a network is
+What is rounded away is known, |float(x) − x|, and is most of the error; the rest, the doubt, is
+what the digits inside do not tell: of quadrature, and of what layers make of it. Where a network is
 followed through layers, the doubt is found by a second resolution. A copy with six digits less,
 disturbed at each layer by as much as it leaves out, departs by 10⁶ times what the first one errs;
 where that is more than a float's rounding, both have more digits.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import mpmath
 
@@ -48,13 +48,14 @@ class Estimate(float):
     __slots__ = ("error",)
     error: float
 
-    def __new__(cls, value: float, error: float = 0.0) -> Estimate:
+    def __new__(cls, value: float, error: float = 0.0) -> Self:
+        """A float, and how far it may be off."""
         made = super().__new__(cls, value)
         made.error = float(error)
         return made
 
-    def __getnewargs__(self) -> tuple[float, float]:
-        return float(self), self.error
+    def __reduce__(self) -> tuple[type[Self], tuple[float, float]]:
+        return type(self), (float(self), self.error)
 
 
 def doubt(size: mpmath.mpf) -> mpmath.mpf:
@@ -80,7 +81,8 @@ def rounded(name: str, got: object, value: mpmath.mpf, uncertain: mpmath.mpf) ->
 
 
 def followed(
-    run: Callable[[int, Noise], Rows], sizes: Callable[[tuple[mpmath.mpf, ...]], Sequence[object]]
+    run: Callable[[int, Noise], Rows],
+    sizes: Callable[[tuple[mpmath.mpf, ...]], Sequence[mpmath.mpf]],
 ) -> tuple[Rows, Rows]:
     """Numbers by layer, and their doubts.
 
