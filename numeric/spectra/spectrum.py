@@ -17,11 +17,13 @@ from derive.errors import InputError, check_installed, whole
 from derive.spectra import Law
 
 from ..arrays import Array
+from ..layers.precise.tables import LEAST, MOST
 from . import accuracy, kernel
 from .edges import Bulk, bulks
 from .problem import Problem, march
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.figure import Figure
 
 Complex = NDArray[np.complex128]
@@ -496,20 +498,74 @@ class Spectrum:
             values, [each.generating_function(points) for each in self._copies]
         )
 
+    def table(
+        self, eigenvalues: ArrayLike = (), order: int = 4, *, precision: int | None = None
+    ) -> xarray.Dataset:
+        """The density at some eigenvalues, edges, atoms and moments, each with its error.
+
+        Arguments:
+            eigenvalues: λ > 0, in a row.
+            order: of the moments, 0 to 16.
+            precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
+
+        Returns:
+            `density` by `eigenvalue`; `edges` by `interval` and `end`; `atoms` and `masses` by
+            `atom`; `moments` by `order`; what there is none of is left out. Beside each stands
+            `<name>_error`: the estimates of `density_error` and its like. With a precision the
+            numbers are `decimal.Decimal`s (`numeric.tables.digits` brings them to files), and the
+            errors bounds: every number is a zero of its equations proved in balls (`precise`).
+
+        Raises InputError for other arguments; with a precision where φ'² has no enclosure, for an
+        edge at a pole of M, and for eigenvalues too close to an edge. Derived here.
+
+        >>> from derive import Gaussian, spectra
+        >>> s = Spectrum(spectra.jacobian("linear", Gaussian(), 1))
+        >>> table = s.table([1.0, 5.0], precision=30)
+        >>> print(*table["density"].to_numpy())
+        0.275664447710896024755663248486 0
+        >>> float(table["density_error"][0]) < 1e-29
+        True
+        """
+        from . import tables  # noqa: PLC0415  (python-flint, which only this needs)
+
+        lam = (
+            np.atleast_1d(_positive("eigenvalues", eigenvalues))
+            if np.size(eigenvalues)
+            else (np.zeros(0))
+        )
+        if lam.ndim != 1:
+            raise InputError("eigenvalues", f"shape {lam.shape}", "numbers in a row")
+        order = whole("order", order, 0, MAX_ORDER)
+        if precision is None:
+            return tables.floats(self, lam, order)
+        precision = whole("precision", precision, LEAST, MOST)
+        return tables.digits(self, lam, order, precision)
+
+    def _at(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
+        """M, every ξ and the status at one height inside a bulk."""
+        M, xi, _, status = self._solved(bulk, self._thetas(bulk, np.array([height])))
+        return complex(M[0]), xi[0], int(status[0])
+
     def _along(self, bulk: Bulk, heights: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
         """Solve at descending heights inside one bulk."""
+        return self._solve_thetas(bulk, self._thetas(bulk, heights))
+
+    @staticmethod
+    def _thetas(bulk: Bulk, heights: Array) -> Array:
+        """The θs of heights inside a bulk."""
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
             # From the nearer end: arccos near ±1 loses what the half-angle keeps.
             width = 2 * np.real(b)
             lower = np.real(a - b)
-            thetas = 2 * np.arctan2(
-                np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
-                np.sqrt(np.maximum(heights - lower, 0.0) / width),
+            return np.asarray(
+                2
+                * np.arctan2(
+                    np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
+                    np.sqrt(np.maximum(heights - lower, 0.0) / width),
+                )
             )
-        else:
-            thetas = np.sqrt(np.real(a) - heights)
-        return self._solve_thetas(bulk, thetas)
+        return np.asarray(np.sqrt(np.real(a) - heights))
 
     def _solve_thetas(self, bulk: Bulk, thetas: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
         """M, its residual and status at ascending θs."""
