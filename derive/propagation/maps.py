@@ -30,7 +30,7 @@ from ..weights import LowRankGaussian
 from .backward import gradients
 from .edge import Edge, EdgePoint, edge_of_chaos
 from .estimates import DIGITS, Noise, Rows, doubt, followed, rounded
-from .fixed import FixedPoint, depth_scales, fixed_points
+from .fixed import FixedPoint, FixedPointErrors, depth_scales, fixed_points
 from .steps import (
     Equations,
     Step,
@@ -48,6 +48,7 @@ __all__ = [
     "EdgePoint",
     "Equations",
     "FixedPoint",
+    "FixedPointErrors",
     "chi",
     "chi_parallel",
     "correlation_map",

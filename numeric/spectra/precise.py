@@ -27,7 +27,7 @@ from flint import acb, acb_mat, arb, ctx
 
 from derive.activations.functions import z as h
 from derive.activations.piecewise import logistic_to_tanh
-from derive.arithmetic.balls import compile_arb, constant
+from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
 from derive.gaussian.brackets import GaussianAverage
 from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Scaled, Slopes
@@ -226,11 +226,12 @@ class Transform:
 
     def _density(self, law: Density, x: acb, count: int) -> Vector:
         rho = compile_arb(law.expr.subs(law.variable, h), h)
-        ends = constant(law.lower), constant(law.upper)
-        return [
-            acb.integral(lambda t, analytic, j=j: t * rho(t, analytic) / (x - t) ** j, *ends)
-            for j in range(1, count + 1)
-        ]
+        ends = acb(constant(law.lower)), acb(constant(law.upper))
+
+        def weighted(j: int) -> Ball:
+            return lambda t, analytic: t * rho(t, analytic) / (x - t) ** j
+
+        return [acb.integral(weighted(j), *ends) for j in range(1, count + 1)]
 
     def _of_slopes(self, law: Slopes, x: acb, count: int) -> Vector:
         """Between the kinks by Arb's integration; beyond R = reach √q, where the density of h has
@@ -253,14 +254,10 @@ class Transform:
                     totals[j] += mass * f / (x - f) ** (j + 1)
                 continue
             for j in range(count):
-
-                def integrand(t: acb, analytic: bool, j: int = j, slope=slope) -> acb:  # type: ignore[no-untyped-def]
-                    f = slope(t, analytic) ** 2
-                    return f / (x - f) ** (j + 1) * (-t * t / (2 * q)).exp() / root
-
+                function = _weighted(slope, x, q, j + 1)
                 marks = [low, arb(0), high] if low < 0 < high else [low, high]
                 for left, right in pairwise(marks):
-                    totals[j] += acb.integral(integrand, acb(left), acb(right))
+                    totals[j] += acb.integral(function, acb(left), acb(right)) / root
         beyond = (reach / (2 * q).sqrt()).erfc()
         near = self._distance(law, x)
         for j in range(count):
@@ -281,6 +278,16 @@ class Transform:
                 near = near.min(abs(x - slope(acb(side * part), False) ** 2).lower())
         away = abs(x.imag).lower().max((-x.real).lower())
         return away.max(near) if near.is_finite() else away
+
+
+def _weighted(slope: Ball, x: acb, q: arb, j: int) -> Ball:
+    """f/(x − f)^j e^{−h²/2q}, f = φ'(h)²."""
+
+    def at(t: acb, analytic: bool) -> acb:
+        f = slope(t, analytic) ** 2
+        return f * (-t * t / (2 * q)).exp() / (x - f) ** j
+
+    return at
 
 
 def solve(system: System, start: Vector, *, real: bool = False) -> Vector | None:
