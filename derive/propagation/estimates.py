@@ -103,7 +103,7 @@ def followed(
                     apart = abs(value - near)
                     seen = apart <= _SEEN * size
                     own = apart * mpmath.mpf(10) ** -_FEWER if seen else apart
-                    own = floor * size + _CAUTION * own
+                    own = floor * size + _CAUTION * own if value or near else apart
                     uncertain.append(own)
                     worst = max(worst, own / size if size else mpmath.mpf(0))
                 doubts.append(tuple(uncertain))

@@ -18,6 +18,7 @@ from flint import arb, ctx
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
+from derive.work.resources import check_time
 
 from ..layers.precise.averages import Averages
 from ..layers.precise.geometry import Rows
@@ -59,7 +60,7 @@ class Maps(NamedTuple):
         Raises InputError for σ whose averages have no enclosure.
         """
         rows: Rows = ((Fraction(0),),) if zero else ALONE
-        values = _one(self.activation)([[q]], rows, _goal(), _any)
+        values = _one(self.activation)([[q]], rows, _goal(), _affordable)
         square, slopes, bends = values
         bent = bends / 2 if not self.activation.is_smooth else bends + slopes
         return OnLine(self.C_b + self.C_W * square, self.C_W * slopes, self.C_W * bent)
@@ -71,10 +72,10 @@ class Maps(NamedTuple):
         """
         q11, q12, q22 = kernel
         if q12.is_zero() and self.activation.is_odd:  # the product of two averages of σ
-            _, slopes = _two(self.activation)([[q11, q12], [q12, q22]], rows, _goal(), _any)
+            _, slopes = _two(self.activation)([[q11, q12], [q12, q22]], rows, _goal(), _affordable)
             return self.C_b, self.C_W * slopes
         averages = _two(self.activation)
-        product, slopes = averages([[q11, q12], [q12, q22]], rows, _goal(), _any)
+        product, slopes = averages([[q11, q12], [q12, q22]], rows, _goal(), _affordable)
         return self.C_b + self.C_W * product, self.C_W * slopes
 
 
@@ -96,8 +97,9 @@ def _goal() -> float:
     return ctx.prec * math.log(2.0)
 
 
-def _any(seconds: float) -> None:
-    """However long it takes."""
+def _affordable(seconds: float) -> None:
+    """Refuse an average that takes longer than a day."""
+    check_time("precision", ctx.prec, seconds, "a Gaussian average of two inputs")
 
 
 def root(function: Callable[[arb], tuple[arb, arb]], near: arb, what: str) -> arb:

@@ -64,7 +64,7 @@ def kernels(
         `K` by layer and samples, as `flow` has it; `correlation` q_12/√(q_11 q_22), unless a length
             is 0; and at the kernel of each layer, of the one after it, `chi`, `chi_parallel` of the
             first input and `slope` ∂q_12'/∂q_12. Beside each stands `<name>_error`. With a
-            precision the numbers are `decimal.Decimal`s, and the errors bounds (`numeric.tables.digits`).
+            precision the numbers are `decimal.Decimal`s, and the errors bounds.
 
     Raises InputError for another kernel or depth, and for σ whose averages have no enclosure:
     `derive.propagation.kernels` has estimates for those.
@@ -78,8 +78,8 @@ def kernels(
     check_chi(net.activation)
     depth = whole("depth", depth, 1, MAX_DEPTH)
     digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)
-    kernel_of(kernel)
     exact = [_exact(each) for each in listed("kernel", kernel, "three numbers")]
+    kernel_of([sympy.Rational(each.numerator, each.denominator) for each in exact])
 
     def run() -> Columns:
         return _layers(net, exact, depth)
@@ -166,8 +166,9 @@ def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Datase
     Returns:
         `q`, `chi`, `chi_parallel`, `c`, `slope`, `xi_q`, `xi_c` and `xi_grad`, those of
         `derive.propagation.FixedPoint`, which finds them; not a number where c* moves at no
-            exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the numbers
-        are `decimal.Decimal`s of balls in which one zero is proved to lie, and the errors bounds.
+            exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the
+            numbers are `decimal.Decimal`s of balls in which one zero is proved to lie, and the
+            errors bounds.
 
     Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
     σ whose averages have no enclosure.
@@ -357,7 +358,10 @@ def _points(pairs: Mapping[str, tuple[Any, Any]], about: dict[str, Any]) -> xarr
 
 def _exact(value: object) -> Fraction:
     """A number of the kernel as a fraction."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return Fraction(value)
     number = as_expression("kernel", value, "a rational number")
-    if not number.is_Rational:
+    if not (number.is_Rational or number.is_Float):
         raise InputError("kernel", value, "rational numbers")
-    return Fraction(int(number.p), int(number.q))
+    exact = sympy.Rational(number)
+    return Fraction(int(exact.p), int(exact.q))
