@@ -180,7 +180,7 @@ def double(
         return sign * single(activation, [SingleShape(orders)], K11, digits)[0]
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
-    if activation.is_smooth:
+    if activation.is_smooth and not activation.is_polynomial:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
     closed = activation.average_two(*orders, *map(exactly, kernel)) if rest > 0 else None
     if closed is not None:

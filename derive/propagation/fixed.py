@@ -24,7 +24,13 @@ _EXACT = mpmath.mpf(10) ** -8  # of the doubt, at q = 0, where nothing is averag
 
 
 class FixedPointErrors(NamedTuple):
-    """How far the numbers of a `FixedPoint` may be from the truth; 0 where there is none."""
+    """How far the numbers of a `FixedPoint` may be from the truth; 0 where there is none.
+
+    Attributes:
+        q, chi, chi_parallel: the errors of q*, χ and χ_∥.
+        c, slope: those of c* and of ∂c'/∂c there.
+        xi_q, xi_c, xi_grad: those of the depth scales.
+    """
 
     q: float
     chi: float

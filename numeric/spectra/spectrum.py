@@ -119,6 +119,11 @@ class Spectrum:
                 return found[1:]
         return found
 
+    @property
+    def intervals(self) -> tuple[Bulk, ...]:
+        """`edges` with what is known of the curve at each."""
+        return self._bulks
+
     @cached_property
     def edges(self) -> tuple[tuple[float, float], ...]:
         """The intervals on which there is a density, (lower, upper), ascending."""
@@ -541,7 +546,7 @@ class Spectrum:
         precision = whole("precision", precision, LEAST, MOST)
         return tables.digits(self, lam, order, precision)
 
-    def _at(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
+    def inside(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
         """M, every ξ and the status at one height inside a bulk."""
         M, xi, _, status = self._solved(bulk, self._thetas(bulk, np.array([height])))
         return complex(M[0]), xi[0], int(status[0])

@@ -5,29 +5,74 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray
 from flint import acb, arb, ctx, fmpq
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from derive.errors import InputError
-from derive.spectra import Jacobian, Limit
+from derive.spectra import Jacobian, Law, Limit
 
 from ..arrays import Array
 from ..layers.precise.run import decimal_of
-from .edges import Edge
+from .edges import Bulk, Edge
 from .precise import Curve, Vector, solve
-
-if TYPE_CHECKING:
-    from .spectrum import Spectrum
+from .problem import Problem
 
 _GUARD, _MOST = 12, 8
 """Digits beyond those at first; how often they are doubled."""
 
 Pair = tuple[NDArray[Any], Array]
 """Values and their errors."""
+
+
+class Spectrum(Protocol):
+    """What a table asks of a `spectrum.Spectrum`."""
+
+    @property
+    def law(self) -> Law:
+        """Its derivation."""
+
+    @property
+    def problem(self) -> Problem:
+        """What the solver is told."""
+
+    @property
+    def atoms(self) -> dict[float, float]:
+        """{position: mass}."""
+
+    @property
+    def atoms_error(self) -> dict[float, tuple[float, float]]:
+        """{position: (error of the position, error of the mass)}."""
+
+    @property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals that have a density."""
+
+    @property
+    def edges_error(self) -> tuple[tuple[float, float], ...]:
+        """The errors of `edges`."""
+
+    @property
+    def intervals(self) -> tuple[Bulk, ...]:
+        """The same with what is known of each edge."""
+
+    def density(self, eigenvalues: ArrayLike) -> Array:
+        """ρ(λ)."""
+
+    def density_error(self, eigenvalues: ArrayLike) -> Array:
+        """Its errors."""
+
+    def moments(self, order: int) -> Array:
+        """m_1 … m_order."""
+
+    def moments_error(self, order: int) -> Array:
+        """Their errors."""
+
+    def inside(self, bulk: Bulk, height: float) -> tuple[complex, NDArray[np.complex128], int]:
+        """M, every ξ and the status at one log λ inside an interval."""
 
 
 def floats(spectrum: Spectrum, eigenvalues: Array, order: int) -> xarray.Dataset:
@@ -84,7 +129,7 @@ def _balls(
 ) -> dict[str, list[arb]] | None:
     """All numbers; None where a zero is not proved with these digits."""
     ends: list[arb] = []
-    for bulk in spectrum._bulks:
+    for bulk in spectrum.intervals:
         for edge in (bulk.lower, bulk.upper):
             height = arb("-inf") if edge is None else _edge(spectrum, curve, edge)
             if height is None:
@@ -118,10 +163,10 @@ def _density(spectrum: Spectrum, curve: Curve, ends: Sequence[arb], at: float) -
     """ρ at an eigenvalue."""
     exact = Fraction(at)
     lam = arb(fmpq(exact.numerator, exact.denominator))
-    for k, bulk in enumerate(spectrum._bulks):
+    for k, bulk in enumerate(spectrum.intervals):
         low, high = ends[2 * k], ends[2 * k + 1]
         if low < lam < high:
-            M, xi, status = spectrum._at(bulk, math.log(at))
+            M, xi, status = spectrum.inside(bulk, math.log(at))
             if status:
                 break
             found = solve(curve.point(lam.log()), _start(spectrum, acb(M), xi))
