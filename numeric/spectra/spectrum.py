@@ -527,7 +527,7 @@ class Spectrum:
         >>> s = Spectrum(spectra.jacobian("linear", Gaussian(), 1))
         >>> table = s.table([1.0, 5.0], precision=30)
         >>> print(*table["density"].to_numpy())
-        0.275664447710896024755663248486 0
+        0.275664447710896024755663249156 0
         >>> float(table["density_error"][0]) < 1e-29
         True
         """
