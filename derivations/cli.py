@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, NoReturn
 from derive.errors import InputError
 from derive.work.progress import telling
 
-from .commands import batchnorm, check, cite, kernel, options, printed, spectrum, verify
+from .commands import (
+    batchnorm,
+    check,
+    cite,
+    kernel,
+    options,
+    printed,
+    propagation,
+    spectrum,
+    verify,
+)
 from .files import check_file, make_directory, write_text
 
 if TYPE_CHECKING:
@@ -321,6 +331,12 @@ def _parser() -> argparse.ArgumentParser:
             spectrum.run,
             "the spectrum of the input-output Jacobian",
             spectrum.arguments,
+        ),
+        (
+            "propagation",
+            propagation.run,
+            "fixed lengths, depth scales and kernels of a wide network",
+            propagation.arguments,
         ),
         (
             "batchnorm",

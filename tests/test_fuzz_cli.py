@@ -28,6 +28,7 @@ BASE = {
     "simulate": [*SMALL, "--width", "6", "--draws", "40"],
     "verify": ["--examples", "1", "--only", "2", "--width", "6", "12", "--draws", "100"],
     "spectrum": ["--activation", "linear", "--depth", "2", "--moments", "2"],
+    "propagation": ["--activation", "relu", "--C_b", "1"],
     "batchnorm": ["--width", "6", "--batch", "3", "--depth", "2", "--draws", "4"],
     "cite": ["000"],
 }

@@ -36,6 +36,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--points", type=int, default=0, help="print so many points of the density"
     )
+    command.add_argument("--precision", type=int, help="decimal digits; a float's by default")
     command.add_argument("--plot", metavar="FILE", help="draw the singular values' density there")
 
 
@@ -47,6 +48,8 @@ def run(given: argparse.Namespace) -> int:
     if given.points < 0 or given.points > 10**6:
         raise InputError("--points", given.points, "0 to 1000000")
     title, spectrum = _spectrum(given)
+    if given.precision is not None:
+        return _to_digits(given, title, spectrum)
     edges, atoms = spectrum.edges, spectrum.atoms
     exact = spectrum.moments(given.moments)
     print(title)
@@ -62,6 +65,27 @@ def run(given: argparse.Namespace) -> int:
     if given.points:
         for at, density in zip(*spectrum.curve(given.points), strict=True):
             print(f"{at:.12g} {density:.12g}")
+    if given.plot is not None:
+        plots.save(spectrum.plot(title), given.plot)
+    return 0
+
+
+def _to_digits(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int:
+    """Print the same to as many digits as asked, each number with a bound of its error; 0."""
+    lam = spectrum.curve(given.points)[0] ** 2 if given.points else ()
+    table = spectrum.table(lam, given.moments, precision=given.precision)
+    print(title)
+    for name, label in (
+        ("edges", "end of a density of JJ'"),
+        ("atoms", "atom at"),
+        ("masses", "mass"),
+        ("moments", "moment"),
+        ("density", "density of JJ'"),
+    ):
+        if name in table:
+            errors = table[f"{name}_error"].to_numpy().ravel()
+            for value, error in zip(table[name].to_numpy().ravel(), errors, strict=True):
+                print(f"{label} {value} +- {error:.1e}")
     if given.plot is not None:
         plots.save(spectrum.plot(title), given.plot)
     return 0

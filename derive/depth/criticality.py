@@ -13,7 +13,7 @@ Its solutions are all K (scale-invariant σ), K* → 0, and isolated K* > 0 (hal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -31,10 +31,11 @@ from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, average_at, small_kernel_average
 from ..symbols import C_W, C_b, K, layer, z
 from ..weights import WeightEnsemble, as_weights
-from .zeros import between, even_part, extended, profile, same_power, zeros
+from .zeros import Function, Profile, between, even_part, extended, profile, same_power, zeros
 
 _MAX_ORDER = 40
 _ROUNDING = 10 ** mpmath.mpf(-13)  # of K' − K, beside K
+_SAME = 10 ** mpmath.mpf(-18)  # of C_W, where every K is fixed
 
 
 class Errors(NamedTuple):
@@ -309,23 +310,41 @@ def fixed_points(
     if not (_number(C_W) >= 0 and _number(C_b) >= 0):
         raise InputError("C_b, C_W", (C_b, C_W), "variances, 0 or more")
     step, parallel, perp = _kernel_functions(activation)
-    weight = as_expression("C_W", C_W, "a variance")
-    fixes_every = _number(C_b) == 0 and _is_line(activation)
-    if fixes_every and sympy.simplify(weight * _slope(activation)) == 1:
+    if every_rests(activation, C_b, C_W):
+        weight = as_expression("C_W", C_W, "a variance")
         return [(K, sympy.Integer(1), perp.at_weight(weight))]
 
     def excess(at: mpmath.mpf, wanted: int) -> mpmath.mpf:
         return step(at, C_W, C_b, wanted) - at
 
-    low, high = _excess_range(activation, _number(C_b), _number(C_W), excess)
     return [
         (
             _float(root, digits),
             _float(parallel(root, C_W, digits=digits), digits),
             _float(perp(root, C_W, digits=digits), digits),
         )
-        for root in zeros(excess, low, high, digits, sign_from=lambda at: _ROUNDING * at)
+        for root in at_rest(activation, C_b, C_W, excess, digits)
     ]
+
+
+def every_rests(activation: Activation, C_b: sympy.Expr | float, C_W: sympy.Expr | float) -> bool:
+    """Whether K' = K for every K, to 18 digits of C_W."""
+    if _number(C_b) != 0 or not _is_line(activation):
+        return False
+    with mpmath.workdps(40):
+        return bool(abs(_number(C_W) * _number(_slope(activation)) - 1) < _SAME)
+
+
+def at_rest(
+    activation: Activation,
+    C_b: sympy.Expr | float,
+    C_W: sympy.Expr | float,
+    excess: Function,
+    digits: int,
+) -> Iterator[mpmath.mpf]:
+    """The K > 0 at which K' − K, given as a function, changes sign, each to 10^{−digits}."""
+    low, high = _excess_range(activation, _number(C_b), _number(C_W), excess)
+    return zeros(excess, low, high, digits, sign_from=lambda at: _ROUNDING * at)
 
 
 def _excess_range(
@@ -351,7 +370,7 @@ def _excess_range(
             low, mpmath.mpf("0.1"), lambda at: abs(excess(at, 15) / at**order / limit - 1) < 0.25
         )
     at_infinity = profile(activation, squares)
-    high = max(high, between(at_infinity)[1], 100 * floor)
+    high = max(high, between(at_infinity)[1], 100 * floor, 100 * _crossing(at_infinity, weight))
 
     def settled(at: mpmath.mpf) -> bool:
         law = at_infinity.at_infinity(at)
@@ -364,6 +383,14 @@ def _excess_range(
 
     high, _ = extended(high, mpmath.mpf(10), settled)
     return low, high
+
+
+def _crossing(at_infinity: Profile, weight: mpmath.mpf) -> mpmath.mpf:
+    """The K at which the law C_W ⟨σσ⟩ = C K^{p/2} of large K crosses K; 0 where it does not."""
+    coefficient, power = at_infinity.at_infinity(mpmath.mpf(1)), at_infinity.power
+    if not weight or not coefficient or power is None or abs(power - 2) < mpmath.mpf("1e-6"):
+        return mpmath.mpf(0)
+    return (weight * coefficient) ** (1 / (1 - power / 2))
 
 
 @cache

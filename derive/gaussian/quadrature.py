@@ -175,9 +175,12 @@ def double(
         return first * second
     if K11 == K12 == K22:
         return single(activation, [SingleShape(orders)], K11, digits)[0]
+    if K11 == -K12 == K22 and activation.is_odd:
+        sign = 1 if orders[1] % 2 else -1
+        return sign * single(activation, [SingleShape(orders)], K11, digits)[0]
     with mpmath.workdps(2 * digits + 20):
         rate, rest = K12 / K11, max(K22 - K12**2 / K11, mpmath.mpf(0))
-    if activation.is_smooth:
+    if activation.is_smooth and not activation.is_polynomial:
         return _smooth_plane(activation, orders, (K11, rate, rest), digits)
     closed = activation.average_two(*orders, *map(exactly, kernel)) if rest > 0 else None
     if closed is not None:

@@ -34,7 +34,8 @@ from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
 from ..network import Network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
-from .steps import DIGITS, Step, number, ranks_of, rounded, steps_of, variance
+from .estimates import DIGITS, doubt, rounded
+from .steps import Step, number, ranks_of, steps_of, variance
 
 
 @rests_on("naitsaada2023", "bolthausen2014")
@@ -86,14 +87,14 @@ def gradients(
         if not K or 0 in K:
             raise InputError("lengths", lengths, wanted)
         steps, ranks = steps_of(net, len(K), gamma), ranks_of(net, len(K), gamma)
-        d, square = mpmath.mpf(1), cosine**2 * K[-1]
+        d, square, off = mpmath.mpf(1), cosine**2 * K[-1], mpmath.mpf(0)
 
         @cache  # lengths that have settled, and layers that are alike
         def moved(step: Step, q: mpmath.mpf) -> tuple[mpmath.mpf, ...]:
             maps = step.equations
             return step.on_line(q, maps.length, maps.chi, maps.chi_parallel)
 
-        found = [d]
+        found = [(d, off)]
         for layer in range(len(K) - 1, 0, -1):
             step, rank, q = steps[layer - 1], ranks[layer], K[layer - 1]
             second, chi, response = moved(step, q)
@@ -104,12 +105,15 @@ def gradients(
             )
             along = (step.C_W / second) ** 2 * square
             inside = d + (1 / rank - 1) * square * kept / second**2
-            d = ratio * chi * inside
+            d, off = ratio * chi * inside, ratio * chi * off
+            size = d
             if square:
                 (fourth,) = single(step.activation, [SingleShape((0, 0, 1, 1))], q, DIGITS)
                 if isometric:
                     d -= ratio**2 * along * weighted * chi / step.C_W**2
                 d += ratio**2 * along * fourth
+                size += ratio**2 * along * fourth
                 square = ratio**2 * along * (q * response / step.C_W) ** 2
-            found.append(d)
-        return [rounded("lengths", lengths, each) for each in reversed(found)]
+            off += (len(found) + 1) * doubt(size)
+            found.append((d, off))
+        return [rounded("lengths", lengths, *each) for each in reversed(found)]

@@ -15,12 +15,14 @@ from ..activations.functions import Activation, as_activation
 from ..citations import rests_on
 from ..errors import InputError, listed, whole
 from ..weights import LowRankGaussian
-from .fixed import SCAN, zero
-from .steps import DIGITS, Step, check_chi, equations, variance
+from .estimates import DIGITS, estimate
+from .fixed import zero
+from .steps import Step, check_chi, equations, variance
 
 MAX_POINTS = 10**4
 """Of the curve, milliseconds each."""
 
+_LARGEST = 4  # log10 of the lengths at which an edge may begin
 _DIGITS = 17  # of the curve, which is rounded to floats
 
 
@@ -28,7 +30,8 @@ class EdgePoint(NamedTuple):
     """A critical network: χ = 1 at a fixed length.
 
     Attributes:
-        C_b, C_W: the variances of its biases and weights, E[W_ij²] = C_W/n_in.
+        C_b, C_W: the variances of its biases and weights, E[W_ij²] = C_W/n_in; each a float with
+            an estimate of its `error`.
     """
 
     C_b: float
@@ -80,7 +83,11 @@ class Edge(Sequence[EdgePoint]):
                 unit.on_line(mpmath.mpf(q), unit.equations.chi, unit.equations.chi_parallel)
                 for q in self.lengths
             )
-            return tuple(float(parallel / gain) for gain, parallel in pairs)
+            off = mpmath.mpf(10) ** (1 - DIGITS)
+            return tuple(
+                estimate(parallel / gain, off * (1 + abs(parallel / gain)))
+                for gain, parallel in pairs
+            )
 
     @property
     def source_variances(self) -> tuple[tuple[float, float], ...]:
@@ -138,10 +145,16 @@ def edge_of_chaos(
             )
         return Edge(
             activation,
-            tuple(EdgePoint(float(C_b), float(C_W)) for C_b, C_W in found),
-            tuple(map(float, at)),
+            tuple(_point(q, C_b, C_W) for q, (C_b, C_W) in zip(at, found, strict=True)),
+            tuple(estimate(q, mpmath.mpf(0)) for q in at),
             float(ratio),
         )
+
+
+def _point(q: mpmath.mpf, C_b: mpmath.mpf, C_W: mpmath.mpf) -> EdgePoint:
+    """Of what q − C_W ⟨σσ⟩ leaves of C_b, as much as `_critical` takes for zero may be wrong."""
+    off = mpmath.mpf(10) ** (1 - _DIGITS)
+    return EdgePoint(estimate(C_b, 10 * off * q), estimate(C_W, off * C_W))
 
 
 def _unit(activation: Activation) -> Step:
@@ -171,12 +184,12 @@ def _default_lengths(unit: Step, points: int) -> list[mpmath.mpf]:
 
 
 def _first_critical(unit: Step) -> mpmath.mpf:
-    """The smallest length at which C_b turns from negative to 0, in the range of `SCAN`."""
+    """The smallest length at which C_b turns from negative to 0, up to 10^4."""
 
     def bias(q: mpmath.mpf, digits: int = _DIGITS) -> mpmath.mpf:
         return _critical(unit, q, digits)[0] / q
 
-    grid = [mpmath.mpf(10) ** (k / 3) for k in range(-6, 3 * SCAN[1] + 1)]
+    grid = [mpmath.mpf(10) ** (k / 3) for k in range(-6, 3 * _LARGEST + 1)]
     for left, right in pairwise(grid):
         if bias(left) < 0 <= bias(right):
             root = zero(bias, left, right, _DIGITS, _DIGITS - 3)

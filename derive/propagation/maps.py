@@ -29,15 +29,15 @@ from ..network import Network
 from ..weights import LowRankGaussian
 from .backward import gradients
 from .edge import Edge, EdgePoint, edge_of_chaos
-from .fixed import FixedPoint, depth_scales, fixed_points
+from .estimates import DIGITS, Noise, Rows, doubt, followed, rounded
+from .fixed import FixedPoint, FixedPointErrors, depth_scales, fixed_points
 from .steps import (
-    DIGITS,
     Equations,
+    Step,
     equations,
     kernel_of,
     number,
     positive,
-    rounded,
     step_of,
     steps_of,
     variance,
@@ -48,6 +48,7 @@ __all__ = [
     "EdgePoint",
     "Equations",
     "FixedPoint",
+    "FixedPointErrors",
     "chi",
     "chi_parallel",
     "correlation_map",
@@ -108,7 +109,8 @@ def length_map(net: Network, q: float, layer: int = 2) -> float:
     """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return rounded("q", q, step.on_line(variance("q", q), step.equations.length)[0])
+        (moved,) = step.on_line(variance("q", q), step.equations.length)
+        return rounded("q", q, moved, doubt(moved))
 
 
 @rests_on("naitsaada2023")
@@ -128,7 +130,10 @@ def covariance_map(
     """
     with mpmath.workdps(2 * DIGITS):
         moved = step_of(net, layer).covariance(kernel_of(kernel))
-        q11, q12, q22 = (rounded("kernel", kernel, each) for each in moved)
+        q11, q12, q22 = (
+            rounded("kernel", kernel, each, doubt(size))
+            for each, size in zip(moved, _sizes(moved), strict=True)
+        )
         return q11, q12, q22
 
 
@@ -155,7 +160,7 @@ def correlation_map(net: Network, c: float, q: float) -> float:
         (moved,) = step.on_line(length, step.equations.length)
         if moved == 0:
             raise InputError("net", str(net), "weights or biases, for a correlation to exist")
-        return rounded("q", q, covariance / moved)
+        return rounded("q", q, covariance / moved, doubt(mpmath.mpf(2)))
 
 
 @rests_on("naitsaada2023")
@@ -171,7 +176,9 @@ def correlation_slope(net: Network, c: float, q: float) -> float:
     0.5
     """
     with mpmath.workdps(2 * DIGITS):
-        return rounded("q", q, step_of(net).slope(_correlation(c), positive("q", q), DIGITS))
+        step, length = step_of(net), positive("q", q)
+        (at_one,) = step.on_line(length, step.equations.chi)
+        return rounded("q", q, step.slope(_correlation(c), length, DIGITS), doubt(at_one))
 
 
 @rests_on("naitsaada2023")
@@ -188,7 +195,8 @@ def chi(net: Network, q: float, layer: int = 2) -> float:
     """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return rounded("q", q, step.on_line(variance("q", q), step.equations.chi)[0])
+        (gain,) = step.on_line(variance("q", q), step.equations.chi)
+        return rounded("q", q, gain, doubt(gain))
 
 
 @rests_on("naitsaada2023")
@@ -205,7 +213,10 @@ def chi_parallel(net: Network, q: float, layer: int = 2) -> float:
     """
     with mpmath.workdps(2 * DIGITS):
         step = step_of(net, layer)
-        return rounded("q", q, step.on_line(variance("q", q), step.equations.chi_parallel)[0])
+        length, maps = variance("q", q), step.equations
+        moved, gain, parallel = step.on_line(length, maps.length, maps.chi, maps.chi_parallel)
+        size = gain + 2 * (moved - step.C_b) / length if length else gain
+        return rounded("q", q, parallel, doubt(size))
 
 
 @rests_on("naitsaada2023")
@@ -230,12 +241,21 @@ def lengths(
     [1.0, 0.5, 0.25, 0.25]
     """
     with mpmath.workdps(2 * DIGITS):
-        current = variance("q", q)
-        found = [current]
-        for step in steps_of(net, depth, gamma):
-            (current,) = step.on_line(current, step.equations.length)
-            found.append(current)
-        return [rounded("q", q, each) for each in found]
+        first, steps = variance("q", q), steps_of(net, depth, gamma)
+
+    def run(digits: int, noise: Noise) -> Rows:
+        found = [(first,)]
+        for step in steps:
+            (moved,) = step.on_line(found[-1][0], step.equations.length, digits=digits)
+            found.append((moved * noise(),))
+        return found
+
+    rows, doubts = followed(run, lambda row: row)
+    with mpmath.workdps(2 * DIGITS):
+        return [
+            rounded("q", q, value, uncertain)
+            for (value,), (uncertain,) in zip(rows, doubts, strict=True)
+        ]
 
 
 @rests_on("naitsaada2023")
@@ -257,13 +277,37 @@ def kernels(
     [(1.0, 0.0, 1.0), (2.0, 1.0, 2.0), (3.0, 2.0, 3.0)]
     """
     with mpmath.workdps(2 * DIGITS):
-        current = kernel_of(kernel)
-        found = [current]
-        for step in steps_of(net, depth, gamma):
-            current = step.covariance(current)
-            found.append(current)
-        rows = [[rounded("kernel", kernel, each) for each in row] for row in found]
-        return [(q11, q12, q22) for q11, q12, q22 in rows]
+        first, steps = kernel_of(kernel), steps_of(net, depth, gamma)
+
+    def run(digits: int, noise: Noise) -> Rows:
+        found: Rows = [first]
+        for step in steps:
+            found.append(_disturbed(step, found[-1], digits, noise))
+        return found
+
+    rows, doubts = followed(run, _sizes)
+    with mpmath.workdps(2 * DIGITS):
+        found = [
+            [rounded("kernel", kernel, *each) for each in zip(*both, strict=True)]
+            for both in zip(rows, doubts, strict=True)
+        ]
+        return [(q11, q12, q22) for q11, q12, q22 in found]
+
+
+def _disturbed(
+    step: Step, kernel: tuple[mpmath.mpf, ...], digits: int, noise: Noise
+) -> tuple[mpmath.mpf, ...]:
+    """The kernel moved, times noise that leaves inputs parallel which are."""
+    q11, q12, q22 = step.covariance((kernel[0], kernel[1], kernel[2]), digits)
+    common, own = noise(), noise()
+    aligned = abs(q12) == q11 == q22
+    return q11 * common, q12 * common * (1 if aligned else own), q22 * common
+
+
+def _sizes(kernel: tuple[mpmath.mpf, ...]) -> tuple[mpmath.mpf, ...]:
+    """What each entry is small beside."""
+    q11, _, q22 = kernel
+    return q11, mpmath.sqrt(q11 * q22), q22
 
 
 def _correlation(value: object) -> mpmath.mpf:

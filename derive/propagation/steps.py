@@ -6,7 +6,6 @@ activation and variances, and evaluates them to as many digits as are asked for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -25,9 +24,7 @@ from ..gaussian.shapes import SingleShape
 from ..network import Network
 from ..symbols import C_W, C_b, tensor
 from ..weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
-
-DIGITS = 20
-"""Of every number inside; the results are rounded to floats."""
+from .estimates import DIGITS
 
 MAX_DEPTH = 10**4
 """Layers that a kernel is followed through, milliseconds each."""
@@ -212,14 +209,6 @@ def check_chi(activation: Activation) -> None:
     """Raise InputError where σ jumps."""
     if any(activation.jumps(0).values()):
         raise InputError("activation", str(activation), "one without jumps, so that χ is finite")
-
-
-def rounded(name: str, got: object, value: mpmath.mpf) -> float:
-    """A result as a float; InputError for one that is too large, naming the argument it is of."""
-    found = float(value)
-    if not math.isfinite(found):
-        raise InputError(name, got, "values whose images are numbers up to 1e308")
-    return found
 
 
 def number(name: str, value: object) -> mpmath.mpf:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import mpmath
@@ -78,20 +78,21 @@ class Nodes:
         return np.asarray(rest - np.sum(self.weights * rest))
 
 
-def nodes(law: Law, alone: bool = False) -> Nodes:
-    """The law's nodes; InputError for one that is known by its moments alone.
+def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
+    """The law's nodes, with so many more on each piece; InputError for one that is known by its
+    moments alone.
 
     They resolve an x that comes as close to max φ'² as 1e-6, and 1e-15 for a law that is `alone`:
     one layer's x is z, free factors keep it off the support.
     """
     if isinstance(law, Scaled):
-        return nodes(law.law, alone)
+        return nodes(law.law, alone, more)
     if isinstance(law, Atomic):
         return _atomic(law)
     if isinstance(law, Slopes):
-        return _slopes(law, 2.0**-26 if alone else _FINEST)
+        return _slopes(law, 2.0**-26 if alone else _FINEST, more)
     if isinstance(law, Density):
-        return _density(law)
+        return _density(law, more)
     wanted = (
         "one with a density or atoms; moments have no density"
         if isinstance(law, Moments)
@@ -116,11 +117,28 @@ def _atomic(law: Atomic) -> Nodes:
     return Nodes(positions, positions[-1] - positions, weights, support, real_number(mean))
 
 
-def _slopes(law: Slopes, finest: float) -> Nodes:
-    scale, mean = real_number(sympy.sqrt(law.variance)), real_number(law.mean)
+def _slopes(law: Slopes, finest: float, more: int) -> Nodes:
     parts: list[tuple[Complex, Complex]] = []
     support: list[tuple[float, float]] = []
-    least = 0.0
+    least, mean = 0.0, real_number(law.mean)
+    for piece in _pieces(law, finest):
+        if isinstance(piece, _Path):
+            least = max(least, piece.smallest * piece.largest)
+            parts.append(piece.nodes(more))
+            support.append(piece.range)
+        else:
+            at, mass = piece
+            parts.append((np.array([at + 0j]), np.array([mass + 0j])))
+            support.append((at, at))
+    return replace(_assembled(parts, support, mean, str(law)), least=least)
+
+
+@lru_cache(maxsize=64)
+def _pieces(law: Slopes, finest: float) -> tuple[_Path | tuple[float, float], ...]:
+    """Of each piece of the activation the path, or φ'² over its mean and the mass where that is
+    constant."""
+    scale, mean = real_number(sympy.sqrt(law.variance)), real_number(law.mean)
+    found: list[_Path | tuple[float, float]] = []
     for piece in law.activation.pieces:
         lower, upper = (
             float(np.clip(float(end) / scale, -REACH, REACH)) for end in (piece.lower, piece.upper)
@@ -129,10 +147,8 @@ def _slopes(law: Slopes, finest: float) -> Nodes:
             continue
         slope = logistic_to_tanh(piece.expr.diff(z))
         if not slope.has(z):
-            at = float(slope) ** 2 / mean
             mass = float(_gaussian_mass(piece.lower, piece.upper, law.variance))
-            parts.append((np.array([at + 0j]), np.array([mass + 0j])))
-            support.append((at, at))
+            found.append((float(slope) ** 2 / mean, mass))
             continue
         strip = 4.0 if piece.expr.is_polynomial(z) else float(min(analytic_strip(piece.expr), 4))
         paths = []
@@ -143,20 +159,16 @@ def _slopes(law: Slopes, finest: float) -> Nodes:
             path = _Path(f, df, _normal, strip / scale, lower, upper, even, finest)
             path.smallest = _lost(square, f, path)
             paths.append(path)
-        path = min(paths, key=lambda each: each.smallest)
-        least = max(least, path.smallest * path.largest)
-        positions, weights = path.nodes()
-        parts.append((positions, weights))
-        support.append(path.range)
-    return replace(_assembled(parts, support, mean, str(law)), least=least)
+        found.append(min(paths, key=lambda each: each.smallest))
+    return tuple(found)
 
 
-def _density(law: Density) -> Nodes:
+def _density(law: Density, more: int) -> Nodes:
     mean = real_number(law.mean)
     lower, upper = real_number(law.lower) / mean, real_number(law.upper) / mean
     rho = _compiled(law.expr.subs(law.variable, mean * z) * mean)
     path = _Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
-    return _assembled([path.nodes()], [(lower, upper)], mean, str(law))
+    return _assembled([path.nodes(more)], [(lower, upper)], mean, str(law))
 
 
 def _assembled(
@@ -222,22 +234,22 @@ class _Path:
             )
         return (0.0 if low < 1e-9 * high else low), high
 
-    def nodes(self) -> tuple[Complex, Complex]:
-        """Positions f and weights along the path."""
+    def nodes(self, more: int = 0) -> tuple[Complex, Complex]:
+        """Positions f and weights along the path, with so many more on each piece."""
         positions, weights = [], []
         for left, right in pairwise(self.marks):
-            h, dh = self._between(left, right)
+            h, dh = self._between(left, right, more)
             positions.append(self.f(h))
             weights.append(self.factor * self.weight(h) * dh)
         kept_f, kept_p = np.concatenate(positions), np.concatenate(weights)
         kept = np.abs(kept_p) > 1e-20
         return kept_f[kept], kept_p[kept]
 
-    def _between(self, left: float, right: float) -> tuple[Complex, Complex]:
+    def _between(self, left: float, right: float, more: int) -> tuple[Complex, Complex]:
         """Gauss–Legendre nodes on straight pieces between two critical points."""
         tilt = 1.0
         for _ in range(12):
-            h, dh = self._on(self._corners(left, right, tilt))
+            h, dh = self._on(self._corners(left, right, tilt), more)
             values = self.f(h)
             size = self.largest
             turned = (values.imag > 1e-15 * size) | (np.angle(values) < -_FARTHEST)
@@ -247,7 +259,7 @@ class _Path:
             tilt /= 2
         raise InputError("activation", "a path on which φ'² turns", "a φ' that is less steep")
 
-    def _on(self, corners: Complex) -> tuple[Complex, Complex]:
+    def _on(self, corners: Complex, more: int) -> tuple[Complex, Complex]:
         """As many nodes on each piece as ρ^{−2n} e^{−h²/2} = e^{−36} asks for, ρ Bernstein's for a
         pole on the real line."""
         nodes, weights = [], []
@@ -256,7 +268,7 @@ class _Path:
             decay = 2 * np.arcsinh(max(-centre.imag / abs(half), 0.5))
             weight = np.abs(self.weight(np.array([start, stop]))).max()
             count = int(np.ceil((36 + min(np.log(weight + 1e-30), 0.0)) / decay)) if weight else 4
-            y, v = np.polynomial.legendre.leggauss(min(max(count, 4), NODES))
+            y, v = np.polynomial.legendre.leggauss(min(max(count, 4), NODES) + more)
             nodes.append(centre + half * y)
             weights.append(half * v)
         return np.concatenate(nodes), np.concatenate(weights)

@@ -11,7 +11,7 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
-from derive.spectra import Atomic, Jacobian, Law, Limit, Rational, Scaled
+from derive.spectra import Atomic, Factor, Jacobian, Law, Limit, Rational, Scaled
 
 from ..emit import jit, modules
 from . import kernel
@@ -39,7 +39,8 @@ class Problem:
     """Groups of equal factors, with everything else that enters log z(w), w = base · M.
 
     Attributes:
-        groups: the nodes of each group's law.
+        groups: the nodes of each group's law, with so many `more` on every piece of a path.
+        factors: what each group stands for; None for one that is there for its coordinate alone.
         counts, scales: n_k and s_k.
         slopes, powers: a_j and c_j of the factors (1 + a_j w)^{c_j}.
         variances, jumps: v_i and b_i of a limit law.
@@ -48,8 +49,9 @@ class Problem:
         log_mean: log m_1.
     """
 
-    def __init__(self, law: Law) -> None:
+    def __init__(self, law: Law, more: int = 0) -> None:
         self.groups: list[Nodes] = []
+        self.factors: list[Factor | None] = []
         self.log_mean = 0.0
         counts: list[float] = []
         scales: list[float] = []
@@ -60,13 +62,15 @@ class Problem:
         elif isinstance(law, Jacobian):
             for each in law.factors:
                 count, scale = real_number(each.count), real_number(each.scale)
-                powers = _powers(each.law)
+                powers = exact_powers(each.law)
                 if powers is None:
-                    self.groups.append(nodes(each.law, alone=count == 1))
+                    self.groups.append(nodes(each.law, count == 1, more))
+                    self.factors.append(each)
                     counts.append(count)
                     scales.append(scale)
                 else:
-                    for a, e in powers:
+                    for exact, e in powers:
+                        a = real_number(exact)
                         factors[a * scale] = factors.get(a * scale, 0.0) - e * count
             logs = (each.count * sympy.log(each.law.mean) for each in law.factors)
             self.log_mean = real_number(sum(logs, sympy.S.Zero))
@@ -79,10 +83,12 @@ class Problem:
         first = int(np.argmax(zeros)) if zeros else 0
         order = [first, *(k for k in range(len(zeros)) if k != first)] if zeros else []
         self.groups = [self.groups[k] for k in order]
+        self.factors = [self.factors[k] for k in order]
         counts, scales = [counts[k] for k in order], [scales[k] for k in order]
         if not self.groups or self.base != 1.0 or scales[0] != 1.0:
             one = np.ones(1, complex)
             self.groups.insert(0, Nodes(one, 0 * one, one, ((1.0, 1.0),), 1.0))
+            self.factors.insert(0, None)
             counts.insert(0, 0.0)
             scales.insert(0, self.base)
         self.counts, self.scales = np.array(counts), np.array(scales) / self.base
@@ -141,17 +147,18 @@ def march(
     return ws, xs, residuals, status
 
 
-def _powers(law: Law) -> list[tuple[float, int]] | None:
+def exact_powers(law: Law) -> list[tuple[sympy.Expr, int]] | None:
     """The pairs (a, e) in m_1 S = Π (1 + a w)^e, where the law has them: also c times a projector
     of trace p, (1 + w)/(1 + w/p)."""
     if isinstance(law, Scaled):
-        return _powers(law.law)
+        return exact_powers(law.law)
     if isinstance(law, Rational):
-        return [(real_number(a), e) for a, e in law.powers]
+        return list(law.powers)
     if isinstance(law, Atomic):
         kept = [mass for at, mass in law.masses if at != 0]
         if len(kept) == 1:
-            return [(1.0, 1), (real_number(1 / kept[0]), -1)] if kept[0] != 1 else []
+            one = sympy.Integer(1)
+            return [(one, 1), (1 / kept[0], -1)] if kept[0] != 1 else []
     return None
 
 

@@ -17,11 +17,13 @@ from derive.errors import InputError, check_installed, whole
 from derive.spectra import Law
 
 from ..arrays import Array
-from . import kernel
+from ..layers.precise.tables import LEAST, MOST
+from . import accuracy, kernel
 from .edges import Bulk, bulks
 from .problem import Problem, march
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.figure import Figure
 
 Complex = NDArray[np.complex128]
@@ -90,6 +92,24 @@ class Spectrum:
         return dict(sorted(found.items()))
 
     @cached_property
+    def atoms_error(self) -> dict[float, tuple[float, float]]:
+        """{position: (error of the position, error of the mass)}, for `atoms`."""
+        return {
+            self._float(at): (self._rounded_off(at), self._rounded_off(mass))
+            for at, mass in self.law.atoms.items()
+        }
+
+    @cached_property
+    def _copies(self) -> list[Spectrum]:
+        """The same law with disturbed problems (`accuracy`)."""
+        found = []
+        for problem in accuracy.disturbed(self.law):
+            made = Spectrum(self.law)
+            made.__dict__["problem"] = problem
+            found.append(made)
+        return found
+
+    @cached_property
     def _bulks(self) -> tuple[Bulk, ...]:
         """Without one at 0 that has less mass than rounding leaves to 1 + M."""
         found = bulks(self.problem)
@@ -98,6 +118,11 @@ class Spectrum:
             if abs(mass) < _LEFT:
                 return found[1:]
         return found
+
+    @property
+    def intervals(self) -> tuple[Bulk, ...]:
+        """`edges` with what is known of the curve at each."""
+        return self._bulks
 
     @cached_property
     def edges(self) -> tuple[tuple[float, float], ...]:
@@ -109,6 +134,20 @@ class Spectrum:
             )
             for b in self._bulks
         )
+
+    @cached_property
+    def edges_error(self) -> tuple[tuple[float, float], ...]:
+        """The errors of `edges`, estimated; infinite where a gap is too narrow to be resolved."""
+        edges, size = np.array(self.edges).reshape(-1, 2), np.zeros((len(self.edges), 2))
+        for k, bulk in enumerate(self._bulks):
+            for end, edge in enumerate((bulk.lower, bulk.upper)):
+                if edge is not None:
+                    size[k, end] = np.finfo(float).eps * (1.0 + abs(edge.height))
+        copies = [np.array(each.edges).reshape(-1, 2) for each in self._copies]
+        if any(each.shape != edges.shape for each in copies):
+            return tuple((np.inf, np.inf) for _ in self.edges)
+        error = accuracy.departure(edges, copies) + size * edges
+        return tuple((float(low), float(high)) for low, high in error)
 
     def density(self, eigenvalues: ArrayLike) -> Array:
         """ρ(λ) of the eigenvalues λ > 0 of JJᵀ, atoms left out; 0 outside the edges.
@@ -128,6 +167,39 @@ class Spectrum:
         """
         s = _positive("values", values)
         return np.asarray(2.0 * s * self.density(s * s))
+
+    def density_error(self, eigenvalues: ArrayLike) -> Array:
+        """The errors of `density` at these eigenvalues, estimated.
+
+        By the departures of two disturbed solutions (`accuracy`): large next to an edge, and
+        infinite where one of them loses its way. Raises as `density` does.
+
+        >>> from derive import Gaussian, spectra
+        >>> s = Spectrum(spectra.jacobian("linear", Gaussian(), 1))
+        >>> off = abs(s.density(1.0) - np.sqrt(3) / (2 * np.pi))
+        >>> bool(off <= s.density_error(1.0) < 1e-13)
+        True
+        """
+        lam = _positive("eigenvalues", eigenvalues)
+        heights = np.log(lam)
+        size = np.finfo(float).eps * (1.0 + np.abs(heights))
+        values, copies = self.log_density(heights), []
+        for each in self._copies:
+            # λ is rounded to a logarithm: that is one more disturbance
+            for sign in (-1.0, 1.0):
+                solved = each.solve(heights + sign * size)
+                lost = solved.status == kernel.NO_CONVERGENCE
+                kept = np.where(solved.status == kernel.SOLVED, -solved.M.imag / np.pi, 0.0)
+                copies.append(np.where(lost, np.nan, kept))
+        return np.asarray(accuracy.departure(values, copies) / lam)
+
+    def singular_density_error(self, values: ArrayLike) -> Array:
+        """The errors of `singular_density` at these singular values, estimated.
+
+        Raises as `density` does.
+        """
+        s = _positive("values", values)
+        return np.asarray(2.0 * s * self.density_error(s * s))
 
     def curve(self, points: int = 600) -> tuple[Array, Array]:
         """Singular values, this many between any two edges and denser near them, with their
@@ -230,6 +302,20 @@ class Spectrum:
         order = whole("order", order, 0, MAX_ORDER)
         return np.array([self._float(self.law.moment(k)) for k in range(1, order + 1)])
 
+    def moments_error(self, order: int) -> Array:
+        """The errors of `moments`: what rounding the exact ones leaves.
+
+        Raises as `moments` does.
+        """
+        order = len(self.moments(order))
+        return np.array([self._rounded_off(self.law.moment(k)) for k in range(1, order + 1)])
+
+    def _rounded_off(self, exact: sympy.Expr) -> float:
+        """How far `_float` is from the number, which itself is known to 18 digits."""
+        found, number = self._float(exact), sympy.N(exact, 30)
+        away = abs(sympy.Rational(found) - number) if np.isfinite(found) else sympy.oo
+        return float(away) + 1e-18 * abs(found)
+
     def _float(self, exact: sympy.Expr) -> float:
         """A number of the law's; InputError where a float does not hold it."""
         number = sympy.N(exact, 20)
@@ -251,6 +337,15 @@ class Spectrum:
         for bulk in self._bulks:
             total += self._integrate(bulk, powers)
         return total
+
+    def integrated_moments_error(self, order: int) -> Array:
+        """The errors of `integrated_moments`: how far they are from 1 and the exact moments.
+
+        The first is the mass that is missing. Raises as `moments` does.
+        """
+        exact = np.concatenate([[1.0], self.moments(order)])
+        own = np.concatenate([[0.0], self.moments_error(order)])
+        return np.asarray(np.abs(self.integrated_moments(order) - exact) + own)
 
     def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Array:
         """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
@@ -384,33 +479,118 @@ class Spectrum:
             total = total + above[-1] - np.interp(-np.log(lam), -t, above)
         return np.asarray(total)
 
+    def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
+        """The errors of `cumulative`: by a table of half as many points.
+
+        Next to an atom, as close as its position is known, the error is its mass. Raises as
+        `cumulative` does.
+        """
+        lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
+        found = self.cumulative(lam, points)
+        error = 2.0 * np.abs(found - self.cumulative(lam, max(2, points // 2)))
+        error = error + 1.0 / points**2 + 1e-12
+        for at, mass in self.atoms.items():
+            error = error + mass * (np.abs(lam - at) <= self.atoms_error[at][0])
+        return np.asarray(error)
+
+    def generating_function_error(self, points: ArrayLike) -> Array:
+        """The errors of `generating_function` at these points, estimated.
+
+        Raises as `generating_function` does.
+        """
+        values = self.generating_function(points)
+        return accuracy.departure(
+            values, [each.generating_function(points) for each in self._copies]
+        )
+
+    def table(
+        self, eigenvalues: ArrayLike = (), order: int = 4, *, precision: int | None = None
+    ) -> xarray.Dataset:
+        """The density at some eigenvalues, edges, atoms and moments, each with its error.
+
+        Arguments:
+            eigenvalues: λ > 0, in a row.
+            order: of the moments, 0 to 16.
+            precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
+
+        Returns:
+            `density` by `eigenvalue`; `edges` by `interval` and `end`; `atoms` and `masses` by
+            `atom`; `moments` by `order`; what there is none of is left out. Beside each stands
+            `<name>_error`: the estimates of `density_error` and its like. With a precision the
+            numbers are `decimal.Decimal`s (`numeric.tables.digits` brings them to files), and the
+            errors bounds: every number is a zero of its equations proved in balls (`precise`).
+
+        Raises InputError for other arguments; with a precision where φ'² has no enclosure, for an
+        edge at a pole of M, and for eigenvalues too close to an edge. Derived here.
+
+        >>> from derive import Gaussian, spectra
+        >>> s = Spectrum(spectra.jacobian("linear", Gaussian(), 1))
+        >>> table = s.table([1.0, 5.0], precision=30)
+        >>> print(*table["density"].to_numpy())
+        0.275664447710896024755663249156 0
+        >>> float(table["density_error"][0]) < 1e-29
+        True
+        """
+        from . import tables  # noqa: PLC0415  (python-flint, which only this needs)
+
+        lam = (
+            np.atleast_1d(_positive("eigenvalues", eigenvalues))
+            if np.size(eigenvalues)
+            else (np.zeros(0))
+        )
+        if lam.ndim != 1:
+            raise InputError("eigenvalues", f"shape {lam.shape}", "numbers in a row")
+        order = whole("order", order, 0, MAX_ORDER)
+        if precision is None:
+            return tables.floats(self, lam, order)
+        precision = whole("precision", precision, LEAST, MOST)
+        return tables.digits(self, lam, order, precision)
+
+    def inside(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
+        """M, every ξ and the status at one height inside a bulk."""
+        M, xi, _, status = self._solved(bulk, self._thetas(bulk, np.array([height])))
+        return complex(M[0]), xi[0], int(status[0])
+
     def _along(self, bulk: Bulk, heights: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
         """Solve at descending heights inside one bulk."""
+        return self._solve_thetas(bulk, self._thetas(bulk, heights))
+
+    @staticmethod
+    def _thetas(bulk: Bulk, heights: Array) -> Array:
+        """The θs of heights inside a bulk."""
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
             # From the nearer end: arccos near ±1 loses what the half-angle keeps.
             width = 2 * np.real(b)
             lower = np.real(a - b)
-            thetas = 2 * np.arctan2(
-                np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
-                np.sqrt(np.maximum(heights - lower, 0.0) / width),
+            return np.asarray(
+                2
+                * np.arctan2(
+                    np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
+                    np.sqrt(np.maximum(heights - lower, 0.0) / width),
+                )
             )
-        else:
-            thetas = np.sqrt(np.real(a) - heights)
-        return self._solve_thetas(bulk, thetas)
+        return np.asarray(np.sqrt(np.real(a) - heights))
 
     def _solve_thetas(self, bulk: Bulk, thetas: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
-        """Solve at ascending θs: outward from where the bulk's solution is known."""
+        """M, its residual and status at ascending θs."""
+        M, _, residual, status = self._solved(bulk, thetas)
+        return M, residual, status
+
+    def _solved(
+        self, bulk: Bulk, thetas: Array
+    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
+        """M and every ξ at ascending θs: outward from where the bulk's solution is known."""
         theta, xi, tangent = self._start(bulk)
         split = int(np.searchsorted(thetas, theta))
         parts = []
         for piece in (thetas[:split][::-1], thetas[split:]):
             parts.append(self._outward(_path(bulk), piece, (theta, xi, tangent)))
         below, above = parts
-        ws, residual, status = (
-            np.concatenate([below[each][::-1], above[each]]) for each in (0, 2, 3)
+        ws, xi, residual, status = (
+            np.concatenate([one[::-1], other]) for one, other in zip(below, above, strict=True)
         )
-        return np.asarray(ws / self.problem.base, complex), residual.astype(float), status
+        return np.asarray(ws / self.problem.base, complex), xi, residual.astype(float), status
 
     def _outward(
         self,

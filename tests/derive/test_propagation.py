@@ -239,7 +239,7 @@ def test_missing_fixed_points_are_said() -> None:
     with pytest.raises(InputError, match="attracting lengths are: none"):
         propagation.depth_scales(growing)
     with pytest.raises(InputError, match="every q fixed"):
-        propagation.fixed_points(Network(a.relu, Gaussian(2)))
+        propagation.depth_scales(Network(a.relu, Gaussian(2)))
     with pytest.raises(InputError, match="alike at every layer"):
         propagation.fixed_points(Network(a.tanh, C_b=lambda layer: 1 / layer))
 

@@ -112,7 +112,8 @@ def run(
             raise InputError("precision", got, "inputs and variances at which they are finite")
     with ctx.workprec(_bits(working) + 64):
         found = {
-            entry: [_decimal(layer[at], digits) for layer in outcome.layers] for entry, at in asked
+            entry: [decimal_of(layer[at], digits) for layer in outcome.layers]
+            for entry, at in asked
         }
     return Precise(
         {entry: [value for value, _ in each] for entry, each in found.items()},
@@ -241,7 +242,7 @@ def _is_zero(
     return bool(value.rad() <= scale * arb(10) ** -(digits + ZERO + math.ceil(small)))
 
 
-def _decimal(value: arb, digits: int) -> tuple[Decimal, float]:
+def decimal_of(value: arb, digits: int) -> tuple[Decimal, float]:
     """The digits of a ball, and a bound of how far they are from all in it."""
     text = "0" if value.contains(0) else value.mid().str(digits, radius=False)
     rounded = Decimal(text)

@@ -40,17 +40,17 @@ from derive.weights import (
 from derive.work.progress import telling
 from derive.work.resources import check_memory, check_time, number
 
-from . import checks
-from .arrays import Array
-from .checks import checked_inputs
-from .hyperparameters import hyperparameters
-from .layers import pairs
-from .random import lazy
-from .runs import chunks
-from .runs.totals import Rows
-from .runs.work import Work
-from .samplers.ensemble import Ensemble, checked_ensemble
-from .tables import layout
+from .. import checks
+from ..arrays import Array
+from ..checks import checked_inputs
+from ..hyperparameters import hyperparameters
+from ..layers import pairs
+from ..random import lazy
+from ..runs import chunks
+from ..runs.totals import Rows
+from ..runs.work import Work
+from ..samplers.ensemble import Ensemble, checked_ensemble
+from ..tables import layout
 
 BIASES = ("neuron", "direction", "layer")
 """The kinds of biases."""

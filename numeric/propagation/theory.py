@@ -1,0 +1,367 @@
+"""Lengths, correlations and what deviates from them, as tables whose numbers know their errors.
+
+The maps of `derive.propagation` in balls (`maps`), layer by layer, and their fixed points, each a
+zero that is proved; with guard digits until every number has its own. Without a precision the same
+balls to 20 digits, rounded to floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy
+import xarray
+from flint import arb, ctx, fmpq
+
+from derive import propagation
+from derive.citations import rests_on
+from derive.errors import InputError, instance, listed, whole
+from derive.expressions import as_expression
+from derive.network import Network
+from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
+from derive.work.progress import telling
+
+from ..layers.precise import geometry
+from ..layers.precise.functions import ball
+from ..layers.precise.geometry import Rows
+from ..layers.precise.run import decimal_of
+from ..layers.precise.tables import LEAST, MOST
+from ..tables import layout
+from .maps import INDEPENDENT, Kernel, Maps, root
+
+FLOATS = 20
+"""Digits of balls that are rounded to floats."""
+
+_GUARD, _LIMIT = 12, 400
+"""Digits beyond those at first, and at most."""
+
+Columns = dict[str, list[arb | None]]
+"""Balls by name; None for a number that is infinite."""
+
+
+@rests_on("naitsaada2023")
+def kernels(
+    net: Network,
+    kernel: Sequence[float],
+    depth: int,
+    *,
+    precision: int | None = None,
+) -> xarray.Dataset:
+    """K by layer, given that of layer 1, with χ, χ_∥ and the correlation (001, eqs. 3, 5, 8, 9).
+
+    Arguments:
+        net: the network, with numbers for its variances.
+        kernel: (q_11, q_12, q_22) of layer 1; floats are taken as they are.
+        depth: layers, 1 to 10⁴.
+        precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
+
+    Returns:
+        `K` by layer and samples, as `flow` has it; `correlation` q_12/√(q_11 q_22), unless a length
+            is 0; and at the kernel of each layer, of the one after it, `chi`, `chi_parallel` of the
+            first input and `slope` ∂q_12'/∂q_12. Beside each stands `<name>_error`. With a
+            precision the numbers are `decimal.Decimal`s, and the errors bounds.
+
+    Raises InputError for another kernel or depth, and for σ whose averages have no enclosure:
+    `derive.propagation.kernels` has estimates for those.
+
+    >>> from derive import Gaussian
+    >>> table = kernels(Network("relu", Gaussian(2)), (1, 0, 1), depth=2, precision=20)
+    >>> print(table["correlation"].to_numpy()[-1])  # 1/π
+    0.31830988618379067154
+    """
+    instance("net", net, Network, "a derive.Network")
+    check_chi(net.activation)
+    depth = whole("depth", depth, 1, MAX_DEPTH)
+    digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)
+    exact = [_exact(each) for each in listed("kernel", kernel, "three numbers")]
+    kernel_of([sympy.Rational(each.numerator, each.denominator) for each in exact])
+
+    def run() -> Columns:
+        return _layers(net, exact, depth)
+
+    columns = _known(run, digits, f"following a kernel through {depth} layers")
+    lengths = zip(columns.pop("q11"), columns.pop("q12"), columns.pop("q22"), strict=True)
+    K = [each for q11, q12, q22 in lengths for each in (q11, q12, q12, q22)]
+    columns = {"K": K, **columns}
+    arrays: dict[str, xarray.Variable] = {}
+    for name, values in columns.items():
+        shape = (depth, 2, 2) if name == "K" else (depth,)
+        axes = layout.axes(len(shape) - 1, single=False)
+        arrays |= _variables(name, values, shape, axes, precision)
+    about = {} if precision is None else {"precision": precision}
+    return layout.dataset(arrays, range(1, depth + 1), about, net=net)
+
+
+def _layers(net: Network, kernel: Sequence[Fraction], depth: int) -> Columns:
+    """All numbers at every layer."""
+    q11, q12, q22 = (arb(fmpq(each.numerator, each.denominator)) for each in kernel)
+    rows = _first_rows(kernel)
+    lengths = any(each == 0 for each in (kernel[0], kernel[2]))
+    found: Columns = {name: [] for name in ("q11", "q12", "q22")}
+    found |= {name: [] for name in ("correlation", "chi", "chi_parallel", "slope")}
+    for layer in range(2, depth + 2):
+        maps = _maps(net, layer)
+        alone = [
+            maps.on_line(q, zero=not any(row)) for q, row in zip((q11, q22), rows, strict=True)
+        ]
+        moved, slope = maps.on_plane((q11, q12, q22), rows)
+        for name, value in (("q11", q11), ("q12", q12), ("q22", q22), ("slope", slope)):
+            found[name].append(value)
+        found["chi"].append(alone[0].chi)
+        found["chi_parallel"].append(alone[0].chi_parallel)
+        lengths = lengths or not all(map(any, rows))
+        if not lengths:
+            found["correlation"].append(_correlation((q11, q12, q22), rows))
+        rows = geometry.next_rows(rows, net.activation, biases=bool(net.C_b_at(layer) != 0))
+        ratio = geometry.proportional(rows, 0, 1)
+        q11, q12, q22 = alone[0].length, moved, alone[1].length
+        if ratio is not None:
+            q12, q22 = ball(ratio) * q11, ball(ratio) ** 2 * q11
+    if lengths:
+        del found["correlation"]
+    return found
+
+
+def _correlation(kernel: Kernel, rows: Rows) -> arb:
+    ratio = geometry.proportional(rows, 0, 1)
+    if ratio is not None:
+        return arb(1 if ratio > 0 else -1)
+    q11, q12, q22 = kernel
+    return q12 / (q11 * q22).sqrt()
+
+
+def _first_rows(kernel: Sequence[Fraction]) -> Rows:
+    """How the inputs depend on each other."""
+    q11, q12, q22 = kernel
+    one, none = Fraction(1), Fraction(0)
+    if q12**2 < q11 * q22:
+        return INDEPENDENT
+    if q12**2 > q11 * q22:
+        raise InputError("kernel", tuple(map(float, kernel)), "a positive semidefinite kernel")
+    if not q11:
+        return ((none,), (one,) if q22 else (none,))
+    return ((one,), (q12 / q11,))
+
+
+def _maps(net: Network, layer: int) -> Maps:
+    weights = net.weights_at(layer)
+    return Maps(
+        net.activation, ball(sympy.sympify(weights.C_W)), ball(sympy.sympify(net.C_b_at(layer)))
+    )
+
+
+@rests_on("naitsaada2023")
+def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Dataset:
+    """Every fixed length with what is linear around it, by `point`, ascending (001, §2).
+
+    Arguments:
+        net: the network, alike at every layer.
+        precision: how many decimal digits every number has, 16 … 1000, in place of a float's.
+
+    Returns:
+        `q`, `chi`, `chi_parallel`, `c`, `slope`, `xi_q`, `xi_c` and `xi_grad`, those of
+        `derive.propagation.FixedPoint`, which finds them; not a number where c* moves at no
+            exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the
+            numbers are `decimal.Decimal`s of balls in which one zero is proved to lie, and the
+            errors bounds.
+
+    Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
+    σ whose averages have no enclosure.
+
+    >>> from derive import Gaussian
+    >>> table = fixed_points(Network("relu", Gaussian(C_W=1), C_b="1/10"), precision=20)
+    >>> print(table["q"].to_numpy()[0], table["xi_q"].to_numpy()[0])
+    0.20000000000000000000 1.4426950408889634074
+    """
+    found = propagation.fixed_points(net)
+    if precision is None:
+        return _points(
+            {
+                name: (
+                    np.array([_number(getattr(point, name)) for point in found]),
+                    np.array([getattr(point.errors, name) for point in found]),
+                )
+                for name in propagation.FixedPointErrors._fields
+            },
+            {},
+        )
+    digits = whole("precision", precision, LEAST, MOST)
+    if any(point.is_line for point in found):
+        raise InputError("net", str(net), "isolated fixed lengths, with a precision")
+
+    def run() -> Columns:
+        rows = [_described(net, point) for point in found]
+        return {name: [row[name] for row in rows] for name in propagation.FixedPointErrors._fields}
+
+    columns = _known(run, digits, "fixed lengths") if found else {}
+    return _points(
+        {name: _decimals(values, digits) for name, values in columns.items()},
+        {"precision": digits},
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _described(net: Network, point: propagation.FixedPoint) -> dict[str, arb | None]:
+    """The numbers of one fixed point, in balls; nan for what it has not."""
+    maps, none = _maps(net, 2), arb("nan")
+    if point.q == 0:
+        around = maps.on_line(arb(0), zero=True)
+        grows = _scale(around.chi)
+        return {
+            "q": arb(0), "chi": around.chi, "chi_parallel": around.chi_parallel, "c": none,
+            "slope": none, "xi_q": _scale(around.chi_parallel), "xi_c": None, "xi_grad": grows,
+        }  # fmt: skip
+
+    def excess(q: arb) -> tuple[arb, arb]:
+        on_line = maps.on_line(q)
+        return on_line.length - q, on_line.chi_parallel - 1
+
+    q = root(excess, arb(float(point.q)), str(net))
+    around = maps.on_line(q)
+    c, slope = _attracting(maps, q, around.chi, point)
+    return {
+        "q": q, "chi": around.chi, "chi_parallel": around.chi_parallel, "c": c, "slope": slope,
+        "xi_q": _scale(around.chi_parallel), "xi_c": _scale(slope), "xi_grad": _scale(around.chi),
+    }  # fmt: skip
+
+
+def _attracting(maps: Maps, q: arb, chi: arb, point: propagation.FixedPoint) -> tuple[arb, arb]:
+    """c* and the slope there: 1 and χ unless χ > 1."""
+    if not chi > 1:
+        if not chi <= 1:
+            raise InputError("net", "χ = 1 to all digits", "a χ off 1, with a precision")
+        return arb(1), chi
+    if maps.activation.is_odd and maps.C_b.is_zero():
+        return arb(0), maps.on_plane((q, arb(0), q), INDEPENDENT)[1]
+
+    def excess(c: arb) -> tuple[arb, arb]:
+        moved, slope = maps.on_plane((q, c * q, q), INDEPENDENT)
+        return moved / q - c, slope - 1
+
+    c = root(excess, arb(_number(point.c)), f"c* near {point.c}")
+    if not c < 1:
+        raise InputError("net", f"c* near {point.c}", "a c* off 1, with a precision")
+    return c, maps.on_plane((q, c * q, q), INDEPENDENT)[1]
+
+
+def _scale(factor: arb) -> arb | None:
+    """−1/log|factor|; None for ∞."""
+    if factor.is_zero():
+        return arb(0)
+    if abs(factor) == 1:
+        return None
+    return -1 / abs(factor).log()
+
+
+def _known(run: Callable[[], Columns], digits: int, what: str) -> Columns:
+    """The balls, with guard digits until each has its own, or is zero to twenty more."""
+    guard = _GUARD
+    while guard <= _LIMIT:
+        working = digits + guard
+        with (
+            ctx.workprec(math.ceil(working * math.log2(10.0)) + 32),
+            telling(f"{what} with {working} digits"),
+        ):
+            found = run()
+        missing = max(
+            (_missing(value, digits) for each in found.values() for value in each), default=0.0
+        )
+        if missing <= 0:
+            return found
+        guard += math.ceil(missing) + 2 if math.isfinite(missing) else guard
+    raise InputError("precision", digits, "numbers that do not lose all of their digits")
+
+
+def _missing(value: arb | None, digits: int) -> float:
+    """How many digits of a ball are not there."""
+    if value is None or value.is_zero() or value.is_nan():
+        return 0.0
+    if not value.is_finite():
+        return math.inf
+    size = abs(value).lower()
+    if value.rad() <= arb(10) ** -(digits + 20) or value.rad().is_zero():
+        return 0.0
+    if not size > 0:
+        return math.inf
+    return float((value.rad() / size).log() / arb(10).log()) + digits + 1
+
+
+def _decimals(values: Sequence[arb | None], digits: int) -> tuple[Any, Any]:
+    """Rounded, with bounds of how far that is from all in the balls."""
+    rows: list[tuple[Decimal, float]] = []
+    for value in values:
+        if value is None:
+            rows.append((Decimal("Infinity"), 0.0))
+        elif value.is_nan():
+            rows.append((Decimal("NaN"), 0.0))
+        else:
+            with ctx.workprec(math.ceil((digits + _LIMIT) * 3.33)):
+                rows.append(decimal_of(value, digits))
+    return np.array([row[0] for row in rows], object), np.array([row[1] for row in rows])
+
+
+def _floats(values: Sequence[arb | None]) -> tuple[Any, Any]:
+    """The nearest floats, and how far those are from all in the balls."""
+    found, errors = [], []
+    for value in values:
+        number = math.inf if value is None else float(value.mid())
+        off = arb(0) if value is None or not math.isfinite(number) else abs(value - arb(number))
+        found.append(number)
+        errors.append(float(off.upper()))
+    return np.array(found), np.array(errors)
+
+
+def _variables(
+    name: str,
+    values: Sequence[arb | None],
+    shape: tuple[int, ...],
+    axes: Sequence[str],
+    precision: int | None,
+) -> dict[str, xarray.Variable]:
+    found, errors = _floats(values) if precision is None else _decimals(values, precision)
+    about = {"long_name": _MEANINGS[name]}
+    return {
+        name: xarray.Variable(axes, found.reshape(shape), about),
+        f"{name}_error": xarray.Variable(axes, errors.reshape(shape)),
+    }
+
+
+_MEANINGS: Mapping[str, str] = {
+    "K": "covariance of the preactivations",
+    "q": "fixed length q*",
+    "c": "correlation c* that attracts",
+    "correlation": "correlation of the preactivations",
+    "chi": "χ, by which a layer multiplies squared gradients",
+    "chi_parallel": "χ_∥, derivative of the length map",
+    "slope": "derivative of the covariance map",
+    "xi_q": "depth scale of lengths",
+    "xi_c": "depth scale of correlations",
+    "xi_grad": "depth scale of gradients",
+}
+
+
+def _points(pairs: Mapping[str, tuple[Any, Any]], about: dict[str, Any]) -> xarray.Dataset:
+    arrays: dict[str, xarray.Variable] = {}
+    for name, (values, errors) in pairs.items():
+        arrays[name] = xarray.Variable("point", values, {"long_name": _MEANINGS[name]})
+        arrays[f"{name}_error"] = xarray.Variable("point", errors)
+    return xarray.Dataset(arrays, attrs=about)
+
+
+def _exact(value: object) -> Fraction:
+    """A number of the kernel as a fraction."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return Fraction(value)
+    number = as_expression("kernel", value, "a rational number")
+    if not (number.is_Rational or number.is_Float):
+        raise InputError("kernel", value, "rational numbers")
+    exact = sympy.Rational(number)
+    return Fraction(int(exact.p), int(exact.q))

@@ -1,0 +1,237 @@
+"""The numbers of a spectrum as one table, in floats or to as many digits as asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import xarray
+from flint import acb, arb, ctx, fmpq
+from numpy.typing import ArrayLike, NDArray
+
+from derive.errors import InputError
+from derive.spectra import Jacobian, Law, Limit
+
+from ..arrays import Array
+from ..layers.precise.run import decimal_of
+from .edges import Bulk, Edge
+from .precise import Curve, Vector, solve
+from .problem import Problem
+
+_GUARD, _MOST = 12, 8
+"""Digits beyond those at first; how often they are doubled."""
+
+Pair = tuple[NDArray[Any], Array]
+"""Values and their errors."""
+
+
+class Spectrum(Protocol):
+    """What a table asks of a `spectrum.Spectrum`."""
+
+    @property
+    def law(self) -> Law:
+        """Its derivation."""
+
+    @property
+    def problem(self) -> Problem:
+        """What the solver is told."""
+
+    @property
+    def atoms(self) -> dict[float, float]:
+        """{position: mass}."""
+
+    @property
+    def atoms_error(self) -> dict[float, tuple[float, float]]:
+        """{position: (error of the position, error of the mass)}."""
+
+    @property
+    def edges(self) -> tuple[tuple[float, float], ...]:
+        """The intervals that have a density."""
+
+    @property
+    def edges_error(self) -> tuple[tuple[float, float], ...]:
+        """The errors of `edges`."""
+
+    @property
+    def intervals(self) -> tuple[Bulk, ...]:
+        """The same with what is known of each edge."""
+
+    def density(self, eigenvalues: ArrayLike) -> Array:
+        """ρ(λ)."""
+
+    def density_error(self, eigenvalues: ArrayLike) -> Array:
+        """Its errors."""
+
+    def moments(self, order: int) -> Array:
+        """m_1 … m_order."""
+
+    def moments_error(self, order: int) -> Array:
+        """Their errors."""
+
+    def inside(self, bulk: Bulk, height: float) -> tuple[complex, NDArray[np.complex128], int]:
+        """M, every ξ and the status at one log λ inside an interval."""
+
+
+def floats(spectrum: Spectrum, eigenvalues: Array, order: int) -> xarray.Dataset:
+    """Everything in floats."""
+    atoms, off = spectrum.atoms, spectrum.atoms_error
+    pairs: dict[str, Pair] = {
+        "density": (spectrum.density(eigenvalues), spectrum.density_error(eigenvalues)),
+        "edges": (_two(spectrum.edges), _two(spectrum.edges_error)),
+        "atoms": (np.array(list(atoms)), np.array([off[at][0] for at in atoms])),
+        "masses": (np.array(list(atoms.values())), np.array([off[at][1] for at in atoms])),
+        "moments": (spectrum.moments(order), spectrum.moments_error(order)),
+    }
+    return _dataset(spectrum, eigenvalues, pairs, {})
+
+
+def digits(spectrum: Spectrum, eigenvalues: Array, order: int, precision: int) -> xarray.Dataset:
+    """Everything as `Decimal`s, with bounds of their errors.
+
+    Raises InputError where averages have no enclosure, and where a number does not come to have
+    its digits.
+    """
+    law = spectrum.law
+    if not isinstance(law, Jacobian | Limit):
+        raise InputError("law", str(law), "a Jacobian or a Limit of derive.spectra")
+    for attempt in range(_MOST):
+        working = precision + _GUARD * 2**attempt
+        with ctx.workprec(math.ceil(working * math.log2(10.0)) + 32):
+            found = _balls(spectrum, Curve(law), eigenvalues, order)
+            if found is not None and all(
+                _is_known(value, precision) for values in found.values() for value in values
+            ):
+                decimals = {
+                    name: [decimal_of(value, precision) for value in values]
+                    for name, values in found.items()
+                }
+                break
+    else:
+        wanted = "fewer digits, or eigenvalues farther from an edge"
+        raise InputError("precision", precision, wanted)
+    pairs: dict[str, Pair] = {}
+    for name, each in decimals.items():
+        values = np.array([value for value, _ in each], object)
+        errors = np.array([error for _, error in each], float)
+        if name == "edges":
+            values, errors = values.reshape(-1, 2), errors.reshape(-1, 2)
+        pairs[name] = values, errors
+    shape = eigenvalues.shape
+    pairs["density"] = pairs["density"][0].reshape(shape), pairs["density"][1].reshape(shape)
+    return _dataset(spectrum, eigenvalues, pairs, {"precision": precision})
+
+
+def _balls(
+    spectrum: Spectrum, curve: Curve, eigenvalues: Array, order: int
+) -> dict[str, list[arb]] | None:
+    """All numbers; None where a zero is not proved with these digits."""
+    ends: list[arb] = []
+    for bulk in spectrum.intervals:
+        for edge in (bulk.lower, bulk.upper):
+            height = arb("-inf") if edge is None else _edge(spectrum, curve, edge)
+            if height is None:
+                return None
+            ends.append(arb(0) if edge is None else height.exp())
+    density = [_density(spectrum, curve, ends, float(at)) for at in eigenvalues.ravel()]
+    if any(value is None for value in density):
+        return None
+    ball = curve.numbers
+    atoms = sorted(spectrum.law.atoms.items(), key=lambda pair: float(pair[0]))
+    return {
+        "density": [value for value in density if value is not None],
+        "edges": ends,
+        "atoms": [ball(at) for at, _ in atoms],
+        "masses": [ball(mass) for _, mass in atoms],
+        "moments": [ball(spectrum.law.moment(k)) for k in range(1, order + 1)],
+    }
+
+
+def _edge(spectrum: Spectrum, curve: Curve, edge: Edge) -> arb | None:
+    """log λ at an edge."""
+    if not math.isfinite(edge.w):
+        wanted = "without a precision, a spectrum with an edge where M has a pole"
+        raise InputError("precision", f"a precision with {spectrum.law}", wanted)
+    start = _start(spectrum, acb(edge.w / spectrum.problem.base), edge.xi)
+    found = solve(curve.edge, start, real=True)
+    return None if found is None else curve.logarithm(found, real=True).real
+
+
+def _density(spectrum: Spectrum, curve: Curve, ends: Sequence[arb], at: float) -> arb | None:
+    """ρ at an eigenvalue."""
+    exact = Fraction(at)
+    lam = arb(fmpq(exact.numerator, exact.denominator))
+    for k, bulk in enumerate(spectrum.intervals):
+        low, high = ends[2 * k], ends[2 * k + 1]
+        if low < lam < high:
+            M, xi, status = spectrum.inside(bulk, math.log(at))
+            if status:
+                break
+            found = solve(curve.point(lam.log()), _start(spectrum, acb(M), xi))
+            if found is None or not found[0].imag < 0:
+                return None
+            return -found[0].imag / (arb.pi() * lam)
+        if not (lam < low or lam > high):
+            return None
+    else:
+        return arb(0)
+    wanted = "eigenvalues at which a float has the density, not as close to an edge"
+    raise InputError("eigenvalues", at, wanted)
+
+
+def _start(spectrum: Spectrum, M: acb, xi: NDArray[np.complex128]) -> Vector:
+    """M and the x_k of the factors that have averages, in the law's order and units."""
+    problem, law = spectrum.problem, spectrum.law
+    order = list(law.factors) if isinstance(law, Jacobian) else []
+    points: dict[int, acb] = {}
+    for group, factor, value in zip(problem.groups, problem.factors, xi, strict=True):
+        if factor is not None:
+            whole = np.exp(value)
+            x = group.top * group.mean * whole / (whole - 1.0)
+            points[order.index(factor)] = acb(complex(x))
+    return [M, *(points[k] for k in sorted(points))]
+
+
+def _is_known(value: arb, precision: int) -> bool:
+    """Whether it has its digits, or is zero exactly."""
+    if value.is_zero():
+        return True
+    return bool(value.is_finite() and value.rad() < abs(value).lower() * arb(10) ** -precision)
+
+
+def _two(pairs: Sequence[tuple[float, float]]) -> Array:
+    return np.array(pairs, float).reshape(-1, 2)
+
+
+_AXES: dict[str, tuple[str, ...]] = {
+    "edges": ("interval", "end"),
+    "atoms": ("atom",),
+    "masses": ("atom",),
+    "moments": ("order",),
+}
+_MEANINGS = {
+    "density": "density of the eigenvalues of J Jᵀ",
+    "edges": "ends of the intervals that have a density",
+    "atoms": "eigenvalues of positive mass",
+    "masses": "masses of the atoms",
+    "moments": "mean of (1/n) tr (J Jᵀ)^k",
+}
+
+
+def _dataset(
+    spectrum: Spectrum, eigenvalues: Array, pairs: dict[str, Pair], about: dict[str, Any]
+) -> xarray.Dataset:
+    arrays: dict[str, xarray.Variable] = {}
+    for name, (values, errors) in pairs.items():
+        if not values.size:
+            continue
+        axes = _AXES.get(name, ("eigenvalue",))
+        arrays[name] = xarray.Variable(axes, values, {"long_name": _MEANINGS[name]})
+        told = {"long_name": f"estimated error of {name}"}
+        arrays[f"{name}_error"] = xarray.Variable(axes, errors, told)
+    coordinates: dict[str, Any] = {"eigenvalue": eigenvalues}
+    if "moments" in arrays:
+        coordinates["order"] = np.arange(1, len(pairs["moments"][0]) + 1)
+    return xarray.Dataset(arrays, coordinates, {"law": str(spectrum.law), **about})
