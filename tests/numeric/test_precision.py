@@ -178,7 +178,7 @@ def test_refused_time() -> None:
         [0.0, 0.0, 0.0, 1.0],
     ]
     with pytest.raises(InputError, match="would take"):
-        flow(Network("gelu"), inputs, 3, "V", precision=100)
+        flow(Network("gelu"), inputs, 3, "V", precision=1000)
 
 
 def test_saved_and_opened(tmp_path: object) -> None:
