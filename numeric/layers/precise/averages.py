@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from flint import arb
 
-from derive.activations.functions import Activation
+from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
-from . import functions, geometry, pieces, polynomial
+from . import functions, geometry, pieces, polynomial, truncated
 from .geometry import Matrix, Rows
 from .pieces import Group
 from .recursions import Average
@@ -36,9 +36,12 @@ class Averages:
             groups = tuple(group for _, group in average)
             self._sets.setdefault(members, []).append((at, groups))
         self._sums: dict[Members, Sums] = {}
+        self._polynomials = all(piece.expr.is_polynomial(z) for piece in activation.pieces)
+        self._truncated = truncated.is_made_of_these(activation)
         if not activation.is_smooth:
-            pieces.check(activation)
-        elif not activation.is_polynomial:
+            if not self._truncated:
+                raise InputError("precision", f"a precision with {activation}", truncated.WANTED)
+        elif not self._truncated:
             self._sums = {
                 members: Sums(activation, [_orders(groups) for _, groups in each])
                 for members, each in self._sets.items()
@@ -62,7 +65,7 @@ class Averages:
             if self._activation.is_polynomial:
                 products = [_orders(groups) for _, groups in wanted]
                 values = polynomial.averages(self._activation, products, part)
-            elif self._activation.is_smooth:
+            elif members in self._sums:
                 values = self._sums[members](part, own, goal)
             else:
                 values = [self._kinked(groups, part, own, goal) for _, groups in wanted]
@@ -90,6 +93,9 @@ class Averages:
         merged = [self._merged(groups, members) for members in clusters.values()]
         kept = list(clusters)
         part = [[K[a][b] for b in kept] for a in kept]
+        if len(kept) > 2 and geometry.rank([rows[a] for a in kept]) < len(kept):
+            wanted = "without a precision, inputs of which one is a combination of the others"
+            raise InputError("precision", f"a precision with {self._activation}", wanted)
         value = self._distinct(tuple(group for group, _ in merged), part, goal)
         for _, factor in merged:
             value *= functions.ball(factor)
@@ -122,14 +128,13 @@ class Averages:
     def _distinct(self, groups: tuple[Group, ...], K: Matrix, goal: float) -> arb:
         if any(pieces.is_zero(self._activation, group) for group in groups):
             return arb(0)
-        if len(groups) == 1:
+        if len(groups) == 1 and (self._polynomials or K[0][0].is_zero()):
             return pieces.of_one(self._activation, groups[0], K[0][0])
         if any(K[a][a].is_zero() for a in range(len(K))):
             raise _zero(self._activation)
-        if len(groups) == 2:
+        if len(groups) == 2 and self._polynomials:
             return pieces.of_two(self._activation, (groups[0], groups[1]), K, goal)
-        wanted = "without a precision, three or more inputs where σ has kinks"
-        raise InputError("precision", f"a precision with {self._activation}", wanted)
+        return truncated.average(self._activation, groups, K, goal)
 
 
 def _zero(activation: Activation) -> InputError:

@@ -48,24 +48,18 @@ class Distribution(NamedTuple):
     deltas: list[tuple[arb, int, arb]]
 
 
-def check(activation: Activation) -> None:
-    """InputError unless σ is made of polynomials."""
-    if not all(piece.expr.is_polynomial(z) for piece in activation.pieces):
-        wanted = "without a precision, a σ with kinks whose pieces are no polynomials"
-        raise InputError("precision", f"a precision with {activation}", wanted)
-
-
-class _Exact(NamedTuple):
-    """Kinks, coefficients from the constant up, {(κ, m): c}, and the limit at a vanishing K."""
+class Exact(NamedTuple):
+    """Kinks, the pieces between them, {(κ, m): c}, and the limit at a vanishing K."""
 
     kinks: list[sympy.Expr]
-    pieces: list[list[sympy.Expr]]
+    pieces: list[sympy.Expr]
     deltas: dict[tuple[sympy.Expr, int], sympy.Expr]
     limit: sympy.Expr
 
 
 @lru_cache(maxsize=4096)
-def _exact(activation: Activation, group: Group) -> _Exact:
+def exact_distribution(activation: Activation, group: Group) -> Exact:
+    """What stands at one sample."""
     factors, outer = group
     orders = tuple(order for order in factors if isinstance(order, int))
     if len(orders) < len(factors):
@@ -73,15 +67,15 @@ def _exact(activation: Activation, group: Group) -> _Exact:
             activation, tuple(each for each in factors if isinstance(each, tuple)), outer
         )
     found = distribution(activation, SingleShape(orders, outer))
-    pieces = list(map(_coefficients, found.pieces))
-    return _Exact(list(activation.kinks), pieces, found.deltas, limit(activation, found))
+    pieces = list(found.pieces)
+    return Exact(list(activation.kinks), pieces, found.deltas, limit(activation, found))
 
 
 def _coefficients(piece: sympy.Expr) -> list[sympy.Expr]:
     return sympy.Poly(piece, z).all_coeffs()[::-1] if piece != 0 else []
 
 
-def _scaled(activation: Activation, factors: Scaled, outer: int) -> _Exact:
+def _scaled(activation: Activation, factors: Scaled, outer: int) -> Exact:
     """∂^outer Π σ^{(order)}(c z), c ≠ 0, for orders at which σ has no δ."""
     for order, _ in factors:
         if any(activation.jumps(j) for j in range(order)):
@@ -89,7 +83,9 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> _Exact:
             raise InputError("precision", f"a precision with {activation} and such inputs", wanted)
     marks = {kink / sympy.Rational(c) for kink in activation.kinks for _, c in factors}
     kinks = sorted(marks)
-    inside = [kinks[0] - 1, *((a + b) / 2 for a, b in pairwise(kinks)), kinks[-1] + 1]
+    inside = [sympy.Integer(0)]
+    if kinks:
+        inside = [kinks[0] - 1, *((a + b) / 2 for a, b in pairwise(kinks)), kinks[-1] + 1]
     pieces = [
         sympy.expand(
             sympy.prod(
@@ -109,7 +105,7 @@ def _scaled(activation: Activation, factors: Scaled, outer: int) -> _Exact:
             if jump != 0:
                 deltas[kink, 0] = jump
         pieces = [piece.diff(z) for piece in pieces]
-    return _Exact(kinks, list(map(_coefficients, pieces)), deltas, sympy.nan)
+    return Exact(kinks, pieces, deltas, sympy.nan)
 
 
 def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
@@ -120,26 +116,26 @@ def _piece_at(activation: Activation, at: sympy.Expr) -> sympy.Expr:
 @lru_cache(maxsize=4096)
 def _balls(activation: Activation, group: Group, precision: int) -> Distribution:
     """The same as balls of so many bits."""
-    kinks, pieces, deltas, _ = _exact(activation, group)
+    kinks, pieces, deltas, _ = exact_distribution(activation, group)
     ball = functions.ball
     with ctx.workprec(precision):
         return Distribution(
             [ball(kink) for kink in kinks],
-            [[ball(each) for each in piece] for piece in pieces],
+            [[ball(each) for each in _coefficients(piece)] for piece in pieces],
             [(ball(kink), m, ball(c)) for (kink, m), c in deltas.items()],
         )
 
 
 def is_zero(activation: Activation, group: Group) -> bool:
     """Whether there is nothing to average."""
-    _, pieces, deltas, _ = _exact(activation, group)
+    _, pieces, deltas, _ = exact_distribution(activation, group)
     return not deltas and not any(pieces)
 
 
 def of_one(activation: Activation, group: Group, K: arb) -> arb:
     """⟨F(z)⟩ for z ~ N(0, K); K = 0 gives the limit."""
     if K.is_zero():
-        value = _exact(activation, group).limit
+        value = exact_distribution(activation, group).limit
         return functions.ball(value) if value.is_finite else arb("nan")
     return _given(_balls(activation, group, ctx.prec), arb(0), K)
 

@@ -3,12 +3,13 @@
 With z = B y the trapezoid rule with nodes y_j = k h_j sums over all latent variables. By
 `envelopes` the product is bounded by C Π_j g_j(y_j), g_j = (1 + λ_j y²)^Q, λ_j = max_s B_sj² times
 the number of latent variables, wherever |Im y_j| ≤ a_j = height / max_s |B_sj|. So the rule in y_j
-errs by (Trefethen and Weideman, SIAM Rev. 56 (2014), thm 5.1)
+errs, wherever its nodes begin, by (Trefethen and Weideman, SIAM Rev. 56 (2014), thm 5.1)
 
     2 C e^{a_j²/2} Π_i m_i / (e^{2π a_j/h_j} − 1),      m_i ≥ ∫ g_i φ,  Σ_k h_i g_i(k h_i) φ(k h_i),
 
 and to leave out |y_j| > R_j by 2 C Π_{i≠j} m_i · g_j(R_j) φ(R_j) / (R_j − 2Q/R_j). Both, and where
 the kernel is a ball its radius times a bound of ∂⟨…⟩/∂K (Price), are in the radius of the sum.
+Samples that are independent are summed over a `lattice`, nested sums are for the others.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
 from typing import NamedTuple, TypeAlias
 
-from flint import acb, arb, ctx
+from flint import acb, arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
 
-from . import envelopes, functions
+from . import envelopes, functions, lattice
 from .envelopes import Envelope
 from .geometry import Factor, Matrix, factorise, rank
 
@@ -44,6 +45,12 @@ _MANY = 100_000
 _FAR = (1000, 1001, 1002)
 _ROUGH = 20.0
 """log of the inverse of the error of derivatives by the kernel."""
+_SPREAD = 8.0
+"""Outside |y| > R the density is at most e^{−(1 − 1/8)R²/2} times that of variances of 8."""
+_SLOWER = 8.0
+"""How many times as long nested sums take as is said of them."""
+_BLURRED = 2.0**-30
+"""The relative radius of a determinant above which balls' inverses are too wide to use."""
 
 
 class Rule(NamedTuple):
@@ -138,8 +145,8 @@ class Sums:
             assert envelope is not None
             widest = max((abs(row[j]).upper() for row in factor.B), key=float)
             a = arb(height) / widest if float(widest) else arb(1000)
-            a = a.min(arb(2.0 * math.sqrt(0.7 * ctx.prec)))
             h = arb(rule.step)
+            a = a.min(arb(2.0 * math.pi / rule.step))  # where the bound is least
             scale = envelope[product].size
             for moment in bound.moments:
                 scale *= arb(moment)
@@ -167,33 +174,86 @@ class Sums:
             centred: whether to sum at the middle of the kernel and add how far it is from its ends.
         """
         exact = all(each.is_exact() for row in K for each in row)
-        factor = factorise(K, rows)
+        factor, at_kernel = factorise(K, rows), K
         rules, at = self.rules(factor, goal)
         broad = len(rules) == 1 and rules[0].most > _MANY and _settles(self._activation)
         centred = centred and not exact and (broad or len(K) > 1) and rank(rows) == len(K)
         if centred:
-            middle = factorise([[each.mid() for each in row] for row in K], rows)
+            middles = [[each.mid() for each in row] for row in K]
+            middle = factorise(middles, rows)
             centred = middle.exact
             if centred:
-                factor = middle
+                factor, at_kernel = middle, middles
                 rules, at = self.rules(factor, goal)
+        box = self._box(at_kernel, factor, rules, goal)
         if broad:
             values = [self._integrated(each, factor, rules[0], goal) for each in self._products]
+        elif box is not None:
+            halved = self._activation.is_odd
+            axes, products = box.axes, self._products
+            values = lattice.sums(self._activation, products, at_kernel, axes, halved=halved)
         else:
             values = self._summed(factor, rules)
         moved = self._moved(K, rows) if centred else [arb(0) for _ in values]
         for place, value in enumerate(values):
             radius = self.error(place, factor, rules, at, sampled=not broad) + moved[place]
+            if box is not None:
+                radius += self._outside(place, factor, box)
             values[place] = value + arb(0, radius.upper())
         return values
 
     def seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         """How long the sums take at some 50 digits, more or less."""
-        rules, _ = self.rules(factorise(K, rows), goal)
+        factor = factorise(K, rows)
+        rules, _ = self.rules(factor, goal)
         if len(rules) == 1:
             return 0.0
+        box = self._box(K, factor, rules, goal)
+        return self._nested(rules) if box is None else self._on_lattice(box.axes)
+
+    def _nested(self, rules: Sequence[Rule]) -> float:
+        """Seconds of the nested sums."""
         nodes = math.prod(2 * rule.most + 1 for rule in rules) / (1 + self._activation.is_odd)
         return nodes * _NODE * (3 + len(self._products))
+
+    def _on_lattice(self, axes: Sequence[lattice.Axis]) -> float:
+        """Seconds of the sums over a lattice."""
+        heads = [len({each[k] for each in self._products}) for k in range(len(axes))]
+        counts = [2 * each.most + 1 for each in axes]
+        halved = self._activation.is_odd
+        return lattice.seconds(counts, heads, len(self._products), halved=halved)
+
+    def _box(self, K: Matrix, factor: Factor, rules: Sequence[Rule], goal: float) -> _Box | None:
+        """The lattice for samples that are independent, where it is the faster way."""
+        if not len(rules) == len(K) > 1 or not factor.exact:
+            return None
+        determinant = arb_mat(K).det()
+        if not determinant.lower() > 0 or determinant.rad() > determinant.lower() * _BLURRED:
+            return None
+        height = self._heights[0]
+        bounds = self._bounds(factor, height)
+        log = bounds.log + math.log(len(K))
+        log += sum(
+            math.log(math.sqrt(_SPREAD) * _moment(_SPREAD * slope, bounds.power))
+            for slope in bounds.slopes
+        ) - sum(map(math.log, bounds.moments))
+        reach = math.sqrt(2.0 * (goal + max(log, 0.0)) / (1.0 - 1.0 / _SPREAD))
+        own = {
+            k: (row[j], rules[j].step) for j, (k, row) in enumerate(zip(*factor[:2], strict=True))
+        }
+        axes = [lattice.axis(*own[k], arb(reach) * K[k][k].upper().sqrt()) for k in range(len(K))]
+        box = _Box(axes, reach, height)
+        return box if self._on_lattice(axes) < _SLOWER * self._nested(rules) else None
+
+    def _outside(self, product: int, factor: Factor, box: _Box) -> arb:
+        """A bound of what the lattice leaves out: where |z_s| > R √K_ss is |y| > R."""
+        bounds, envelope = self._bounds(factor, box.height), self._at(box.height)
+        assert envelope is not None
+        total = arb(len(factor.B)) * envelope[product].size
+        total *= (-(1 - 1 / arb(_SPREAD)) * arb(box.reach) ** 2 / 2).exp()
+        for slope in bounds.slopes:
+            total *= arb(_SPREAD).sqrt() * arb(_moment(_SPREAD * slope, bounds.power))
+        return total.upper()
 
     def _integrated(self, product: Product, factor: Factor, rule: Rule, goal: float) -> arb:
         """What the rule sums, of one latent variable, by Arb's integration: where z is broad its
@@ -278,6 +338,15 @@ def _settles(activation: Activation) -> bool:
     """Whether σ is straight far out, where Arb's pieces are then as wide as z is."""
     bend = functions.on_balls(activation, 2)
     return all(bend(acb(sign * at), False).abs_upper() < 0.01 for sign in (-1, 1) for at in _FAR)
+
+
+class _Box(NamedTuple):
+    """A lattice's axes, one for each sample, which end at R √K_ss, and the height of the strip on
+    which what is left out is bounded."""
+
+    axes: list[lattice.Axis]
+    reach: float
+    height: float
 
 
 class _Bounds(NamedTuple):

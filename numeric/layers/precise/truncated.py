@@ -1,0 +1,284 @@
+"""Averages over distinct samples of σ with kinks, its pieces polynomials times exponentials.
+
+A product of derivatives of σ at a sample is Σ c z^n e^{rz}, cut off at kinks by θ(±(z − κ)), plus
+Σ c δ^{(m)}(z − κ). e^{r·z} moves the mean of z ~ N(μ, K) to μ + Kr, times e^{r·μ + rᵀKr/2}; then,
+with P = K^{−1},
+
+    ⟨z_a G⟩ = μ_a ⟨G⟩ + Σ_b K_ab ⟨∂_b G⟩,      ⟨∂_b G⟩ = Σ_a P_ba ⟨(z_a − μ_a) G⟩
+
+take the powers away and the derivatives of δ; δ(z_b − κ) fixes z_b, and what is left are the
+probabilities of `orthants`. All of it is in balls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+import sympy
+from flint import arb, arb_mat, ctx
+
+from derive.activations.functions import Activation, z
+from derive.errors import InputError
+
+from . import functions, orthants
+from .geometry import Matrix
+from .pieces import Group, exact_distribution
+
+Cut: TypeAlias = "tuple[int, int]"
+"""A kink, and 1 where z is above it, −1 where below."""
+
+WANTED = "without a precision, a σ with pieces that are no polynomials times exponentials"
+
+
+class Term(NamedTuple):
+    """c z^power e^{rate z}, where cut off, or with δ^{(order)} at a kink: (kink, order)."""
+
+    coefficient: arb
+    rate: sympy.Expr
+    power: int
+    cut: Cut | None
+    delta: tuple[int, int] | None
+
+
+class Factor(NamedTuple):
+    """What stands at a sample, without coefficient and exponential."""
+
+    power: int
+    cut: Cut | None
+    delta: tuple[int, int] | None
+
+
+Factors: TypeAlias = "tuple[tuple[int, Factor], ...]"
+"""At each sample that is left, ascending."""
+
+State: TypeAlias = "tuple[tuple[sympy.Expr, ...], tuple[tuple[int, int], ...]]"
+"""The rates of exponentials at all samples, and the samples that are fixed, each at a kink."""
+
+
+class _Normal(NamedTuple):
+    """Means and covariances of all samples; those that are fixed have none left."""
+
+    mean: list[arb]
+    K: Matrix
+
+
+def average(activation: Activation, groups: Sequence[Group], K: Matrix, goal: float) -> arb:
+    """⟨Π F_s(z_s)⟩ of what stands at distinct samples, at a kernel that is not singular."""
+    terms, kinks = [], []
+    for group in groups:
+        own, marks = _balls(activation, group, ctx.prec)
+        terms.append(own)
+        kinks.append(marks)
+    integral = _Integral(K, kinks, goal)
+    total = arb(0)
+    for each in product(*terms):
+        value = integral.tilted(
+            tuple(term.rate for term in each),
+            tuple((s, Factor(t.power, t.cut, t.delta)) for s, t in enumerate(each)),
+        )
+        for term in each:
+            value *= term.coefficient
+        total += value
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _balls(activation: Activation, group: Group, precision: int) -> tuple[list[Term], list[arb]]:
+    """What stands at a sample as terms, and its kinks, in balls of so many bits."""
+    found = exact_distribution(activation, group)
+    with ctx.workprec(precision):
+        terms = [
+            Term(functions.ball(c), rate, n, cut, None)
+            for cut, piece in _cut(found.kinks, found.pieces)
+            for (rate, n), c in monomials(piece).items()
+        ]
+        terms += [
+            Term(functions.ball(c), sympy.Integer(0), 0, None, (found.kinks.index(kink), m))
+            for (kink, m), c in found.deltas.items()
+        ]
+        return terms, [functions.ball(kink) for kink in found.kinks]
+
+
+def _cut(
+    kinks: Sequence[sympy.Expr], pieces: Sequence[sympy.Expr]
+) -> list[tuple[Cut | None, sympy.Expr]]:
+    """The pieces as one of them, everywhere, and differences beyond kinks: away from the one that
+    is a polynomial, so that exponentials stay where they are."""
+    whole = [k for k, piece in enumerate(pieces) if sympy.sympify(piece).is_polynomial(z)]
+    base = min(whole, key=lambda k: (pieces[k] != 0, k), default=0)
+    found: list[tuple[Cut | None, sympy.Expr]] = [(None, pieces[base])]
+    for k in range(len(kinks)):
+        step = (pieces[k] - pieces[k + 1]) * (1 if k < base else -1)
+        found.append(((k, -1 if k < base else 1), step))
+    return found
+
+
+def monomials(piece: sympy.Expr) -> dict[tuple[sympy.Expr, int], sympy.Expr]:
+    """{(r, n): c} with piece = Σ c z^n e^{rz}.
+
+    Raises InputError where it is no such sum.
+    """
+    found: dict[tuple[sympy.Expr, int], sympy.Expr] = {}
+    expanded = sympy.expand(piece.rewrite([sympy.sinh, sympy.cosh], sympy.exp), power_exp=False)
+    for term in sympy.Add.make_args(expanded) if expanded != 0 else ():
+        fixed, moving = term.as_independent(z, as_Add=False)
+        rate, power = sympy.Integer(0), 0
+        for factor in sympy.Mul.make_args(moving):
+            base, exponent = factor.as_base_exp()
+            if isinstance(factor, sympy.exp):
+                straight = sympy.Poly(factor.args[0], z) if _is_straight(factor.args[0]) else None
+                if straight is None:
+                    raise InputError("precision", f"a precision with {piece}", WANTED)
+                rate += straight.coeff_monomial(z)
+                fixed *= sympy.exp(straight.coeff_monomial(1))
+            elif base == z and exponent.is_Integer and exponent > 0:
+                power += int(exponent)
+            elif factor != 1:
+                raise InputError("precision", f"a precision with {piece}", WANTED)
+        if fixed != 0:
+            found[rate, power] = found.get((rate, power), sympy.Integer(0)) + fixed
+    return found
+
+
+def _is_straight(expr: sympy.Expr) -> bool:
+    return bool(expr.is_polynomial(z)) and sympy.degree(expr, z) <= 1
+
+
+def is_made_of_these(activation: Activation) -> bool:
+    """Whether all pieces are polynomials times exponentials."""
+    try:
+        for piece in activation.pieces:
+            monomials(piece.expr)
+    except InputError:
+        return False
+    return True
+
+
+class _Integral:
+    """Averages at one kernel, each once."""
+
+    def __init__(self, K: Matrix, kinks: Sequence[Sequence[arb]], goal: float) -> None:
+        self._K, self._kinks, self._goal = K, kinks, goal
+        self._normals: dict[State, _Normal] = {}
+        self._values: dict[tuple[State, Factors], arb] = {}
+
+    def tilted(self, rates: tuple[sympy.Expr, ...], factors: Factors) -> arb:
+        """With e^{Σ rate z}."""
+        state: State = rates, ()
+        value = self(state, factors)
+        if any(rates):
+            r = [functions.ball(rate) for rate in rates]
+            exponent = arb(0)
+            for a, b in product(range(len(r)), repeat=2):
+                exponent += r[a] * self._K[a][b] * r[b] / 2
+            value *= exponent.exp()
+        return value
+
+    def __call__(self, state: State, factors: Factors) -> arb:
+        """⟨Π factors⟩ in this state."""
+        kept = tuple(each for each in factors if each[1] != Factor(0, None, None))
+        key = state, kept
+        if key not in self._values:
+            self._values[key] = self._found(state, kept)
+        return self._values[key]
+
+    def _found(self, state: State, factors: Factors) -> arb:
+        given = dict(factors)
+        singular = [s for s, each in given.items() if each.delta is not None]
+        if singular:
+            s = max(singular, key=lambda k: (given[k].delta or (0, 0))[1])
+            kink, order = given[s].delta or (0, 0)
+            return self._raised(state, given, s) if order else self._fixed(state, given, s, kink)
+        powers = [s for s, each in given.items() if each.power]
+        if powers:
+            return self._lowered(state, given, min(powers))
+        normal = self.normal(state)
+        cuts = [(s, each.cut) for s, each in given.items() if each.cut is not None]
+        heights, signs, places = [], [], []
+        for s, (kink, sign) in cuts:
+            heights.append(sign * (normal.mean[s] - self._kinks[s][kink]))
+            signs.append(sign)
+            places.append(s)
+        K = [
+            [normal.K[a][b] * x * y for b, y in zip(places, signs, strict=True)]
+            for a, x in zip(places, signs, strict=True)
+        ]
+        return orthants.probability(heights, K, self._goal)
+
+    def _lowered(self, state: State, given: Mapping[int, Factor], a: int) -> arb:
+        """One power of z_a less."""
+        normal = self.normal(state)
+        less = dict(given)
+        less[a] = less[a]._replace(power=less[a].power - 1)
+        total = normal.mean[a] * self(state, tuple(less.items()))
+        for b, factor in list(less.items()):
+            if factor.power:
+                lower = less | {b: factor._replace(power=factor.power - 1)}
+                total += factor.power * normal.K[a][b] * self(state, tuple(lower.items()))
+            if factor.cut is not None:
+                kink, sign = factor.cut
+                fixed = less | {b: Factor(factor.power, None, (kink, 0))}
+                total += sign * normal.K[a][b] * self(state, tuple(fixed.items()))
+        return total
+
+    def _fixed(self, state: State, given: Mapping[int, Factor], s: int, kink: int) -> arb:
+        """With δ(z_s − κ)."""
+        normal, rest = self.normal(state), dict(given)
+        power = rest.pop(s).power
+        at = self._kinks[s][kink]
+        weight = _density(at - normal.mean[s], normal.K[s][s]) * functions.power(at, power)
+        rates, fixed = state
+        return weight * self((rates, tuple(sorted((*fixed, (s, kink))))), tuple(rest.items()))
+
+    def _raised(self, state: State, given: Mapping[int, Factor], s: int) -> arb:
+        """z^n δ^{(m)} = ∂ (z^n δ^{(m−1)}) − n z^{n−1} δ^{(m−1)}."""
+        normal = self.normal(state)
+        kink, order = given[s].delta or (0, 0)
+        lower = dict(given)
+        lower[s] = lower[s]._replace(delta=(kink, order - 1))
+        total = arb(0)
+        if lower[s].power:
+            less = lower | {s: lower[s]._replace(power=lower[s].power - 1)}
+            total -= lower[s].power * self(state, tuple(less.items()))
+        active = list(lower)
+        P = arb_mat([[normal.K[a][b] for b in active] for a in active]).inv()
+        at = active.index(s)
+        for k, a in enumerate(active):
+            more = lower | {a: lower[a]._replace(power=lower[a].power + 1)}
+            moment = self(state, tuple(more.items()))
+            if not normal.mean[a].is_zero():
+                moment -= normal.mean[a] * self(state, tuple(lower.items()))
+            total += P[at, k] * moment
+        return total
+
+    def normal(self, state: State) -> _Normal:
+        """Means and covariances in a state."""
+        if state not in self._normals:
+            rates, fixed = state
+            if fixed:
+                s, kink = fixed[-1]
+                self._normals[state] = self._given(self.normal((rates, fixed[:-1])), s, kink)
+            else:
+                r = [functions.ball(rate) for rate in rates]
+                mean = [
+                    functions.sums([x * y for x, y in zip(row, r, strict=True)]) for row in self._K
+                ]
+                self._normals[state] = _Normal(mean, self._K)
+        return self._normals[state]
+
+    def _given(self, normal: _Normal, s: int, kink: int) -> _Normal:
+        """Given z_s = κ."""
+        mean, K = normal
+        moved = (self._kinks[s][kink] - mean[s]) / K[s][s]
+        n = range(len(K))
+        return _Normal(
+            [mean[a] + K[a][s] * moved for a in n],
+            [[K[a][b] - K[a][s] * K[s][b] / K[s][s] for b in n] for a in n],
+        )
+
+
+def _density(x: arb, variance: arb) -> arb:
+    return (-x * x / (2 * variance)).exp() / (2 * arb.pi() * variance).sqrt()
