@@ -99,16 +99,32 @@ class AnyField(Protocol):
     def __hash__(self) -> int: ...
 
 
+class Kind(NamedTuple):
+    """A variable of a layer, and the space of its index: rotations of each act by themselves."""
+
+    name: str
+    space: str
+
+
+STREAM = Kind("z", "z")
+
+
 @dataclass(frozen=True)
 class Field:
-    """A tree on nodes 0 … nodes−1; each node carries a neural index and a sample index."""
+    """A tree on nodes 0 … nodes−1; each node carries a neural index and a sample index.
+
+    `kinds` are the variables at the nodes; none where all of them are preactivations z.
+    """
 
     nodes: int
     edges: tuple[Edge, ...] = ()
+    kinds: tuple[Kind, ...] = ()
 
     def __post_init__(self) -> None:
         edges = tuple(sorted(ordered(a, b) for a, b in self.edges))
         object.__setattr__(self, "edges", edges)
+        if set(self.kinds) <= {STREAM}:
+            object.__setattr__(self, "kinds", ())
         reached = {0}
         for _ in range(self.nodes):
             reached |= {node for edge in edges if reached & set(edge) for node in edge}
@@ -116,15 +132,23 @@ class Field:
             raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
 
     def __str__(self) -> str:
+        if self.kinds:
+            names = "".join(kind.name for kind in self.kinds)
+            return names if self.nodes == 1 else f"{Field(self.nodes, self.edges)}_{names}"
         return FIELD_NAMES.get(self, repr(self))
 
     def __repr__(self) -> str:
-        return f"Field({self.nodes}, {list(self.edges)})"
+        kinds = f", {[kind.name for kind in self.kinds]}" if self.kinds else ""
+        return f"Field({self.nodes}, {list(self.edges)}{kinds})"
+
+    def kind(self, node: int) -> Kind:
+        """The variable at a node."""
+        return self.kinds[node] if self.kinds else STREAM
 
     @property
     def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
         """Small trees first."""
-        return self.nodes, "", self.edges
+        return self.nodes, "".join(kind.name for kind in self.kinds), self.edges
 
     @property
     def at_inputs(self) -> AtInputs:
@@ -150,6 +174,7 @@ def _automorphisms(field: Field) -> tuple[tuple[int, ...], ...]:
         order
         for order in permutations(range(field.nodes))
         if {ordered(order[a], order[b]) for a, b in edges} == edges
+        and all(field.kind(node) == field.kind(order[node]) for node in range(field.nodes))
     )
 
 
@@ -163,22 +188,25 @@ FIELD_NAMES = {Z: "z", H: "H", DH: "dH", DDH_I: "ddI", DDH_II: "ddII"}
 
 
 @cache
-def canonical_tree(nodes: int, edges: tuple[Edge, ...]) -> tuple[Field, tuple[int, ...]]:
+def canonical_tree(
+    nodes: int, edges: tuple[Edge, ...], kinds: tuple[Kind, ...] = ()
+) -> tuple[Field, tuple[int, ...]]:
     """One representative of the tree's isomorphism class, and the node that each place takes.
 
     The named fields are their own representatives.
     """
-    for field in FIELD_NAMES:
-        order = _isomorphism(nodes, edges, field)
-        if order is not None:
-            return field, order
+    if set(kinds) <= {STREAM}:
+        for field in FIELD_NAMES:
+            order = _isomorphism(nodes, edges, field)
+            if order is not None:
+                return field, order
     candidates = []
     for order in permutations(range(nodes)):
         place = {node: position for position, node in enumerate(order)}
         relabelled = tuple(sorted(ordered(place[a], place[b]) for a, b in edges))
-        candidates.append((relabelled, order))
-    best, order = min(candidates)
-    return Field(nodes, best), order
+        candidates.append((relabelled, tuple(kinds[node] for node in order if kinds), order))
+    best, named, order = min(candidates)
+    return Field(nodes, best, named), order
 
 
 def _isomorphism(nodes: int, edges: tuple[Edge, ...], field: Field) -> tuple[int, ...] | None:
