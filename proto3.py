@@ -15,7 +15,7 @@ def runf(stage,fields,pairing,order,weights=Gaussian(),single=True):
 if __name__=="__main__":
     import sys
     st=norm_rms()
-    for t in ("K","V","G1","Theta","F","D","B","A","Theta1","Q","P","S","T","U","R"):
+    for t in sys.argv[1].split(","):
         nm=named(t); t0=time.process_time()
         r=runf(st,tuple(asy(f) for f in nm.fields),nm.pairing,nm.order)
         t1=time.process_time()

@@ -21,27 +21,84 @@ class Tagged(tuple):
 
 def stage_cumulant(stage, fields, samples, weights, order, pairing):
     slots = slots_of(fields)
-    degree = 2 * order if stage.means else 0
+    one_ended = any(len(mean.factors) % 2 for mean in stage.means)
 
     @cache
     def moment(block, pairs):
         result = {}
-        expanded = [through(stage, fields[f], slots[f], tuple(samples[s] for s in slots[f]), degree) for f in block]
-        for terms in product(*expanded):
-            if sum(t.degree for t in terms) > degree:
+        bases = [through(stage, fields[f], slots[f], tuple(samples[s] for s in slots[f])) for f in block]
+        wholes = Counter()
+        for base in product(*bases):
+            plain = list(_wholes(base, 0, pairs))
+            room = order
+            if plain:
+                found = {}
+                for whole in plain:
+                    for averaged in evaluate(whole, pairs):
+                        add(found, averaged)
+                add(result, found)
+                low = min((k for _, k in found), default=None)
+                if low is not None:
+                    room = order - low
+                elif not one_ended:
+                    room = 0
+            elif not one_ended:
+                room = 0
+            if not stage.means:
                 continue
-            whole = prod(terms, start=Averaged())
-            rows = _rows(whole, pairs)
-            if rows is None:
-                continue
-            for averaged in _average(whole, rows, pairs, weights, order):
-                add(result, averaged)
+            for degree in range(1, 2 * room + 1):
+                for whole in _wholes(base, degree, pairs):
+                    wholes[_normal(whole)] += 1
+        for whole, count in wholes.items():
+            for averaged in evaluate(whole, pairs):
+                add(result, averaged, count)
         return result
+
+    def evaluate(whole, pairs):
+        return _average(whole, _rows(whole, pairs), pairs, weights, order)
 
     total = {}
     for blocks in splittings(slots, pairing):
         add(total, multiply_all([moment(*b) for b in blocks], order), mobius(len(blocks)))
     return total
+
+
+def _wholes(bases, degree, pairs):
+    from .stages import _compositions
+    for split in _compositions(degree, len(bases)):
+        for terms in product(*(b.degree(d) for b, d in zip(bases, split))):
+            whole = prod(terms, start=Averaged())
+            if _rows(whole, pairs) is not None:
+                yield whole
+
+
+def _normal(whole):
+    """Renamed by order of appearance among the fields, sorted."""
+    placed = sorted(whole.fields, key=lambda p: (p.field.rank, p.samples, [j if j < 0 else 99 for j in p.neurons]))
+    factors = sorted(whole.factors, key=lambda f: (f[1], f[2]))
+    order = []
+    for _, _, j in sorted(whole.weights, key=lambda w: w[:2]):
+        if j not in order:
+            order.append(j)
+    for p in placed:
+        for j in p.neurons:
+            if j >= 0 and j not in order:
+                order.append(j)
+    for f in factors:
+        if f[0] not in order:
+            order.append(f[0])
+    for j in range(len(whole.neurons)):
+        if j not in order:
+            order.append(j)
+    to = {j: k for k, j in enumerate(order)}
+    return whole._replace(
+        fields=tuple(sorted((p._replace(neurons=tuple(to.get(j, j) for j in p.neurons)) for p in placed), key=lambda p: (p.field.rank, p.samples, p.neurons))),
+        factors=tuple(sorted(((to[f[0]], *f[1:]) for f in factors), key=lambda f: f[:3])),
+        weights=tuple(sorted((m, s, to[j]) for m, s, j in whole.weights)),
+        neurons=tuple(whole.neurons[j] for j in order),
+        atoms=tuple(sorted(whole.atoms, key=str)),
+        means=tuple(sorted(whole.means)),
+    )
 
 
 def _rows(whole, pairs):

@@ -318,24 +318,69 @@ def limit_argument(stage: Stage, number: int) -> tuple[Kind, int | None]:
     return one
 
 
-def through(stage: Stage, field: Field, slots, samples, degree: int) -> tuple[Averaged, ...]:
-    """The field's equation through a stage, expanded in the collective variables."""
-    found: list[Averaged] = []
+class Base:
+    """One term of a field's equation before it is expanded in the collective variables."""
+
+    def __init__(self, stage, samples, slots, nodes, spaces, rest):
+        self.stage, self.samples, self.slots = stage, samples, slots
+        self.nodes, self.spaces, self.rest = nodes, spaces, rest
+        self._found = {}
+
+    def degree(self, total):
+        if total not in self._found:
+            self._found[total] = tuple(self._expanded(total))
+        return self._found[total]
+
+    def _expanded(self, total):
+        deltas, biases, weights, means, parameters = self.rest
+        for split in _compositions(total, len(self.nodes)):
+            lists = [_degree(self.stage, term, d) for (_, term), d in zip(self.nodes, split)]
+            for combo in product(*lists):
+                made = _term(self.stage, None, self.slots, self.samples, [(n, _fresh_but(t, self.spaces)) for (n, _), t in zip(self.nodes, combo)], self.spaces)
+                if made is None:
+                    continue
+                number, result = made
+                yield result._replace(
+                    parameters=times(result.parameters, parameters),
+                    means=result.means + means, deltas=deltas, biases=biases,
+                    weights=tuple((m, s, number[j]) for m, s, j in weights), degree=total)
+
+
+def _fresh_but(term, keep):
+    return term
+
+
+def _compositions(total, parts):
+    if parts == 0:
+        if total == 0:
+            yield ()
+        return
+    for first in range(total + 1):
+        for rest in _compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def _degree(stage, term, d):
+    return [t for t, k in stage.expanded(term, d) if k == d]
+
+
+@cache
+def through(stage: Stage, field: Field, slots, samples) -> tuple[Base, ...]:
+    """The field's equation through a stage."""
+    found: list[Base] = []
     equations = [stage.equation(field.kind(node)) for node in range(field.nodes)]
-    options = [
-        [*eq.right, *(["bias"] if eq.bias else [])] for eq in equations
-    ]
+    options = [[*eq.right, *(["bias"] if eq.bias else [])] for eq in equations]
     touching: list[list[int]] = [[] for _ in range(field.nodes)]
     for number, (a, b) in enumerate(field.edges):
         touching[a].append(number)
         touching[b].append(number)
     for chosen in product(*options):
         for kinds in product(("old", "weight", "bias"), repeat=len(field.edges)):
-            found.extend(_through(stage, field, slots, samples, degree, chosen, kinds, touching))
+            found.extend(_through(stage, field, slots, samples, chosen, kinds, touching))
     return tuple(found)
 
 
-def _through(stage, field, slots, samples, degree, chosen, kinds, touching):
+def _through(stage, field, slots, samples, chosen, kinds, touching):
     new = [[e for e in touched if kinds[e] != "old"] for touched in touching]
     for node, each in enumerate(chosen):
         if len(new[node]) > 1:
@@ -383,24 +428,10 @@ def _through(stage, field, slots, samples, degree, chosen, kinds, touching):
         elif term.weight:
             weights.append((term.weight[0], slots[node], term.weight[1]))
         old = tuple(e for e in touching[node] if kinds[e] == "old")
-        nodes.append((node, [
-            (g, d) for f in stage.differentiated(term, old) for g, d in stage.expanded(f, degree)
-        ]))
+        nodes.append((node, tuple(stage.differentiated(term, old))))
     for combo in product(*(terms for _, terms in nodes)):
-        total = sum(d for _, d in combo)
-        if total > degree:
-            continue
-        made = _term(stage, field, slots, samples, [(n, t) for (n, _), (t, _) in zip(nodes, combo)], spaces)
-        if made is not None:
-            number, result = made
-            yield result._replace(
-                parameters=times(result.parameters, parameters),
-                means=result.means + tuple(means),
-                deltas=tuple(deltas),
-                biases=tuple(biases),
-                weights=tuple((m, s, number[j]) for m, s, j in weights),
-                degree=total,
-            )
+        yield Base(stage, samples, slots, [(n, t) for (n, _), t in zip(nodes, combo)], spaces,
+                   (tuple(deltas), tuple(biases), tuple(weights), tuple(means), parameters))
 
 
 def _term(stage, field, slots, samples, nodes, spaces):
