@@ -446,7 +446,7 @@ def _renamed(spectrum: Expansion, into: Value | None, out: Value | None) -> Expa
     for (mono, at), value in spectrum.items():
         named = UNIT
         for atom, exponent in mono:
-            ratio = names[atom] if atom in names else atom
+            ratio: Atom | None = names.get(atom, atom)
             if ratio is not None:
                 named = times(named, power(ratio, exponent))
         add(result, {(named, at): value})

@@ -182,6 +182,18 @@ class Stage:
         """The equation of a variable."""
         return self._equations[kind]
 
+    @property
+    def symbols(self) -> tuple[sympy.Expr, ...]:
+        """Everything in it that may have symbols other than a network's hyperparameters."""
+        terms = [term for _, equation in self.equations for term in equation.right]
+        terms += [term for argument in self.arguments for term in argument]
+        atoms = [atom for term in terms for atom, _ in term.parameters]
+        atoms += [matrix.variance for matrix in self.matrices]
+        atoms += [ratio for _, ratio in self.ratios]
+        means = {mean.symbol: sympy.Integer(1) for mean in self.means}
+        values = [atom.expr for atom in atoms if isinstance(atom, Value)]
+        return (*values, *(function.subs(means) for function in self.functions))
+
     @cached_property
     def is_dense(self) -> bool:
         """Whether this is the stage of the dense layer."""

@@ -292,7 +292,8 @@ def _lines(
 
 def _matrix(term: Product | None) -> int:
     """The matrix of a product that has one."""
-    assert term is not None and term.weight is not None
+    assert term is not None
+    assert term.weight is not None
     return term.weight[0]
 
 
