@@ -1,0 +1,330 @@
+"""A layer as stages, each an invariant polynomial in its own matrices.
+
+A stage takes the variables of the one before to its own. Each of its equations is a sum of products
+
+    u[i] = Σ_a W[i,a] Π v[a] Π σ(argument at a) Π f(c)  +  b[i]  +  v[i] Π f(c),
+
+f functions of collective variables c = (1/n) Σ_a Π v[a], the σ's argument equal to one v[a] in the
+limit. c tends to c*, and is expanded around it: c − c* is of order n^{-1/2}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import combinations_with_replacement, count, product
+from math import comb, factorial, prod
+from typing import NamedTuple
+
+import sympy
+
+from ..arithmetic.parameters import C_W, Parameter, Value
+from ..arithmetic.polynomials import UNIT, Monomial, times
+from ..groups.pairings import set_partitions
+from .trees import STREAM, Kind
+
+LEFT = -1
+"""The index on the left of an equation."""
+HERE = -2
+"""The neuron at which an argument or a mean is taken."""
+
+Direction = int
+"""What is differentiated by: an edge, 0 or more, or −1 − v, the collective variable v."""
+
+
+class Variable(NamedTuple):
+    """v[a], differentiated along these edges."""
+
+    kind: Kind
+    at: int
+    edges: tuple[int, ...] = ()
+
+
+class Function(NamedTuple):
+    """σ^{(order)} of the stage's argument of this number, at neuron a."""
+
+    argument: int
+    order: int
+    at: int
+
+
+class Collective(NamedTuple):
+    """A derivative of the stage's function of this number by its collective variables."""
+
+    function: int
+    orders: tuple[int, ...]
+
+
+class Limit(NamedTuple):
+    """The limit c* of the collective variable of this number."""
+
+    variable: int
+
+
+Factor = Variable | Function | Collective | Limit
+
+
+class Product(NamedTuple):
+    """coefficient · parameters · W · Π factors, summed over `neurons`, a space for each.
+
+    `means` are the spaces of which it has 1/n; `weight` is (matrix, neuron).
+    """
+
+    factors: tuple[Factor, ...] = ()
+    neurons: tuple[tuple[int, str], ...] = ()
+    means: tuple[str, ...] = ()
+    weight: tuple[int, int] | None = None
+    coefficient: Fraction = Fraction(1)
+    parameters: Monomial = UNIT
+
+    def __mul__(self, other: Product) -> Product:  # type: ignore[override]
+        return Product(
+            self.factors + other.factors,
+            self.neurons + other.neurons,
+            self.means + other.means,
+            self.weight or other.weight,
+            self.coefficient * other.coefficient,
+            times(self.parameters, other.parameters),
+        )
+
+    def renamed(self, to: dict[int, int]) -> Product:
+        """With other numbers for the neurons."""
+        return self._replace(
+            factors=tuple(
+                each._replace(at=to.get(each.at, each.at))
+                if isinstance(each, Variable | Function)
+                else each
+                for each in self.factors
+            ),
+            neurons=tuple((to.get(at, at), space) for at, space in self.neurons),
+            weight=self.weight and (self.weight[0], to.get(self.weight[1], self.weight[1])),
+        )
+
+
+Sum = tuple[Product, ...]
+
+numbers = count(1_000_000)
+
+
+def fresh(term: Product) -> Product:
+    """The same sum over neurons of new numbers."""
+    return term.renamed({at: next(numbers) for at, _ in term.neurons})
+
+
+class Equation(NamedTuple):
+    """What a variable of a stage is: a sum, and maybe a bias."""
+
+    right: Sum
+    bias: bool = False
+
+
+class Matrix(NamedTuple):
+    """One of a stage's matrices: its variance, the space of its columns, and that of its rows."""
+
+    variance: Parameter | Value
+    into: str
+    out: str
+
+
+class Mean(NamedTuple):
+    """A collective variable (1/n) Σ_a Π v[a]."""
+
+    symbol: sympy.Symbol
+    factors: tuple[Variable, ...]
+    space: str
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether it changes its sign with its variables."""
+        return len(self.factors) % 2 == 1
+
+    def at(self, neuron: int) -> Product:
+        """The mean with this neuron summed over."""
+        return Product(self.factors, ((HERE, self.space),), (self.space,)).renamed({HERE: neuron})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a layer.
+
+    Attributes:
+        equations: of each variable.
+        matrices: W_0, W_1, …
+        arguments: of the σ's, with HERE for the neuron.
+        means: the collective variables.
+        functions: of the collective variables.
+        ratios: of the spaces that do not have n neurons, their widths over n.
+
+    `derive.layers` makes them, and checks that they are invariant.
+    """
+
+    equations: tuple[tuple[Kind, Equation], ...]
+    matrices: tuple[Matrix, ...] = ()
+    arguments: tuple[Sum, ...] = ()
+    means: tuple[Mean, ...] = ()
+    functions: tuple[sympy.Expr, ...] = ()
+    ratios: tuple[tuple[str, Value], ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.equations, self.matrices, self.arguments, self.means, self.functions))
+
+    @cached_property
+    def _equations(self) -> dict[Kind, Equation]:
+        return dict(self.equations)
+
+    def equation(self, kind: Kind) -> Equation:
+        """The equation of a variable."""
+        return self._equations[kind]
+
+    @property
+    def symbols(self) -> tuple[sympy.Expr, ...]:
+        """Everything in it that may have symbols other than a network's hyperparameters."""
+        terms = [term for _, equation in self.equations for term in equation.right]
+        terms += [term for argument in self.arguments for term in argument]
+        atoms = [atom for term in terms for atom, _ in term.parameters]
+        atoms += [matrix.variance for matrix in self.matrices]
+        atoms += [ratio for _, ratio in self.ratios]
+        means = {mean.symbol: sympy.Integer(1) for mean in self.means}
+        values = [atom.expr for atom in atoms if isinstance(atom, Value)]
+        return (*values, *(function.subs(means) for function in self.functions))
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether this is the stage of the dense layer."""
+        return self == DENSE
+
+    @cached_property
+    def has_centres(self) -> bool:
+        """Whether a collective variable is odd, as a mean is, and so 0 in the limit."""
+        return any(mean.is_odd for mean in self.means)
+
+    @cached_property
+    def argument_kinds(self) -> tuple[Kind, ...]:
+        """The variable that each σ's argument is in the limit."""
+        return tuple(self._limit(argument) for argument in self.arguments)
+
+    def _limit(self, argument: Sum) -> Kind:
+        (kind,) = {
+            factor.kind
+            for term in argument
+            if not any(isinstance(each, Collective) for each in term.factors)
+            for factor in term.factors
+            if isinstance(factor, Variable)
+        }
+        return kind
+
+    @cache  # noqa: B019  (stages are few, and live as long as what is derived from them)
+    def derivative(self, function: int, orders: tuple[int, ...]) -> sympy.Expr:
+        """A derivative of a function by its collective variables, those that are odd at 0."""
+        value = self.functions[function]
+        for mean, k in zip(self.means, orders, strict=True):
+            value = sympy.diff(value, mean.symbol, k)
+        odd = {mean.symbol: 0 for mean in self.means if mean.is_odd}
+        return sympy.simplify(value.subs(odd)) if odd else value
+
+    def differentiated(self, term: Product, directions: tuple[Direction, ...]) -> Iterator[Product]:
+        """Each direction acts on one of the factors, in every way."""
+        if not directions:
+            yield term
+            return
+        rest = term._replace(factors=())
+        for choice in product(range(len(term.factors)), repeat=len(directions)):
+            parts = (
+                tuple(self._factor(each, _chosen(directions, choice, k)))
+                for k, each in enumerate(term.factors)
+            )
+            for factors in product(*parts):
+                yield prod(map(fresh, factors), start=rest)
+
+    def _factor(self, factor: Factor, directions: tuple[Direction, ...]) -> Iterator[Product]:
+        if not directions:
+            yield Product((factor,))
+        elif isinstance(factor, Variable):
+            if min(directions) >= 0:
+                yield Product((factor._replace(edges=tuple(sorted(factor.edges + directions))),))
+        elif isinstance(factor, Function):
+            for blocks in set_partitions(directions):
+                outer = Product((factor._replace(order=factor.order + len(blocks)),))
+                inner = (
+                    tuple(
+                        found.renamed({HERE: factor.at})
+                        for part in self.arguments[factor.argument]
+                        for found in self.differentiated(part, block)
+                    )
+                    for block in blocks
+                )
+                for chosen in product(*inner):
+                    yield prod(map(fresh, chosen), start=outer)
+        elif isinstance(factor, Collective):
+            for blocks in set_partitions(directions):
+                for means in product(*(tuple(self._means(block)) for block in blocks)):
+                    orders = list(factor.orders)
+                    for variable, _ in means:
+                        orders[variable] += 1
+                    outer = Product((factor._replace(orders=tuple(orders)),))
+                    yield prod((fresh(each) for _, each in means), start=outer)
+
+    def _means(self, directions: tuple[Direction, ...]) -> Iterator[tuple[int, Product]]:
+        """Which collective variable, and its derivative."""
+        if min(directions) < 0:
+            if len(directions) == 1:
+                yield -1 - directions[0], Product()
+            return
+        for number, mean in enumerate(self.means):
+            for each in self.differentiated(mean.at(next(numbers)), directions):
+                yield number, each
+
+    @cache  # noqa: B019
+    def expanded(self, term: Product, degree: int) -> tuple[Product, ...]:
+        """The terms of this degree in the expansion in c − c*."""
+        found = []
+        variables = range(len(self.means))
+        for chosen in combinations_with_replacement(variables, degree):
+            counts = [chosen.count(v) for v in variables]
+            for each in self.differentiated(term, tuple(-1 - v for v in chosen)):
+                for kept in product(*(range(k + 1) for k in counts)):
+                    if all(
+                        i == k or not self.means[v].is_odd
+                        for v, (k, i) in enumerate(zip(counts, kept, strict=True))
+                    ):
+                        found.append(self._power(each, counts, kept))
+        return tuple(found)
+
+    def _power(self, term: Product, counts: list[int], kept: tuple[int, ...]) -> Product:
+        """term · Π_v (c_v − c_v*)^k / k!, the part with so many c_v."""
+        result = term
+        for v, (k, i) in enumerate(zip(counts, kept, strict=True)):
+            means = (self.means[v].at(next(numbers)) for _ in range(i))
+            scale = Fraction((-1) ** (k - i) * comb(k, i), factorial(k))
+            result = prod(means, start=result * Product((Limit(v),) * (k - i), coefficient=scale))
+        return result
+
+
+def _chosen(
+    directions: tuple[Direction, ...], choice: tuple[int, ...], k: int
+) -> tuple[Direction, ...]:
+    return tuple(d for d, at in zip(directions, choice, strict=True) if at == k)
+
+
+def linear(kind: Kind) -> Product:
+    """v at the neuron at which it is asked for."""
+    return Product((Variable(kind, HERE),))
+
+
+DENSE = Stage(
+    (
+        (
+            STREAM,
+            Equation((Product((Function(0, 0, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
+        ),
+    ),
+    (Matrix(C_W, "z", "z"),),
+    ((linear(STREAM),),),
+)
+"""z[i] = b[i] + Σ_a W[i,a] σ(z[a])."""
