@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import closure
+from derive.engine.step import closure, closures
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -31,6 +31,7 @@ from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
 from .layers.run import Layers
+from .layers.staged import StagedLayers
 from .tables import layout
 
 _RATE = 5000
@@ -99,6 +100,8 @@ def flow(
     names = wanted(tensors, net, depth)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
+        if not net.layer.is_dense:
+            raise InputError("precision", precision, f"none, with the layer {net.layer}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -254,9 +257,12 @@ def _layers(
     scheme: Scheme,
     first: WeightEnsemble,
     m: int,
-) -> Layers:
+) -> Layers | StagedLayers:
     """The recursions of these tensors and of all that they need."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
+        if scheme.layer is not None:
+            needed = closures(["K", *names], scheme)
+            return StagedLayers(needed, activation, scheme, first, m)
         return Layers(closure(["K", *names], scheme), activation, scheme, first, m)
 
 
@@ -273,7 +279,7 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers) -> None:
+def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {
@@ -292,10 +298,12 @@ def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers) -> N
     raise InputError("net", got, "inputs and variances for which every tensor is finite")
 
 
-def _why_not_finite(layers: Layers, K: Array) -> str:
+def _why_not_finite(layers: Layers | StagedLayers, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
+    if isinstance(layers, StagedLayers):
+        return "an average, or a product of tensors and averages, is beyond doubles"
     averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():
         return "σ varies too fast over the range of z for a quadrature with steps of 1e-5"

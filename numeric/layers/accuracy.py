@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from .run import Layers
+from .staged import StagedLayers
 
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
@@ -63,7 +64,7 @@ class Run(NamedTuple):
 
 
 def run(
-    layers: Layers,
+    layers: Layers | StagedLayers,
     kernel: Array,
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
@@ -79,7 +80,7 @@ def run(
     rng = np.random.default_rng(_SEED)
     amounts = np.array([0.0] + [_NOISE] * RUNS)
     columns = _disturbed_parameters(layers, parameters, amounts, rng)
-    noise = amounts[:, None] * _random(rng, (_COPIES, layers.averages.count))
+    noise = amounts[:, None] * _random(rng, (_COPIES, layers.noises))
     with np.errstate(all="ignore"):
         start, of_start = layers.first(kernel, columns[0, :1])
         at = [
@@ -96,7 +97,10 @@ def run(
 
 
 def _disturbed_parameters(
-    layers: Layers, parameters: Mapping[str, Array], amounts: Array, rng: np.random.Generator
+    layers: Layers | StagedLayers,
+    parameters: Mapping[str, Array],
+    amounts: Array,
+    rng: np.random.Generator,
 ) -> Array:
     """(depth, copies, parameters); only C_W and C_b, for ratios of widths are often exactly 1."""
     factors = [

@@ -19,7 +19,8 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages
-from .program import Places, Table
+from .program import Table
+from .vectors import relabelled, side_by_side, stacked, with_sizes
 
 Both: TypeAlias = "tuple[list[Array], list[Array]]"
 """Tensors, and their sizes."""
@@ -41,6 +42,7 @@ class Layers:
     Attributes:
         parameters: the names of the hyperparameters that occur.
         averages: of the brackets.
+        noises: how many those are.
 
     Raises:
         InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
@@ -68,6 +70,7 @@ class Layers:
             if m == 1
             else averages.of_several(activation, averaged, m)
         )
+        self.noises = self.averages.count
         ranks = [0 if m == 1 else len(name.subscripts) for name in names]
         self._shapes = [(m,) * rank for rank in ranks]
         self._lay_out(averaged)
@@ -91,18 +94,11 @@ class Layers:
         for name, shape in zip(self.names, self._shapes, strict=True):
             self._begins[name] = end
             end += int(np.prod(shape))
-        places: list[Places] = []
-        for each in averaged:
-            self._begins[each] = end + sum(part.shape[1] for part in places)
-            found = self.averages.places[each]
-            places.append(found.reshape(len(found), -1))
-        most = max((len(part) for part in places), default=1)
-        nowhere = self.averages.count  # a 0 behind the averages
-        padded = [
-            np.pad(part, ((0, most - len(part)), (0, 0)), constant_values=nowhere)
-            for part in places
-        ]
-        self._sums = np.concatenate([np.zeros((most, 0), np.int64), *padded], axis=1)
+        found = [self.averages.places[each] for each in averaged]
+        for bracket, places in zip(averaged, found, strict=True):
+            self._begins[bracket] = end
+            end += places[0].size
+        self._sums = side_by_side(found, self.averages.count)
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
         if isinstance(atom, Parameter):
@@ -146,7 +142,7 @@ class Layers:
         """
         copies = len(parameters)
         inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
-        vectors = _vectors(_with_sizes(parameters), _with_sizes(inputs))
+        vectors = stacked(with_sizes(parameters), with_sizes(inputs))
         return self._evaluated(self._starts, vectors)
 
     def descend(
@@ -194,8 +190,8 @@ class Layers:
             disturbed[:-1, :-1] = values + noise * sizes
             disturbed[-1, :-1] = sizes
             parts = disturbed[:, self._sums].sum(axis=1)
-            below = (_with_sizes(each[layer - 1].reshape(copies, -1)) for each in found)
-            vectors = _vectors(_with_sizes(parameters[layer]), *below, parts)
+            below = (with_sizes(each[layer - 1].reshape(copies, -1)) for each in found)
+            vectors = stacked(with_sizes(parameters[layer]), *below, parts)
             above, of_terms = self._evaluated(self._tables, vectors)
             for k, (tensor, size) in enumerate(zip(above, of_terms, strict=True)):
                 each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
@@ -222,7 +218,7 @@ class Layers:
         for begin in range(1, len(parameters), _BLOCK):
             block = parameters[begin : begin + _BLOCK]
             vectors = np.empty((len(block), copies + 1, last + self.averages.count))
-            vectors[:, :-1, :first] = _vectors(block)
+            vectors[:, :-1, :first] = stacked(block)
             vectors[:, -1, :first] = np.abs(vectors[:, 0, :first])
             for at, vector in enumerate(vectors):
                 below = K[begin + at - 1]
@@ -264,22 +260,3 @@ class Layers:
                 found[k] = values[:, row].reshape(len(values), *self._shapes[k])
                 sizes[k] = of_terms[row].reshape(self._shapes[k])
         return found, sizes
-
-
-def _vectors(parameters: Array, *rest: Array) -> Array:
-    """1, the hyperparameters and their inverses, and the rest, along the last axis."""
-    ones = np.ones((*parameters.shape[:-1], 1))
-    return np.concatenate([ones, parameters, 1.0 / parameters, *rest], axis=-1)
-
-
-def _with_sizes(values: Array) -> Array:
-    """The copies (copies, …), and behind them the absolute values of the first."""
-    return np.concatenate([values, np.abs(values[:1])])
-
-
-def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:
-    """The bracket with its samples called 0, 1, … in their order, and what they were."""
-    labels = tuple(sorted({sample for sample, _ in bracket.factors}))
-    to = {label: place for place, label in enumerate(labels)}
-    factors = tuple((to[sample], order) for sample, order in bracket.factors)
-    return Bracket(factors, tuple(to[sample] for sample in bracket.outer)), labels

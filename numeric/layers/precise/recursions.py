@@ -28,7 +28,7 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.weights import WeightEnsemble
 
 from ...brackets.shapes import check_all_finite
-from ..run import relabelled
+from ..vectors import relabelled
 
 Entry: TypeAlias = "tuple[Name, tuple[int, ...]]"
 """A tensor at these inputs, in the order of its subscripts; () with one input."""

@@ -1,0 +1,308 @@
+"""Layers of several stages, run stage by stage: norms, residual blocks, gates, layers of one's own.
+
+Behind each stage stand tensors of its variables, such as K_y, and the recursions through the next
+stage are polynomials in them, in its brackets, each at the kernel of its own variable, and in
+functions of the collective variables' limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+import sympy
+
+from derive.activations.functions import Activation
+from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.polynomials import Atom
+from derive.engine.scheme import Scheme
+from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.tensors import Name, Tensor, identify, named
+from derive.engine.through import Response
+from derive.gaussian.brackets import Bracket
+from derive.weights import WeightEnsemble
+
+from ..arrays import Array
+from ..brackets.shapes import check_all_finite
+from . import averages as of
+from .program import Table
+from .vectors import relabelled, side_by_side, stacked, with_sizes
+
+Both: TypeAlias = tuple[list[Array], list[Array]]
+"""Tensors, (copies, m, m, …) each, and the sizes of the first copy's, (m, m, …) each."""
+
+Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Of the copies of a kernel: values, (copies, averages), and sizes, (averages,)."""
+
+
+class StagedLayers:
+    """The recursions of these tensors through the stages of a layer; `run.Layers` has another's.
+
+    Arguments:
+        names: the tensors behind each stage, which need no others.
+        activation: σ.
+        scheme: under what the recursions are derived.
+        first: the weights of layer 1.
+        m: inputs.
+
+    Attributes:
+        parameters: the names of the hyperparameters that occur.
+        noises: how many averages all stages have.
+
+    Raises:
+        InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
+    """
+
+    def __init__(
+        self,
+        names: tuple[tuple[Name, ...], ...],
+        activation: Activation,
+        scheme: Scheme,
+        first: WeightEnsemble,
+        m: int,
+    ) -> None:
+        self.names = names[-1]
+        steps = [
+            [hidden(name, scheme, stage) for name in behind] for stage, behind in enumerate(names)
+        ]
+        starts = [at_inputs(name, scheme, first) for name in self.names]
+        for behind, of_stage in zip(names, steps, strict=True):
+            identifiers = (name.identifier for name in behind)
+            check_all_finite(dict(zip(identifiers, of_stage, strict=True)), activation)
+        atoms = [each.atoms(Parameter) for each in (*chain(*steps), *starts)]
+        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
+        below = (names[-1], *names[:-1])
+        self._stages = [
+            _Stage(before, of_stage, activation, self.parameters, m)
+            for before, of_stage in zip(below, steps, strict=True)
+        ]
+        kernel = (named("K"),)
+        self._first = _Stage(kernel, starts, activation, self.parameters, m)
+        self.noises = sum(stage.noises for stage in self._stages)
+
+    def first(self, kernel: Array, parameters: Array) -> Both:
+        """The tensors at layer 1, and their sizes.
+
+        Arguments:
+            kernel: of the inputs, (m, m).
+            parameters: at layer 1, (copies, parameters).
+        """
+        copies = len(parameters)
+        shape = kernel.shape if len(kernel) > 1 else ()
+        inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
+        return self._first.passed([inputs], parameters, np.zeros((copies, 0)), [])
+
+    def descend(
+        self,
+        start: Both,
+        parameters: Array,
+        noise: Array,
+        rounding: Array,
+        advance: Callable[[float], None],
+    ) -> Both:
+        """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
+        copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
+        found, sizes = (
+            [np.empty((len(parameters), *each.shape)) for each in part] for part in start
+        )
+        for part, at_first in zip((found, sizes), start, strict=True):
+            for values, each in zip(part, at_first, strict=True):
+                values[0] = each
+        averages_of = [stage.averages() for stage in self._stages]
+        ends = np.cumsum([stage.noises for stage in self._stages])[:-1]
+        parts = np.split(noise, ends, axis=1)
+        for layer in range(1, len(parameters)):
+            tensors = [each[layer - 1] for each in found]
+            for stage, own, average in zip(self._stages, parts, averages_of, strict=True):
+                tensors, of_terms = stage.passed(tensors, parameters[layer], own, average)
+            for k, (tensor, size) in enumerate(zip(tensors, of_terms, strict=True)):
+                each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
+                found[k][layer] = tensor + each * size
+                sizes[k][layer] = size
+            advance(1)
+        return found, sizes
+
+
+class _Stage:
+    """The recursions through one stage.
+
+    Arguments:
+        below: the tensors before it.
+        steps: of each tensor behind it.
+        activation: σ.
+        parameters: the names of the hyperparameters.
+        m: inputs.
+    """
+
+    def __init__(
+        self,
+        below: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+    ) -> None:
+        self._parameters, self._m, self._below = list(parameters), m, tuple(below)
+        brackets: dict[str, set[Bracket]] = {}
+        for bracket in set().union(*(each.atoms(Bracket) for each in steps)):
+            brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
+        labels = [name.label for name in below]
+        self._kernels = [labels.index(kernel) for kernel in sorted(brackets)]
+        self._groups = [
+            of.of_one(activation, sorted(brackets[kernel]))
+            if m == 1
+            else of.of_several(activation, sorted(brackets[kernel]), m)
+            for kernel in sorted(brackets)
+        ]
+        self.noises = sum(group.count for group in self._groups)
+        self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
+        ranks = [0 if m == 1 else len(each.target.subscripts) for each in steps]
+        self._shapes = [(m,) * rank for rank in ranks]
+        self._tables = [
+            (places, Table([steps[k] for k in places], m, self._find))
+            for places in ([k for k, each in enumerate(ranks) if each == r] for r in set(ranks))
+        ]
+
+    def _lay_out(
+        self, kernels: Sequence[str], brackets: dict[str, list[Bracket]], steps: Sequence[Step]
+    ) -> None:
+        """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors,
+        numbers, functions of collective variables, brackets."""
+        m, end = self._m, 1 + 2 * len(self._parameters)
+        self._begins: dict[object, int] = {}
+        for name in self._below:
+            self._begins[name] = end
+            end += m ** (0 if m == 1 else len(name.subscripts))
+        numbers = sorted(set().union(*(each.atoms(Value) for each in steps)), key=str)
+        self._numbers = np.array([float(number.expr) for number in numbers])
+        for number in numbers:
+            self._begins[number], self._begins[number, True] = end, end + len(numbers)
+            end += 1
+        end += len(numbers)
+        found = set().union(*(each.atoms(Response) for each in steps))
+        self._responses = sorted({_canonical(each)[0] for each in found}, key=str)
+        self._compiled = [_compiled(each) for each in self._responses]
+        for response in self._responses:
+            self._begins[response] = end
+            end += m ** (0 if m == 1 else len(_samples(response)))
+        self._sums = []
+        for kernel, group in zip(kernels, self._groups, strict=True):
+            places = [group.places[bracket] for bracket in brackets[kernel]]
+            for bracket, each in zip(brackets[kernel], places, strict=True):
+                self._begins[kernel, bracket] = end
+                end += each[0].size
+            self._sums.append(side_by_side(places, group.count))
+
+    def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
+        if isinstance(atom, Parameter):
+            place = self._parameters.index(atom.name)
+            return 1 + place + inverse * len(self._parameters), ()
+        if isinstance(atom, Value):
+            return self._begins[(atom, True) if inverse else atom], ()
+        if isinstance(atom, Bracket):
+            bracket, labels = relabelled(atom)
+            return self._begins[atom.kernel, bracket], labels
+        if isinstance(atom, Response):
+            response, labels = _canonical(atom)
+            return self._begins[response], labels
+        assert isinstance(atom, Tensor)
+        name, labels = identify(atom)
+        return self._begins[name if name in self._begins else named("K")], labels
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return [self._average(group) for group in self._groups]
+
+    def _average(self, group: of.Averages) -> Average:
+        if self._m > 1:
+            return group.copies()
+
+        def average(K: Array) -> tuple[Array, Array]:
+            values, sizes = group(K)
+            return values.T, sizes[:, 0]
+
+        return average
+
+    def passed(
+        self,
+        tensors: Sequence[Array],
+        parameters: Array,
+        noise: Array,
+        average: Sequence[Average],
+    ) -> Both:
+        """The tensors behind the stage, and their sizes.
+
+        Arguments:
+            tensors: those before it, (copies, m, m, …) each.
+            parameters: (copies, parameters).
+            noise: what is added to each average, in units of its size: (copies, averages).
+            average: as `averages` makes them.
+        """
+        copies = len(parameters)
+        parts = [with_sizes(each.reshape(copies, -1)) for each in tensors]
+        numbers = np.concatenate([self._numbers, 1.0 / self._numbers])
+        parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
+        parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
+        begin = 0
+        for kernel, group, sums, own in zip(
+            self._kernels, self._groups, self._sums, average, strict=True
+        ):
+            values, sizes = own(tensors[kernel])
+            disturbed = np.zeros((copies + 1, group.count + 1))
+            disturbed[:-1, :-1] = values + noise[:, begin : begin + group.count] * sizes
+            disturbed[-1, :-1] = sizes
+            parts.append(disturbed[:, sums].sum(axis=1))
+            begin += group.count
+        rows = stacked(with_sizes(parameters), *parts)
+        found: list[Array] = [rows] * len(self._shapes)
+        of_terms = list(found)
+        for places, table in self._tables:
+            values, sizes = table(rows)
+            for row, k in enumerate(places):
+                found[k] = values[:, row].reshape(copies, *self._shapes[k])
+                of_terms[k] = sizes[row].reshape(self._shapes[k])
+        return found, of_terms
+
+    def _response(self, number: int, tensors: Sequence[Array]) -> Array:
+        """A function of collective variables at its samples, (copies, entries)."""
+        response, samples = self._responses[number], _samples(self._responses[number])
+        copies = len(tensors[0])
+        arguments = []
+        for _, limit in response.limits:
+            name, labels = identify(limit)
+            values = tensors[self._below.index(name)]
+            if self._m > 1:  # the axes of the samples, in the order of the function's
+                axes = [1 + samples.index(label) for label in labels]
+                letters = "".join("zabcdefgh"[axis] for axis in (0, *axes))
+                kept = "".join("zabcdefgh"[axis] for axis in (0, *sorted(set(axes))))
+                values = np.einsum(f"{letters}->{kept}", values)
+                lacking = [k for k in range(len(samples)) if 1 + k not in axes]
+                values = np.expand_dims(values, [1 + k for k in lacking])
+            arguments.append(values)
+        shape = (copies, *((self._m,) * len(samples) if self._m > 1 else ()))
+        value = np.broadcast_to(self._compiled[number](*arguments), shape)
+        return np.asarray(value, dtype=float).reshape(copies, -1)
+
+
+def _samples(response: Response) -> tuple[int, ...]:
+    """The samples that it depends on, ascending."""
+    return tuple(sorted({sample for _, limit in response.limits for sample in limit.samples}))
+
+
+def _canonical(response: Response) -> tuple[Response, tuple[int, ...]]:
+    """The same with its samples called 0, 1, … in their order, and what they were."""
+    labels = _samples(response)
+    to = {label: place for place, label in enumerate(labels)}
+    limits = tuple(
+        (symbol, limit._replace(samples=tuple(to[sample] for sample in limit.samples)))
+        for symbol, limit in response.limits
+    )
+    return Response(response.value, limits), labels
+
+
+def _compiled(response: Response) -> Callable[..., Array]:
+    symbols = [symbol for symbol, _ in response.limits]
+    compiled: Callable[..., Array] = sympy.lambdify(symbols, response.value, "numpy")
+    return compiled

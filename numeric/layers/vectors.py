@@ -1,0 +1,48 @@
+"""The vectors that tables of recursions are evaluated on, and what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.gaussian.brackets import Bracket
+
+from ..arrays import Array
+
+Places = NDArray[np.int64]
+
+
+def stacked(parameters: Array, *rest: Array) -> Array:
+    """1, the hyperparameters and their inverses, and the rest, along the last axis."""
+    ones = np.ones((*parameters.shape[:-1], 1))
+    return np.concatenate([ones, parameters, 1.0 / parameters, *rest], axis=-1)
+
+
+def with_sizes(values: Array) -> Array:
+    """The copies (copies, …), and behind them the absolute values of the first."""
+    return np.concatenate([values, np.abs(values[:1])])
+
+
+def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
+    """Which averages are added up for every entry of the brackets, one bracket after another.
+
+    Arguments:
+        places: of each bracket, (parts, …).
+        nowhere: the place of a 0, for brackets with fewer parts.
+    """
+    flat = [each.reshape(len(each), -1) for each in places]
+    most = max((len(each) for each in flat), default=1)
+    padded = [
+        np.pad(each, ((0, most - len(each)), (0, 0)), constant_values=nowhere) for each in flat
+    ]
+    return np.concatenate([np.zeros((most, 0), np.int64), *padded], axis=1)
+
+
+def relabelled(bracket: Bracket) -> tuple[Bracket, tuple[int, ...]]:
+    """The bracket with its samples called 0, 1, … in their order, and what they were."""
+    labels = tuple(sorted({sample for sample, _ in bracket.factors}))
+    to = {label: place for place, label in enumerate(labels)}
+    factors = tuple((to[sample], order) for sample, order in bracket.factors)
+    return Bracket(factors, tuple(to[sample] for sample in bracket.outer)), labels

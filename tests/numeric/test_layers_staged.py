@@ -1,0 +1,109 @@
+"""Layers of several stages: run stage by stage, as the dense layer is run in one."""
+
+import math
+
+import numpy as np
+import pytest
+
+from derive import Gaussian, InputError, Network, Orthogonal
+from derive.activations.functions import as_activation
+from derive.engine.step import closure
+from numeric import flow
+from numeric.layers import accuracy
+from numeric.layers.run import Layers
+from numeric.layers.staged import StagedLayers
+
+ONE, TWO = np.array([[0.7]]), np.array([[1.0, 0.3], [0.3, 0.8]])
+NODES = np.linspace(-12.0, 12.0, 2001)
+WEIGHTS = np.exp(-NODES * NODES / 2) / np.exp(-NODES * NODES / 2).sum()
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("kernel", [ONE, TWO], ids=["one", "two"])
+def test_the_dense_layer_is_one_stage(activation: str, kernel) -> None:
+    wanted = ["K", "G1", "V", "Theta", "D", "F", "A", "B"]
+    net = Network(activation, Orthogonal(C_W=1.5), C_b=0.1)
+    scheme, depth = net.scheme(5, len(kernel)), 5
+    names = closure(wanted, scheme)
+    arguments = (as_activation(activation), scheme, net.weights, len(kernel))
+    parameters = {name: np.full(depth, 1.0) for name in ("r_in", "r_out", "r_big")}
+    parameters |= {"C_W": np.full(depth, 1.5), "C_b": np.full(depth, 0.1)}
+    parameters |= {"lambda_b": np.full(depth, 1.0), "lambda_W": np.full(depth, 1.0)}
+    whole = accuracy.run(Layers(names, *arguments), kernel, parameters)
+    staged = accuracy.run(StagedLayers((names,), *arguments), kernel, parameters)
+    for one, other in zip(whole.values, staged.values, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu", "sigmoid", "relu"])
+@pytest.mark.parametrize("weights", [Gaussian, Orthogonal])
+def test_a_norm_puts_one_input_on_a_sphere(activation: str, weights) -> None:
+    """z/√q is uniform on the sphere of radius √n, on which Var (1/n) Σ f(y) is known to order 1/n:
+
+    n Var → ⟨f²⟩ − ⟨f⟩² − ½ ⟨f (y² − 1)⟩²; a Haar matrix takes 2 ⟨σ²⟩² off V.
+    """
+    net = Network(activation, weights(C_W=1.3), C_b=0.2, layer="normalized(rms)")
+    found = flow(net, [3.0, -1.0, 0.5], 6, ["K", "V"])
+    nodes = (NODES, WEIGHTS) if activation != "relu" else _halves()
+    f = activations_at(activation, nodes[0]) ** 2
+
+    def mean(values):
+        return nodes[1] @ values
+
+    variance = mean(f * f) - mean(f) ** 2 - 0.5 * mean(f * (nodes[0] ** 2 - 1)) ** 2
+    V = 1.3**2 * (variance - 2 * (weights is Orthogonal) * mean(f) ** 2)
+    np.testing.assert_allclose(found.K.values[1:], 1.3 * mean(f) + 0.2, rtol=1e-10)
+    np.testing.assert_allclose(found.V.values[1:], V, rtol=1e-10)
+
+
+def activations_at(name: str, z):
+    functions = {
+        "tanh": np.tanh,
+        "relu": lambda z: np.maximum(z, 0.0),
+        "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    }
+    if name in functions:
+        return functions[name](z)
+
+    return z * np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in z])
+
+
+def _halves():
+    """Nodes of each sign with half of all weight: those of ∫_0^∞ by Legendre's rule."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    z = 7.0 * (nodes + 1)
+    density = np.exp(-z * z / 2) * weights * 7.0 / np.sqrt(2 * np.pi)
+    return np.concatenate([z, -z]), np.concatenate([density, density])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "normalized(rms, eps=0.1)",
+        "normalized(layer)",
+        "residual(skip=1, norm=rms)",
+        "residual(skip=1/2, norm=layer)",
+        "gated(norm=rms)",
+    ],
+)
+def test_an_input_given_twice_is_one_input(layer: str) -> None:
+    net = Network("gelu", Orthogonal(C_W=1.2), C_b=0.1, layer=layer)
+    wanted = ["K", "G1", "V", "Theta", "D", "F", "A", "B"]
+    one = flow(net, [1.0, -0.4, 0.3], 4, wanted)
+    two = flow(net, [[1.0, -0.4, 0.3]] * 2, 4, wanted)
+    for name in wanted:
+        values = two[name].values.reshape(4, -1)
+        expected = np.broadcast_to(one[name].values[:, None], values.shape)
+        np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_relu_blocks_grow_by_a_power_of_two_matrices() -> None:
+    """⟨σσ⟩ = K_h/2 is linear, so K' = (γ² + C_1 C_2/2) K + C_b."""
+    net = Network("relu", Orthogonal(C_W=1.6), C_b=0.25, layer="residual(skip=1/2)")
+    K = flow(net, [1.0, 2.0], 5, ["K"]).K.values
+    np.testing.assert_allclose(K[1:], (0.25 + 1.6**2 / 2) * K[:-1] + 0.25, rtol=1e-13)
+
+
+def test_no_digits_are_asked_of_layers_yet() -> None:
+    with pytest.raises(InputError, match="precision"):
+        flow(Network("tanh", layer="normalized(rms)"), [1.0, 2.0], 3, precision=30)
