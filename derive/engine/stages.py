@@ -280,7 +280,6 @@ class Stage:
             for each in self.differentiated(mean.at(next(numbers)), directions):
                 yield number, each
 
-    @cache  # noqa: B019
     def expanded(self, term: Product, degree: int) -> tuple[Product, ...]:
         """The terms of this degree in the expansion in c − c*."""
         found = []

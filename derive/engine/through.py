@@ -122,6 +122,7 @@ class Line:
     nodes: tuple[tuple[int, Product], ...]
     weights: tuple[tuple[int, int, int], ...]
     rest: Summand
+    _parts: dict[tuple[int, int], tuple[Product, ...]] = field(default_factory=dict)
     _found: dict[int, tuple[Summand, ...]] = field(default_factory=dict)
 
     def degree(self, total: int) -> tuple[Summand, ...]:
@@ -132,14 +133,17 @@ class Line:
 
     def _expanded(self, total: int) -> Iterator[Summand]:
         for split in compositions(total, len(self.nodes)):
-            parts = (
-                self.stage.expanded(term, degree)
-                for (_, term), degree in zip(self.nodes, split, strict=True)
-            )
+            parts = (self._part(k, degree) for k, degree in enumerate(split))
             for terms in product(*parts):
                 made = self._summand(terms)
                 if made is not None:
                     yield made
+
+    def _part(self, k: int, degree: int) -> tuple[Product, ...]:
+        """What stands at a node, to this degree, with neurons of its own."""
+        if (k, degree) not in self._parts:
+            self._parts[k, degree] = self.stage.expanded(self.nodes[k][1], degree)
+        return self._parts[k, degree]
 
     def _summand(self, terms: Sequence[Product]) -> Summand | None:
         number: dict[int, int] = {}
