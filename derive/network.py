@@ -61,6 +61,7 @@ class Network:
     C_W_corrections: tuple[PerLayer, ...] = ()
     C_b_corrections: tuple[PerLayer, ...] = ()
     widths: Sequence[int] | None = None
+    layer: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", as_activation(self.activation))

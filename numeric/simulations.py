@@ -39,6 +39,7 @@ from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
+from .samplers.staged import ExplicitLayerSampler, LayerSampler
 from .tables import layout
 
 _RATE = 10**8
@@ -211,6 +212,8 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
+    if ensemble.net.layer is not None:
+        return _of_layers(ensemble, plan, name)
     possible = name in ("lazy", "paths") and paths.applies(ensemble, plan)
     if name == "paths" and not possible:
         wanted = '"lazy" for so many inputs and derivatives, these weights, or z alone'
@@ -226,6 +229,15 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     if forward.applies(ensemble, plan, probes):
         return ForwardSampler(ensemble, plan, probes)
     return ProbeSampler(ensemble, plan, probes)
+
+
+def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
+    """What samples networks whose layers are more than a matrix and σ."""
+    if name == "paths":
+        raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
+    probes = needed(plan.trees(), spare(plan.trees()))
+    kind = ExplicitLayerSampler if name == "explicit" else LayerSampler
+    return kind(ensemble, plan, probes)
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:

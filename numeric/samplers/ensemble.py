@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
+from derive.arithmetic.parameters import C_W
+from derive.engine.fields import STREAM
+from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -52,6 +55,18 @@ def differentiate(Z, out):
                 values = sigma(Z[s, a, i])
 {stores}
 '''
+
+
+STEM = Stage(
+    (
+        (
+            STREAM,
+            Equation((Product((Variable(STREAM, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
+        ),
+    ),
+    (Matrix(C_W, "z", "z"),),
+)
+"""The first of several layers, z = b + W x."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +143,43 @@ class Ensemble:
             for layer, (n_in, n_out) in enumerate(sizes, 1)
         )
 
+    def stages_at(self, layer: int) -> tuple[Stage, ...]:
+        """What this layer goes through: a stem, then the network's layers."""
+        return (STEM,) if layer == 1 else tuple(self.net.layer.stages)
+
+    def neurons(self, layer: int, space: str) -> int:
+        """How many indices a space has in this layer, after its matrix.
+
+        Raises InputError for a ratio that gives no whole number.
+        """
+        if space == STREAM.space:
+            return self.widths[layer]
+        ratio = dict(self.net.layer.ratios).get(space, 1)
+        n = float(ratio) * self.widths[layer - 1]
+        if not math.isclose(n, round(n), rel_tol=1e-12) or round(n) < 1:
+            raise InputError("ratio", ratio, f"a whole part of the width {self.widths[layer - 1]}")
+        return round(n)
+
+    def numbers_at(self, layer: int) -> dict[str, float]:
+        """What the symbols of this layer's stages stand for."""
+        own = {} if layer == 1 else self._own_numbers
+        return {name: float(column[layer - 1]) for name, column in self.symbols.items()} | own
+
+    @cached_property
+    def _own_numbers(self) -> dict[str, float]:
+        try:
+            return {str(name): float(value) for name, value in self.net.layer.values.items()}
+        except TypeError:
+            wanted = "numbers, not symbols, to be sampled"
+            raise InputError("layer", str(self.net.layer), wanted) from None
+
+    def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
+        """The ensemble of one of a layer's matrices: the network's, with the variance of its own."""
+        weights = self.weights_at(layer)
+        own = {} if layer == 1 else self._own_numbers
+        name = matrix.variance.name
+        return replace(weights, C_W=own[name]) if name in own else weights
+
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
         weights = [repr(self.net.weights_at(layer)) for layer in range(1, self.depth + 1)]
@@ -145,6 +197,7 @@ class Ensemble:
             "depth": self.depth,
             "seed": self.seed,
             "parameters": {name: list(values) for name, values in self.own},
+            **({} if self.net.layer is None else {"layer": str(self.net.layer)}),
         }
 
     def activation(self, orders: int = 1) -> ModuleType:

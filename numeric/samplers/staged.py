@@ -1,0 +1,393 @@
+"""Networks of any layer: its stages, taken as data, with jets going through them.
+
+A stage is a list of equations between variables (`derive.engine.stages`). Evaluated on jets, numbers
+with their derivatives along random probes, they give z and all that the tower needs, at every finite
+width: collective variables are what they are in the network at hand. Each matrix meets all vectors
+that its equations give it at once, so that it can be lazy (`random.lazy`); the biases are a matrix of
+one column. Of the last stage of a layer the matrices are averaged exactly (`estimators.sums`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.engine.fields import STREAM, Kind
+from derive.engine.stages import (
+    HERE,
+    LEFT,
+    Collective,
+    Equation,
+    Function,
+    Product,
+    Stage,
+    Variable,
+)
+from derive.errors import InputError
+from derive.weights import Gaussian, WeightEnsemble
+
+from ..arrays import Array
+from ..estimators.probes import Probes
+from ..estimators.sums import Sum, compiled
+from ..random import lazy
+from ..random.matrices import weight_matrix
+from . import jets
+from .base import Sampler, common_kernels
+from .probing import kernels, weighted
+
+_NUMBER, _BIAS = 24, 1 << 7
+"""A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
+
+State = Mapping[Kind, Array]
+"""The variables as jets, (draws, jets, m, neurons)."""
+
+
+class _Place(NamedTuple):
+    """Where a stage is: its layer, and how many matrices and equations the layer has before it."""
+
+    layer: int
+    matrices: int
+    equations: int
+
+    def after(self, stage: Stage) -> _Place:
+        """Of the next stage."""
+        matrices = self.matrices + len(stage.matrices)
+        return _Place(self.layer, matrices, self.equations + len(stage.equations))
+
+
+class _Parts(NamedTuple):
+    """The right side of an equation: what is carried, what each matrix meets, and a bias."""
+
+    carried: Array | None
+    bodies: dict[int, Array]
+    bias: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSampler(Sampler):
+    """Networks with layers of any stages, followed along random probes, their weights lazy.
+
+    Arguments:
+        probes: the jets that are followed.
+    """
+
+    probes: Probes
+    name: ClassVar[str] = "probes"
+
+    @property
+    def numbers(self) -> int:
+        """One for each neuron of every variable, jet and sample."""
+        widest = max(max(self.ensemble.widths), *(map(self._widest, range(2, self._depth + 1))), 1)
+        kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
+        return len(self.probes.jets) * self.plan.samples * widest * kinds
+
+    @property
+    def _depth(self) -> int:
+        return self.ensemble.depth
+
+    def _widest(self, layer: int) -> int:
+        stages = self.ensemble.stages_at(layer)
+        return max(
+            (self.ensemble.neurons(layer, m.out) for stage in stages for m in stage.matrices),
+            default=1,
+        )
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        evaluate = common_kernels().evaluate
+        for layer, stage, state in self._down(draws):
+            parts = _Evaluated(self, layer, stage, state).parts(stage.equation(STREAM))
+            structure, coefficients = compiled(
+                self.plan, self._sum(layer, stage, parts), self.probes
+            )
+            rows = [*parts.bodies.values(), *(() if parts.carried is None else (parts.carried,))]
+            factors = np.concatenate([_gram(each).reshape(draws.size, -1) for each in rows], axis=1)
+            values = np.empty((draws.size, len(self.plan.statistics)))
+            evaluate(factors, structure, coefficients, values)
+            yield values
+
+    def _down(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Stage, State]]:
+        """Each layer, its last stage, and the variables before that."""
+        ensemble = self.ensemble
+        x = np.broadcast_to(ensemble.inputs, (draws.size, *ensemble.inputs.shape))
+        state: State = {STREAM: jets.constant(self.probes, x)}
+        for layer in range(1, ensemble.depth + 1):
+            *stages, final = ensemble.stages_at(layer)
+            place = _Place(layer, 0, 0)
+            for stage in stages:
+                state = self._through(stage, place, draws, state)
+                place = place.after(stage)
+            yield layer, final, state
+            if layer < ensemble.depth:
+                state = self._through(final, place, draws, state)
+
+    def _sum(self, layer: int, stage: Stage, parts: _Parts) -> Sum:
+        """What z of this layer is the sum of."""
+        ensemble = self.ensemble
+        matrices = tuple(
+            (ensemble.ensemble_of(layer, stage.matrices[k]), body.shape[-1])
+            for k, body in parts.bodies.items()
+        )
+        biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
+        return Sum(
+            ensemble.widths[layer],
+            matrices,
+            parts.carried is not None,
+            biases if parts.bias else None,
+            float(ensemble.lambda_W[layer - 1]),
+        )
+
+    def _through(
+        self, stage: Stage, place: _Place, draws: NDArray[np.int64], state: State
+    ) -> State:
+        """The variables after a stage."""
+        at = _Evaluated(self, place.layer, stage, state)
+        parts = {kind: at.parts(equation) for kind, equation in stage.equations}
+        met = self._matrices(stage, place, draws, parts)
+        after: dict[Kind, Array] = {}
+        for number, (kind, each) in enumerate(parts.items()):
+            terms = [met[kind, k] for k in each.bodies]
+            if each.carried is not None:
+                terms.append(each.carried)
+            if each.bias:
+                terms.append(self._biases(terms[0].shape[-1], place, number, draws))
+            if len({term.shape[-1] for term in terms}) > 1:
+                widths = sorted({term.shape[-1] for term in terms})
+                raise InputError("layer", f"a skip between widths {widths}", "equal widths")
+            after[kind] = sum(terms[1:], start=terms[0])
+        return after
+
+    def _matrices(
+        self,
+        stage: Stage,
+        place: _Place,
+        draws: NDArray[np.int64],
+        parts: Mapping[Kind, _Parts],
+    ) -> dict[tuple[Kind, int], Array]:
+        """Each matrix on all that the equations give it, at once."""
+        found = {}
+        for k, matrix in enumerate(stage.matrices):
+            kinds = [kind for kind, each in parts.items() if k in each.bodies]
+            if not kinds:
+                continue
+            bodies = np.concatenate([parts[kind].bodies[k] for kind in kinds], axis=2)
+            out = self.ensemble.neurons(place.layer, matrix.out)
+            weights = self.ensemble.ensemble_of(place.layer, matrix)
+            rate = float(self.ensemble.lambda_W[place.layer - 1])
+            stream = place.layer + (place.matrices + k << _NUMBER)
+            applied = self._applied(weights, rate, bodies, out, draws, stream)
+            for kind, each in zip(kinds, np.split(applied, len(kinds), axis=2), strict=True):
+                found[kind, k] = each
+        return found
+
+    def _biases(self, n: int, place: _Place, number: int, draws: NDArray[np.int64]) -> Array:
+        """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
+        C_b, rate = (
+            float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
+        )
+        one = jets.constant(self.probes, np.ones((draws.size, 1, 1)))
+        stream = place.layer + (_BIAS + place.equations + number << _NUMBER)
+        return self._applied(Gaussian(C_b), rate, one, n, draws, stream)
+
+    def _applied(
+        self,
+        weights: WeightEnsemble,
+        rate: float,
+        bodies: Array,
+        n: int,
+        draws: NDArray[np.int64],
+        stream: int,
+    ) -> Array:
+        """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
+        count, _, samples, n_in = bodies.shape
+        X = np.ascontiguousarray(bodies).reshape(count, -1, n_in)
+        S = _gram(bodies)
+        source = (self.ensemble.key, stream)
+        Z = weighted(S, X, draws, lazy.steps(weights, n_in, n), source)
+        if self.probes.order and rate:
+            kernels().vary(S, X, Z, draws, (rate, 0.0), self.probes.raising, samples, source)
+        return Z.reshape(*bodies.shape[:3], n)
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitLayerSampler(LayerSampler):
+    """The same networks with every matrix, and every direction in it, built whole.
+
+    Nothing is shared with the lazy sampler of weights: other random numbers, other weights.
+    """
+
+    name: ClassVar[str] = "explicit"
+
+    def _applied(
+        self,
+        weights: WeightEnsemble,
+        rate: float,
+        bodies: Array,
+        n: int,
+        draws: NDArray[np.int64],
+        stream: int,
+    ) -> Array:
+        n_in = bodies.shape[-1]
+        Z = np.empty((*bodies.shape[:3], n))
+        start, lower, upper = self.probes.raising
+        for s, draw in enumerate(draws.tolist()):
+            rng = self._generator(draw, stream)
+            W = weight_matrix(weights, (n, n_in), rng)
+            Z[s] = bodies[s] @ W.T
+            for probe in range(start.size - 1):
+                theta = math.sqrt(rate / n_in) * rng.choice((-1.0, 1.0), (n, n_in))
+                for t in range(start[probe], start[probe + 1]):
+                    Z[s, upper[t]] += bodies[s, lower[t]] @ theta.T
+        return Z
+
+    def _generator(self, draw: int, stream: int) -> np.random.Generator:
+        k0, k1 = (int(word) for word in self.ensemble.key)
+        counter = (draw << 128) + (stream << 64)
+        return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
+
+
+class _Evaluated:
+    """A stage's products at given variables; each argument and collective variable once."""
+
+    def __init__(self, sampler: LayerSampler, layer: int, stage: Stage, state: State) -> None:
+        self._stage, self._state, self._probes = stage, state, sampler.probes
+        self._values = sampler.ensemble.numbers_at(layer)
+        self._activation = sampler.ensemble.activation
+        self._kept: dict[Any, Array] = {}
+
+    def parts(self, equation: Equation) -> _Parts:
+        """What the equation adds up."""
+        carried: Array | None = None
+        bodies: dict[int, Array] = {}
+        for term in equation.right:
+            if term.weight is None:
+                value = self._product(term, LEFT)
+                carried = value if carried is None else carried + value
+            else:
+                matrix, neuron = term.weight
+                if any(isinstance(f, Variable | Function) and f.at == LEFT for f in term.factors):
+                    got = "a matrix and a factor of the left index in one product"
+                    raise InputError("layer", got, "an equation for each")
+                value = self._product(term, neuron)
+                bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
+        return _Parts(carried, bodies, equation.bias)
+
+    def _product(self, term: Product, at: int) -> Array:
+        """The factors at this neuron, times all that has no neural index or is summed over."""
+        groups: dict[int | None, list[Array]] = {at: []}
+        for factor in term.factors:
+            place, value = self._factor(factor)
+            groups.setdefault(place, []).append(value)
+        own = groups.pop(at)
+        scalars = groups.pop(None, [])
+        spaces = list(term.means)
+        for values in groups.values():
+            scalars.append(self._summed(values))
+        n = {kind.space: jet.shape[-1] for kind, jet in self._state.items()}
+        scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
+        for atom, power in term.parameters:
+            scale *= self._values[atom.name] ** power
+        result = None
+        for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
+            result = value if result is None else jets.times(self._probes, result, value)
+        assert result is not None
+        if result.shape[-1] == 1 and not own and at != LEFT:
+            space = dict(term.neurons)[at]
+            result = np.broadcast_to(result, (*result.shape[:-1], n[space]))
+        return result if scale == 1.0 else scale * result
+
+    def _summed(self, values: Sequence[Array]) -> Array:
+        first, *others = values
+        if not others:
+            total: Array = first.sum(axis=-1, keepdims=True)
+            return total
+        for each in others[:-1]:
+            first = jets.times(self._probes, first, each)
+        return jets.summed(self._probes, first, others[-1])
+
+    def _factor(self, factor: object) -> tuple[int | None, Array]:
+        """Its neuron, and its value."""
+        match factor:
+            case Variable(kind, at, ()):
+                return at, self._state[kind]
+            case Function(argument, order, at):
+                return at, self._once(factor._replace(at=0), self._sigma, argument, order)
+            case Collective(function, orders):
+                return None, self._once(factor, self._function, function, orders)
+        raise InputError("layer", factor, "variables, σ's and functions of collective variables")
+
+    def _once(self, key: object, make: Any, *arguments: object) -> Array:
+        if key not in self._kept:
+            self._kept[key] = make(*arguments)
+        return self._kept[key]
+
+    def _sigma(self, argument: int, order: int) -> Array:
+        """σ^{(order)} of an argument."""
+        terms = [self._product(term, HERE) for term in self._stage.arguments[argument]]
+        Z = np.ascontiguousarray(sum(terms[1:], start=terms[0]))
+        if Z is terms[0]:
+            Z = Z.copy()  # the variable itself, that others need
+        draws, count, m, n = Z.shape
+        orders = self._probes.order + order + 1
+        rows = Z.reshape(draws, count * m, n)
+        if orders == 1:
+            self._activation().activate(rows)
+            return Z
+        derivatives = np.empty((draws, orders, m, n))
+        self._activation(orders).differentiate(rows, derivatives)
+        if self._probes.order:
+            kernels().chain(rows, derivatives[:, order:], self._probes.chain_rule)
+        else:
+            Z[:, 0] = derivatives[:, order]
+        return Z
+
+    def _function(self, function: int, orders: tuple[int, ...]) -> Array:
+        """A derivative of a function of the collective variables."""
+        means = [self._once(number, self._mean, number) for number in range(len(self._stage.means))]
+        values = [mean[:, 0] for mean in means]
+
+        def derivative(more: tuple[int, ...]) -> Array:
+            total = tuple(a + b for a, b in zip(orders, more, strict=True))
+            compiled_function = _derivative(self._stage, function, total, self._numbers(function))
+            return np.broadcast_to(compiled_function(*values), values[0].shape)
+
+        return jets.composed(self._probes, derivative, means)
+
+    def _numbers(self, function: int) -> tuple[tuple[str, float], ...]:
+        """The numbers of a function's symbols that are no collective variables."""
+        own = {mean.symbol for mean in self._stage.means}
+        free = sympy.sympify(self._stage.functions[function]).free_symbols - own
+        return tuple(sorted((symbol.name, self._values[symbol.name]) for symbol in free))
+
+    def _mean(self, number: int) -> Array:
+        mean = self._stage.means[number]
+        values = [self._state[factor.kind] for factor in mean.factors]
+        return self._summed(values) / values[0].shape[-1]
+
+
+@lru_cache(maxsize=256)
+def _derivative(
+    stage: Stage, function: int, orders: tuple[int, ...], numbers: tuple[tuple[str, float], ...]
+) -> Any:
+    """A derivative of a function of collective variables, of arrays."""
+    symbols = [mean.symbol for mean in stage.means]
+    expression = sympy.sympify(stage.functions[function])
+    for symbol, k in zip(symbols, orders, strict=True):
+        expression = sympy.diff(expression, symbol, k)
+    known = {s: dict(numbers)[s.name] for s in expression.free_symbols - set(symbols)}
+    return sympy.lambdify(symbols, expression.subs(known), "numpy")
+
+
+def _gram(x: Array) -> Array:
+    """Inner products over n of all jets and samples, (draws, rows, rows)."""
+    rows = np.ascontiguousarray(x).reshape(x.shape[0], -1, x.shape[-1])
+    S = np.empty((*rows.shape[:2], rows.shape[1]))
+    kernels().grams(rows, S)
+    return S
