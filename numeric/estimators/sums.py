@@ -2,12 +2,12 @@
 
 c is carried past the matrices, by a skip: of its law it is known that rotations of its neurons keep
 it, whatever the s_k are. Each pair of M_p's neural indices is made by one source at both ends: by
-biases, by the parameters of a matrix or of the biases on the edge that it joins, or by
+biases, by the parameters of a matrix or of the biases on the edge that it joins, or by W or c,
 
-    weights   Σ_q C_k(p, q) Π_{(a,b) ∈ q} s_a·s_b ,        carried   Σ_q Wg_n(p, q) Π_{(a,b) ∈ q} c_a·c_b ,
+    Σ_q C_k(p, q) Π_{(a,b) ∈ q} s_a·s_b ,        Σ_q Wg_n(p, q) Π_{(a,b) ∈ q} c_a·c_b ,
 
-over the pairs that this source makes. One matrix alone is the dense layer (`unbiased`), c alone is
-the pairing estimator. Derived here.
+the weights, and what is carried, over the pairs that this source makes. One matrix alone is the
+dense layer (`unbiased`), c alone is the pairing estimator. Derived here.
 """
 
 from __future__ import annotations

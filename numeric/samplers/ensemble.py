@@ -174,7 +174,7 @@ class Ensemble:
             raise InputError("layer", str(self.net.layer), wanted) from None
 
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
-        """The ensemble of one of a layer's matrices: the network's, with the variance of its own."""
+        """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
         weights = self.weights_at(layer)
         own = {} if layer == 1 else self._own_numbers
         name = matrix.variance.name

@@ -1,10 +1,11 @@
 """Networks of any layer: its stages, taken as data, with jets going through them.
 
-A stage is a list of equations between variables (`derive.engine.stages`). Evaluated on jets, numbers
-with their derivatives along random probes, they give z and all that the tower needs, at every finite
-width: collective variables are what they are in the network at hand. Each matrix meets all vectors
-that its equations give it at once, so that it can be lazy (`random.lazy`); the biases are a matrix of
-one column. Of the last stage of a layer the matrices are averaged exactly (`estimators.sums`).
+A stage is a list of equations between variables (`derive.engine.stages`). Evaluated on jets,
+numbers with their derivatives along random probes, they give z and all that the tower needs, at
+every finite width: collective variables are what they are in the network at hand. Each matrix meets
+all vectors that its equations give it at once, so that it can be lazy (`random.lazy`); the biases
+are a matrix of one column. Of a layer's last stage the matrices are averaged exactly
+(`estimators.sums`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -62,12 +63,37 @@ class _Place(NamedTuple):
         return _Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
+class _Vectors:
+    """What a source of an equation is on: a jet, and its Gram matrix once."""
+
+    def __init__(self, jet: Array) -> None:
+        self.jet = jet
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products over n of all jets and samples, (draws, rows, rows)."""
+        rows = self.rows
+        S = np.empty((*rows.shape[:2], rows.shape[1]))
+        kernels().grams(rows, S)
+        return S
+
+    @cached_property
+    def rows(self) -> Array:
+        """The vectors, (draws, rows, n)."""
+        return np.ascontiguousarray(self.jet).reshape(self.jet.shape[0], -1, self.jet.shape[-1])
+
+
 class _Parts(NamedTuple):
     """The right side of an equation: what is carried, what each matrix meets, and a bias."""
 
-    carried: Array | None
-    bodies: dict[int, Array]
+    carried: _Vectors | None
+    bodies: dict[int, _Vectors]
     bias: bool
+
+    @property
+    def sources(self) -> list[_Vectors]:
+        """The bodies, then what is carried."""
+        return [*self.bodies.values(), *([] if self.carried is None else [self.carried])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +110,7 @@ class LayerSampler(Sampler):
     @property
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
-        widest = max(max(self.ensemble.widths), *(map(self._widest, range(2, self._depth + 1))), 1)
+        widest = max(*self.ensemble.widths, *map(self._widest, range(2, self._depth + 1)))
         kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
         return len(self.probes.jets) * self.plan.samples * widest * kinds
 
@@ -101,38 +127,35 @@ class LayerSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        evaluate = common_kernels().evaluate
-        for layer, stage, state in self._down(draws):
-            parts = _Evaluated(self, layer, stage, state).parts(stage.equation(STREAM))
-            structure, coefficients = compiled(
-                self.plan, self._sum(layer, stage, parts), self.probes
-            )
-            rows = [*parts.bodies.values(), *(() if parts.carried is None else (parts.carried,))]
-            factors = np.concatenate([_gram(each).reshape(draws.size, -1) for each in rows], axis=1)
-            values = np.empty((draws.size, len(self.plan.statistics)))
-            evaluate(factors, structure, coefficients, values)
-            yield values
-
-    def _down(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Stage, State]]:
-        """Each layer, its last stage, and the variables before that."""
-        ensemble = self.ensemble
-        x = np.broadcast_to(ensemble.inputs, (draws.size, *ensemble.inputs.shape))
+        ensemble, count = self.ensemble, draws.size
+        x = np.broadcast_to(ensemble.inputs, (count, *ensemble.inputs.shape))
         state: State = {STREAM: jets.constant(self.probes, x)}
+        values = np.empty((count, len(self.plan.statistics)))
         for layer in range(1, ensemble.depth + 1):
-            *stages, final = ensemble.stages_at(layer)
-            place = _Place(layer, 0, 0)
-            for stage in stages:
-                state = self._through(stage, place, draws, state)
+            stages, place = ensemble.stages_at(layer), _Place(layer, 0, 0)
+            for stage in stages[:-1]:
+                state = self._after(stage, place, draws, self._parts(stage, place, state))
                 place = place.after(stage)
-            yield layer, final, state
+            last = stages[-1]
+            parts = self._parts(last, place, state)
+            z = parts[STREAM]
+            structure, coefficients = compiled(self.plan, self._sum(layer, last, z), self.probes)
+            factors = np.concatenate([each.gram.reshape(count, -1) for each in z.sources], axis=1)
+            common_kernels().evaluate(factors, structure, coefficients, values)
+            yield values
             if layer < ensemble.depth:
-                state = self._through(final, place, draws, state)
+                state = self._after(last, place, draws, parts)
+
+    def _parts(self, stage: Stage, place: _Place, state: State) -> dict[Kind, _Parts]:
+        """What each equation of a stage adds up."""
+        at = _Evaluated(self, place.layer, stage, state)
+        return {kind: at.parts(equation) for kind, equation in stage.equations}
 
     def _sum(self, layer: int, stage: Stage, parts: _Parts) -> Sum:
         """What z of this layer is the sum of."""
         ensemble = self.ensemble
         matrices = tuple(
-            (ensemble.ensemble_of(layer, stage.matrices[k]), body.shape[-1])
+            (ensemble.ensemble_of(layer, stage.matrices[k]), body.jet.shape[-1])
             for k, body in parts.bodies.items()
         )
         biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
@@ -144,18 +167,20 @@ class LayerSampler(Sampler):
             float(ensemble.lambda_W[layer - 1]),
         )
 
-    def _through(
-        self, stage: Stage, place: _Place, draws: NDArray[np.int64], state: State
+    def _after(
+        self,
+        stage: Stage,
+        place: _Place,
+        draws: NDArray[np.int64],
+        parts: Mapping[Kind, _Parts],
     ) -> State:
         """The variables after a stage."""
-        at = _Evaluated(self, place.layer, stage, state)
-        parts = {kind: at.parts(equation) for kind, equation in stage.equations}
         met = self._matrices(stage, place, draws, parts)
         after: dict[Kind, Array] = {}
         for number, (kind, each) in enumerate(parts.items()):
             terms = [met[kind, k] for k in each.bodies]
             if each.carried is not None:
-                terms.append(each.carried)
+                terms.append(each.carried.jet)
             if each.bias:
                 terms.append(self._biases(terms[0].shape[-1], place, number, draws))
             if len({term.shape[-1] for term in terms}) > 1:
@@ -177,7 +202,8 @@ class LayerSampler(Sampler):
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
             if not kinds:
                 continue
-            bodies = np.concatenate([parts[kind].bodies[k] for kind in kinds], axis=2)
+            own = [parts[kind].bodies[k] for kind in kinds]
+            bodies = own[0] if len(own) == 1 else _joined(own)
             out = self.ensemble.neurons(place.layer, matrix.out)
             weights = self.ensemble.ensemble_of(place.layer, matrix)
             rate = float(self.ensemble.lambda_W[place.layer - 1])
@@ -194,26 +220,24 @@ class LayerSampler(Sampler):
         )
         one = jets.constant(self.probes, np.ones((draws.size, 1, 1)))
         stream = place.layer + (_BIAS + place.equations + number << _NUMBER)
-        return self._applied(Gaussian(C_b), rate, one, n, draws, stream)
+        return self._applied(Gaussian(C_b), rate, _Vectors(one), n, draws, stream)
 
     def _applied(
         self,
         weights: WeightEnsemble,
         rate: float,
-        bodies: Array,
+        met: _Vectors,
         n: int,
         draws: NDArray[np.int64],
         stream: int,
     ) -> Array:
         """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
-        count, _, samples, n_in = bodies.shape
-        X = np.ascontiguousarray(bodies).reshape(count, -1, n_in)
-        S = _gram(bodies)
-        source = (self.ensemble.key, stream)
+        S, X, source = met.gram, met.rows, (self.ensemble.key, stream)
+        *shape, samples, n_in = met.jet.shape
         Z = weighted(S, X, draws, lazy.steps(weights, n_in, n), source)
         if self.probes.order and rate:
             kernels().vary(S, X, Z, draws, (rate, 0.0), self.probes.raising, samples, source)
-        return Z.reshape(*bodies.shape[:3], n)
+        return Z.reshape(*shape, samples, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,12 +253,12 @@ class ExplicitLayerSampler(LayerSampler):
         self,
         weights: WeightEnsemble,
         rate: float,
-        bodies: Array,
+        met: _Vectors,
         n: int,
         draws: NDArray[np.int64],
         stream: int,
     ) -> Array:
-        n_in = bodies.shape[-1]
+        bodies, n_in = met.jet, met.jet.shape[-1]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
         for s, draw in enumerate(draws.tolist()):
@@ -277,7 +301,8 @@ class _Evaluated:
                     raise InputError("layer", got, "an equation for each")
                 value = self._product(term, neuron)
                 bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
-        return _Parts(carried, bodies, equation.bias)
+        met = {matrix: _Vectors(body) for matrix, body in bodies.items()}
+        return _Parts(None if carried is None else _Vectors(carried), met, equation.bias)
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""
@@ -298,9 +323,8 @@ class _Evaluated:
         for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
             result = value if result is None else jets.times(self._probes, result, value)
         assert result is not None
-        if result.shape[-1] == 1 and not own and at != LEFT:
-            space = dict(term.neurons)[at]
-            result = np.broadcast_to(result, (*result.shape[:-1], n[space]))
+        if not own and at in dict(term.neurons):
+            result = np.broadcast_to(result, (*result.shape[:-1], n[dict(term.neurons)[at]]))
         return result if scale == 1.0 else scale * result
 
     def _summed(self, values: Sequence[Array]) -> Array:
@@ -385,9 +409,5 @@ def _derivative(
     return sympy.lambdify(symbols, expression.subs(known), "numpy")
 
 
-def _gram(x: Array) -> Array:
-    """Inner products over n of all jets and samples, (draws, rows, rows)."""
-    rows = np.ascontiguousarray(x).reshape(x.shape[0], -1, x.shape[-1])
-    S = np.empty((*rows.shape[:2], rows.shape[1]))
-    kernels().grams(rows, S)
-    return S
+def _joined(bodies: Sequence[_Vectors]) -> _Vectors:
+    return _Vectors(np.concatenate([each.jet for each in bodies], axis=2))
