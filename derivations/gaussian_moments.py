@@ -73,7 +73,7 @@ def evaluate(
     names = variables(K.rows)
 
     def value(average: Average) -> sympy.Expr:
-        factors, outer = average.bracket
+        factors, outer, _ = average.bracket
         parts = [activation.derivative(order).subs(z, names[a - 1]) for a, order in factors]
         inner = sympy.prod(parts)
         return integral(sympy.diff(inner, *(names[a - 1] for a in outer)) if outer else inner)

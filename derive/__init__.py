@@ -5,7 +5,7 @@
 V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 """
 
-from . import activations, batchnorm, exact, linear, propagation, spectra, symbols
+from . import activations, batchnorm, exact, layers, linear, propagation, spectra, symbols
 from .activations.functions import Activation
 from .citations import cite
 from .depth.criticality import criticality
@@ -46,6 +46,7 @@ __all__ = [
     "criticality",
     "exact",
     "haar_moment",
+    "layers",
     "linear",
     "pair_partitions",
     "propagation",

@@ -16,6 +16,7 @@ from .depth.criticality import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
+from .layers import Layer, as_layer, dense
 from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
@@ -41,6 +42,7 @@ class Network:
             likewise.
         widths: n_0, n_1, …, n_L, all of them, in place of `width_ratio`: n is n_1, the width of the
             first hidden layer, n_0 the size of the inputs, and L the depth.
+        layer: what layers 2, 3, … are, of `derive.layers`, or its text; layer 1 is z = b + W x.
 
     Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
 
@@ -61,7 +63,7 @@ class Network:
     C_W_corrections: tuple[PerLayer, ...] = ()
     C_b_corrections: tuple[PerLayer, ...] = ()
     widths: Sequence[int] | None = None
-    layer: Any = None
+    layer: Layer = field(default_factory=dense)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", as_activation(self.activation))
@@ -69,6 +71,7 @@ class Network:
         if self.first_weights is not None:
             first = as_weights("first_weights", self.first_weights)
             object.__setattr__(self, "first_weights", first)
+        object.__setattr__(self, "layer", as_layer(self.layer))
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
             object.__setattr__(self, name, given)
@@ -215,7 +218,11 @@ class Network:
     def scheme(self, depth: int, samples: int) -> Scheme:
         """Under what recursions are derived for so many inputs, to this depth."""
         square = self.has_equal_widths(depth)
-        return Scheme(self.weights_at(2), square, self.corrections, single=samples == 1)
+        layer = None if self.layer.is_dense else self.layer
+        if layer is not None and not square:
+            wanted = f"equal widths of the hidden layers, with {layer}"
+            raise InputError("widths", self.widths or self.width_ratio, wanted)
+        return Scheme(self.weights_at(2), square, self.corrections, samples == 1, layer)
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""
@@ -271,6 +278,7 @@ class Network:
                 if getattr(self, name)
             ]
             + ([] if self.widths is None else [f"widths={self.widths}"])
+            + ([] if self.layer.is_dense else [f"layer={self.layer}"])
         )
 
     def __str__(self) -> str:
@@ -291,6 +299,7 @@ class Network:
             f"  biases          C_b = {self._shown('C_b')}",
             f"  learning rates  λ_b = {self._shown('lambda_b')}, λ_W = {self._shown('lambda_W')}",
             f"  widths          {widths}",
+            *([] if self.layer.is_dense else [f"  layer           {self.layer}"]),
         ]
         for name in _CORRECTIONS:
             if getattr(self, name):

@@ -17,6 +17,7 @@ from .engine.tensors import FIRST_ORDER, NAMES, Name, named
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Pairing
+from .layers import Layer, as_layer, dense
 from .network import Network
 from .weights import WeightEnsemble
 
@@ -33,6 +34,8 @@ class Recursion(Step):
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         left_out: which of weights, square and corrections are defaults that nobody asked for.
+        layer: what the network repeats, None for the dense layer.
+        stage: the stage of the layer that it leads through, None for all of them.
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on
@@ -45,8 +48,9 @@ class Recursion(Step):
         """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
 
         With several inputs the sums run over `data`, or stay raised indices
-        (`derive.gaussian.kernel_form`).
+        (`derive.gaussian.kernel_form`). Raises InputError for a layer that is not dense.
         """
+        self._check_dense("kernel_form")
         return kernel_form(self, data)
 
     def asymptotics(
@@ -63,10 +67,15 @@ class Recursion(Step):
 
         Raises InputError where there is no activation, and as `derive.depth.asymptotics` does.
         """
+        self._check_dense("asymptotics")
         sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
         return asymptotics(self, as_activation(sigma), terms, **rates)
+
+    def _check_dense(self, what: str) -> None:
+        if self.layer is not None:
+            raise InputError("layer", str(self.layer), f"the dense layer, for {what}")
 
 
 @rests_on("day2025", "roberts2022")
@@ -80,6 +89,7 @@ def recursion(
     first_layer: bool = False,
     square: bool | None = None,
     corrections: int | None = None,
+    layer: Layer | str | None = None,
 ) -> Recursion:
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
@@ -98,6 +108,8 @@ def recursion(
         square: False keeps unequal widths: n_ℓ = r_in n; True by default.
         corrections: give C_W and C_b so many 1/n parts, 0 by default: C_W + C_W1/n + … (source
             000, eq. 5.28).
+        layer: what the network repeats, of `derive.layers`, or its text, such as
+            "residual(skip=1, norm=rms)"; the dense layer by default.
 
     Derived here by `cumulants`; source 000 eqs. (5.3), (5.16), (5.25) are what K, V, G1 must meet.
 
@@ -118,6 +130,7 @@ def recursion(
         first_layer=first_layer,
         square=square,
         corrections=corrections,
+        layer=None if layer is None else as_layer(layer),
     )
     return Recursion(**{each.name: getattr(made, each.name) for each in fields(made)})
 
@@ -163,7 +176,10 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     parameters stand for any number. C_W is a symbol in every recursion.
     """
     weights = net.weights_at(2)
-    if "weights" not in made.left_out and not _covers(made.weights, weights):
+    own = dense() if made.layer is None else made.layer
+    if own != net.layer:
+        what, wanted = f"layer {own}", f"the network's {net.layer}"
+    elif "weights" not in made.left_out and not _covers(made.weights, weights):
         what, wanted = f"weights {made.weights}", f"the network's {weights}"
     elif made.activation is not None and not _equal(made.activation, net.activation):
         what, wanted = f"activation {made.activation}", f"the network's {net.activation}"

@@ -178,11 +178,13 @@ def parameter(name: str) -> sympy.Symbol:
 
 
 def tensor(name: str) -> sympy.Symbol:
-    """A tensor of a single input: K and K0 positive, V, G1, Theta, … real. Names of source 000.
+    """A tensor of a single input: K, K0 and K_y positive, V, G1, … real. Names of source 000.
 
     >>> tensor("V"), tensor("K").is_positive
     (V, True)
     """
+    if name.startswith("K_"):
+        return Symbol(name, positive=True)
     return {"K": K, "K0": K0}.get(name, real(name))
 
 

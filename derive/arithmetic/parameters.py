@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import sympy
+
 
 class Parameter(NamedTuple):
     """A hyperparameter of the layer ℓ+1, or a width ratio."""
 
     name: str
+
+
+class Value(NamedTuple):
+    """A number, or an expression in symbols of a user's own, in the place of a hyperparameter."""
+
+    expr: sympy.Expr
 
 
 C_W, C_B = Parameter("C_W"), Parameter("C_b")

@@ -58,6 +58,10 @@ def _cumulant_latex(name: str) -> tuple[str, str]:
     """
     first = name.endswith(")0")
     label = Label.read(name[:-1] if first else name)
+    plain, of, kind = name.partition("_")
+    if label is None and of and plain in TENSOR_LATEX:
+        head, upper = TENSOR_LATEX[plain]
+        return rf"{head}_{{{kind}}}", upper
     if label is None:
         return rf"\mathrm{{{name}}}", ""
     fields = ",".join(FIELD_LATEX.get(each, rf"\mathrm{{{each}}}") for each in label.fields)

@@ -1,31 +1,46 @@
-"""From a network to a recursion: average one layer's weights, then the layer below, in 1/n.
+"""From a network to a recursion: average one stage's weights, then the one below, in 1/n.
 
-The five steps, none of which knows a tensor by name:
-1. forward equations of the fields as polynomials in the weights (`fields.forward`);
-2. E over the weights: Σ_{p,q} δ_p(i) C(p,q) δ_q(j) (`weights`), biases by Wick;
+The five steps, none of which knows a tensor or a layer by name:
+1. equations of the fields as polynomials in the weights (`through.lines`);
+2. E over the weights: Σ_{p,q} δ_p(i) C(p,q) δ_q(j) (`weights`), each matrix; biases by Wick;
 3. sums over neurons split into sums over distinct neurons;
 4. E over the layer below, expanded around the Gaussian of kernel K,
        E[F] = exp(Σ_r κ_r·∂^r / r!) F    at z ~ N(0, K), H = Θ, …;
 5. joint cumulants from moments; the coefficient of δ_p(i) n^{-power} is the tensor.
+
+A dense layer is one stage. Where a stage has collective variables c, a product X of equations is
+expanded in c − c*; each two of those add 1/n to the order of X, so that most are never averaged.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 from math import comb, factorial, inf, prod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from ..arithmetic.parameters import C_B, C_W, R_IN, correction
+import sympy
+
+from ..arithmetic.parameters import (
+    C_B,
+    C_W,
+    R_BIG,
+    R_IN,
+    R_OUT,
+    Parameter,
+    Value,
+    correction,
+)
 from ..arithmetic.polynomials import (
     UNIT,
+    Atom,
     Expansion,
     Monomial,
     add,
-    distinct_neurons,
+    constant,
     monomial,
     multiply,
     multiply_all,
@@ -33,7 +48,7 @@ from ..arithmetic.polynomials import (
     times,
 )
 from ..errors import InputError
-from ..gaussian.brackets import Bracket
+from ..gaussian.brackets import Bracket, normal_form
 from ..groups.pairings import (
     MOST_POINTS,
     Pairing,
@@ -46,14 +61,21 @@ from ..groups.pairings import (
     refining_pairings,
     set_partitions,
 )
-from ..weights import WeightEnsemble
-from .fields import AnyField, Placed, Term, Z, forward, slots_of
-from .tensors import tensor
+from ..weights import Gaussian, WeightEnsemble
+from .fields import forward
+from .stages import DENSE, Stage
+from .tensors import kernel_label, tensor
+from .through import Summand, compositions, lines, summand
+from .trees import AnyField, Field, Kind, Placed, Term, Z, slots_of
 
 Moment = dict[Pairing, Expansion]
 Below = Callable[[Term, int, bool], Expansion]
-Neuron = tuple[tuple[int, int], ...]
-"""The factors σ^{(order)}(z_{sample}) at one neuron, as sorted pairs (sample, order)."""
+Neuron = tuple[tuple[int, int, Kind], ...]
+"""The factors σ^{(order)}(v_{sample}) at one neuron, as sorted triples (sample, order, v)."""
+Target = tuple[int, int, Kind]
+"""A variable that σ is taken of: its neuron and its sample."""
+Rows = dict[int, Pairing]
+"""Of each matrix: which of its weights, counted from 0, have equal rows."""
 
 
 def layer_cumulant(
@@ -67,30 +89,46 @@ def layer_cumulant(
     pairing: Pairing | None = None,
     corrections: int = 0,
     progress: Callable[[], None] | None = None,
+    stage: Stage = DENSE,
 ) -> Moment:
-    """The joint cumulant of fields at layer ℓ+1, up to n^{-order}, by pairing of neural indices.
+    """The joint cumulant of fields behind a stage, up to n^{-order}, by pairing of neural indices.
 
     Arguments:
         fields, samples: the fields, and the sample of each of their nodes in turn.
-        weights: the ensemble of layer ℓ+1.
+        weights: the ensemble of the stage's matrices.
         order: the highest power of 1/n kept.
         square: n_ℓ = n_{ℓ+1} = n; otherwise their ratios to n stay symbols.
-        below: how to average layer ℓ; by default `hidden_layer`, the expansion around its kernel.
+        below: how to average layer ℓ, of the dense layer; by default `hidden_layer`, the expansion
+            around its kernel.
         pairing: the one pairing that is wanted; all of them by default.
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
         progress: called after every average over the weights (`work`).
+        stage: of the layer; by default the only one of the dense layer.
     """
-    below = below or hidden_layer
     slots = slots_of(fields)
+    average = _Average(stage, weights, order, square, below, corrections)
+
+    def evaluate(whole: Summand, pairs: Pairing, count: int, result: Expansion) -> None:
+        rows = _rows(whole, pairs)
+        assert rows is not None
+        for averaged in average(whole, rows, pairs):
+            add(result, averaged, count)
+            if progress:
+                progress()
 
     @cache
     def moment(block: tuple[int, ...], pairs: Pairing) -> Expansion:
         result: Expansion = {}
-        for term, rows in _products(fields, samples, block, pairs):
-            for averaged in _average(term, rows, weights, order, square, below, corrections):
-                add(result, averaged)
-                if progress:
-                    progress()
+        alike: Counter[Summand] = Counter()
+        for parts in _products(stage, fields, samples, block):
+            found: Expansion = {}
+            for whole in _wholes(parts, 0, pairs):
+                evaluate(whole, pairs, 1, found)
+            add(result, found)
+            for degree in range(1, 2 * _room(stage, found, order) + 1):
+                alike.update(map(_normal, _wholes(parts, degree, pairs)))
+        for whole, count in alike.items():
+            evaluate(whole, pairs, count, result)
         return result
 
     result: Moment = {}
@@ -101,6 +139,19 @@ def layer_cumulant(
             add(total, moments, mobius(len(blocks)))
         result[wanted] = total
     return result
+
+
+def _room(stage: Stage, found: Expansion, order: int) -> int:
+    """How many powers of 1/n are left for the collective variables' fluctuations.
+
+    E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on; where E[X] vanishes for its
+    parity, which a collective variable can have too, nothing is known.
+    """
+    if not stage.means:
+        return 0
+    if found:
+        return order - min(at for _, at in found)
+    return order if stage.has_centres else 0
 
 
 class Work(NamedTuple):
@@ -132,17 +183,19 @@ def work(
     if len(fields) <= MOST_POINTS:
         blocks |= {block: None for split in splittings(slots, pairing) for block in split}
     averages = terms = 0
-    for block in blocks:
-        for term, rows in _products(fields, samples, *block):
-            half = len(rows)
-            for q in pairings(2 * half):
-                joined = _identify(term, q)
-                places = Counter(j for j, _ in {(j, sample) for j, sample, _ in joined.factors})
-                power = max(0, order - half - term.fan_in + joined.neurons)
-                averages += 1
-                terms += _insertions(tuple(sorted(places.values())), power)
-                if terms > most:
-                    return Work(averages, terms)
+    for block, pairs in blocks:
+        for parts in _products(DENSE, fields, samples, block):
+            for term in _wholes(parts, 0, pairs):
+                rows = (_rows(term, pairs) or {}).get(0, ())
+                half = len(rows)
+                for q in pairings(2 * half):
+                    joined = _identify(term, {0: q})
+                    places = Counter(j for j, _ in {(j, s) for j, s, *_ in joined.factors})
+                    power = max(0, order - half - len(term.means) + len(joined.neurons))
+                    averages += 1
+                    terms += _insertions(tuple(sorted(places.values())), power)
+                    if terms > most:
+                        return Work(averages, terms)
     return Work(averages, terms)
 
 
@@ -181,103 +234,301 @@ def splittings(
             ]
 
 
-def _products(
-    fields: tuple[AnyField, ...],
-    samples: tuple[int, ...],
-    block: tuple[int, ...],
-    pairs: Pairing,
-) -> Iterator[tuple[Term, Pairing]]:
-    """The products of the block's forward terms that have a δ of these pairs, and their rows p."""
-    slots = slots_of(fields)
-    expanded = [
-        forward(fields[f], slots[f], tuple(samples[slot] for slot in slots[f])) for f in block
-    ]
-    for terms in product(*expanded):
-        whole = prod(terms, start=Term())
-        row = {slot: place for place, (slot, _) in enumerate(whole.weights)}
-        fixed = {ordered(a, b) for a, b in whole.deltas}
-        biases = set(whole.biases)
-        if fixed <= set(pairs) and all(
-            pair in fixed or {*pair} <= row.keys() or {*pair} <= biases for pair in pairs
-        ):
-            yield whole, tuple(sorted(ordered(row[a], row[b]) for a, b in pairs if a in row))
+class _Expandable(Protocol):
+    """What is expanded in the collective variables: a `Line`, or an equation of one's own."""
+
+    def degree(self, total: int) -> tuple[Summand, ...]: ...
 
 
-def _average(
-    term: Term,
-    rows: Pairing,
-    weights: WeightEnsemble,
-    order: int,
-    square: bool,
-    below: Below,
-    corrections: int,
-) -> Iterator[Expansion]:
-    """Steps 2 to 4 for one product of forward terms, one pairing q of the columns at a time."""
-    half = len(rows)
-    fan_in = UNIT if square else power(R_IN, -term.fan_in)
-    prefactor = multiply(
-        {(times(term.parameters, fan_in), term.fan_in): term.coefficient},
-        _variances(half, len(term.biases) // 2, corrections),
-        order + term.neurons,
-    )
-    for q in pair_partitions(2 * half):
-        spectrum = weights.expansion(coset_type(rows, q), order + half, square)
-        if not spectrum:
-            yield {}
-            continue
-        averaged = below(_identify(term, q), order - half - term.fan_in, square)
-        yield multiply(multiply(prefactor, spectrum, order + term.neurons), averaged, order)
+class _Given(NamedTuple):
+    """A field's equation of one's own, in a dense layer."""
+
+    summand: Summand
+
+    def degree(self, total: int) -> tuple[Summand, ...]:
+        return () if total else (self.summand,)
 
 
 @cache
-def _variances(weights: int, biases: int, corrections: int) -> Expansion:
-    """C_W^{weights} C_b^{biases}, each C a series in 1/n up to n^{-corrections}."""
-    series: list[Expansion] = [
-        {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(correction(base, corrections))}
-        for base in (C_W, C_B)
-    ]
-    return multiply_all([series[0]] * weights + [series[1]] * biases, corrections)
+def _equation(
+    stage: Stage, field: AnyField, slots: tuple[int, ...], samples: tuple[int, ...]
+) -> tuple[_Expandable, ...]:
+    """The field's equation, product by product."""
+    if isinstance(field, Field):
+        return lines(stage, field, slots, samples)
+    if not stage.is_dense:
+        wanted = "fields that are z or its derivatives by θ, in layers other than the dense one"
+        raise InputError("fields", str(field), wanted)
+    return tuple(_Given(summand(term)) for term in forward(field, slots, samples))
 
 
-def _identify(term: Term, q: Pairing) -> Term:
-    """The term with the neurons that q pairs made one, and numbered from 0."""
-    name = list(range(term.neurons))
-    for a, b in q:
-        i, j = name[term.weights[a][1]], name[term.weights[b][1]]
-        name = [i if other == j else other for other in name]
-    return _renumber(term, {j: sorted(set(name)).index(name[j]) for j in range(term.neurons)})
-
-
-def _renumber(term: Term, neuron: dict[int, int]) -> Term:
-    return term._replace(
-        weights=(),
-        factors=tuple((neuron[j], sample, order) for j, sample, order in term.factors),
-        fields=tuple(
-            placed._replace(neurons=tuple(neuron[j] for j in placed.neurons))
-            for placed in term.fields
-        ),
-        neurons=len(set(neuron.values())),
+def _products(
+    stage: Stage, fields: tuple[AnyField, ...], samples: tuple[int, ...], block: tuple[int, ...]
+) -> Iterator[tuple[_Expandable, ...]]:
+    """The products of the equations of the block's fields."""
+    slots = slots_of(fields)
+    return product(
+        *(
+            _equation(stage, fields[f], slots[f], tuple(samples[slot] for slot in slots[f]))
+            for f in block
+        )
     )
 
 
-def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
-    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer, up to n^{-order}: steps 3 and 4."""
-    result: Expansion = {}
-    for partition in set_partitions(tuple(range(term.neurons))):
-        budget = order + len(partition)
-        if budget < 0:
+def _wholes(parts: tuple[_Expandable, ...], degree: int, pairs: Pairing) -> Iterator[Summand]:
+    """The terms of a product of this degree in c − c* that have a δ of these pairs."""
+    for split in compositions(degree, len(parts)):
+        expanded = (part.degree(d) for part, d in zip(parts, split, strict=True))
+        for terms in product(*expanded):
+            whole = prod(terms, start=Summand())
+            if _rows(whole, pairs) is not None:
+                yield whole
+
+
+def _rows(whole: Summand, pairs: Pairing) -> Rows | None:
+    """The rows of each matrix; None where there is no δ of these pairs."""
+    place: dict[int, tuple[object, int]] = {}
+    count: Counter[int] = Counter()
+    for matrix, slot, _ in whole.weights:
+        place[slot] = matrix, count[matrix]
+        count[matrix] += 1
+    for slot, kind in whole.biases:
+        place[slot] = kind, -1
+    for placed in whole.fields:
+        for node, j in enumerate(placed.neurons):
+            if j < 0:
+                place[-1 - j] = placed.field.kind(node).group, -1
+    fixed = {ordered(a, b) for a, b in whole.deltas}
+    if not fixed <= set(pairs):
+        return None
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for pair in pairs:
+        if pair in fixed:
             continue
-        distinct = _renumber(term, {j: b for b, block in enumerate(partition) for j in block})
-        content: list[list[tuple[int, int]]] = [[] for _ in partition]
-        for j, sample, derivatives in distinct.factors:
-            content[j].append((sample, derivatives))
-        neurons = tuple(tuple(sorted(factors)) for factors in content)
-        averaged = _expand_layer(neurons, distinct.fields, budget)
-        add(
-            result,
-            multiply(distinct_neurons(None if square else R_IN, len(neurons)), averaged, order),
+        (one, i), (other, j) = (place.get(slot, (None, slot)) for slot in pair)
+        if one is None or one != other:
+            return None
+        if isinstance(one, int):
+            rows.setdefault(one, []).append(ordered(i, j))
+    return {matrix: tuple(sorted(found)) for matrix, found in rows.items()}
+
+
+def _normal(whole: Summand) -> Summand:
+    """The same, its neurons numbered by where they stand: equal for many that are alike."""
+
+    def key(placed: Placed) -> tuple[object, ...]:
+        return placed.field.rank, placed.samples, [min(j, 0) for j in placed.neurons]
+
+    fields = sorted(whole.fields, key=key)
+    factors = sorted(whole.factors, key=lambda factor: factor[1:])
+    met = [j for *_, j in sorted(whole.weights)]
+    met += [j for placed in fields for j in placed.neurons if j >= 0]
+    met += [j for j, *_ in factors]
+    number = {j: k for k, j in enumerate(dict.fromkeys([*met, *range(len(whole.neurons))]))}
+    placed_again = (
+        placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
+        for placed in fields
+    )
+    return whole._replace(
+        fields=tuple(sorted(placed_again, key=lambda p: (p.field.rank, p.samples, p.neurons))),
+        factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
+        weights=tuple(sorted((m, slot, number[j]) for m, slot, j in whole.weights)),
+        neurons=tuple(whole.neurons[j] for j in number),
+        atoms=tuple(sorted(whole.atoms, key=str)),
+        means=tuple(sorted(whole.means)),
+    )
+
+
+class _Average(NamedTuple):
+    """Steps 2 to 4 for one product of equations."""
+
+    stage: Stage
+    weights: WeightEnsemble
+    order: int
+    square: bool
+    below: Below | None
+    corrections: int
+
+    def __call__(self, whole: Summand, rows: Rows, pairs: Pairing) -> Iterator[Expansion]:
+        """One choice of pairings of the columns, a pairing of each matrix's, at a time."""
+        halves = tuple((self.stage.matrices[m].variance, len(p)) for m, p in rows.items())
+        half = sum(count for _, count in halves)
+        most = self.order + len(whole.neurons)
+        prefactor = multiply_all(
+            [
+                {(times(whole.parameters, monomial(whole.atoms)), 0): whole.coefficient},
+                *(_over(self.ratio(space)) for space in whole.means),
+                _variances((*halves, (C_B, len(whole.biases) // 2)), self.corrections),
+            ],
+            most,
         )
+        carried = _carried(whole, pairs)
+        for columns in product(*(pair_partitions(2 * len(p)) for p in rows.values())):
+            spectrum = multiply_all(
+                [
+                    self.spectrum(m, p, q, half)
+                    for (m, p), q in zip(rows.items(), columns, strict=True)
+                ],
+                most,
+            )
+            if not spectrum:
+                yield {}
+                continue
+            joined = _identify(carried, dict(zip(rows, columns, strict=True)))
+            budget = self.order - min(at for _, at in spectrum) - len(whole.means)
+            averaged = (
+                self.below(joined.term(), budget, self.square)
+                if self.below
+                else self.neurons(joined, budget)
+            )
+            yield multiply(multiply(prefactor, spectrum, most), averaged, self.order)
+
+    def ratio(self, space: str) -> Atom | None:
+        """The width of a space over n, None where they are equal."""
+        return dict(self.stage.ratios).get(space, None if self.square else R_IN)
+
+    def spectrum(self, matrix: int, rows: Pairing, columns: Pairing, half: int) -> Expansion:
+        """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
+        into, out = (dict(self.stage.ratios).get(s) for s in self.stage.matrices[matrix][1:])
+        square = self.square and into is None and out is None
+        found = self.weights.expansion(coset_type(rows, columns), self.order + half, square)
+        return found if square or not self.stage.ratios else _renamed(found, into, out)
+
+    def neurons(self, whole: Summand, order: int) -> Expansion:
+        """Σ_j E[Π σ^{(…)}_j · fields] over the neurons of the stage below: steps 3 and 4."""
+        carried = {
+            j: placed.field.kind(node).space
+            for placed in whole.fields
+            for node, j in enumerate(placed.neurons)
+            if j < 0
+        }
+        outside = {j: k for k, j in enumerate(carried)}
+        result: Expansion = {}
+        for blocks, homes in _coincidences(whole.neurons, carried):
+            free = [b for b, home in enumerate(homes) if home is None]
+            budget = order + len(free)
+            if budget < 0:
+                continue
+            number = dict(outside)
+            for block, home, b in zip(blocks, homes, range(len(blocks)), strict=True):
+                at = len(outside) + free.index(b) if home is None else outside[home]
+                number.update(dict.fromkeys(block, at))
+            content: list[list[tuple[int, int, Kind]]] = [
+                [] for _ in range(len(outside) + len(free))
+            ]
+            for j, sample, derivatives, of in whole.factors:
+                content[number[j]].append((sample, derivatives, of))
+            placed = tuple(
+                each._replace(neurons=tuple(number[j] for j in each.neurons))
+                for each in whole.fields
+            )
+            neurons = tuple(tuple(sorted(factors)) for factors in content)
+            averaged = _expand_layer(neurons, placed, budget, self.stage.has_centres)
+            spaces = Counter(whole.neurons[blocks[b][0]] for b in free)
+            taken = Counter(carried.values())
+            ways = [
+                _ways(self.ratio(space), count, taken[space]) for space, count in spaces.items()
+            ]
+            add(result, multiply(multiply_all(ways, 0), averaged, order))
+        return result
+
+
+def _over(ratio: Atom | None) -> Expansion:
+    """1/(rn)."""
+    return {(UNIT if ratio is None else power(ratio, -1), 1): Fraction(1)}
+
+
+def _renamed(spectrum: Expansion, into: Value | None, out: Value | None) -> Expansion:
+    """The widths' ratios of a matrix as those of its spaces, 1 for None."""
+    sizes = [sympy.Integer(1) if each is None else each.expr for each in (into, out)]
+    names: dict[Atom, Value | None] = {R_IN: into, R_OUT: out, R_BIG: Value(sympy.Max(*sizes))}
+    result: Expansion = {}
+    for (mono, at), value in spectrum.items():
+        named = UNIT
+        for atom, exponent in mono:
+            ratio: Atom | None = names.get(atom, atom)
+            if ratio is not None:
+                named = times(named, power(ratio, exponent))
+        add(result, {(named, at): value})
     return result
+
+
+@cache
+def _variances(halves: tuple[tuple[Parameter | Value, int], ...], corrections: int) -> Expansion:
+    """Π C^{half}, C_W and C_b each a series in 1/n up to n^{-corrections}."""
+    factors: list[Expansion] = []
+    for variance, half in halves:
+        atoms: tuple[Atom, ...] = (variance,)
+        if isinstance(variance, Parameter) and variance in (C_W, C_B):
+            atoms = correction(variance, corrections)
+        series: Expansion = {(power(atom, 1), g): Fraction(1) for g, atom in enumerate(atoms)}
+        factors += [series] * half
+    return multiply_all(factors, corrections)
+
+
+def _carried(whole: Summand, pairs: Pairing) -> Summand:
+    """The same with −1 − k, k the pair, for the neurons of what is carried."""
+    home = {-1 - slot: -1 - k for k, pair in enumerate(pairs) for slot in pair}
+    return whole._replace(
+        fields=tuple(
+            placed._replace(neurons=tuple(home.get(j, j) for j in placed.neurons))
+            for placed in whole.fields
+        )
+    )
+
+
+def _identify(whole: Summand, columns: Rows) -> Summand:
+    """The product with the neurons that the pairings identify made one, and numbered from 0."""
+    name = list(range(len(whole.neurons)))
+    for matrix, q in columns.items():
+        ends = [j for m, _, j in whole.weights if m == matrix]
+        for a, b in q:
+            i, j = name[ends[a]], name[ends[b]]
+            name = [i if other == j else other for other in name]
+    kept = sorted(set(name))
+    number = {j: kept.index(name[j]) for j in range(len(name))}
+    return whole._replace(
+        weights=(),
+        factors=tuple((number[j], sample, order, of) for j, sample, order, of in whole.factors),
+        fields=tuple(
+            placed._replace(neurons=tuple(number.get(j, j) for j in placed.neurons))
+            for placed in whole.fields
+        ),
+        neurons=tuple(whole.neurons[j] for j in kept),
+    )
+
+
+def _coincidences(
+    spaces: Sequence[str], carried: dict[int, str]
+) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int | None, ...]]]:
+    """Which summed neurons are one, and which carried one that is, or None for another."""
+    for blocks in set_partitions(tuple(range(len(spaces)))):
+        if any(len({spaces[j] for j in block}) > 1 for block in blocks):
+            continue
+        options = (
+            [None, *(j for j, space in carried.items() if space == spaces[block[0]])]
+            for block in blocks
+        )
+        for homes in product(*options):
+            taken = [home for home in homes if home is not None]
+            if len(set(taken)) == len(taken):
+                yield blocks, homes
+
+
+@cache
+def _ways(ratio: Atom | None, count: int, taken: int) -> Expansion:
+    """How many ways to choose distinct neurons, in order, among rn of which some are taken."""
+    width = UNIT if ratio is None else power(ratio, 1)
+    result = constant(1)
+    for k in range(taken, taken + count):
+        result = multiply(result, {(width, -1): Fraction(1), (UNIT, 0): Fraction(-k)}, 0)
+    return result
+
+
+def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
+    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer of a dense network, up to n^{-order}."""
+    average = _Average(DENSE, Gaussian(), order, square, None, 0)
+    return average.neurons(summand(term), order)
 
 
 def input_layer(term: Term, order: int, square: bool) -> Expansion:
@@ -307,36 +558,92 @@ def input_layer(term: Term, order: int, square: bool) -> Expansion:
 
 
 @lru_cache(maxsize=100_000)
-def _expand_layer(neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int) -> Expansion:
+def _expand_layer(
+    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool
+) -> Expansion:
     """E[Π_j F_j(z_j) Π fields] over distinct neurons, up to n^{-order}, around z ~ N(0, K).
 
-    Every set partition of the fields into joint cumulants, each with any number of preactivations
-    that become derivatives of the F_j, times any number of cumulants of preactivations alone.
+    Every set partition of the fields into joint cumulants, each with any number of variables that
+    become derivatives of the F_j, times any number of cumulants of these variables alone. `outward`
+    brings the brackets to their normal form.
     """
-    targets = [
-        (j, sample)
+    targets = tuple(
+        (j, sample, kind)
         for j, factors in enumerate(neurons)
-        for sample in sorted({s for s, _ in factors})
-    ]
+        for sample, kind in sorted({(sample, kind) for sample, _, kind in factors})
+    )
     result: Expansion = {}
-    for partition in set_partitions(fields):
+    for partition in _partitions(fields, {j for j, *_ in targets}, order):
         for insertions in _choices(partition, targets, order):
             for (outer, mono, n_power), value in insertions.items():
-                averages = []
-                for j, factors in enumerate(neurons):
-                    derivatives = tuple(sample for i, sample in outer if i == j)
-                    averages.append(Bracket(factors, derivatives))
-                averages = [bracket for bracket in averages if bracket.factors]
-                add(result, {(times(mono, monomial(averages)), n_power): value})
+                averaged: Expansion = {(mono, n_power): value}
+                for bracket in _brackets(neurons, outer):
+                    if outward:
+                        averaged = multiply(averaged, _normal_form(bracket), n_power)
+                    else:
+                        averaged = {
+                            (times(mono, power(bracket, 1)), at): value
+                            for (mono, at), value in averaged.items()
+                        }
+                add(result, averaged)
     return result
 
 
-Insertions = dict[tuple[tuple[tuple[int, int], ...], Monomial, int], Fraction]
-"""(outer derivatives (neuron, sample), tensors, power of 1/n) → coefficient."""
+def _brackets(neurons: tuple[Neuron, ...], outer: tuple[Target, ...]) -> Iterator[Bracket]:
+    """One for each variable that σ is taken of at a neuron."""
+    for j, factors in enumerate(neurons):
+        for kind in sorted({kind for *_, kind in factors}):
+            yield Bracket(
+                tuple((sample, order) for sample, order, of in factors if of == kind),
+                tuple(sample for i, sample, of in outer if i == j and of == kind),
+                kernel_label(kind),
+            )
+
+
+@cache
+def _normal_form(bracket: Bracket) -> Expansion:
+    return {(power(each, 1), 0): value for each, value in normal_form(bracket).items()}
+
+
+def _partitions(
+    fields: tuple[Placed, ...], live: set[int], order: int
+) -> Iterator[tuple[tuple[Placed, ...], ...]]:
+    """The set partitions into joint cumulants that can be of this order and are not odd.
+
+    A cumulant of m pairs is of order n^{1−m}; a neuron without σ has no more than the fields' ends.
+    """
+    if not fields:
+        yield ()
+        return
+    first, rest = fields[0], fields[1:]
+    for size in range(len(rest) + 1):
+        if (first.field.nodes + size + 1) // 2 - 1 > order:
+            break
+        for others in combinations(range(len(rest)), size):
+            block = (first, *(rest[k] for k in others))
+            cost = (sum(placed.field.nodes for placed in block) + 1) // 2 - 1
+            if cost > order or not _odd(block) <= live:
+                continue
+            left = tuple(placed for k, placed in enumerate(rest) if k not in others)
+            for tail in _partitions(left, live, order - cost):
+                yield (block, *tail)
+
+
+def _odd(block: tuple[Placed, ...]) -> set[int]:
+    """The neurons at which a group has an odd number of indices."""
+    found: set[tuple[int, str]] = set()
+    for placed in block:
+        for node, j in enumerate(placed.neurons):
+            found ^= {(j, placed.field.kind(node).group)}
+    return {j for j, _ in found}
+
+
+Insertions = dict[tuple[tuple[Target, ...], Monomial, int], Fraction]
+"""(outer derivatives, tensors, power of 1/n) → coefficient."""
 
 
 def _choices(
-    blocks: tuple[tuple[Placed, ...], ...], targets: list[tuple[int, int]], order: int
+    blocks: tuple[tuple[Placed, ...], ...], targets: tuple[Target, ...], order: int
 ) -> Iterator[Insertions]:
     """The joint cumulants of the blocks, then exp of the cumulants of z alone, to n^{-order}."""
     partial: Insertions = {((), UNIT, 0): Fraction(1)}
@@ -346,14 +653,14 @@ def _choices(
         for extra in range(nodes % 2, 2 * order + 3 - nodes, 2):
             pairs = (nodes + extra) // 2
             for relative in range(order - pairs + 2):
-                insertion = _insert(block, extra, relative, tuple(targets))
+                insertion = _insert(block, extra, relative, targets)
                 _convolve(joined, partial, insertion, order)
         partial = joined
     yield from _exponential(partial, targets, order)
 
 
 def _exponential(
-    partial: Insertions, targets: list[tuple[int, int]], order: int
+    partial: Insertions, targets: tuple[Target, ...], order: int
 ) -> Iterator[Insertions]:
     """partial · exp(Σ κ_{2m}(z)·∂^{2m}/(2m)!) without K itself, to n^{-order}."""
     kinds = [
@@ -371,7 +678,7 @@ def _exponential(
             current = {key: value / repeats for key, value in partial.items()}
             for extra, relative in chosen:
                 joined: Insertions = {}
-                _convolve(joined, current, _insert((), extra, relative, tuple(targets)), order)
+                _convolve(joined, current, _insert((), extra, relative, targets), order)
                 current = joined
             yield current
 
@@ -386,22 +693,33 @@ def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> No
 
 @lru_cache(maxsize=100_000)
 def _insert(
-    block: tuple[Placed, ...], extra: int, relative: int, targets: tuple[tuple[int, int], ...]
+    block: tuple[Placed, ...], extra: int, relative: int, targets: tuple[Target, ...]
 ) -> Insertions:
     """κ(block, z^extra)·∂^extra/extra! at this relative order in 1/n, as insertions."""
-    fields = (*(placed.field for placed in block), *((Z,) * extra))
-    neurons = [j for placed in block for j in placed.neurons]
+    own = tuple(placed.field for placed in block)
+    ends = [
+        (j, placed.field.kind(node).group)
+        for placed in block
+        for node, j in enumerate(placed.neurons)
+    ]
     samples = [sample for placed in block for sample in placed.samples]
     result: Insertions = {}
     for outer in combinations_with_replacement(targets, extra):
         weight = Fraction(1, prod(factorial(count) for count in Counter(outer).values()))
-        slots = neurons + [j for j, _ in outer]
-        labels = tuple(samples + [sample for _, sample in outer])
-        places = [[slot for slot, j in enumerate(slots) if j == neuron] for neuron in set(slots)]
+        slots = ends + [(j, kind.group) for j, _, kind in outer]
+        places = [[slot for slot, at in enumerate(slots) if at == one] for one in set(slots)]
         if any(len(place) % 2 for place in places):
             continue
+        fields = own + tuple(_variable(kind) for *_, kind in outer)
+        labels = tuple(samples + [sample for _, sample, _ in outer])
         for pairing in refining_pairings(places):
             atom = tensor(fields, relative, pairing, labels)
             key = (outer, monomial([atom]), atom.n_power)
             result[key] = result.get(key, Fraction(0)) + weight
     return result
+
+
+@cache
+def _variable(kind: Kind) -> Field:
+    """A variable as a field."""
+    return Field(1, (), (kind,))

@@ -32,7 +32,7 @@ from ..arithmetic.parameters import Parameter
 from ..arithmetic.polynomials import UNIT, Monomial, power, times
 from ..errors import InputError
 from ..groups.pairings import ordered
-from .fields import FIELD_NAMES, AnyField, AtInputs, Edge, Placed, Term
+from .trees import FIELD_NAMES, STREAM, AnyField, AtInputs, Edge, Kind, Placed, Term
 
 _RESERVED = {"n", "W", "b", "s", "delta", "K", "K0", "z", "H", "dH", "ddI", "ddII"}
 
@@ -122,6 +122,10 @@ class Equation:
     def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
         """Behind the trees with as many nodes, by name."""
         return self.nodes, self.name, ()
+
+    def kind(self, node: int) -> Kind:
+        """Its indices are those of z."""
+        return STREAM
 
     def symmetries(self) -> tuple[tuple[int, ...], ...]:
         """The permutations of the indices that keep the equation, and so the field."""

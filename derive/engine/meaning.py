@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
 from ..groups.pairings import Pairing, ordered
-from .fields import DDH_I, DDH_II, DH, AnyField, Edge, Field, H, Z, automorphisms, slots_of
+from .trees import DDH_I, DDH_II, DH, AnyField, Edge, Field, H, Z, automorphisms, slots_of
 
 _KERNEL = "NTK"
 
@@ -56,6 +56,11 @@ def _several(field: AnyField, count: int) -> str:
 def _thing(field: AnyField) -> str:
     if not isinstance(field, Field):
         return f"field {field}"
+    if field.kinds and field.nodes == 1:
+        return f"variable {field}"
+    if field.kinds:
+        of = ", ".join(kind.name for kind in field.kinds)
+        return f"{_thing(Field(field.nodes, field.edges))} of {of}"
     edges = " ".join(f"{a}-{b}" for a, b in field.edges)
     return _TREES.get(
         field, f"differential {field.nodes - 2} of the {_KERNEL}, on the tree {edges}"

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..weights import WeightEnsemble
+from .stages import DENSE, Stage
+
+
+class Layered(Protocol):
+    """What the engine asks of a layer; `derive.layers.Layer` is one."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Its stages, one after another."""
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -16,9 +28,16 @@ class Scheme:
         square: whether all widths are n; else they are r_in n and, for the Haar matrix, r_big n.
         corrections: how many 1/n parts C_W and C_b have: C_W + C_W1/n + C_W2/n² + …
         single: whether there is one input, of which recursions take far less to derive.
+        layer: what the network repeats, where it is not the dense layer.
     """
 
     weights: WeightEnsemble
     square: bool = True
     corrections: int = 0
     single: bool = False
+    layer: Layered | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The layer's stages: recursions lead from one to the next."""
+        return (DENSE,) if self.layer is None else self.layer.stages

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import Self, TypeVar
+from fractions import Fraction
+from functools import cache, cached_property, partial
+from typing import NamedTuple, Self, TypeVar
 
 import sympy
 
 from .. import symbols
 from ..activations.functions import Activation, as_activation
-from ..arithmetic.parameters import Parameter
-from ..arithmetic.polynomials import Expansion
+from ..arithmetic.parameters import Parameter, Value
+from ..arithmetic.polynomials import UNIT, Expansion, Monomial, add, power, times
 from ..display import lines
 from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..errors import InputError, listed, whole
-from ..gaussian.brackets import Average, Bracket, Component, specialise
+from ..gaussian.brackets import Bracket, Component, specialise, unspecified
 from ..groups.pairings import Pairing
 from ..weights import Gaussian, WeightEnsemble, as_weights
 from ..work.progress import telling
@@ -25,7 +26,8 @@ from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .fields import AnyField, Field
-from .scheme import Scheme
+from .scheme import Layered, Scheme
+from .stages import DENSE, Stage
 from .tensors import (
     MOST_ORDER,
     NAMES,
@@ -34,21 +36,26 @@ from .tensors import (
     canonical,
     fields_by_name,
     identify,
+    kernel_label,
+    kernel_name,
     named,
     oriented,
     spell,
     target,
     tensor,
 )
+from .through import Response
 
-Kind = TypeVar("Kind", Parameter, Tensor, Bracket)
+Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
 
 
 @dataclass(frozen=True, repr=False)
 class Step(Shown):
     """T^{(ℓ+1)} as a polynomial in hyperparameters, tensors and Gaussian brackets of layer ℓ.
 
-    `derive.Recursion`, which a user is given, says what the attributes are.
+    `derive.Recursion`, which a user is given, says what the attributes are. Of a layer with stages
+    it is a polynomial in the tensors of the stage before `stage`; of none of them, `stage` None, it
+    is known as `expr` only, stage put into stage.
     """
 
     target: Name
@@ -59,10 +66,15 @@ class Step(Shown):
     square: bool = True
     corrections: int = 0
     left_out: frozenset[str] = field(default=frozenset(), compare=False)
+    layer: Layered | None = None
+    stage: int | None = None
 
     @cached_property
     def terms(self) -> Expansion:
         """The right-hand side: {(monomial of atoms, 0): coefficient}."""
+        if self.is_composed:
+            wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
+            raise InputError("layer", str(self.layer), wanted)
         coefficient = _coefficient(
             self.target.fields,
             self._labels,
@@ -72,8 +84,54 @@ class Step(Shown):
             self.first_layer,
             self.square,
             self.corrections,
+            self._stage,
         )
         return {(mono, 0): value for (mono, at), value in coefficient.items() if at == self._power}
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether it leads through several stages, or one that is not the dense layer's."""
+        return self.layer is not None and self.stage is None
+
+    @property
+    def _stage(self) -> Stage:
+        return DENSE if self.layer is None or self.stage is None else self.layer.stages[self.stage]
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Self, ...], ...]:
+        """The steps through the layer's stages, those of the first stage first.
+
+        Each tensor of a stage is a polynomial in those of the one before it, and all that are
+        needed are there. Of the dense layer it is this step alone.
+        """
+        if self.layer is None or self.stage is not None:
+            return ((self,),)
+        scheme = Scheme(
+            self.weights, self.square, self.corrections, self.is_single_input, self.layer
+        )
+        steps: list[tuple[Self, ...]] = []
+        wanted = [canonical(self.target)]
+        for stage in reversed(range(len(self.layer.stages))):
+            made = [self.of(name, hidden(name, scheme, stage)) for name in wanted]
+            steps.insert(0, tuple(made))
+            needs = {need.label: need for each in made for need in each.needs}
+            wanted = [needs[label] for label in sorted(needs)]
+        return tuple(steps)
+
+    def of(self, name: Name, other: Step) -> Self:
+        """Another tensor's step, with this one's activation."""
+        kept = {"target": name, "samples": other.samples, "stage": other.stage}
+        return replace(self, **kept)  # type: ignore[arg-type]
+
+    @cached_property
+    def composed(self) -> Composed:
+        """Stage put into stage, and the kernels of the brackets."""
+        return compose(self)
+
+    @property
+    def kernels(self) -> dict[str, sympy.Expr]:
+        """The kernels of the brackets of `expr` other than K, by their labels."""
+        return self.composed.kernels if self.is_composed else {}
 
     @property
     def work(self) -> Work:
@@ -119,14 +177,7 @@ class Step(Shown):
 
         With a single input a component is a plain symbol, such as V.
         """
-        total = sympy.Add(
-            *(
-                sympy.Rational(value.numerator, value.denominator)
-                * sympy.prod([self.symbol(atom) ** exponent for atom, exponent in mono])
-                for (mono, _), value in self.terms.items()
-            )
-        )
-        return sympy.factor_terms(total)
+        return self.composed.expr if self.is_composed else polynomial(self.terms, self.symbol)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom of `terms` is in `expr`."""
@@ -135,14 +186,14 @@ class Step(Shown):
             if atom.name in symbols.PARAMETERS:
                 return symbols.PARAMETERS[atom.name]
             return own.get(atom.name, symbols.parameter(atom.name))
+        if isinstance(atom, Value):
+            return atom.expr
+        if isinstance(atom, Response):
+            return atom.value.subs({name: self.symbol(limit) for name, limit in atom.limits})
         if isinstance(atom, Bracket):
             if self.activation is None:
-                return Average(atom.factors, atom.outer)
-            special = specialise(atom, self.activation)
-            if atom.is_single and not self.is_single_input:
-                sample = atom.factors[0][0]
-                special = special.xreplace({symbols.K: Component("K", (sample, sample))})
-            return special
+                return unspecified(atom)
+            return self.at_kernel(atom, self.activation, self._kernel(atom.kernel))
         assert isinstance(atom, Tensor)
         name, samples = spell(atom)
         if self.first_layer:
@@ -150,6 +201,30 @@ class Step(Shown):
         if self.is_single_input:
             return symbols.tensor(name)
         return Component(name, samples)
+
+    def _kernel(self, label: str) -> Callable[[int, int], sympy.Expr]:
+        def component(a: int, b: int) -> sympy.Expr:
+            if self.is_single_input:
+                return symbols.tensor(label)
+            return Component(label, (a, b))
+
+        return component
+
+    @staticmethod
+    def at_kernel(
+        bracket: Bracket, activation: Activation, kernel: Callable[[int, int], sympy.Expr]
+    ) -> sympy.Expr:
+        """A bracket of an activation, at the kernel with these entries."""
+        special = specialise(bracket, activation)
+        entries = {
+            each: kernel(*(int(sample) for sample in each.args[1].args))
+            for each in special.atoms(Component)
+        }
+        if bracket.is_single:
+            sample = bracket.factors[0][0]
+            entries[symbols.K] = kernel(sample, sample)
+        changed = {old: new for old, new in entries.items() if old != new}
+        return special.subs(changed, simultaneous=True) if changed else special
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -159,9 +234,17 @@ class Step(Shown):
     @property
     def needs(self) -> tuple[Name, ...]:
         """The tensors of `depends_on`."""
-        found = {name.label: name for name, _ in map(identify, self.atoms(Tensor))}
-        if self.atoms(Bracket):
-            found["K"] = NAMES["K"]
+        if self.is_composed:
+            first = {need.label: need for each in self.stages[0] for need in each.needs}
+            known = [name for label, name in NAMES.items() if label in first]
+            return (*known, *(first[label] for label in sorted(first.keys() - NAMES.keys())))
+        atoms = self.atoms(Tensor)
+        atoms |= {limit for atom in self.atoms(Response) for _, limit in atom.limits}
+        found = {name.label: name for name, _ in map(identify, atoms)}
+        kernels = {bracket.kernel for bracket in self.atoms(Bracket)}
+        for kernel in map(kernel_name, self._stage.argument_kinds):
+            if kernel.label in kernels:
+                found[kernel.label] = kernel
         known = [name for label, name in NAMES.items() if label in found]
         return (*known, *(found[label] for label in sorted(found.keys() - NAMES.keys())))
 
@@ -189,13 +272,103 @@ class Step(Shown):
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
         right = self.expr if expr is None else expr
-        return lines.equation(left, right, width, lambda e: sympy.latex(e, symbol_names=names))
+
+        def printed(e: sympy.Expr) -> str:
+            return str(sympy.latex(e, symbol_names=names))
+
+        kernels = "".join(
+            rf",\quad {component_latex(label, ())} = {printed(kernel)}"
+            for label, kernel in self.kernels.items()
+        )
+        return lines.equation(left, right, width, printed) + kernels
 
     def __str__(self) -> str:
         name, samples = spell(self._left)
         subscripts = "" if self.is_single_input else f"[{','.join(map(str, samples))}]"
         layer = "1" if self.first_layer else "ℓ+1"
-        return lines.text(f"{name}{subscripts}({layer}) = {self.expr}")
+        kernels = "".join(
+            f", with ⟨…⟩{label.removeprefix('K')} at {label}{self._first_two} = {kernel}"
+            for label, kernel in self.kernels.items()
+        )
+        return lines.text(f"{name}{subscripts}({layer}) = {self.expr}{kernels}")
+
+    @property
+    def _first_two(self) -> str:
+        return "" if self.is_single_input else "[1,2]"
+
+
+def polynomial(terms: Expansion, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
+    """Terms in sympy, `symbol` of each atom."""
+    total = sympy.Add(
+        *(
+            sympy.Rational(value.numerator, value.denominator)
+            * sympy.prod([symbol(atom) ** exponent for atom, exponent in mono])
+            for (mono, _), value in terms.items()
+        )
+    )
+    return sympy.factor_terms(total)
+
+
+class Composed(NamedTuple):
+    """A tensor behind a layer by those before it, and the kernels of its brackets."""
+
+    expr: sympy.Expr
+    kernels: dict[str, sympy.Expr]
+
+
+def compose(step: Step) -> Composed:
+    """The stages of a layer put into each other.
+
+    A bracket's kernel is a tensor of a stage, and with it an expression in those of layer ℓ; where
+    that is not K it is named, and stated beside the equation.
+    """
+    assert step.layer is not None
+    kernels: dict[str, sympy.Expr] = {}
+    pair = (1, 1) if step.is_single_input else (1, 2)
+    plain = symbols.K if step.is_single_input else Component("K", pair)
+
+    @cache
+    def behind(stage: int, atom: Tensor) -> sympy.Expr:
+        """A tensor behind this stage, or of layer ℓ, −1."""
+        name, samples = identify(atom)
+        if stage < 0:
+            return step.symbol(atom)
+        made = replace(step, target=name, samples=samples, stage=stage)
+        return polynomial(made.terms, partial(value, stage))
+
+    def value(stage: int, atom: object) -> sympy.Expr:
+        if isinstance(atom, Tensor):
+            return behind(stage - 1, atom)
+        if isinstance(atom, Response):
+            return atom.value.subs({name: behind(stage - 1, limit) for name, limit in atom.limits})
+        if isinstance(atom, Bracket):
+            return average(stage, atom)
+        return step.symbol(atom)
+
+    @cache
+    def average(stage: int, bracket: Bracket) -> sympy.Expr:
+        layer = step.layer
+        assert layer is not None
+        kinds = layer.stages[stage].argument_kinds
+        kind = next(each for each in kinds if kernel_label(each) == bracket.kernel)
+        variable = Field(1, (), (kind,))
+
+        def kernel(a: int, b: int) -> sympy.Expr:
+            return behind(stage - 1, tensor((variable, variable), 0, ((0, 1),), (a, b)))
+
+        if step.activation is not None:
+            return step.at_kernel(bracket, step.activation, kernel)
+        here = kernel(*pair)
+        if here == plain:
+            return unspecified(bracket._replace(kernel="K"))
+        label = bracket.kernel if bracket.kernel != "K" else "K_z"
+        while kernels.setdefault(label, here) != here:
+            label += "'"
+        return unspecified(bracket._replace(kernel=label))
+
+    top = tensor(step.target.fields, step.target.order, step.target.pairing, step._labels)
+    expr = behind(len(step.layer.stages) - 1, top)
+    return Composed(expr, kernels)
 
 
 def step(
@@ -208,6 +381,7 @@ def step(
     first_layer: bool = False,
     square: bool | None = None,
     corrections: int | None = None,
+    layer: Layered | None = None,
 ) -> Step:
     """What `derive.recursion` derives, which explains the arguments, and is what users call.
 
@@ -231,13 +405,29 @@ def step(
         chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
-    made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out)
+    if layer is not None and not square:
+        raise InputError("square", False, "True, equal widths, with a layer that is not dense")
+    layer = None if first_layer or layer is None or is_dense(layer) else layer
+    made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out, layer)
     return made if activation is None else made.specialise(activation)
 
 
-def hidden(name: Name, scheme: Scheme) -> Step:
-    """The tensor's step from a hidden layer to the next."""
-    made = step(name, scheme.weights, square=scheme.square, corrections=scheme.corrections)
+def is_dense(layer: Layered) -> bool:
+    """Whether it is z' = b + W σ(z)."""
+    return layer.stages == (DENSE,)
+
+
+def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
+    """The tensor's step from a hidden layer to the next, or through one stage of the layer."""
+    made = step(
+        name,
+        scheme.weights,
+        square=scheme.square,
+        corrections=scheme.corrections,
+        layer=scheme.layer,
+    )
+    if made.layer is not None:
+        made = replace(made, stage=stage)
     return made.single_input() if scheme.single else made
 
 
@@ -268,7 +458,10 @@ def _coefficient(
     first_layer: bool,
     square: bool,
     corrections: int,
+    stage: Stage = DENSE,
 ) -> Expansion:
+    if not stage.is_dense:
+        return _through_stage(fields, samples, pairing, weights, power, square, corrections, stage)
     below = input_layer if first_layer else hidden_layer
     what = f"kappa({', '.join(map(str, fields))})"
     averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
@@ -286,12 +479,59 @@ def _coefficient(
             corrections=corrections,
             progress=progress.advance,
         )[pairing]
+    _check_order(cumulant, pairing, what)
+    return cumulant
+
+
+def _check_order(cumulant: Expansion, pairing: Pairing, what: str) -> None:
     leading = len(pairing) - 1
     early = min((at for _, at in cumulant), default=leading)
     if early < leading:
         scaling = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
         raise InputError("fields", f"a term of order n^{-early}", scaling)
-    return cumulant
+
+
+def _through_stage(
+    fields: tuple[AnyField, ...],
+    samples: tuple[int, ...],
+    pairing: Pairing,
+    weights: WeightEnsemble,
+    power: int,
+    square: bool,
+    corrections: int,
+    stage: Stage,
+) -> Expansion:
+    """The cumulant behind a stage of a layer, its numbers multiplied out."""
+    what = f"kappa({', '.join(map(str, fields))})"
+    with telling(f"deriving {what}"):
+        cumulant = layer_cumulant(
+            fields,
+            samples,
+            weights,
+            power,
+            square,
+            pairing=pairing,
+            corrections=corrections,
+            stage=stage,
+        )[pairing]
+    found: Expansion = {}
+    for (mono, at), value in cumulant.items():
+        kept, factor = _folded(mono)
+        add(found, {(kept, at): value * factor})
+    _check_order(found, pairing, what)
+    return found
+
+
+def _folded(mono: Monomial) -> tuple[Monomial, Fraction]:
+    """A monomial without the numbers among its atoms, and their product."""
+    kept, factor = UNIT, Fraction(1)
+    for atom, exponent in mono:
+        expr = atom.expr if isinstance(atom, Value) else None
+        if expr is not None and expr.is_Rational:
+            factor *= Fraction(int(expr.p), int(expr.q)) ** exponent
+        else:
+            kept = times(kept, power(atom, exponent))
+    return kept, factor
 
 
 def add_name(found: dict[str, Name], name: Name) -> bool:
@@ -317,19 +557,35 @@ def closure(
         InputError: where a bracket of several inputs would have more factors σ than
             `most_factors`, if given, as for the kernels of a written module.
     """
-    found: dict[str, Name] = {}
-    pending = [canonical(named(each) if isinstance(each, str) else each) for each in targets]
-    asker = {name: name for name in pending}
+    return closures(targets, scheme, most_factors=most_factors)[-1]
+
+
+def closures(
+    targets: Iterable[str | Name], scheme: Scheme, *, most_factors: int | None = None
+) -> tuple[tuple[Name, ...], ...]:
+    """The tensors behind each stage of the layer that these need, layer after layer, first to last.
+
+    Those behind the last are the tensors of the layer, of which the first stage's steps are made.
+    Raises InputError as `closure`.
+    """
+    last = len(scheme.stages) - 1
+    found: list[dict[str, Name]] = [{} for _ in scheme.stages]
+    pending = [(last, canonical(named(t) if isinstance(t, str) else t)) for t in targets]
+    asker = {name: name for _, name in pending}
     with telling("deriving the tensors that are needed"):
         while pending:
-            name = pending.pop()
-            if add_name(found, name):
-                made = hidden(name, scheme)
+            stage, name = pending.pop()
+            if add_name(found[stage], name):
+                made = hidden(name, scheme, stage)
                 if most_factors is not None and not scheme.single:
                     _check_factors(made, most_factors, asker[name])
-                pending.extend(made.needs)
+                pending.extend(((stage - 1) % (last + 1), need) for need in made.needs)
                 for need in made.needs:
                     asker.setdefault(need, asker[name])
+    return tuple(map(_in_order, found))
+
+
+def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:
     known = [name for label, name in NAMES.items() if label in found]
     others = sorted(found.keys() - NAMES.keys(), key=lambda label: (len(label), label))
     return (*known, *(found[label] for label in others))

@@ -17,8 +17,21 @@ from typing import NamedTuple
 from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
 from ..groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
-from .fields import DDH_I, DDH_II, DH, FIELD_NAMES, AnyField, Field, H, Z, automorphisms, slots_of
 from .meaning import meaning, normalisation
+from .trees import (
+    DDH_I,
+    DDH_II,
+    DH,
+    FIELD_NAMES,
+    STREAM,
+    AnyField,
+    Field,
+    H,
+    Kind,
+    Z,
+    automorphisms,
+    slots_of,
+)
 
 
 class Tensor(NamedTuple):
@@ -46,7 +59,7 @@ def tensor(
 ) -> Tensor:
     """The tensor with its fields sorted and its labels brought to their representative."""
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
-    if all(field == Z for field in fields):
+    if fields[0].nodes == 1 and fields.count(fields[0]) == len(fields):
         pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
         return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
@@ -175,7 +188,19 @@ FIRST_ORDER = ("K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU")
 
 
 def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
-    """The tensor's name and its samples in the order of the name's subscripts."""
+    """The tensor's name and its samples in the order of the name's subscripts.
+
+    Where all of its variables are y, it has the name of the tensor of z, K_y for K.
+    """
+    kind = _common_kind(atom.fields)
+    if kind:
+        plain = tuple(
+            Field(each.nodes, each.edges) for each in atom.fields if isinstance(each, Field)
+        )
+        name, samples = identify(atom._replace(fields=plain))
+        if name.label in NAMES:
+            label = f"{name.label}_{kind.name}"
+            return Name(label, atom.fields, *name[2:]), samples
     alike = [each for each in NAMES.values() if each[1:3] == (atom.fields, atom.order)]
     for slots in slot_orders(atom.fields, range(len(atom.fields))) if alike else ():
         pairing = _moved(atom.pairing, slots)
@@ -185,6 +210,28 @@ def identify(atom: Tensor) -> tuple[Name, tuple[int, ...]]:
     label = _spelled(atom.fields, atom.pairing, atom.order)
     subscripts = tuple(range(len(atom.samples)))
     return Name(label, atom.fields, atom.order, atom.pairing, subscripts), atom.samples
+
+
+@cache
+def _common_kind(fields: tuple[AnyField, ...]) -> Kind | None:
+    """The variable at every node of every field, where it is one and not z."""
+    if not any(isinstance(each, Field) and each.kinds for each in fields):
+        return None
+    kinds = {
+        each.kind(node) for each in fields if isinstance(each, Field) for node in range(each.nodes)
+    }
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def kernel_label(kind: Kind) -> str:
+    """The label of the kernel of a variable: K of z, K_y of y."""
+    return "K" if kind == STREAM else f"K_{kind.name}"
+
+
+def kernel_name(kind: Kind) -> Name:
+    """The kernel of a variable."""
+    field = Field(1, (), (kind,))
+    return identify(tensor((field, field), 0, ((0, 1),), (0, 1)))[0]
 
 
 def spell(atom: Tensor) -> tuple[str, tuple[int, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import sympy
@@ -27,16 +28,54 @@ class Bracket(NamedTuple):
     """⟨∂^outer Π σ^{(order)}(z_sample)⟩_K with sorted `factors` (sample, order) and sorted `outer`.
 
     `outer` lists the samples that are differentiated, with repetition; each occurs among the
-    factors, and ∂ acts on every factor of that sample.
+    factors, and ∂ acts on every factor of that sample. `kernel` is the label of K.
     """
 
     factors: tuple[tuple[int, int], ...]
     outer: tuple[int, ...] = ()
+    kernel: str = "K"
 
     @property
     def is_single(self) -> bool:
         """Whether one sample alone occurs."""
         return len({sample for sample, _ in self.factors}) == 1
+
+
+def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
+    """The bracket by total derivatives of products in which no σ^{(k)} of highest order is alone.
+
+    Of one sample, p + 1 factors being of order k − 1 and A of lower ones,
+
+        σ^{(k)} (σ^{(k−1)})^p A = (∂[(σ^{(k−1)})^{p+1} A] − (σ^{(k−1)})^{p+1} ∂A) / (p + 1),
+
+    as σσ'' = ½∂²(σσ) − σ'σ': what is left exists for kinked activations wherever the sum does.
+    """
+    for sample in sorted({sample for sample, _ in bracket.factors}):
+        orders = sorted(order for at, order in bracket.factors if at == sample)
+        top = orders.pop()
+        if not top or top in orders:
+            continue
+        others = [factor for factor in bracket.factors if factor[0] != sample]
+        own = [(sample, order) for order in (*orders, top - 1)]
+        share = Fraction(1, orders.count(top - 1) + 1)
+        outer = tuple(sorted((*bracket.outer, sample)))
+        whole = Bracket(tuple(sorted(others + own)), outer, bracket.kernel)
+        parts = [(whole, share)]
+        for k, order in enumerate(orders):
+            if order < top - 1:
+                raised = [*own[:k], (sample, order + 1), *own[k + 1 :]]
+                parts.append(
+                    (
+                        whole._replace(factors=tuple(sorted(others + raised)), outer=bracket.outer),
+                        -share,
+                    )
+                )
+        found: dict[Bracket, Fraction] = {}
+        for part, coefficient in parts:
+            for each, value in normal_form(part).items():
+                found[each] = found.get(each, Fraction(0)) + coefficient * value
+        return {each: value for each, value in found.items() if value}
+    return {bracket: Fraction(1)}
 
 
 class Average(sympy.Expr):
@@ -45,19 +84,21 @@ class Average(sympy.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, factors: Any, outer: Any = ()) -> Average:
-        """From factors (sample, order) and the differentiated samples."""
+    def __new__(cls, factors: Any, outer: Any = (), kernel: Any = None) -> Average:
+        """From factors (sample, order), the differentiated samples, and a kernel other than K."""
         pairs = sympy.Tuple(*(sympy.Tuple(*factor) for factor in factors))
-        made: Average = super().__new__(cls, pairs, sympy.Tuple(*outer))
+        named = () if kernel is None else (sympy.Symbol(str(kernel)),)
+        made: Average = super().__new__(cls, pairs, sympy.Tuple(*outer), *named)
         return made
 
     @property
     def bracket(self) -> Bracket:
         """The bracket this stands for."""
-        factors, outer = self.args
+        factors, outer, *kernel = self.args
         return Bracket(
             tuple((int(sample), int(order)) for sample, order in factors.args),
             tuple(int(sample) for sample in outer.args),
+            str(kernel[0]) if kernel else "K",
         )
 
     def _eval_subs(self, old: Any, new: Any) -> Any:
@@ -69,22 +110,30 @@ class Average(sympy.Expr):
     def _sympystr(self, printer: Any) -> str:
         bracket = self.bracket
         body, outer = product_text(bracket.factors), bracket.outer
+        at = bracket.kernel.removeprefix("K")
         if not outer:
-            return f"⟨{body}⟩"
+            return f"⟨{body}⟩{at}"
         if bracket.is_single:
-            return f"⟨({body}){_primes(len(outer))}⟩"
-        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({body})⟩"
+            return f"⟨({body}){_primes(len(outer))}⟩{at}"
+        return f"⟨{''.join('∂' + _subscript(sample) for sample in outer)}({body})⟩{at}"
 
     def _latex(self, printer: Any) -> str:
         bracket = self.bracket
         inner, outer = product_latex(bracket.factors), bracket.outer
+        at = component_latex(bracket.kernel, ())
         if not outer:
-            return rf"\left\langle {inner}\right\rangle_{{K}}"
+            return rf"\left\langle {inner}\right\rangle_{{{at}}}"
         if bracket.is_single:
             primes = "'" * len(outer) if len(outer) < 4 else f"^{{({len(outer)})}}"
-            return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{K}}"
+            return rf"\left\langle \left({inner}\right){primes}\right\rangle_{{{at}}}"
         signs = "".join(rf"\partial_{{\alpha_{sample}}}" for sample in outer)
-        return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{K}}"
+        return rf"\left\langle {signs}\left({inner}\right)\right\rangle_{{{at}}}"
+
+
+def unspecified(bracket: Bracket) -> Average:
+    """The bracket of the unspecified σ."""
+    kernel = None if bracket.kernel == "K" else bracket.kernel
+    return Average(bracket.factors, bracket.outer, kernel)
 
 
 def product_text(factors: Sequence[tuple[int, int]]) -> str:
@@ -222,7 +271,7 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
     if closed is not None:
         return closed
     if not activation.is_smooth:
-        return Average(bracket.factors, bracket.outer)
+        return unspecified(bracket)
     variables = {sample: real(f"z_{sample}") for sample in samples}
     product = sympy.prod(
         [

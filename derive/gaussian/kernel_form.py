@@ -200,7 +200,7 @@ def outward(average: Average) -> sympy.Expr:
 
     Raises InputError where two factors of one sample are distributions.
     """
-    factors, outer = average.bracket
+    factors, outer, _ = average.bracket
     sample, highest = max(factors, key=lambda factor: factor[1], default=(0, 0))
     if highest < 2:
         return average
@@ -242,7 +242,7 @@ def _kernel_form(expression: sympy.Expr, data: Sequence[int] | None) -> sympy.Ex
     single = len({sample for bracket in brackets for sample, _ in bracket.factors}) == 1
 
     def hermites(average: Average) -> sympy.Expr:
-        factors, outer = average.bracket
+        factors, outer, _ = average.bracket
         if not outer:
             return average
         if data is None and single:

@@ -139,7 +139,7 @@ def _compiled(expr: sympy.Expr) -> tuple[tuple[Average, ...], Callable[..., mpma
 
 
 def _line(average: Average) -> SingleShape:
-    factors, outer = average.bracket
+    factors, outer, _ = average.bracket
     return SingleShape(tuple(order for _, order in factors), len(outer))
 
 

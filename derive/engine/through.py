@@ -1,0 +1,309 @@
+"""A field's equation through a stage: every edge a parameter of its matrices, or an older one.
+
+z is linear in the parameters of its own stage; older derivatives pass by the chain rule through σ,
+through the functions of collective variables and along what is carried, and cut the tree into
+smaller ones of the stage before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+import sympy
+
+from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
+from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
+from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
+from .tensors import Tensor, tensor
+from .trees import STREAM, Field, Kind, Placed, Term, components
+
+
+class Response(NamedTuple):
+    """A function of collective variables, or a derivative of one, at their limits.
+
+    `limits` are the symbols in it, and the tensors that they stand for.
+    """
+
+    value: sympy.Expr
+    limits: tuple[tuple[sympy.Symbol, Tensor], ...]
+
+
+class Summand(NamedTuple):
+    """One term of a field's equation through a stage, a product over summed neurons j of
+
+    coefficient parameters Π 1/n Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_j Π field Π atoms.
+
+    `means` are the spaces whose widths divide, `neurons` the space of each j; a field carried past
+    the stage has −1 − slot for its neuron.
+    """
+
+    parameters: Monomial = UNIT
+    means: tuple[str, ...] = ()
+    deltas: tuple[tuple[int, int], ...] = ()
+    biases: tuple[tuple[int, Kind], ...] = ()
+    weights: tuple[tuple[int, int, int], ...] = ()
+    """(matrix, slot, j)"""
+    factors: tuple[tuple[int, int, int, Kind], ...] = ()
+    """(j, sample, order, the variable that σ is taken of)"""
+    fields: tuple[Placed, ...] = ()
+    atoms: tuple[Atom, ...] = ()
+    neurons: tuple[str, ...] = ()
+    coefficient: Fraction = Fraction(1)
+
+    def __mul__(self, other: Summand) -> Summand:  # type: ignore[override]
+        """The product, with the other's summed neurons renumbered behind this one's."""
+        by = len(self.neurons)
+        return Summand(
+            times(self.parameters, other.parameters),
+            self.means + other.means,
+            self.deltas + other.deltas,
+            self.biases + other.biases,
+            self.weights + tuple((m, slot, j + by) for m, slot, j in other.weights),
+            self.factors + tuple((j + by, s, order, of) for j, s, order, of in other.factors),
+            self.fields
+            + tuple(
+                placed._replace(neurons=tuple(j + by if j >= 0 else j for j in placed.neurons))
+                for placed in other.fields
+            ),
+            self.atoms + other.atoms,
+            self.neurons + other.neurons,
+            self.coefficient * other.coefficient,
+        )
+
+    def term(self) -> Term:
+        """The same where the stage is the dense layer's."""
+        return Term(
+            self.parameters,
+            len(self.means),
+            self.deltas,
+            tuple(slot for slot, _ in self.biases),
+            tuple((slot, j) for _, slot, j in self.weights),
+            tuple((j, sample, order) for j, sample, order, _ in self.factors),
+            self.fields,
+            len(self.neurons),
+            self.coefficient,
+        )
+
+
+def summand(term: Term) -> Summand:
+    """A term of the dense layer as one of its stage."""
+    return Summand(
+        term.parameters,
+        (STREAM.space,) * term.fan_in,
+        term.deltas,
+        tuple((slot, STREAM) for slot in term.biases),
+        tuple((0, slot, j) for slot, j in term.weights),
+        tuple((j, sample, order, STREAM) for j, sample, order in term.factors),
+        term.fields,
+        (),
+        (STREAM.space,) * term.neurons,
+        term.coefficient,
+    )
+
+
+@dataclass(eq=False)
+class Line:
+    """One product of a field's equation, to be expanded in the stage's collective variables.
+
+    Attributes:
+        nodes: what stands at each node, and its place.
+        weights: (matrix, slot, neuron).
+        rest: parameters, deltas, biases and means.
+    """
+
+    stage: Stage
+    slots: tuple[int, ...]
+    samples: tuple[int, ...]
+    nodes: tuple[tuple[int, Product], ...]
+    weights: tuple[tuple[int, int, int], ...]
+    rest: Summand
+    _found: dict[int, tuple[Summand, ...]] = field(default_factory=dict)
+
+    def degree(self, total: int) -> tuple[Summand, ...]:
+        """Its terms of this degree in c − c*."""
+        if total not in self._found:
+            self._found[total] = tuple(self._expanded(total))
+        return self._found[total]
+
+    def _expanded(self, total: int) -> Iterator[Summand]:
+        for split in compositions(total, len(self.nodes)):
+            parts = (
+                self.stage.expanded(term, degree)
+                for (_, term), degree in zip(self.nodes, split, strict=True)
+            )
+            for terms in product(*parts):
+                made = self._summand(terms)
+                if made is not None:
+                    yield made
+
+    def _summand(self, terms: Sequence[Product]) -> Summand | None:
+        number: dict[int, int] = {}
+        neurons: list[str] = []
+        coefficient, parameters, means = Fraction(1), self.rest.parameters, self.rest.means
+        factors: list[tuple[int, int, int, Kind]] = []
+        copies: list[tuple[Kind, int, int]] = []
+        atoms: list[Atom] = []
+        ends: dict[int, list[int]] = {}
+        for (node, _), term in zip(self.nodes, terms, strict=True):
+            for at, space in term.neurons:
+                if at not in number:  # an edge may join two nodes at one neuron
+                    number[at] = len(neurons)
+                    neurons.append(space)
+            coefficient *= term.coefficient
+            parameters = times(parameters, term.parameters)
+            means += term.means
+            sample = self.samples[node]
+            for each in term.factors:
+                if isinstance(each, Variable):
+                    at = -1 - self.slots[node] if each.at == LEFT else number[each.at]
+                    for edge in each.edges:
+                        ends.setdefault(edge, []).append(len(copies))
+                    copies.append((each.kind, at, sample))
+                elif isinstance(each, Function):
+                    kind = self.stage.argument_kinds[each.argument]
+                    factors.append((number[each.at], sample, each.order, kind))
+                else:
+                    atom = _atom(self.stage, each, sample)
+                    if atom is None:
+                        return None
+                    atoms.append(atom)
+        return Summand(
+            parameters,
+            means,
+            self.rest.deltas,
+            self.rest.biases,
+            tuple((matrix, slot, number[at]) for matrix, slot, at in self.weights),
+            tuple(factors),
+            tuple(components(copies, ends.values())),
+            tuple(atoms),
+            tuple(neurons),
+            coefficient,
+        )
+
+
+@cache
+def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom | None:
+    """A function at the limits of its collective variables, or a limit; None for 0."""
+    if isinstance(factor, Limit):
+        return _limit(stage, factor.variable, sample)
+    value = stage.derivative(factor.function, factor.orders)
+    if value == 0:
+        return None
+    found = [
+        (mean.symbol, _limit(stage, v, sample))
+        for v, mean in enumerate(stage.means)
+        if not mean.is_odd and value.has(mean.symbol)
+    ]
+    return Response(value, tuple(found))
+
+
+def _limit(stage: Stage, variable: int, sample: int) -> Tensor:
+    """K of the two variables whose product's mean this is."""
+    fields = tuple(Field(1, (), (each.kind,)) for each in stage.means[variable].factors)
+    return tensor(fields, 0, ((0, 1),), (sample, sample))
+
+
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """The ways to write `total` as a sum of so many numbers, 0 or more, in order."""
+    if parts <= 1:
+        if parts or not total:
+            yield (total,) * parts
+        return
+    for first in range(total + 1):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+@cache
+def lines(
+    stage: Stage, tree: Field, slots: tuple[int, ...], samples: tuple[int, ...]
+) -> tuple[Line, ...]:
+    """The tree's equation through a stage.
+
+    `slots` names the neural index of each node, `samples` its sample.
+    """
+    found: list[Line] = []
+    equations = [stage.equation(tree.kind(node)) for node in range(tree.nodes)]
+    for origins in product(("old", "weight", "bias"), repeat=len(tree.edges)):
+        for chosen in product(*((*each.right, *[None] * each.bias) for each in equations)):
+            found.extend(_lines(stage, tree, slots, samples, chosen, origins))
+    return tuple(found)
+
+
+def _lines(
+    stage: Stage,
+    tree: Field,
+    slots: tuple[int, ...],
+    samples: tuple[int, ...],
+    chosen: tuple[Product | None, ...],
+    origins: tuple[str, ...],
+) -> Iterator[Line]:
+    """With these products at the nodes, None for the bias, and edges of these origins."""
+    touching = [
+        [e for e, edge in enumerate(tree.edges) if node in edge] for node in range(tree.nodes)
+    ]
+    new = [[e for e in touched if origins[e] != "old"] for touched in touching]
+    if not all(map(_possible, chosen, touching, new, [origins] * tree.nodes)):
+        return
+    parameters = UNIT
+    for origin, atom in (("weight", LAMBDA_W), ("bias", LAMBDA_B)):
+        parameters = times(parameters, power(atom, origins.count(origin)))
+    deltas, means = [], []
+    neuron_of: dict[int, int] = {}
+    for e, ((a, b), origin) in enumerate(zip(tree.edges, origins, strict=True)):
+        if origin == "old":
+            continue
+        if origin == "weight":
+            one, other = (_matrix(chosen[node]) for node in (a, b))
+            if one != other:
+                return
+            means.append(stage.matrices[one].into)
+            neuron_of[e] = next(numbers)
+        elif tree.kind(a) != tree.kind(b):
+            return
+        deltas.append((slots[a], slots[b]))
+    weights: list[tuple[int, int, int]] = []
+    biases: list[tuple[int, Kind]] = []
+    nodes: list[tuple[int, tuple[Product, ...]]] = []
+    for node, each in enumerate(chosen):
+        if each is None:
+            if not new[node]:
+                biases.append((slots[node], tree.kind(node)))
+            continue
+        term = fresh(each)
+        if term.weight:
+            matrix, neuron = term.weight
+            if new[node]:
+                term = term.renamed({neuron: neuron_of[new[node][0]]})
+            else:
+                weights.append((matrix, slots[node], neuron))
+        older = tuple(e for e in touching[node] if origins[e] == "old")
+        nodes.append((node, tuple(stage.differentiated(term, older))))
+    rest = Summand(parameters, tuple(means), tuple(deltas), tuple(biases))
+    for terms in product(*(terms for _, terms in nodes)):
+        placed = tuple((node, term) for (node, _), term in zip(nodes, terms, strict=True))
+        yield Line(stage, slots, samples, placed, tuple(weights), rest)
+
+
+def _matrix(term: Product | None) -> int:
+    """The matrix of a product that has one."""
+    assert term is not None
+    assert term.weight is not None
+    return term.weight[0]
+
+
+def _possible(
+    term: Product | None, touching: list[int], new: list[int], origins: tuple[str, ...]
+) -> bool:
+    """Whether a node can be this product, or its bias, with these edges: linear in the new ones."""
+    if len(new) > 1:
+        return False
+    from_bias = bool(new) and origins[new[0]] == "bias"
+    if term is None:
+        return not touching or (len(touching) == 1 and from_bias)
+    return not from_bias and not (new and term.weight is None)

@@ -1,0 +1,241 @@
+"""The fields of a layer: trees of derivatives, and what a forward equation is made of.
+
+A field is a tree: each node is a preactivation, each edge a pair of derivatives by the parameters θ
+contracted with the learning-rate tensor (source 000, eqs. 6.1, 6.3, 6.11),
+
+    z  = a node,     H_{i1 i2} = Σ_μ λ_μ ∂_μ z_{i1} ∂_μ z_{i2} = an edge,     dH = three in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import accumulate, pairwise, permutations
+from typing import Literal, NamedTuple, Protocol
+
+from ..arithmetic.polynomials import UNIT, Monomial, times
+from ..errors import InputError
+from ..groups.pairings import ordered
+
+Edge = tuple[int, int]
+AtInputs = Literal["zero", "identity", "inputs"]
+
+
+class Kind(NamedTuple):
+    """A variable of a layer: its name, the neurons that its index runs over, and its group.
+
+    Variables of one group are rotated together, those of different groups each by themselves: the
+    rows of every matrix may be. Indices of one group alone can be paired.
+    """
+
+    name: str
+    space: str
+    group: str
+
+
+STREAM = Kind("z", "z", "z")
+
+
+class Placed(NamedTuple):
+    """A field of the layer below: its tree, the summed neuron and the sample of each node."""
+
+    field: AnyField
+    neurons: tuple[int, ...]
+    samples: tuple[int, ...]
+
+
+class Term(NamedTuple):
+    """One term of a forward equation, a product over summed neurons j of
+
+    coefficient parameters n_in^{-fan_in} Π δ_{slot slot'} Π b Π W_{slot j} Π σ^{(order)}_j Π field.
+    """
+
+    parameters: Monomial = UNIT
+    fan_in: int = 0
+    deltas: tuple[tuple[int, int], ...] = ()
+    biases: tuple[int, ...] = ()
+    weights: tuple[tuple[int, int], ...] = ()
+    factors: tuple[tuple[int, int, int], ...] = ()
+    fields: tuple[Placed, ...] = ()
+    neurons: int = 0
+    coefficient: Fraction = Fraction(1)
+
+    def __mul__(self, other: Term) -> Term:  # type: ignore[override]
+        """The product, with the other's summed neurons renumbered behind this one's."""
+        by = self.neurons
+        return Term(
+            times(self.parameters, other.parameters),
+            self.fan_in + other.fan_in,
+            self.deltas + other.deltas,
+            self.biases + other.biases,
+            self.weights + tuple((slot, j + by) for slot, j in other.weights),
+            self.factors + tuple((j + by, sample, order) for j, sample, order in other.factors),
+            self.fields
+            + tuple(
+                placed._replace(neurons=tuple(j + by for j in placed.neurons))
+                for placed in other.fields
+            ),
+            by + other.neurons,
+            self.coefficient * other.coefficient,
+        )
+
+
+class AnyField(Protocol):
+    """What the engine asks of a field: a tree of derivatives, or an equation of one's own."""
+
+    @property
+    def nodes(self) -> int:
+        """How many neural indices it carries, each with a sample."""
+
+    @property
+    def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
+        """Its place among the fields of a cumulant."""
+
+    @property
+    def at_inputs(self) -> AtInputs:
+        """What it is at layer 0: the inputs x_j, δ_{j1 j2}, or nothing."""
+
+    def kind(self, node: int) -> Kind:
+        """The variable whose index a node carries."""
+
+    def symmetries(self) -> tuple[tuple[int, ...], ...]:
+        """The permutations of its nodes that keep it."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Field:
+    """A tree on nodes 0 … nodes−1; each node carries a neural index and a sample index.
+
+    `kinds` are the variables at the nodes; none where all of them are preactivations z.
+    """
+
+    nodes: int
+    edges: tuple[Edge, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+    def __post_init__(self) -> None:
+        edges = tuple(sorted(ordered(a, b) for a, b in self.edges))
+        object.__setattr__(self, "edges", edges)
+        if set(self.kinds) <= {STREAM}:
+            object.__setattr__(self, "kinds", ())
+        reached = {0}
+        for _ in range(self.nodes):
+            reached |= {node for edge in edges if reached & set(edge) for node in edge}
+        if reached != set(range(self.nodes)) or len(edges) != self.nodes - 1:
+            raise InputError("edges", self.edges, f"a tree on the nodes 0 … {self.nodes - 1}")
+
+    def __str__(self) -> str:
+        if self.kinds:
+            names = "".join(kind.name for kind in self.kinds)
+            return names if self.nodes == 1 else f"{Field(self.nodes, self.edges)}_{names}"
+        return FIELD_NAMES.get(self, repr(self))
+
+    def __repr__(self) -> str:
+        kinds = f", {[kind.name for kind in self.kinds]}" if self.kinds else ""
+        return f"Field({self.nodes}, {list(self.edges)}{kinds})"
+
+    def kind(self, node: int) -> Kind:
+        """The variable at a node."""
+        return self.kinds[node] if self.kinds else STREAM
+
+    @property
+    def rank(self) -> tuple[int, str, tuple[Edge, ...]]:
+        """Small trees first."""
+        return self.nodes, "".join(kind.name for kind in self.kinds), self.edges
+
+    @property
+    def at_inputs(self) -> AtInputs:
+        """Layer 0 has no parameters to differentiate by."""
+        return "zero" if self.edges else "inputs"
+
+    def symmetries(self) -> tuple[tuple[int, ...], ...]:
+        """The permutations of the nodes that keep the tree."""
+        return _automorphisms(self)
+
+
+@cache
+def _automorphisms(field: Field) -> tuple[tuple[int, ...], ...]:
+    edges = set(field.edges)
+    return tuple(
+        order
+        for order in permutations(range(field.nodes))
+        if {ordered(order[a], order[b]) for a, b in edges} == edges
+        and all(field.kind(node) == field.kind(order[node]) for node in range(field.nodes))
+    )
+
+
+Z = Field(1)
+H = Field(2, ((0, 1),))
+DH = Field(3, ((0, 1), (0, 2)))
+DDH_I = Field(4, ((0, 1), (0, 2), (0, 3)))
+DDH_II = Field(4, ((0, 1), (0, 2), (1, 3)))
+
+FIELD_NAMES = {Z: "z", H: "H", DH: "dH", DDH_I: "ddI", DDH_II: "ddII"}
+
+
+@cache
+def canonical_tree(
+    nodes: int, edges: tuple[Edge, ...], kinds: tuple[Kind, ...] = ()
+) -> tuple[Field, tuple[int, ...]]:
+    """One representative of the tree's isomorphism class, and the node that each place takes.
+
+    The named fields are their own representatives.
+    """
+    if set(kinds) <= {STREAM}:
+        for field in FIELD_NAMES:
+            order = _isomorphism(nodes, edges, field)
+            if order is not None:
+                return field, order
+    candidates = []
+    for order in permutations(range(nodes)):
+        place = {node: position for position, node in enumerate(order)}
+        relabelled = tuple(sorted(ordered(place[a], place[b]) for a, b in edges))
+        candidates.append((relabelled, tuple(kinds[node] for node in order if kinds), order))
+    best, named, order = min(candidates)
+    return Field(nodes, best, named), order
+
+
+def _isomorphism(nodes: int, edges: tuple[Edge, ...], field: Field) -> tuple[int, ...] | None:
+    if nodes != field.nodes:
+        return None
+    have = {frozenset(edge) for edge in edges}
+    for order in permutations(range(nodes)):
+        if {frozenset((order[a], order[b])) for a, b in field.edges} == have:
+            return order
+    return None
+
+
+def slots_of(fields: Sequence[AnyField]) -> list[tuple[int, ...]]:
+    """The slots of each field's nodes, counted through a product of fields."""
+    ends = list(accumulate((field.nodes for field in fields), initial=0))
+    return [tuple(range(a, b)) for a, b in pairwise(ends)]
+
+
+@cache
+def automorphisms(field: AnyField) -> tuple[tuple[int, ...], ...]:
+    """The permutations of the nodes that keep the field."""
+    return field.symmetries()
+
+
+def components(
+    copies: Sequence[tuple[Kind, int, int]], edges: Iterable[Sequence[int]]
+) -> Iterator[Placed]:
+    """The connected trees among copies of variables (kind, neuron, sample), joined by edges."""
+    joined = list(edges)
+    unseen = set(range(len(copies)))
+    while unseen:
+        tree = {min(unseen)}
+        while grown := {end for edge in joined if tree & set(edge) for end in edge} - tree:
+            tree |= grown
+        unseen -= tree
+        members = sorted(tree)
+        place = {copy: position for position, copy in enumerate(members)}
+        inner = tuple(sorted(ordered(place[a], place[b]) for a, b in joined if a in tree))
+        kinds = tuple(copies[member][0] for member in members)
+        field, order = canonical_tree(len(members), inner, () if set(kinds) == {STREAM} else kinds)
+        chosen = [copies[members[position]] for position in order]
+        yield Placed(field, tuple(j for _, j, _ in chosen), tuple(s for _, _, s in chosen))

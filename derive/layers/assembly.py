@@ -1,0 +1,574 @@
+"""From a layer's equations to stages, or to the reason for which they are none.
+
+Equations are read one after another; each definition of a variable has a level, one above what it
+needs, and a level is a stage. Every matrix's rows may be rotated by themselves, so a variable that
+a matrix has made has a rotation group of its own, and one that is carried stays in its group. A law
+that is invariant stays so unless σ, or a product, of a variable is summed over while a variable of
+its group is carried past: Σ_a σ(z_a)² changes when z is rotated, and with it what is carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count, product
+
+import sympy
+
+from ..arithmetic.parameters import C_W, Value
+from ..arithmetic.polynomials import UNIT, Monomial, power
+from ..engine.stages import (
+    HERE,
+    LEFT,
+    Collective,
+    Equation,
+    Factor,
+    Function,
+    Matrix,
+    Mean,
+    Product,
+    Stage,
+    Sum,
+    Variable,
+    linear,
+)
+from ..engine.trees import STREAM, Kind
+from ..errors import InputError
+from .notation import WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
+
+NOT_INVARIANT = (
+    "{what} of {variable} is summed over while {carried} is carried past: it is no function of "
+    "inner products, so that the law behind it is not invariant under rotations, and cumulants of "
+    "every order enter V. A matrix before σ makes it one, as in h[i] = W1[i,a] z[a], s(h[a])"
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One product of a definition: carried, entries = (v,), or with a matrix; v by its number.
+
+    `at` is a variable at the neuron that is summed over, and `sigmas` are σ's arguments: a
+    variable, and what is taken off it.
+    """
+
+    matrix: str | None
+    at: int
+    entries: tuple[int, ...]
+    sigmas: tuple[tuple[int, sympy.Expr], ...]
+    scale: sympy.Expr
+
+
+@dataclass
+class Definition:
+    """A variable: its name, its level, its equation."""
+
+    name: str
+    level: int
+    lines: list[Line] = field(default_factory=list)
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class Centred:
+    """A name in the text: a variable, and the collective variable that is its mean, to take off."""
+
+    variable: int
+    centre: sympy.Expr
+
+
+class Assembly:
+    """What the equations have said so far."""
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        values: Mapping[str, sympy.Expr],
+        variances: Mapping[str, sympy.Expr],
+        ratios: Mapping[str, sympy.Expr],
+    ) -> None:
+        self.values, self.variances, self.ratios = dict(values), dict(variances), dict(ratios)
+        self.definitions = [Definition("z", 0)]
+        self.variables: dict[str, Centred] = {"z": Centred(0, sympy.S.Zero)}
+        self.collective: dict[str, sympy.Expr] = {}
+        self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
+        self.text = ""
+        self.unused = set(self.values)
+        for statement in statements:
+            self.text = statement.text
+            if statement.left is None:
+                self.collect(statement)
+            else:
+                self.define(statement.name, statement.left, statement.right)
+        self.text = "; ".join(statement.text for statement in statements)
+
+    def wrong(self, wanted: str) -> InputError:
+        """What to raise about the equation that is read."""
+        return InputError("layer", self.text, wanted)
+
+    # collective variables
+
+    def collect(self, statement: Statement) -> None:
+        """q = …: means of one variable or of a product of two, and functions of those."""
+        if statement.name in self.variables:
+            raise self.wrong(f"another name than {statement.name}, which has an index")
+        total = sympy.S.Zero
+        for each in statement.right:
+            scale = self.resolved(each.scale)
+            if not each.factors:
+                total += scale
+                continue
+            entries = [factor for factor in each.factors if isinstance(factor, Entry)]
+            one_neuron = len({factor.at for factor in entries}) == 1
+            if len(entries) < len(each.factors) or len(entries) > 2 or not one_neuron:
+                wanted = "collective variables that are means of v[a] or of v[a] u[a], over n"
+                raise self.wrong(wanted)
+            scale *= WIDTH
+            if scale.has(WIDTH):
+                raise self.wrong("1/n with a sum over neurons, as in q = z[a] z[a]/n")
+            terms = (self.entry(factor) for factor in entries)
+            for parts in product(*terms):
+                numbers = tuple(sorted(v for _, v in parts if v is not None))
+                coefficient = sympy.prod([c for c, _ in parts]) * scale
+                total += coefficient * (self.mean(numbers) if numbers else 1)
+        if total.has(WIDTH):
+            raise self.wrong("1/n with a sum over neurons only")
+        self.collective[statement.name] = total
+
+    def mean(self, numbers: tuple[int, ...]) -> sympy.Symbol:
+        """The mean of a product of these variables."""
+        even = len(numbers) == 2 and numbers[0] == numbers[1]
+        name = f"mean({','.join(f'{self.definitions[v].name}{v}' for v in numbers)})"
+        symbol = sympy.Symbol(name, positive=True) if even else sympy.Symbol(name, real=True)
+        self.means[symbol] = numbers
+        return symbol
+
+    def resolved(self, scale: sympy.Expr) -> sympy.Expr:
+        """With the collective variables and the numbers that are known."""
+        known: dict[sympy.Symbol, sympy.Expr] = {}
+        for symbol in scale.free_symbols - {WIDTH}:
+            if symbol.name in self.variables:
+                raise self.wrong(f"an index on {symbol.name}")
+            if symbol.name in self.collective:
+                known[symbol] = self.collective[symbol.name]
+            elif symbol.name in self.values:
+                known[symbol] = self.values[symbol.name]
+                self.unused.discard(symbol.name)
+            else:
+                known[symbol] = sympy.Symbol(symbol.name, positive=True)
+        found = scale.subs(known, simultaneous=True)
+        if found.has(sympy.nan, sympy.zoo, sympy.oo, sympy.I):
+            raise self.wrong("an equation that is finite and real, no division by 0")
+        return found
+
+    # variables
+
+    def define(self, name: str, index: str, right: tuple[Addend, ...]) -> int:
+        """name[index] = …, and the number of the variable."""
+        if name in self.collective:
+            raise self.wrong(f"another name than {name}, which has no index")
+        made = Definition(name, 0)
+        offset = sympy.S.Zero
+        for each in right:
+            scale = self.resolved(each.scale)
+            if scale.has(WIDTH):
+                raise self.wrong("1/n in collective variables only: weights have theirs already")
+            if not scale:
+                continue
+            weights = [factor for factor in each.factors if isinstance(factor, Weight)]
+            if not each.factors:
+                offset += scale
+            elif weights:
+                self.check_weights(each, weights, index)
+                made.lines += self.weighted(weights[0], each.factors, scale)
+            elif isinstance(each.factors[0], Bias):
+                if len(each.factors) > 1 or each.factors[0].row != index or scale != 1 or made.bias:
+                    raise self.wrong(f"b[{index}] once, by itself")
+                made.bias = True
+            else:
+                (carried,) = each.factors if len(each.factors) == 1 else (None,)
+                if not isinstance(carried, Entry) or carried.at != index:
+                    wanted = f"in each product {index} once, on a matrix, on b, or on a variable"
+                    raise self.wrong(wanted)
+                for factor, v in self.entry(carried):
+                    if v is None:
+                        offset += scale * factor
+                    else:
+                        made.lines.append(Line(None, v, (v,), (), scale * factor))
+        made.lines = _collected(made.lines)
+        if not made.lines and not made.bias:
+            raise self.wrong("a right-hand side that is not 0")
+        made.level = 1 + max((self.level(v) for v in self.uses(made.lines)), default=0)
+        number = len(self.definitions)
+        centre = self.centre(made, offset, number)
+        self.definitions.append(made)
+        if centre:
+            self.means[centre] = (number,)
+        self.variables[name] = Centred(number, centre)
+        return number
+
+    def check_weights(self, each: Addend, weights: list[Weight], index: str) -> None:
+        """Raise InputError unless it is W[i,a] times what is at a."""
+        rest = [factor for factor in each.factors if not isinstance(factor, Weight)]
+        at = {f.at if isinstance(f, Entry | Sigma) else f.row for f in rest}
+        if len(weights) > 1:
+            raise self.wrong("one matrix in a product; a second one acts on a variable of its own")
+        if weights[0].row != index or at != {weights[0].column} or weights[0].column == index:
+            column = weights[0].column
+            summed = f"variables and s(…) at {column}, which is summed over"
+            raise self.wrong(f"W[{index},{column}] times {summed}")
+        if any(isinstance(factor, Bias) for factor in rest):
+            raise self.wrong("b by itself")
+
+    def weighted(
+        self, weight: Weight, factors: Sequence[object], scale: sympy.Expr
+    ) -> Iterator[Line]:
+        """W[i,a] Π v[a] Π σ(…), with what is taken off the variables multiplied out."""
+        entries = [self.entry(each) for each in factors if isinstance(each, Entry)]
+        sigmas = tuple(self.argument(each) for each in factors if isinstance(each, Sigma))
+        at = next((v for terms in entries for _, v in terms if v is not None), None)
+        at = sigmas[0][0] if at is None else at
+        for parts in product(*entries):
+            numbers = tuple(v for _, v in parts if v is not None)
+            whole = scale * sympy.prod([c for c, _ in parts])
+            yield Line(weight.matrix, at, numbers, sigmas, whole)
+
+    def entry(self, factor: Entry) -> list[tuple[sympy.Expr, int | None]]:
+        """v[a] as (1, v), and (−its mean, None) where that was taken off."""
+        if factor.variable not in self.variables:
+            known = ", ".join(self.variables)
+            raise self.wrong(f"variables that are defined above, {known}, not {factor.variable}")
+        found = self.variables[factor.variable]
+        whole: list[tuple[sympy.Expr, int | None]] = [(sympy.S.One, found.variable)]
+        return [*whole, (-found.centre, None)] if found.centre else whole
+
+    def argument(self, sigma: Sigma) -> tuple[int, sympy.Expr]:
+        """What σ is taken of: a variable, and what is taken off; a new one where it is a sum."""
+        scales: dict[int, sympy.Expr] = {}
+        offset = sympy.S.Zero
+        for each in sigma.argument:
+            scale = self.resolved(each.scale)
+            parts = [part for f in each.factors for part in self.entry(f)]  # type: ignore[arg-type]
+            for factor, v in parts or [(sympy.S.One, None)]:
+                if v is None:
+                    offset += scale * factor
+                else:
+                    scales[v] = scales.get(v, sympy.S.Zero) + scale * factor
+        odd = [symbol for symbol, numbers in self.means.items() if self.is_odd(symbol)]
+        if list(scales.values()) == [1] and offset.subs(dict.fromkeys(odd, 0)) == 0:
+            return next(iter(scales)), -offset
+        names = {*self.variables, *self.collective}
+        fresh = next(name for k in count(1) if (name := f"u{k}") not in names)
+        number = self.define(fresh, "i", _at(sigma, "i"))
+        return number, self.variables[fresh].centre
+
+    def is_odd(self, mean: sympy.Symbol) -> bool:
+        """Whether a mean is 0 in the limit."""
+        return len(self.means[mean]) == 1
+
+    def centre(self, made: Definition, offset: sympy.Expr, number: int) -> sympy.Expr:
+        """The mean that is taken off: none, or that of what is carried."""
+        if not offset:
+            return sympy.S.Zero
+        wanted = (
+            "what has no index taken off one variable only, as its mean, y[i] = z[i] - m with "
+            "m = z[a]/n, and not beside a matrix or a skip"
+        )
+        if len(made.lines) != 1 or made.lines[0].matrix or made.bias:
+            raise self.wrong(wanted)
+        (line,) = made.lines
+        own = next((s for s, of in self.means.items() if of == (line.at,)), None)
+        if own is None or sympy.simplify(offset + line.scale * own) != 0:
+            raise self.wrong(wanted)
+        return sympy.Symbol(f"mean({made.name}{number})", real=True)
+
+    def uses(self, lines: Sequence[Line]) -> set[int]:
+        """The variables that are needed, those in means included."""
+        found: set[int] = set()
+        for line in lines:
+            found |= {line.at, *line.entries, *(v for v, _ in line.sigmas)}
+            for each in (line.scale, *(offset for _, offset in line.sigmas)):
+                for symbol in each.free_symbols & self.means.keys():
+                    found |= set(self.means[symbol])
+        return found
+
+    def level(self, variable: int) -> int:
+        """The stage that makes a variable, from 1; of z, as it comes in, 0."""
+        return self.definitions[variable].level
+
+    # stages
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages; InputError for what is unused, or not invariant, or of unequal widths."""
+        last = self.variables["z"]
+        if not last.variable:
+            raise self.wrong("an equation of z[i], which the layer gives on")
+        if last.centre:
+            raise self.wrong("no mean taken off z[i] last: in the next layer, before its matrix")
+        if self.unused:
+            raise InputError("layer", sorted(self.unused), "values of symbols in its equations")
+        self.last_use = {last.variable: self.level(last.variable) + 1}
+        for made in reversed(self.definitions):
+            for v in self.uses(made.lines):
+                self.last_use[v] = max(self.last_use.get(v, 0), made.level)
+        for number, made in enumerate(self.definitions):
+            if number and number not in self.last_use:
+                raise self.wrong(f"{made.name} to be used, or left out")
+        if self.level(last.variable) != max(made.level for made in self.definitions):
+            raise self.wrong("z[i] last")
+        self._groups()
+        self._spaces()
+        self._kinds()
+        return tuple(self._stage(level) for level in range(1, self.level(last.variable) + 1))
+
+    def _carried(self, level: int) -> set[int]:
+        """What a stage carries past its matrices."""
+        explicit = {
+            line.at
+            for made in self.definitions
+            for line in made.lines
+            if made.level == level and line.matrix is None
+        }
+        return explicit | {v for v, last in self.last_use.items() if self.level(v) < level < last}
+
+    def _groups(self) -> None:
+        """Which variables rotate together; InputError where a law would not be invariant."""
+        joined = _Classes(len(self.definitions))
+        matrices: dict[str, int] = {}
+        for number, made in enumerate(self.definitions):
+            for line in made.lines:
+                if line.matrix is None:
+                    joined.join(number, line.at)
+                elif self.level(matrices.setdefault(line.matrix, number)) != made.level:
+                    raise self.wrong(f"{line.matrix} in one place of the layer only")
+                else:
+                    joined.join(number, matrices[line.matrix])
+        self.groups = joined
+        for made in self.definitions[1:]:
+            carried = self._carried(made.level)
+            for line in made.lines:
+                if line.matrix is not None:
+                    self._check_sum(line, carried)
+            self._check_arguments(made.level)
+        for symbol, numbers in self.means.items():
+            if len({joined.of(v) for v in numbers}) > 1:
+                raise self.wrong(f"{symbol.name} of one variable: its limit vanishes otherwise")
+
+    def _check_sum(self, line: Line, carried: set[int]) -> None:
+        inside = [*line.entries, *(v for v, _ in line.sigmas)]
+        if len(inside) < 2 and not line.sigmas:
+            return
+        for v in inside:
+            past = [u for u in carried if self.groups.of(u) == self.groups.of(v)]
+            if past:
+                what = "s(…)" if line.sigmas else "a product"
+                names = self.definitions[v].name, self.definitions[past[0]].name
+                reason = NOT_INVARIANT.format(what=what, variable=names[0], carried=names[1])
+                raise self.wrong(f"a layer that is invariant under rotations; here {reason}")
+
+    def _check_arguments(self, level: int) -> None:
+        """σ's of one stage are taken of independent variables, or of one."""
+        taken: dict[int, int] = {}
+        for made in self.definitions:
+            for line in made.lines if made.level == level else ():
+                for v, _ in line.sigmas:
+                    if taken.setdefault(self.groups.of(v), v) != v:
+                        wanted = "s(…) of one variable, or of variables of different matrices"
+                        raise self.wrong(f"{wanted}, in one place of the layer")
+
+    def _spaces(self) -> None:
+        """Which indices run over the same neurons; InputError where their widths differ."""
+        same = _Classes(len(self.definitions))
+        for number, made in enumerate(self.definitions):
+            for line in made.lines:
+                if line.matrix is None:
+                    same.join(number, line.at)
+                for v in (*line.entries, *(v for v, _ in line.sigmas)):
+                    same.join(v, line.at)
+        same.join(0, self.variables["z"].variable)
+        self.spaces = same
+        self.space_ratios: dict[int, sympy.Expr] = {}
+        numbers: dict[str, int] = {made.name: v for v, made in enumerate(self.definitions)}
+        for name, ratio in self.ratios.items():
+            if name not in numbers:
+                raise InputError("ratio", name, f"a variable of the layer, {', '.join(numbers)}")
+            space = same.of(numbers[name])
+            if space == same.of(0) and ratio != 1:
+                wanted = f"1: {name} is added to z, or stands beside it, and has as many neurons"
+                raise InputError("ratio", f"{ratio} of {name}", wanted)
+            if self.space_ratios.setdefault(space, ratio) != ratio:
+                raise InputError("ratio", name, "one ratio of what is added or multiplied")
+
+    def _kinds(self) -> None:
+        """The names of the variables: z at both ends, others as the text has them."""
+        self.kinds: dict[int, Kind] = {}
+        last = self.variables["z"].variable
+        names = [made.name for made in self.definitions]
+        for number, made in enumerate(self.definitions):
+            if number in {0, last}:
+                self.kinds[number] = STREAM
+                continue
+            taken = {kind.name for kind in self.kinds.values()}
+            tries = (made.name, *(f"{made.name}{k}" for k in range(1, len(names) + 2)))
+            free = (each for each in tries if each == made.name or each not in names)
+            name = next(each for each in free if each not in taken)
+            space = f"{names[self.spaces.of(number)]}{self.spaces.of(number)}"
+            space = space if self.spaces.of(number) else "z"
+            group = f"{names[self.groups.of(number)]}{self.groups.of(number)}"
+            self.kinds[number] = Kind(name, space, group if self.groups.of(number) else "z")
+
+    def _stage(self, level: int) -> Stage:
+        return _StageMaker(self, level).stage()
+
+
+class _StageMaker:
+    """One stage: its lists of matrices, arguments, means and functions, filled as they are met."""
+
+    def __init__(self, assembly: Assembly, level: int) -> None:
+        self.whole, self.level = assembly, level
+        self.matrices: dict[str, Matrix] = {}
+        self.arguments: dict[tuple[int, sympy.Expr], int] = {}
+        self.functions: list[sympy.Expr] = []
+        self.own = [
+            number
+            for number, made in enumerate(assembly.definitions)
+            if made.level == level and number
+        ]
+        met = set()
+        for number in self.own:
+            for line in assembly.definitions[number].lines:
+                for each in (line.scale, *(offset for _, offset in line.sigmas)):
+                    met |= each.free_symbols & assembly.means.keys()
+        self.means = sorted(met, key=lambda symbol: list(assembly.means).index(symbol))
+        self.orders = (0,) * len(self.means)
+
+    def stage(self) -> Stage:
+        """The stage."""
+        whole = self.whole
+        equations = [
+            (whole.kinds[number], self.equation(number, whole.definitions[number]))
+            for number in self.own
+        ]
+        for v, last in sorted(whole.last_use.items()):
+            if whole.level(v) < self.level < last:
+                carried = Product((Variable(whole.kinds[v], LEFT),))
+                equations.append((whole.kinds[v], Equation((carried,))))
+        arguments = tuple(self.argument(v, offset) for v, offset in list(self.arguments))
+        means = tuple(
+            Mean(
+                symbol,
+                tuple(Variable(whole.kinds[v], HERE) for v in whole.means[symbol]),
+                whole.kinds[whole.means[symbol][0]].space,
+            )
+            for symbol in self.means
+        )
+        for function in self.functions:
+            self.check(function)
+        names = {space for matrix in self.matrices.values() for space in matrix[1:]}
+        names |= {kind.space for kind, _ in equations} | {mean.space for mean in means}
+        ratios = {
+            whole.kinds[v].space: Value(ratio)
+            for v in whole.kinds
+            if (ratio := whole.space_ratios.get(whole.spaces.of(v), sympy.S.One)) != 1
+        }
+        return Stage(
+            tuple(equations),
+            tuple(self.matrices.values()),
+            arguments,
+            means,
+            tuple(self.functions),
+            tuple(sorted((name, ratio) for name, ratio in ratios.items() if name in names)),
+        )
+
+    def equation(self, number: int, made: Definition) -> Equation:
+        """The right-hand side of a definition."""
+        kind = self.whole.kinds[number]
+        return Equation(tuple(self.product(line, kind) for line in made.lines), made.bias)
+
+    def product(self, line: Line, kind: Kind) -> Product:
+        """One product of it."""
+        scaled = self.scaled(line.scale)
+        if line.matrix is None:
+            return Product((Variable(self.whole.kinds[line.at], LEFT),)) * scaled
+        into = self.whole.kinds[line.at].space
+        variance = self.whole.variances.get(line.matrix)
+        matrix = Matrix(C_W if variance is None else Value(variance), into, kind.space)
+        if self.matrices.setdefault(line.matrix, matrix) != matrix:
+            raise self.whole.wrong(f"{line.matrix} between the same two widths everywhere")
+        factors: list[Factor] = [Variable(self.whole.kinds[v], 0) for v in line.entries]
+        for argument in line.sigmas:
+            number = self.arguments.setdefault(argument, len(self.arguments))
+            factors.append(Function(number, 0, 0))
+        weight = list(self.matrices).index(line.matrix), 0
+        return Product(tuple(factors), ((0, into),), (), weight) * scaled
+
+    def scaled(self, scale: sympy.Expr) -> Product:
+        """A number, symbols, and a function of collective variables."""
+        constant, function = scale.as_independent(*self.means, as_Add=False)
+        factors: tuple[Factor, ...] = ()
+        if function != 1:
+            if function not in self.functions:
+                self.functions.append(function)
+            factors = (Collective(self.functions.index(function), self.orders),)
+        if constant.is_Rational:
+            return Product(factors, coefficient=Fraction(int(constant.p), int(constant.q)))
+        parameters: Monomial = UNIT if constant == 1 else power(Value(constant), 1)
+        return Product(factors, parameters=parameters)
+
+    def argument(self, variable: int, offset: sympy.Expr) -> Sum:
+        """What σ is taken of."""
+        whole = linear(self.whole.kinds[variable])
+        if not offset:
+            return (whole,)
+        return (whole, *(self.scaled(-each) for each in sympy.Add.make_args(sympy.expand(offset))))
+
+    def check(self, function: sympy.Expr) -> None:
+        """Raise InputError where a function's root or pole may be met in the limit."""
+        odd = {symbol: 0 for symbol in self.means if self.whole.is_odd(symbol)}
+        for each in function.atoms(sympy.Pow, sympy.log):
+            base = each.args[0]
+            singular = not (each.is_Pow and each.exp.is_Integer and each.exp > 0)
+            if singular and base.has(*self.means) and not base.subs(odd).is_positive:
+                wanted = (
+                    "collective variables that neither vanish nor are negative in the limit of "
+                    f"infinite width, where a root is taken or one divides by them, not {base}"
+                )
+                raise self.whole.wrong(wanted)
+
+
+class _Classes:
+    """Disjoint classes of the numbers 0, 1, …, each known by its least."""
+
+    def __init__(self, size: int) -> None:
+        self.least = list(range(size))
+
+    def of(self, number: int) -> int:
+        """The class of a number."""
+        while self.least[number] != number:
+            number = self.least[number]
+        return number
+
+    def join(self, a: int, b: int) -> None:
+        """Make two classes one."""
+        one, other = sorted((self.of(a), self.of(b)))
+        self.least[other] = one
+
+
+def _at(sigma: Sigma, index: str) -> tuple[Addend, ...]:
+    """σ's argument with this index."""
+    return tuple(
+        each._replace(
+            factors=tuple(f._replace(at=index) for f in each.factors if isinstance(f, Entry))
+        )
+        for each in sigma.argument
+    )
+
+
+def _collected(lines: Sequence[Line]) -> list[Line]:
+    """Equal products added up."""
+    found: dict[tuple[object, ...], Line] = {}
+    for line in lines:
+        key = line.matrix, line.at, tuple(sorted(line.entries)), line.sigmas
+        before = found[key].scale if key in found else sympy.S.Zero
+        found[key] = Line(line.matrix, line.at, line.entries, line.sigmas, before + line.scale)
+    return [line for line in found.values() if line.scale != 0]

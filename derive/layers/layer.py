@@ -1,0 +1,136 @@
+"""A layer by its equations: what a network repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+import sympy
+
+from ..engine.stages import Stage
+from ..errors import InputError
+from ..expressions import as_expression
+from .assembly import Assembly
+from .notation import WANTED, parse
+
+Values = tuple[tuple[str, sympy.Expr], ...]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Layer:
+    """A layer, written down as equations that are read one after another.
+
+        Layer(
+            "q = z[a] z[a]/n",
+            "y[i] = z[i]/sqrt(q + eps)",
+            "h[i] = W1[i,a] y[a]",
+            "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])",
+            gamma=1, eps="1e-5", C={"W1": 2}, ratio={"h": 4},
+        )
+
+    W, W1, W2, … are independent matrices of the network's ensemble, b biases of variance C_b, each
+    equation's its own; s is σ; a letter in brackets that is not on the left is summed over. A name
+    without brackets is a collective variable, a mean over the neurons or a function of such, or
+    another symbol. z is what the layer takes and what it gives.
+
+    Arguments:
+        lines: the equations.
+        C: variances of matrices, where they are not the network's C_W.
+        ratio: widths over n of the variables that do not have n neurons.
+        label: what `str` shows.
+        values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
+
+    Raises InputError for what is no such equation, and with the reason for what is not invariant
+    under rotations of the neurons, for a collective variable that may vanish under a root or under
+    a fraction, and for skips between unequal widths.
+
+    >>> Layer("z[i] = b[i] + W[i,a] s(z[a])").is_dense
+    True
+    """
+
+    lines: tuple[str, ...]
+    values: Values
+    variances: Values
+    ratios: Values
+    label: str | None = field(compare=False)
+
+    def __init__(
+        self,
+        *lines: str,
+        C: Mapping[str, object] | None = None,
+        ratio: Mapping[str, object] | None = None,
+        label: str | None = None,
+        **values: object,
+    ) -> None:
+        """See the class."""
+        if not lines or not all(isinstance(line, str) for line in lines):
+            raise InputError("layer", lines, WANTED)
+        object.__setattr__(self, "lines", tuple(lines))
+        object.__setattr__(self, "values", _checked(values))
+        object.__setattr__(self, "variances", _checked(C or {}, least=0))
+        object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
+        object.__setattr__(self, "label", label)
+        assert self.stages
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The layer as the engine takes it: polynomials, one matrix or none between two of them."""
+        return _stages(self)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is z' = b + W σ(z)."""
+        return len(self.stages) == 1 and self.stages[0].is_dense
+
+    @property
+    def matrices(self) -> int:
+        """How many matrices it has."""
+        return sum(len(stage.matrices) for stage in self.stages)
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols that are no numbers yet."""
+        return {
+            symbol
+            for stage in self.stages
+            for value in stage.symbols
+            for symbol in value.free_symbols
+        }
+
+    def __str__(self) -> str:
+        return self.label or repr(self)
+
+    def __repr__(self) -> str:
+        if self.label:
+            return self.label
+        parts = [repr(line) for line in self.lines]
+        parts += [f"{name}={value}" for name, value in self.values]
+        for name, given in (("C", self.variances), ("ratio", self.ratios)):
+            if given:
+                parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
+        return f"Layer({', '.join(parts)})"
+
+
+@cache
+def _stages(layer: Layer) -> tuple[Stage, ...]:
+    statements = [parse(line) for line in layer.lines]
+    made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
+    return made.stages()
+
+
+def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:
+    """Finite real numbers, or expressions, whose symbols are taken to be positive."""
+    found = []
+    if not isinstance(given, Mapping):
+        raise InputError("layer", given, 'a mapping, such as {"W1": 2}')
+    for name, value in sorted(given.items()):
+        wanted = "a finite real number, or an expression with symbols"
+        wanted += "" if least is None else f", {'above' if strict else 'at least'} {least}"
+        expr = as_expression(name, value, wanted)
+        unsigned = (symbol for symbol in expr.free_symbols if symbol.is_positive is None)
+        expr = expr.subs({each: sympy.Symbol(each.name, positive=True) for each in unsigned})
+        if least is not None and (expr.is_negative or (strict and expr.is_zero)):
+            raise InputError(name, value, wanted)
+        found.append((name, expr))
+    return tuple(found)

@@ -1,0 +1,247 @@
+"""The notation of a layer's equations: text to sums of products, by a whitelist.
+
+    q = z[a] z[a]/n                          a collective variable: summed over a, no index left
+    y[i] = z[i]/sqrt(q + eps)                a variable that is carried, times a function of those
+    h[i] = W1[i,a] y[a]                      a matrix, its column summed over
+    z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])
+
+Numbers, symbols, + − * / ^ and parentheses, sqrt, exp and log of what has no index, s(…) for σ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import sympy
+
+from ..errors import InputError
+from ..expressions import MAX_EXPONENT, MAX_LENGTH
+
+WANTED = 'equations such as "h[i] = W1[i,a] z[a]" and "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])"'
+WIDTH = sympy.Symbol("n", positive=True)
+MOST_ADDENDS = 64
+_FUNCTIONS: dict[str, Callable[[sympy.Expr], sympy.Expr]] = {
+    "sqrt": sympy.sqrt,
+    "exp": sympy.exp,
+    "log": sympy.log,
+}
+
+
+class Weight(NamedTuple):
+    """W[i,a]."""
+
+    matrix: str
+    row: str
+    column: str
+
+
+class Bias(NamedTuple):
+    """b[i]."""
+
+    row: str
+
+
+class Entry(NamedTuple):
+    """v[a]."""
+
+    variable: str
+    at: str
+
+
+class Sigma(NamedTuple):
+    """σ(…), everything in it at one neuron."""
+
+    argument: tuple[Addend, ...]
+    at: str
+
+
+class Addend(NamedTuple):
+    """A product: what has no index, and what has."""
+
+    scale: sympy.Expr
+    factors: tuple[Weight | Bias | Entry | Sigma, ...] = ()
+
+
+class Statement(NamedTuple):
+    """name[index] = a sum, or name = a sum."""
+
+    name: str
+    left: str | None
+    right: tuple[Addend, ...]
+    text: str
+
+
+_LEFT = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[\s*([A-Za-z_]\w*)\s*\])?\s*")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)"
+    r"|(?P<name>[A-Za-z_]\w*)(?:\s*\[(?P<inside>[\w\s,]*)\])?"
+    r"|(?P<sign>\*\*|[-+*/^()]))"
+)
+
+
+def scalar(name: str) -> sympy.Symbol:
+    """A symbol of the text: a parameter, or a collective variable."""
+    return WIDTH if name == "n" else sympy.Symbol(name, real=True)
+
+
+def parse(text: str) -> Statement:
+    """One equation; InputError where it is none."""
+    if not isinstance(text, str) or len(text) > MAX_LENGTH:
+        raise InputError("layer", text, WANTED)
+    left, equals, right = text.partition("=")
+    match = _LEFT.fullmatch(left)
+    if match is None or not equals or match[1] in {"n", "s", "b", *_FUNCTIONS}:
+        raise InputError("layer", text, WANTED)
+    if re.fullmatch(r"W\w*", match[1]):
+        raise InputError("layer", text, "a variable on the left: names in W are matrices")
+    return Statement(match[1], match[2], _Reader(text, right).sum(), text)
+
+
+class _Reader:
+    """Recursive descent: a sum of products of powers."""
+
+    def __init__(self, text: str, right: str) -> None:
+        self.text = text
+        self.tokens = list(self._tokens(right.rstrip()))
+        self.at = 0
+
+    def _tokens(self, right: str) -> Iterator[re.Match[str]]:
+        at = 0
+        while at < len(right):
+            token = _TOKEN.match(right, at)
+            if token is None:
+                raise InputError("layer", right[at:], WANTED)
+            yield token
+            at = token.end()
+
+    def sum(self) -> tuple[Addend, ...]:
+        """All of it."""
+        found = self.addends()
+        if self.at < len(self.tokens):
+            raise InputError("layer", self.text, WANTED)
+        return found
+
+    def next_sign(self, *signs: str) -> str | None:
+        """One of these signs, if it comes next."""
+        if self.at < len(self.tokens) and self.tokens[self.at]["sign"] in signs:
+            self.at += 1
+            return self.tokens[self.at - 1]["sign"]
+        return None
+
+    def addends(self) -> tuple[Addend, ...]:
+        """Terms with + and − between them."""
+        total: tuple[Addend, ...] = ()
+        sign: str | None = self.next_sign("+", "-") or "+"
+        while sign:
+            total += tuple(
+                each if sign == "+" else each._replace(scale=-each.scale) for each in self.product()
+            )
+            sign = self.next_sign("+", "-")
+        return total
+
+    def product(self) -> tuple[Addend, ...]:
+        """Factors side by side, or with * and / between them."""
+        total = self.power()
+        while True:
+            if self.next_sign("*"):
+                total = self.times(total, self.power())
+            elif self.next_sign("/"):
+                under = self.scalar(self.power())
+                if under == 0:
+                    raise InputError("layer", self.text, "no division by 0")
+                total = tuple(each._replace(scale=each.scale / under) for each in total)
+            elif self.at < len(self.tokens) and self.tokens[self.at]["sign"] in {None, "("}:
+                total = self.times(total, self.power())
+            else:
+                return total
+
+    def power(self) -> tuple[Addend, ...]:
+        """A factor, or a power of one."""
+        base = self.factor()
+        if not self.next_sign("^", "**"):
+            return base
+        exponent = self.scalar(self.factor())
+        if not exponent.is_Rational or abs(exponent) > MAX_EXPONENT:
+            raise InputError("layer", self.text, f"exponents that are numbers, to {MAX_EXPONENT}")
+        if not any(each.factors for each in base):
+            return (Addend(self.scalar(base) ** exponent),)
+        if not exponent.is_Integer or not 1 <= exponent <= 8:
+            raise InputError("layer", self.text, "whole powers, 1 to 8, of what has an index")
+        total = base
+        for _ in range(int(exponent) - 1):
+            total = self.times(total, base)
+        return total
+
+    def factor(self) -> tuple[Addend, ...]:
+        """A number, a name, what has an index, a function, or parentheses."""
+        if self.next_sign("-"):
+            return tuple(each._replace(scale=-each.scale) for each in self.factor())
+        if self.next_sign("("):
+            return self.closed()
+        if self.at == len(self.tokens) or self.tokens[self.at]["sign"]:
+            raise InputError("layer", self.text, WANTED)
+        token = self.tokens[self.at]
+        self.at += 1
+        if token["number"]:
+            return (Addend(sympy.Rational(token["number"])),)
+        name, inside = token["name"], token["inside"]
+        if inside is not None:
+            return (self.indexed(name, [index.strip() for index in inside.split(",")]),)
+        if name in {"s", *_FUNCTIONS}:
+            if not self.next_sign("("):
+                raise InputError("layer", self.text, f"{name}(…)")
+            argument = self.closed()
+            if name == "s":
+                return (self.sigma(argument),)
+            return (Addend(_FUNCTIONS[name](self.scalar(argument))),)
+        return (Addend(scalar(name)),)
+
+    def closed(self) -> tuple[Addend, ...]:
+        """What stands before a closing parenthesis."""
+        found = self.addends()
+        if not self.next_sign(")"):
+            raise InputError("layer", self.text, "parentheses that are closed")
+        return found
+
+    def indexed(self, name: str, indices: list[str]) -> Addend:
+        """W[i,a], b[i], s[a] or v[a]."""
+        matrix = re.fullmatch(r"W\w*", name) is not None
+        if len(indices) != 1 + matrix or not all(index.isidentifier() for index in indices):
+            count = "two indices" if matrix else "one index"
+            raise InputError("layer", self.text, f"{count} on {name}")
+        if matrix:
+            return Addend(sympy.S.One, (Weight(name, *indices),))
+        if name == "b":
+            return Addend(sympy.S.One, (Bias(*indices),))
+        if name == "s":
+            return self.sigma((Addend(sympy.S.One, (Entry("z", *indices),)),))
+        return Addend(sympy.S.One, (Entry(name, *indices),))
+
+    def sigma(self, argument: tuple[Addend, ...]) -> Addend:
+        """σ of a sum, linear in variables at one neuron."""
+        indices = set()
+        for each in argument:
+            if len(each.factors) > 1 or not all(isinstance(f, Entry) for f in each.factors):
+                wanted = "s(…) of variables at one neuron, and of collective variables"
+                raise InputError("layer", self.text, wanted)
+            indices |= {f.at for f in each.factors if isinstance(f, Entry)}
+        if len(indices) != 1:
+            raise InputError("layer", self.text, "s(…) of variables at one neuron, as in s(h[a])")
+        return Addend(sympy.S.One, (Sigma(argument, indices.pop()),))
+
+    def scalar(self, addends: tuple[Addend, ...]) -> sympy.Expr:
+        """A sum without indices."""
+        if any(each.factors for each in addends):
+            wanted = "a collective variable, q = z[a] z[a]/n, where one divides or takes a root"
+            raise InputError("layer", self.text, wanted)
+        return sympy.Add(*(each.scale for each in addends))
+
+    def times(self, a: tuple[Addend, ...], b: tuple[Addend, ...]) -> tuple[Addend, ...]:
+        """The product of two sums."""
+        if len(a) * len(b) > MOST_ADDENDS:
+            raise InputError("layer", self.text, f"at most {MOST_ADDENDS} products")
+        return tuple(
+            Addend(one.scale * other.scale, one.factors + other.factors) for one in a for other in b
+        )

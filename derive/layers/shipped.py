@@ -1,0 +1,240 @@
+"""The layers with names: dense, with a norm, residual, gated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import sympy
+
+from ..errors import InputError, listed
+from ..expressions import MAX_LENGTH, as_expression
+from .layer import Layer
+
+NORMS: dict[str | None, tuple[str, ...]] = {
+    None: (),
+    "rms": ("q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q + eps)"),
+    "layer": ("m = z[a]/n", "q = z[a] z[a]/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
+}
+
+
+@cache
+def dense() -> Layer:
+    """z' = b + W σ(z), the layer of source 000, eq. (3.1), and of a network that says nothing else.
+
+    >>> dense().is_dense
+    True
+    """
+    return Layer("z[i] = b[i] + W[i,a] s(z[a])", label="dense()")
+
+
+def normalized(norm: str, eps: object = 0) -> Layer:
+    """z' = b + W σ(y), y the normalized z.
+
+    Arguments:
+        norm: "rms", y = z/√(q + ε) with q = Σ z²/n; or "layer", y = (z − m)/√(q − m² + ε) with
+            m = Σ z/n.
+        eps: ε, 0 or more, or a symbol.
+
+    Derived here. Raises InputError for another norm, and for ε < 0.
+
+    >>> print(normalized("rms"))
+    normalized(rms)
+    """
+    given = _Norm(norm, eps)
+    if norm is None:
+        raise InputError("norm", norm, '"rms" or "layer"')
+    label = f"normalized({', '.join([*given.shown('')])})"
+    return Layer(*given.lines, "z[i] = b[i] + W[i,a] s(y[a])", label=label, **given.values)
+
+
+def residual(
+    skip: object = 1,
+    norm: str | None = None,
+    eps: object = 0,
+    ratio: object = 1,
+    C: Sequence[object] | None = None,
+) -> Layer:
+    """z' = γ z + b + W₂ σ(W₁ y), y = z or the normalized z: a skip around two matrices.
+
+    Arguments:
+        skip: γ, a number or a symbol.
+        norm, eps: as those of `normalized`; None is none.
+        ratio: the width of the hidden layer over n.
+        C: (C₁, C₂), the variances of W₁ and W₂ times their fan-ins; by default the network's C_W.
+
+    Derived here. Raises InputError for another norm, for ε < 0, and for a width that is not
+    positive.
+
+    >>> residual(skip=1, norm="rms")
+    residual(skip=1, norm=rms)
+    """
+    given = _Norm(norm, eps)
+    gamma = as_expression("skip", skip, _NUMBER)
+    variances = _variances(C, 2)
+    width = as_expression("ratio", ratio, "a width of the hidden layer over n, above 0")
+    shape = _shown(ratio=None if width == 1 else width, C=C)
+    parts = [f"skip={gamma}", *given.shown("norm="), *shape]
+    return Layer(
+        *given.lines,
+        f"h[i] = W1[i,a] {given.name}[a]",
+        "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])",
+        label=f"residual({', '.join(parts)})",
+        C=variances,
+        ratio={"h": width} if width != 1 else None,
+        gamma=gamma,
+        **given.values,
+    )
+
+
+def gated(
+    skip: object = 0,
+    norm: str | None = None,
+    eps: object = 0,
+    C: Sequence[object] | None = None,
+) -> Layer:
+    """z' = γ z + b + W₃[(W₁ y) ∘ σ(W₂ y)]: GLU, SwiGLU, GEGLU by σ = sigmoid, silu, gelu.
+
+    Arguments:
+        skip: γ, a number or a symbol.
+        norm, eps: as those of `normalized`; None is none.
+        C: (C₁, C₂, C₃), the variances of the matrices; by default the network's C_W.
+
+    Derived here. Raises InputError for another norm and for ε < 0.
+
+    >>> gated(norm="rms")
+    gated(norm=rms)
+    """
+    given = _Norm(norm, eps)
+    gamma = as_expression("skip", skip, _NUMBER)
+    shown = [f"skip={gamma}"] if gamma != 0 else []
+    parts = [*shown, *given.shown("norm="), *_shown(C=C)]
+    return Layer(
+        *given.lines,
+        f"h[i] = W1[i,a] {given.name}[a]",
+        f"g[i] = W2[i,a] {given.name}[a]",
+        "z[i] = gamma z[i] + b[i] + W3[i,a] h[a] s(g[a])",
+        label=f"gated({', '.join(parts)})",
+        C=_variances(C, 3),
+        gamma=gamma,
+        **given.values,
+    )
+
+
+class _Norm:
+    """The equations of a norm, what it makes of z, and its ε."""
+
+    def __init__(self, norm: str | None, eps: object) -> None:
+        if not isinstance(norm, str | None) or norm not in NORMS:
+            raise InputError("norm", norm, '"rms", "layer" or None')
+        self.norm, self.lines = norm, NORMS[norm]
+        self.eps = as_expression("eps", eps, "a finite number, 0 or more, or a symbol")
+        if self.eps.is_negative:
+            raise InputError("eps", eps, "a finite number, 0 or more, or a symbol")
+        self.name = "z" if norm is None else "y"
+        self.values: dict[str, Any] = {} if norm is None else {"eps": self.eps}
+
+    def shown(self, before: str) -> list[str]:
+        """The norm as it stands in a layer's text."""
+        if self.norm is None:
+            return []
+        return [f"{before}{self.norm}", *_shown(eps=self.eps if self.eps != 0 else None)]
+
+
+_NUMBER = "a finite real number, or a symbol"
+
+
+def _shown(**given: object) -> list[str]:
+    """name=value of what is given."""
+    texts = {
+        name: f"({', '.join(map(str, value))})" if isinstance(value, list | tuple) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
+    return [f"{name}={text}" for name, text in texts.items()]
+
+
+def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
+    if C is None:
+        return {}
+    wanted = f"the variances of {count} matrices"
+    values = listed("C", C, wanted)
+    if len(values) != count:
+        raise InputError("C", C, wanted)
+    return {f"W{k}": value for k, value in enumerate(values, start=1)}
+
+
+_SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
+    "dense": (dense, ()),
+    "normalized": (normalized, ("norm", "eps")),
+    "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
+    "gated": (gated, ("skip", "norm", "eps", "C")),
+}
+
+
+def read(text: str) -> Layer:
+    """A shipped layer by its text, such as "residual(skip=1, norm=rms)", as `str` gives it.
+
+    By a whitelist; raises InputError for anything else. Notation of its own.
+
+    >>> read("gated(norm=layer, C=(1, 1, 2))")
+    gated(norm=layer, C=(1, 1, 2))
+    """
+    wanted = f"one of {', '.join(_SHIPPED)}, such as residual(skip=1, norm=rms)"
+    if not isinstance(text, str) or len(text) > MAX_LENGTH:
+        raise InputError("layer", text, wanted)
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
+    if match is None or match[1] not in _SHIPPED:
+        raise InputError("layer", text, wanted)
+    make, known = _SHIPPED[match[1]]
+    given: dict[str, Any] = {}
+    for place, part in enumerate(_parts(match[2] or "")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            name, value = (known[place] if place < len(known) else part), part
+        name = name.strip()
+        if name not in known or name in given:
+            options = ", ".join(known) or "no arguments"
+            raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
+        given[name] = _value(value.strip())
+    if match[1] == "normalized" and "norm" not in given:
+        raise InputError("layer", text, "normalized(rms) or normalized(layer)")
+    return make(**given)
+
+
+def as_layer(given: Layer | str) -> Layer:
+    """A layer as it is, or a shipped one by its text; InputError for anything else.
+
+    >>> as_layer("dense").is_dense
+    True
+    """
+    return given if isinstance(given, Layer) else read(given)
+
+
+def _parts(text: str) -> list[str]:
+    """Split at the commas outside of parentheses."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [part for part in found if part.strip()]
+
+
+def _value(text: str) -> object:
+    if text in NORMS or text == "None":
+        return None if text == "None" else text
+    if text[:1] in {"(", "["} and text[-1:] in {")", "]"}:
+        return tuple(_value(part.strip()) for part in _parts(text[1:-1]))
+    if text in _SYMBOLS:
+        return _SYMBOLS[text]
+    return text
+
+
+_SYMBOLS = {
+    name: sympy.Symbol(name, positive=True) for name in ("gamma", "eps", "ratio", "C1", "C2", "C3")
+}
