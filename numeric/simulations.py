@@ -212,7 +212,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     _check_kinks(ensemble, plan)
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
-    if ensemble.net.layer is not None:
+    if not ensemble.net.layer.is_dense:
         return _of_layers(ensemble, plan, name)
     possible = name in ("lazy", "paths") and paths.applies(ensemble, plan)
     if name == "paths" and not possible:
@@ -235,6 +235,9 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
     """What samples networks whose layers are more than a matrix and σ."""
     if name == "paths":
         raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
+    if symbols := ensemble.net.layer.free_symbols:
+        names = ", ".join(sorted(map(str, symbols)))
+        raise InputError("layer", str(ensemble.net.layer), f"numbers for {names}, to be sampled")
     probes = needed(plan.trees(), spare(plan.trees()))
     kind = ExplicitLayerSampler if name == "explicit" else LayerSampler
     return kind(ensemble, plan, probes)

@@ -17,9 +17,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
-from derive.arithmetic.parameters import C_W
-from derive.engine.fields import STREAM
+from derive.arithmetic.parameters import C_W, Value
 from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
+from derive.engine.trees import STREAM
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -144,41 +144,26 @@ class Ensemble:
         )
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
-        """What this layer goes through: a stem, then the network's layers."""
-        return (STEM,) if layer == 1 else tuple(self.net.layer.stages)
+        """What this layer goes through: the first is a stem, then come the network's layers."""
+        return (STEM,) if layer == 1 else self.net.layer.stages
 
-    def neurons(self, layer: int, space: str) -> int:
-        """How many indices a space has in this layer, after its matrix.
+    def neurons(self, layer: int, stage: Stage, space: str) -> int:
+        """How many indices a space has after this layer's matrices.
 
         Raises InputError for a ratio that gives no whole number.
         """
         if space == STREAM.space:
             return self.widths[layer]
-        ratio = dict(self.net.layer.ratios).get(space, 1)
-        n = float(ratio) * self.widths[layer - 1]
+        ratio = dict(stage.ratios).get(space, Value(sympy.Integer(1)))
+        n = number_of(ratio) * self.width
         if not math.isclose(n, round(n), rel_tol=1e-12) or round(n) < 1:
-            raise InputError("ratio", ratio, f"a whole part of the width {self.widths[layer - 1]}")
+            raise InputError("ratio", ratio.expr, f"a whole part of the width {self.width}")
         return round(n)
-
-    def numbers_at(self, layer: int) -> dict[str, float]:
-        """What the symbols of this layer's stages stand for."""
-        own = {} if layer == 1 else self._own_numbers
-        return {name: float(column[layer - 1]) for name, column in self.symbols.items()} | own
-
-    @cached_property
-    def _own_numbers(self) -> dict[str, float]:
-        try:
-            return {str(name): float(value) for name, value in self.net.layer.values.items()}
-        except TypeError:
-            wanted = "numbers, not symbols, to be sampled"
-            raise InputError("layer", str(self.net.layer), wanted) from None
 
     def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
         """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
-        weights = self.weights_at(layer)
-        own = {} if layer == 1 else self._own_numbers
-        name = matrix.variance.name
-        return replace(weights, C_W=own[name]) if name in own else weights
+        weights, variance = self.weights_at(layer), matrix.variance
+        return replace(weights, C_W=variance.expr) if isinstance(variance, Value) else weights
 
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
@@ -197,7 +182,7 @@ class Ensemble:
             "depth": self.depth,
             "seed": self.seed,
             "parameters": {name: list(values) for name, values in self.own},
-            **({} if self.net.layer is None else {"layer": str(self.net.layer)}),
+            **({} if self.net.layer.is_dense else {"layer": repr(self.net.layer)}),
         }
 
     def activation(self, orders: int = 1) -> ModuleType:
@@ -220,6 +205,14 @@ class Ensemble:
             return np.array([float(value(layer)) for layer in range(1, self.depth + 1)])
         except TypeError:
             raise InputError(name, str(value(1)), "a number at every layer, not a symbol") from None
+
+
+def number_of(value: Value) -> float:
+    """A layer's number; an InputError for a symbol."""
+    try:
+        return float(value.expr)
+    except TypeError:
+        raise InputError("layer", value.expr, "a number, not a symbol, to be sampled") from None
 
 
 def checked_ensemble(

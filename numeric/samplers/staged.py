@@ -20,7 +20,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.engine.fields import STREAM, Kind
+from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.stages import (
     HERE,
     LEFT,
@@ -31,6 +31,7 @@ from derive.engine.stages import (
     Stage,
     Variable,
 )
+from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian, WeightEnsemble
 
@@ -41,6 +42,7 @@ from ..random import lazy
 from ..random.matrices import weight_matrix
 from . import jets
 from .base import Sampler, common_kernels
+from .ensemble import number_of
 from .probing import kernels, weighted
 
 _NUMBER, _BIAS = 24, 1 << 7
@@ -121,7 +123,11 @@ class LayerSampler(Sampler):
     def _widest(self, layer: int) -> int:
         stages = self.ensemble.stages_at(layer)
         return max(
-            (self.ensemble.neurons(layer, m.out) for stage in stages for m in stage.matrices),
+            (
+                self.ensemble.neurons(layer, stage, m.out)
+                for stage in stages
+                for m in stage.matrices
+            ),
             default=1,
         )
 
@@ -204,7 +210,7 @@ class LayerSampler(Sampler):
                 continue
             own = [parts[kind].bodies[k] for kind in kinds]
             bodies = own[0] if len(own) == 1 else _joined(own)
-            out = self.ensemble.neurons(place.layer, matrix.out)
+            out = self.ensemble.neurons(place.layer, stage, matrix.out)
             weights = self.ensemble.ensemble_of(place.layer, matrix)
             rate = float(self.ensemble.lambda_W[place.layer - 1])
             stream = place.layer + (place.matrices + k << _NUMBER)
@@ -282,7 +288,8 @@ class _Evaluated:
 
     def __init__(self, sampler: LayerSampler, layer: int, stage: Stage, state: State) -> None:
         self._stage, self._state, self._probes = stage, state, sampler.probes
-        self._values = sampler.ensemble.numbers_at(layer)
+        symbols = sampler.ensemble.symbols
+        self._values = {name: float(column[layer - 1]) for name, column in symbols.items()}
         self._activation = sampler.ensemble.activation
         self._kept: dict[Any, Array] = {}
 
@@ -318,7 +325,7 @@ class _Evaluated:
         n = {kind.space: jet.shape[-1] for kind, jet in self._state.items()}
         scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
         for atom, power in term.parameters:
-            scale *= self._values[atom.name] ** power
+            scale *= self._number(atom) ** power
         result = None
         for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
             result = value if result is None else jets.times(self._probes, result, value)
@@ -326,6 +333,14 @@ class _Evaluated:
         if not own and at in dict(term.neurons):
             result = np.broadcast_to(result, (*result.shape[:-1], n[dict(term.neurons)[at]]))
         return result if scale == 1.0 else scale * result
+
+    def _number(self, atom: object) -> float:
+        """A number of the layer's own, or one of the network's."""
+        if isinstance(atom, Value):
+            return number_of(atom)
+        if isinstance(atom, Parameter):
+            return self._values[atom.name]
+        raise InputError("layer", atom, "numbers")
 
     def _summed(self, values: Sequence[Array]) -> Array:
         first, *others = values
@@ -379,34 +394,27 @@ class _Evaluated:
 
         def derivative(more: tuple[int, ...]) -> Array:
             total = tuple(a + b for a, b in zip(orders, more, strict=True))
-            compiled_function = _derivative(self._stage, function, total, self._numbers(function))
-            return np.broadcast_to(compiled_function(*values), values[0].shape)
+            value = _derivative(self._stage, function, total)(*values)
+            found: Array = np.broadcast_to(value, values[0].shape)
+            return found
 
         return jets.composed(self._probes, derivative, means)
-
-    def _numbers(self, function: int) -> tuple[tuple[str, float], ...]:
-        """The numbers of a function's symbols that are no collective variables."""
-        own = {mean.symbol for mean in self._stage.means}
-        free = sympy.sympify(self._stage.functions[function]).free_symbols - own
-        return tuple(sorted((symbol.name, self._values[symbol.name]) for symbol in free))
 
     def _mean(self, number: int) -> Array:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
-        return self._summed(values) / values[0].shape[-1]
+        found: Array = self._summed(values) / values[0].shape[-1]
+        return found
 
 
 @lru_cache(maxsize=256)
-def _derivative(
-    stage: Stage, function: int, orders: tuple[int, ...], numbers: tuple[tuple[str, float], ...]
-) -> Any:
+def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
     """A derivative of a function of collective variables, of arrays."""
     symbols = [mean.symbol for mean in stage.means]
-    expression = sympy.sympify(stage.functions[function])
+    expression = stage.functions[function]
     for symbol, k in zip(symbols, orders, strict=True):
         expression = sympy.diff(expression, symbol, k)
-    known = {s: dict(numbers)[s.name] for s in expression.free_symbols - set(symbols)}
-    return sympy.lambdify(symbols, expression.subs(known), "numpy")
+    return sympy.lambdify(symbols, expression, "numpy")
 
 
 def _joined(bodies: Sequence[_Vectors]) -> _Vectors:
