@@ -87,7 +87,8 @@ def simulate(
             two, Theta, D and F of three or four. Elsewhere it is "probes", derivatives along random
             directions: for A and B, whose errors are mostly the directions' noise, "explicit" is
             the shorter way up to n = 50 or so. A user's field has paths alone, and without them
-            lazy is "explicit". The attribute `sampler` says which it was.
+            lazy is "explicit". Networks of other layers than the dense one have "probes" and
+            "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
             is told to use.

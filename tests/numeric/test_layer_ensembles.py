@@ -198,9 +198,7 @@ CASES = [
 def test_ensembles_meet_the_recursions(layer, K, weights):
     depth, given = 4, layers.read(layer)
     theory = predicted(given, weights, K, depth)
-    found, error = extrapolated(
-        network(given, weights), (24, 48, 96), 12000, theory[:, 0], depth
-    )
+    found, error = extrapolated(network(given, weights), (24, 48, 96), 12000, theory[:, 0], depth)
     assert np.abs((found - theory) / error).max() < 5.5  # 9 scores
     assert (error[:, 1] < 0.03 * np.abs(theory[:, 1]).max() + 0.03).all()
 
@@ -257,6 +255,6 @@ def test_what_cannot_be_sampled_is_refused():
         sampler(network("residual(skip=gamma)"), ONE, 8, "V")
     with pytest.raises(InputError, match="whole part"):
         sampler(network("residual(ratio=1/3)"), ONE, 8, "V").statistics(np.arange(1))
+    widening = sampler(network("residual", width_ratio=lambda layer: layer), ONE, 8, "V")
     with pytest.raises(InputError, match="skip between widths"):
-        made = sampler(network("residual", width_ratio=lambda layer: layer), ONE, 8, "V")
-        made.statistics(np.arange(1))
+        widening.statistics(np.arange(1))
