@@ -41,6 +41,7 @@ from .samplers.forward import ForwardSampler
 from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
+from .samplers.staged import ExplicitLayerSampler, LayerSampler
 from .tables import layout
 
 _RATE = 10**8
@@ -87,6 +88,7 @@ def simulate(
             which are averaged exactly given the forward pass: for the tower of one input, without
             ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
             along random directions. A user's field has paths alone, and without them lazy is
+            "explicit". Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
@@ -210,6 +212,8 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
     if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
         raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
     _check_kinks(ensemble, plan)
+    if not ensemble.net.layer.is_dense:
+        return _of_layers(ensemble, plan, name)
     kind, probes = _kind(ensemble.layers, plan, name)
     if probes is not None:
         return kind(ensemble, plan, probes)
@@ -238,6 +242,20 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     probes = needed(plan.trees(), spare(plan.trees()))
     forward_alone = forward.applies(layers, plan, probes)
     return (ForwardSampler if forward_alone else ProbeSampler), probes
+
+
+def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
+    """What samples networks whose layers are more than a matrix and σ."""
+    for n in ensemble.widths[1:]:
+        unbiased.check_width(n, plan.most_pairs)
+    if name == "paths":
+        raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
+    if symbols := ensemble.net.layer.free_symbols:
+        names = ", ".join(sorted(map(str, symbols)))
+        raise InputError("layer", str(ensemble.net.layer), f"numbers for {names}, to be sampled")
+    probes = needed(plan.trees(), spare(plan.trees()))
+    kind = ExplicitLayerSampler if name == "explicit" else LayerSampler
+    return kind(ensemble, plan, probes)
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from derive import Activation, Network, WeightEnsemble
     from derive.engine.tensors import Name
+    from derive.layers import Layer
 
 WEIGHTS = (
     "gaussian",
@@ -71,6 +72,18 @@ def network_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--lambda_W", default="1", help="weights' learning rate, such as 1 or 2/l")
     command.add_argument("--lambda_b", default="1", help="biases' learning rate, such as 1/l")
+    layer_argument(command)
+
+
+def layer_argument(command: argparse.ArgumentParser) -> None:
+    """--layer."""
+    command.add_argument(
+        "--layer",
+        metavar="LAYER",
+        default="dense",
+        help='layers 2, 3, …: dense, "normalized(rms)", "residual(skip=1, norm=layer, ratio=4)", '
+        '"gated(norm=rms)", …',
+    )
 
 
 def ensemble(
@@ -146,6 +159,13 @@ def activation(name: str) -> Activation:
     return by_name(name)
 
 
+def layer(arguments: argparse.Namespace) -> Layer:
+    """The layer of --layer."""
+    from derive import layers
+
+    return layers.read(arguments.layer)
+
+
 def network(arguments: argparse.Namespace) -> Network:
     """The network of --weights …, with the defaults of `derive.Network`."""
     from derive import Network
@@ -157,6 +177,7 @@ def network(arguments: argparse.Namespace) -> Network:
     others: dict[str, Any] = {
         "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
         "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
+        "layer": layer(arguments),
     }
     if arguments.C_b is not None:
         others["C_b"] = _number("--C_b", arguments.C_b)

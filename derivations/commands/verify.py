@@ -90,6 +90,8 @@ def command_line(example: Example, widths: list[int], draws: int) -> str:
     words += ["--C_W", str(net.weights.C_W)]
     for name in ("C_b", "lambda_W", "lambda_b"):
         words += [f"--{name}", str(getattr(net, name))]
+    if not net.layer.is_dense:
+        words += ["--layer", str(net.layer)]
     shape = ":".join(map(str, reversed(example.inputs.shape)))
     words += ["--input", f"random:{example.seed}:{shape}", "--depth", str(example.depth)]
     words += ["--tensors", ",".join(map(str, example.tensors))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,9 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
+from derive.arithmetic.parameters import C_W, Value
+from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
+from derive.engine.trees import STREAM
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -52,6 +55,18 @@ def differentiate(Z, out):
                 values = sigma(Z[s, a, i])
 {stores}
 '''
+
+
+STEM = Stage(
+    (
+        (
+            STREAM,
+            Equation((Product((Variable(STREAM, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
+        ),
+    ),
+    (Matrix(C_W, "z", "z"),),
+)
+"""The first of several layers, z = b + W x."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +213,28 @@ class Ensemble:
         """The factors of the weight matrices of layers 1 … depth."""
         return self.layers.steps
 
+    def stages_at(self, layer: int) -> tuple[Stage, ...]:
+        """What this layer goes through: the first is a stem, then come the network's layers."""
+        return (STEM,) if layer == 1 else self.net.layer.stages
+
+    def neurons(self, layer: int, stage: Stage, space: str) -> int:
+        """How many indices a space has after this layer's matrices.
+
+        Raises InputError for a ratio that gives no whole number.
+        """
+        if space == STREAM.space:
+            return self.widths[layer]
+        ratio = dict(stage.ratios).get(space, Value(sympy.Integer(1)))
+        n = number_of(ratio) * self.width
+        if not math.isclose(n, round(n), rel_tol=1e-12) or round(n) < 1:
+            raise InputError("ratio", ratio.expr, f"a whole part of the width {self.width}")
+        return round(n)
+
+    def ensemble_of(self, layer: int, matrix: Matrix) -> WeightEnsemble:
+        """The ensemble of a matrix: the network's, with the matrix's own variance, if any."""
+        weights, variance = self.weights_at(layer), matrix.variance
+        return replace(weights, C_W=variance.expr) if isinstance(variance, Value) else weights
+
     def manifest(self) -> dict[str, Any]:
         """What tells it from other ensembles: numbers, texts and lists."""
         weights = [repr(self.net.weights_at(layer)) for layer in range(1, self.depth + 1)]
@@ -215,6 +252,7 @@ class Ensemble:
             "depth": self.depth,
             "seed": self.seed,
             "parameters": {name: list(values) for name, values in self.own},
+            **({} if self.net.layer.is_dense else {"layer": repr(self.net.layer)}),
         }
 
     def activation(self, orders: int = 1) -> ModuleType:
@@ -231,6 +269,14 @@ class Ensemble:
     def activate(self, Z: Array) -> None:
         """Z ← σ(Z) in place."""
         self.activation().activate(Z)
+
+
+def number_of(value: Value) -> float:
+    """A layer's number; an InputError for a symbol."""
+    try:
+        return float(value.expr)
+    except TypeError:
+        raise InputError("layer", value.expr, "a number, not a symbol, to be sampled") from None
 
 
 def checked_ensemble(

@@ -1,0 +1,421 @@
+"""Networks of any layer: its stages, taken as data, with jets going through them.
+
+A stage is a list of equations between variables (`derive.engine.stages`). Evaluated on jets,
+numbers with their derivatives along random probes, they give z and all that the tower needs, at
+every finite width: collective variables are what they are in the network at hand. Each matrix meets
+all vectors that its equations give it at once, so that it can be lazy (`random.lazy`); the biases
+are a matrix of one column. Of a layer's last stage the matrices are averaged exactly
+(`estimators.sums`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.arithmetic.parameters import Parameter, Value
+from derive.engine.stages import (
+    HERE,
+    LEFT,
+    Collective,
+    Equation,
+    Function,
+    Product,
+    Stage,
+    Variable,
+)
+from derive.engine.trees import STREAM, Kind
+from derive.errors import InputError
+from derive.weights import Gaussian, WeightEnsemble
+
+from ..arrays import Array
+from ..estimators.probes import Probes
+from ..estimators.sums import Sum, compiled
+from ..random import lazy
+from ..random.matrices import weight_matrix
+from . import jets
+from .base import Sampler, common_kernels
+from .ensemble import number_of
+from .probing import kernels, weighted
+
+_NUMBER, _BIAS = 24, 1 << 7
+"""A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
+
+State = Mapping[Kind, Array]
+"""The variables as jets, (draws, jets, m, neurons)."""
+
+
+class _Place(NamedTuple):
+    """Where a stage is: its layer, and how many matrices and equations the layer has before it."""
+
+    layer: int
+    matrices: int
+    equations: int
+
+    def after(self, stage: Stage) -> _Place:
+        """Of the next stage."""
+        matrices = self.matrices + len(stage.matrices)
+        return _Place(self.layer, matrices, self.equations + len(stage.equations))
+
+
+class _Vectors:
+    """What a source of an equation is on: a jet, and its Gram matrix once."""
+
+    def __init__(self, jet: Array) -> None:
+        self.jet = jet
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products over n of all jets and samples, (draws, rows, rows)."""
+        rows = self.rows
+        S = np.empty((*rows.shape[:2], rows.shape[1]))
+        kernels().grams(rows, S)
+        return S
+
+    @cached_property
+    def rows(self) -> Array:
+        """The vectors, (draws, rows, n)."""
+        return np.ascontiguousarray(self.jet).reshape(self.jet.shape[0], -1, self.jet.shape[-1])
+
+
+class _Parts(NamedTuple):
+    """The right side of an equation: what is carried, what each matrix meets, and a bias."""
+
+    carried: _Vectors | None
+    bodies: dict[int, _Vectors]
+    bias: bool
+
+    @property
+    def sources(self) -> list[_Vectors]:
+        """The bodies, then what is carried."""
+        return [*self.bodies.values(), *([] if self.carried is None else [self.carried])]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSampler(Sampler):
+    """Networks with layers of any stages, followed along random probes, their weights lazy.
+
+    Arguments:
+        probes: the jets that are followed.
+    """
+
+    probes: Probes
+    name: ClassVar[str] = "probes"
+
+    @property
+    def numbers(self) -> int:
+        """One for each neuron of every variable, jet and sample."""
+        widest = max(*self.ensemble.widths, *map(self._widest, range(2, self._depth + 1)))
+        kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
+        return len(self.probes.jets) * self.plan.samples * widest * kinds
+
+    @property
+    def _depth(self) -> int:
+        return self.ensemble.depth
+
+    def _widest(self, layer: int) -> int:
+        stages = self.ensemble.stages_at(layer)
+        return max(
+            (
+                self.ensemble.neurons(layer, stage, m.out)
+                for stage in stages
+                for m in stage.matrices
+            ),
+            default=1,
+        )
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        ensemble, count = self.ensemble, draws.size
+        x = np.broadcast_to(ensemble.inputs, (count, *ensemble.inputs.shape))
+        state: State = {STREAM: jets.constant(self.probes, x)}
+        values = np.empty((count, len(self.plan.statistics)))
+        for layer in range(1, ensemble.depth + 1):
+            stages, place = ensemble.stages_at(layer), _Place(layer, 0, 0)
+            for stage in stages[:-1]:
+                state = self._after(stage, place, draws, self._parts(stage, place, state))
+                place = place.after(stage)
+            last = stages[-1]
+            parts = self._parts(last, place, state)
+            z = parts[STREAM]
+            structure, coefficients = compiled(self.plan, self._sum(layer, last, z), self.probes)
+            factors = np.concatenate([each.gram.reshape(count, -1) for each in z.sources], axis=1)
+            common_kernels().evaluate(factors, structure, coefficients, values)
+            yield values
+            if layer < ensemble.depth:
+                state = self._after(last, place, draws, parts)
+
+    def _parts(self, stage: Stage, place: _Place, state: State) -> dict[Kind, _Parts]:
+        """What each equation of a stage adds up."""
+        at = _Evaluated(self, place.layer, stage, state)
+        return {kind: at.parts(equation) for kind, equation in stage.equations}
+
+    def _sum(self, layer: int, stage: Stage, parts: _Parts) -> Sum:
+        """What z of this layer is the sum of."""
+        ensemble = self.ensemble
+        matrices = tuple(
+            (ensemble.ensemble_of(layer, stage.matrices[k]), body.jet.shape[-1])
+            for k, body in parts.bodies.items()
+        )
+        biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
+        return Sum(
+            ensemble.widths[layer],
+            matrices,
+            parts.carried is not None,
+            biases if parts.bias else None,
+            float(ensemble.lambda_W[layer - 1]),
+        )
+
+    def _after(
+        self,
+        stage: Stage,
+        place: _Place,
+        draws: NDArray[np.int64],
+        parts: Mapping[Kind, _Parts],
+    ) -> State:
+        """The variables after a stage."""
+        met = self._matrices(stage, place, draws, parts)
+        after: dict[Kind, Array] = {}
+        for number, (kind, each) in enumerate(parts.items()):
+            terms = [met[kind, k] for k in each.bodies]
+            if each.carried is not None:
+                terms.append(each.carried.jet)
+            if each.bias:
+                terms.append(self._biases(terms[0].shape[-1], place, number, draws))
+            if len({term.shape[-1] for term in terms}) > 1:
+                widths = sorted({term.shape[-1] for term in terms})
+                raise InputError("layer", f"a skip between widths {widths}", "equal widths")
+            after[kind] = sum(terms[1:], start=terms[0])
+        return after
+
+    def _matrices(
+        self,
+        stage: Stage,
+        place: _Place,
+        draws: NDArray[np.int64],
+        parts: Mapping[Kind, _Parts],
+    ) -> dict[tuple[Kind, int], Array]:
+        """Each matrix on all that the equations give it, at once."""
+        found = {}
+        for k, matrix in enumerate(stage.matrices):
+            kinds = [kind for kind, each in parts.items() if k in each.bodies]
+            if not kinds:
+                continue
+            own = [parts[kind].bodies[k] for kind in kinds]
+            bodies = own[0] if len(own) == 1 else _joined(own)
+            out = self.ensemble.neurons(place.layer, stage, matrix.out)
+            weights = self.ensemble.ensemble_of(place.layer, matrix)
+            rate = float(self.ensemble.lambda_W[place.layer - 1])
+            stream = place.layer + (place.matrices + k << _NUMBER)
+            applied = self._applied(weights, rate, bodies, out, draws, stream)
+            for kind, each in zip(kinds, np.split(applied, len(kinds), axis=2), strict=True):
+                found[kind, k] = each
+        return found
+
+    def _biases(self, n: int, place: _Place, number: int, draws: NDArray[np.int64]) -> Array:
+        """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
+        C_b, rate = (
+            float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
+        )
+        one = jets.constant(self.probes, np.ones((draws.size, 1, 1)))
+        stream = place.layer + (_BIAS + place.equations + number << _NUMBER)
+        return self._applied(Gaussian(C_b), rate, _Vectors(one), n, draws, stream)
+
+    def _applied(
+        self,
+        weights: WeightEnsemble,
+        rate: float,
+        met: _Vectors,
+        n: int,
+        draws: NDArray[np.int64],
+        stream: int,
+    ) -> Array:
+        """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
+        S, X, source = met.gram, met.rows, (self.ensemble.key, stream)
+        *shape, samples, n_in = met.jet.shape
+        Z = weighted(S, X, draws, lazy.steps(weights, n_in, n), source)
+        if self.probes.order and rate:
+            kernels().vary(S, X, Z, draws, (rate, 0.0), self.probes.raising, samples, source)
+        return Z.reshape(*shape, samples, n)
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitLayerSampler(LayerSampler):
+    """The same networks with every matrix, and every direction in it, built whole.
+
+    Nothing is shared with the lazy sampler of weights: other random numbers, other weights.
+    """
+
+    name: ClassVar[str] = "explicit"
+
+    def _applied(
+        self,
+        weights: WeightEnsemble,
+        rate: float,
+        met: _Vectors,
+        n: int,
+        draws: NDArray[np.int64],
+        stream: int,
+    ) -> Array:
+        bodies, n_in = met.jet, met.jet.shape[-1]
+        Z = np.empty((*bodies.shape[:3], n))
+        start, lower, upper = self.probes.raising
+        for s, draw in enumerate(draws.tolist()):
+            rng = self._generator(draw, stream)
+            W = weight_matrix(weights, (n, n_in), rng)
+            Z[s] = bodies[s] @ W.T
+            for probe in range(start.size - 1):
+                theta = math.sqrt(rate / n_in) * rng.choice((-1.0, 1.0), (n, n_in))
+                for t in range(start[probe], start[probe + 1]):
+                    Z[s, upper[t]] += bodies[s, lower[t]] @ theta.T
+        return Z
+
+    def _generator(self, draw: int, stream: int) -> np.random.Generator:
+        k0, k1 = (int(word) for word in self.ensemble.key)
+        counter = (draw << 128) + (stream << 64)
+        return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
+
+
+class _Evaluated:
+    """A stage's products at given variables; each argument and collective variable once."""
+
+    def __init__(self, sampler: LayerSampler, layer: int, stage: Stage, state: State) -> None:
+        self._stage, self._state, self._probes = stage, state, sampler.probes
+        symbols = sampler.ensemble.symbols
+        self._values = {name: float(column[layer - 1]) for name, column in symbols.items()}
+        self._activation = sampler.ensemble.activation
+        self._kept: dict[Any, Array] = {}
+
+    def parts(self, equation: Equation) -> _Parts:
+        """What the equation adds up."""
+        carried: Array | None = None
+        bodies: dict[int, Array] = {}
+        for term in equation.right:
+            if term.weight is None:
+                value = self._product(term, LEFT)
+                carried = value if carried is None else carried + value
+            else:
+                matrix, neuron = term.weight
+                if any(isinstance(f, Variable | Function) and f.at == LEFT for f in term.factors):
+                    got = "a matrix and a factor of the left index in one product"
+                    raise InputError("layer", got, "an equation for each")
+                value = self._product(term, neuron)
+                bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
+        met = {matrix: _Vectors(body) for matrix, body in bodies.items()}
+        return _Parts(None if carried is None else _Vectors(carried), met, equation.bias)
+
+    def _product(self, term: Product, at: int) -> Array:
+        """The factors at this neuron, times all that has no neural index or is summed over."""
+        groups: dict[int | None, list[Array]] = {at: []}
+        for factor in term.factors:
+            place, value = self._factor(factor)
+            groups.setdefault(place, []).append(value)
+        own = groups.pop(at)
+        scalars = groups.pop(None, [])
+        spaces = list(term.means)
+        for values in groups.values():
+            scalars.append(self._summed(values))
+        n = {kind.space: jet.shape[-1] for kind, jet in self._state.items()}
+        scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
+        for atom, power in term.parameters:
+            scale *= self._number(atom) ** power
+        result = None
+        for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
+            result = value if result is None else jets.times(self._probes, result, value)
+        assert result is not None
+        if not own and at in dict(term.neurons):
+            result = np.broadcast_to(result, (*result.shape[:-1], n[dict(term.neurons)[at]]))
+        return result if scale == 1.0 else scale * result
+
+    def _number(self, atom: object) -> float:
+        """A number of the layer's own, or one of the network's."""
+        if isinstance(atom, Value):
+            return number_of(atom)
+        if isinstance(atom, Parameter):
+            return self._values[atom.name]
+        raise InputError("layer", atom, "numbers")
+
+    def _summed(self, values: Sequence[Array]) -> Array:
+        first, *others = values
+        if not others:
+            total: Array = first.sum(axis=-1, keepdims=True)
+            return total
+        for each in others[:-1]:
+            first = jets.times(self._probes, first, each)
+        return jets.summed(self._probes, first, others[-1])
+
+    def _factor(self, factor: object) -> tuple[int | None, Array]:
+        """Its neuron, and its value."""
+        match factor:
+            case Variable(kind, at, ()):
+                return at, self._state[kind]
+            case Function(argument, order, at):
+                return at, self._once(factor._replace(at=0), self._sigma, argument, order)
+            case Collective(function, orders):
+                return None, self._once(factor, self._function, function, orders)
+        raise InputError("layer", factor, "variables, σ's and functions of collective variables")
+
+    def _once(self, key: object, make: Any, *arguments: object) -> Array:
+        if key not in self._kept:
+            self._kept[key] = make(*arguments)
+        return self._kept[key]
+
+    def _sigma(self, argument: int, order: int) -> Array:
+        """σ^{(order)} of an argument."""
+        terms = [self._product(term, HERE) for term in self._stage.arguments[argument]]
+        Z = np.ascontiguousarray(sum(terms[1:], start=terms[0]))
+        if Z is terms[0]:
+            Z = Z.copy()  # the variable itself, that others need
+        draws, count, m, n = Z.shape
+        orders = self._probes.order + order + 1
+        rows = Z.reshape(draws, count * m, n)
+        if orders == 1:
+            self._activation().activate(rows)
+            return Z
+        derivatives = np.empty((draws, orders, m, n))
+        self._activation(orders).differentiate(rows, derivatives)
+        if self._probes.order:
+            kernels().chain(rows, derivatives[:, order:], self._probes.chain_rule)
+        else:
+            Z[:, 0] = derivatives[:, order]
+        return Z
+
+    def _function(self, function: int, orders: tuple[int, ...]) -> Array:
+        """A derivative of a function of the collective variables."""
+        means = [self._once(number, self._mean, number) for number in range(len(self._stage.means))]
+        values = [mean[:, 0] for mean in means]
+
+        def derivative(more: tuple[int, ...]) -> Array:
+            total = tuple(a + b for a, b in zip(orders, more, strict=True))
+            value = _derivative(self._stage, function, total)(*values)
+            found: Array = np.broadcast_to(value, values[0].shape)
+            return found
+
+        return jets.composed(self._probes, derivative, means)
+
+    def _mean(self, number: int) -> Array:
+        mean = self._stage.means[number]
+        values = [self._state[factor.kind] for factor in mean.factors]
+        found: Array = self._summed(values) / values[0].shape[-1]
+        return found
+
+
+@lru_cache(maxsize=256)
+def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
+    """A derivative of a function of collective variables, of arrays."""
+    symbols = [mean.symbol for mean in stage.means]
+    expression = stage.functions[function]
+    for symbol, k in zip(symbols, orders, strict=True):
+        expression = sympy.diff(expression, symbol, k)
+    return sympy.lambdify(symbols, expression, "numpy")
+
+
+def _joined(bodies: Sequence[_Vectors]) -> _Vectors:
+    return _Vectors(np.concatenate([each.jet for each in bodies], axis=2))
