@@ -92,7 +92,8 @@ class StagedLayers:
         copies = len(parameters)
         shape = kernel.shape if len(kernel) > 1 else ()
         inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
-        return self._first.passed([inputs], parameters, np.zeros((copies, 0)), [])
+        start = [inputs], [np.abs(inputs[0])]
+        return self._first.passed(start, parameters, np.zeros((copies, 0)), [])
 
     def descend(
         self,
@@ -115,8 +116,10 @@ class StagedLayers:
         parts = np.split(noise, ends, axis=1)
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found]
+            of_terms = [np.abs(each[0]) for each in tensors]
             for stage, own, average in zip(self._stages, parts, averages_of, strict=True):
-                tensors, of_terms = stage.passed(tensors, parameters[layer], own, average)
+                both = tensors, of_terms
+                tensors, of_terms = stage.passed(both, parameters[layer], own, average)
             for k, (tensor, size) in enumerate(zip(tensors, of_terms, strict=True)):
                 each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
                 found[k][layer] = tensor + each * size
@@ -227,7 +230,7 @@ class _Stage:
 
     def passed(
         self,
-        tensors: Sequence[Array],
+        before: Both,
         parameters: Array,
         noise: Array,
         average: Sequence[Average],
@@ -235,13 +238,16 @@ class _Stage:
         """The tensors behind the stage, and their sizes.
 
         Arguments:
-            tensors: those before it, (copies, m, m, …) each.
+            before: those before it: what cancelled in one stage is no size in the next.
             parameters: (copies, parameters).
             noise: what is added to each average, in units of its size: (copies, averages).
             average: as `averages` makes them.
         """
-        copies = len(parameters)
-        parts = [with_sizes(each.reshape(copies, -1)) for each in tensors]
+        copies, (tensors, sizes_before) = len(parameters), before
+        parts = [
+            np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
+            for each, size in zip(tensors, sizes_before, strict=True)
+        ]
         numbers = np.concatenate([self._numbers, 1.0 / self._numbers])
         parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
         parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
