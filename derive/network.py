@@ -17,7 +17,7 @@ from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
 from .layers import Layer, as_layer, dense
-from .per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
+from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
 

@@ -17,8 +17,8 @@ from derive import activations
 from derive.activations.functions import Activation
 from derive.errors import whole
 from derive.expressions import parse_layer_expression
+from derive.layers.per_layer import PerLayer
 from derive.network import Network
-from derive.per_layer import PerLayer
 from derive.recursions import Wanted
 from derive.symbols import layer
 from derive.weights import (

@@ -21,8 +21,8 @@ from derive.citations import rests_on
 from derive.engine.fields import AnyField, Field
 from derive.engine.tensors import Name
 from derive.errors import InputError
+from derive.layers.per_layer import Tabulated
 from derive.network import Network
-from derive.per_layer import Tabulated
 from derive.recursions import Wanted, wanted
 from derive.work.resources import check_memory, check_time, number
 

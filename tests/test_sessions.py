@@ -37,8 +37,8 @@ from derive.citations import SOURCES, entries
 from derive.depth.asymptotics import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
+from derive.layers.per_layer import Tabulated
 from derive.linear import laws
-from derive.per_layer import Tabulated
 from numeric import compare, flow, plot, spectra
 from numeric.verify import Check
 

@@ -28,7 +28,7 @@ from ..engine.step import Step, step
 from ..engine.tensors import Name, named
 from ..errors import InputError, whole
 from ..expressions import as_expression
-from ..per_layer import PerLayer, normal, value_at
+from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import K, ell
 from ..weights import Gaussian, WeightEnsemble
 from ..work.progress import telling

@@ -402,17 +402,12 @@ class _Average(NamedTuple):
             for node, j in enumerate(placed.neurons)
             if j < 0
         }
-        outside = {j: k for k, j in enumerate(carried)}
+        outside = list(carried)
+        taken = Counter(carried.values())
+        own = [[k for k, j in enumerate(outside) if carried[j] == space] for space in whole.neurons]
         result: Expansion = {}
-        for blocks, homes in _coincidences(whole.neurons, carried):
-            free = [b for b, home in enumerate(homes) if home is None]
-            budget = order + len(free)
-            if budget < 0:
-                continue
-            number = dict(outside)
-            for block, home, b in zip(blocks, homes, range(len(blocks)), strict=True):
-                at = len(outside) + free.index(b) if home is None else outside[home]
-                number.update(dict.fromkeys(block, at))
+        for homes, free in _coincidences(whole.neurons, own, len(outside), -order):
+            number = dict(zip(outside, range(len(outside)), strict=True)) | dict(enumerate(homes))
             content: list[list[tuple[int, int, Kind]]] = [
                 [] for _ in range(len(outside) + len(free))
             ]
@@ -423,11 +418,13 @@ class _Average(NamedTuple):
                 for each in whole.fields
             )
             neurons = tuple(tuple(sorted(factors)) for factors in content)
+            budget = order + len(free)
             averaged = _expand_layer(neurons, placed, budget, self.stage.has_centres)
-            spaces = Counter(whole.neurons[blocks[b][0]] for b in free)
-            taken = Counter(carried.values())
+            if not averaged:
+                continue
             ways = [
-                _ways(self.ratio(space), count, taken[space]) for space, count in spaces.items()
+                _ways(self.ratio(space), count, taken[space])
+                for space, count in Counter(free).items()
             ]
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
@@ -499,20 +496,31 @@ def _identify(whole: Summand, columns: Rows) -> Summand:
 
 
 def _coincidences(
-    spaces: Sequence[str], carried: dict[int, str]
-) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int | None, ...]]]:
-    """Which summed neurons are one, and which carried one that is, or None for another."""
-    for blocks in set_partitions(tuple(range(len(spaces)))):
-        if any(len({spaces[j] for j in block}) > 1 for block in blocks):
-            continue
-        options = (
-            [None, *(j for j, space in carried.items() if space == spaces[block[0]])]
-            for block in blocks
-        )
-        for homes in product(*options):
-            taken = [home for home in homes if home is not None]
-            if len(set(taken)) == len(taken):
-                yield blocks, homes
+    spaces: Sequence[str], own: Sequence[Sequence[int]], outside: int, least: int
+) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
+    """Which neuron each summed one is: one outside the sums, of its `own`, or one that is free.
+
+    Those outside have the numbers 0 … outside−1, and the free ones, whose spaces come too, those
+    behind; there are `least` free ones or more.
+    """
+
+    def extended(
+        homes: tuple[int, ...], free: tuple[str, ...]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
+        j = len(homes)
+        if j == len(spaces):
+            yield homes, free
+            return
+        if len(free) + len(spaces) - j > least:
+            for k in own[j]:
+                yield from extended((*homes, k), free)
+            for k, space in enumerate(free):
+                if space == spaces[j]:
+                    yield from extended((*homes, outside + k), free)
+        yield from extended((*homes, outside + len(free)), (*free, spaces[j]))
+
+    if len(spaces) >= least:
+        yield from extended((), ())
 
 
 @cache

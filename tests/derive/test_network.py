@@ -11,7 +11,7 @@ import sympy
 
 from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
 from derive.engine.scheme import Scheme
-from derive.per_layer import Tabulated
+from derive.layers.per_layer import Tabulated
 from numeric import flow, simulate
 
 X = np.linspace(-1, 1, 7)

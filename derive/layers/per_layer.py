@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy
 
-from .errors import InputError
-from .expressions import as_expression, parse_layer_expression
-from .symbols import ell
-from .symbols import layer as layer_symbol
+from ..errors import InputError
+from ..expressions import as_expression, parse_layer_expression
+from ..symbols import ell
+from ..symbols import layer as layer_symbol
 
 PerLayer: TypeAlias = (
     "sympy.Expr | float | str | Sequence[sympy.Expr | float] | Callable[[int], sympy.Expr | float]"
