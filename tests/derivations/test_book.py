@@ -18,6 +18,8 @@ MISPRINTS = {
         "5.12",
         "§5.3 (kernel)",
         "§6.2 (conjecture)",
+        "§6.2 (noise)",
+        "§6.2 (saturation)",
         "§A.1 (inputs)",
     },
     "001": {
