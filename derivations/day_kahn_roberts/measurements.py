@@ -150,11 +150,11 @@ def figure_three(sampling: Sampling) -> Verdict:
     orthogonal ones by a factor of 30 to 600, D and P by more than ten, F by seven. The orthogonal
     ones stay within a half of their lines, but for $\tilde D$: its $1/n$ correction wins from
     $L/n = \frac43$ on (§6.2, cutoff), and at $n = 20$ has turned its sign."""
-    plans = ({1: 6000, 3: 2000, 9: 6000, 30: 14_000}, {1: 6000, 3: 1000, 18: 7000})
+    plans = ({1: 6000, 3: 2000, 9: 6000, 30: 14_000}, {1: 6000, 3: 2000, 9: 3000, 18: 7000})
     measured = _tower(sampling, 20, 31, plans)
     measured[0] = replace(measured[0], scale="symlog")
     return both(
-        _resolved(sampling, measured, [(3, 9, 30), (3, 18)], 9),
+        _resolved(sampling, measured, [(3, 9, 30), (1, 3, 9, 18)], 9),
         contrast(measured, 30, 30, "ABQRSTU"),
         contrast(measured, 30, 5, "DFP"),
         off_the_lines(measured, 30),
@@ -185,14 +185,14 @@ def vertices(sampling: Sampling) -> Verdict:
 def four_inputs(sampling: Sampling) -> Verdict:
     """tanh networks, four inputs uniform on $[0, 1]^{50}$, normalised by (A.4), (A.5): the
     component with four distinct inputs drawn, all 256 of each compared. At $n = 50$ there are ten
-    layers; at $n = 400$ and in the comparison six, as each step is like the one before."""
+    layers; at $n = 400$ and in the comparison five, as each step is like the one before."""
     inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
     measured = [
         measure(
             label,
             network(weights),
             inputs,
-            {1: 10, 8: 6},
+            {1: 10, 8: 5},
             tuple("ABDF"),
             width,
             {1: 1000, 8: 6000},
@@ -202,7 +202,7 @@ def four_inputs(sampling: Sampling) -> Verdict:
     ]
     return sampled(
         [extrapolated(each, (1, 8), sampling.false_alarms / 2) for each in measured],
-        "256 components each, layers 1 to 6, n = 50, 400 extrapolated",
+        "256 components each, layers 1 to 5, n = 50, 400 extrapolated",
         {"figure13": tower_figure(measured, [width, 8 * width], at=(0, 1, 2, 3))},
         [each.label for each in measured],
     )

@@ -319,7 +319,7 @@ def _rows(
     largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     for place in _distinct(theory, np.concatenate([samples, errors, floors])):
-        at = (slice(None), *place)
+        at: tuple[slice | int, ...] = (slice(None), *place)
         floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
         sample, se, left_out = _intercept(powers, samples[at], np.hypot(errors[at], floor))
         se = float(np.hypot(se, doubt[place]))
@@ -333,10 +333,11 @@ def _rows(
 def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
     """The places (layer, samples …), one for those that a symmetry of the tensor makes one number:
     their indices are a permutation of each other and all that was measured there is the same."""
-    seen: dict[tuple[object, ...], list[float]] = {}
+    seen: dict[tuple[tuple[int, ...], bytes], list[float]] = {}
     for place in np.ndindex(theory.shape):
-        value, key = theory[place], (place[0], *sorted(place[1:]))
-        same = seen.setdefault((key, measured[(slice(None), *place)].tobytes()), [])
+        value, key = float(theory[place]), (place[0], *sorted(place[1:]))
+        at: tuple[slice | int, ...] = (slice(None), *place)
+        same = seen.setdefault((key, measured[at].tobytes()), [])
         if not any(abs(value - other) <= ACCURACY * abs(other) for other in same):
             same.append(value)
             yield place
