@@ -318,16 +318,17 @@ def _rows(
     scales = _scales(name, flowed, tables, theory)
     largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
-    for place in _distinct(theory, np.concatenate([samples, errors, floors])):
-        at: tuple[slice | int, ...] = (slice(None), *place)
-        floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
-        sample, se, left_out = _intercept(powers, samples[at], np.hypot(errors[at], floor))
-        se = float(np.hypot(se, doubt[place]))
-        difference = sample - theory[place]
-        z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
-        layer = int(flowed["layer"].values[place[0]])
-        derived, scale, most = (float(each[place]) for each in (theory, scales, largest))
-        yield Row(name, layer, place[1:], derived, sample, se, float(z), left_out, scale, most)
+    distinct = tuple(_distinct(theory, np.concatenate([samples, errors, floors])))
+    floors = np.maximum(floors, ACCURACY * abs(theory))
+    found, error, left_out = _intercepts(powers, samples, np.hypot(errors, floors))
+    ses, differences = np.hypot(error, doubt), found - theory
+    layers = flowed["layer"].to_numpy()
+    for place in distinct:
+        difference, se = float(differences[place]), float(ses[place])
+        z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
+        numbers = (float(each[place]) for each in (left_out, scales, largest))
+        derived, sample, layer = float(theory[place]), float(found[place]), int(layers[place[0]])
+        yield Row(name, layer, place[1:], derived, sample, se, z, *numbers)
 
 
 def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
@@ -418,20 +419,30 @@ def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> tuple[Array
     return total, error
 
 
-def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float, float]:
-    """c_0 of the weighted least-squares polynomial in 1/n, its error, and the next term's part.
+def _intercepts(inverse: Array, samples: Array, errors: Array) -> tuple[Array, Array, Array]:
+    """c_0 of each weighted least-squares polynomial in 1/n, its error, and the next term's
+    part in it.
 
     The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
     |c_{d+1}| ≤ NEXT_TERM |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
+
+    Arguments:
+        inverse: the powers of 1/n, (widths, degree + 1).
+        samples, errors: (widths, …).
     """
     degree = inverse.shape[1] - 1
-    weights = 1.0 / errors if errors.all() else np.ones_like(errors)
-    fit = np.linalg.pinv(inverse * weights[:, None]) * weights
-    coefficients = fit @ samples
-    left_out = fit[0] @ inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0
-    neglected = NEXT_TERM * abs(coefficients[-1] * left_out)
-    error = np.hypot(np.linalg.norm(fit[0] * errors), neglected)
-    return float(coefficients[0]), float(error), float(neglected)
+    samples, errors = np.moveaxis(samples, 0, -1), np.moveaxis(errors, 0, -1)
+    known = errors.all(axis=-1, keepdims=True)
+    weights = 1.0 / np.where(known, errors, 1.0)
+    fits = np.linalg.pinv(inverse * weights[..., None]) * weights[..., None, :]
+    coefficients = (fits @ samples[..., None])[..., 0]
+    first = fits[..., 0, :]
+    beyond = inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0 * inverse[:, 0]
+    left_out = (first[..., None, :] @ beyond[:, None])[..., 0, 0]
+    neglected = NEXT_TERM * abs(coefficients[..., -1] * left_out)
+    parts = first * errors
+    spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
+    return coefficients[..., 0], np.hypot(spread, neglected), neglected
 
 
 def _table(rows: Sequence[Row]) -> str:
