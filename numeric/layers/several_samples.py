@@ -34,7 +34,7 @@ Suffix: TypeAlias = tuple[Orders, ...]
 
 Counts = NDArray[np.int64]
 
-_ROUGH = 5.0
+ROUGH = 5.0
 """log(1/ε) of what errors are carried on with."""
 
 _RATE = 10**8
@@ -94,13 +94,13 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), _ROUGH)
+        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), ROUGH)
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
         found[:] = 0.0
         in_order = self._ordered(order)
-        for y, weights in _lattice(h, math.sqrt(2.0 * _ROUGH)):
+        for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
             at = B[:, :rank] @ y
             factors = [
                 self._differentiated([each[place] for each in in_order], z)
