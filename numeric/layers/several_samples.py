@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.errors import InputError
 from derive.gaussian.shapes import leibniz
-from derive.work.resources import check_time
+from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -37,8 +38,8 @@ Counts = NDArray[np.int64]
 ROUGH = 5.0
 """log(1/ε) of what errors are carried on with."""
 
-_RATE = 10**8
-"""Nodes in a second: no bracket is summed faster."""
+_MOST = 2 * 10**9
+"""Nodes that are summed: some minutes."""
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""
@@ -149,12 +150,14 @@ class Sums:
         return np.asarray(np.minimum(far, 38.0))
 
     def _check_cost(self, h: Array, reach: float) -> None:
-        """Refuse what takes more than a day."""
+        """Refuse what takes more than some minutes."""
         rank = len(h)
         ball = math.pi ** (0.5 * rank) / math.gamma(0.5 * rank + 1.0) * reach**rank
         nodes = ball / float(np.prod(h))
-        what = f"a bracket over {rank} samples whose z no fewer normal variables give"
-        check_time("inputs", f"{len(self._products[0])} inputs", int(nodes / _RATE), what)
+        if nodes > _MOST:
+            wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
+            wanted += f"{number(_MOST)} nodes: this one has {number(int(nodes))}"
+            raise InputError("inputs", f"{len(self._products[0])} inputs", wanted)
 
 
 @cache
