@@ -19,9 +19,8 @@ know that errors are damped from layer to layer.
 A tensor is refused at a layer where its error exceeds `LOST` of its largest entry, unless it is
 zero to rounding: the entry is no larger than its error, and that is below `ZERO` of its size. For
 small K every smooth σ is nearly linear, and what vanishes for a linear network falls far below the
-size of its terms without being zero; for large K so does what vanishes for a ReLU or a step. There
-a zero counts only if the tensor is zero to rounding in the same network at a kernel of order one,
-at that layer or at the last of `FEW`.
+size of its terms without being zero: there a zero counts only if the tensor is zero to rounding in
+the same network at a kernel of order one, at that layer or at the last of `FEW`.
 """
 
 from __future__ import annotations
@@ -45,9 +44,6 @@ LEAST = 2.0
 LOST, ZERO, FEW = 0.5, 1e-13, 5
 """An error that is refused, relative to the tensor; one that is zero, relative to its size and to
 (10 + layers)², for errors of rounding add up; the layers that say what is zero at unit kernels."""
-
-_LARGE = 100.0
-"""A kernel that is far larger than one."""
 
 _UNDERFLOW = 1e-290
 """Nothing is asked of numbers this small: they have lost digits to the range of a float."""
@@ -163,12 +159,11 @@ def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int
     """
     zero = tensor.is_zero
     below = np.concatenate([kernel[:1], kernel[:-1]])
-    far = (below < 1.0) | (below > _LARGE)
-    if (tensor.is_lost & zero & far).any():
+    if (tensor.is_lost & zero & (below < 1.0)).any():
         same = at_unit()
         vanishes = same.is_zero | ~same.is_lost & (same.values == 0.0)
         layers = np.minimum(np.arange(len(zero)), len(vanishes) - 1)
-        zero = zero & (~far | vanishes[layers])
+        zero = zero & ((below >= 1.0) | vanishes[layers])
     zero = zero | tensor.is_below_floats
     refused = tensor.is_lost & ~zero
     return int(np.argmax(refused)) + 1 if refused.any() else None
