@@ -297,11 +297,10 @@ def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
 def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
-    At kernels (copies, m, m) values and sizes are (copies, count).
+    At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
+    the first have its values, and what few nodes say that they differ from it by.
     """
-    averages = (
-        piecewise_linear.averages if pieces.table(activation) is not None else kinked.averages
-    )
+    straight = pieces.table(activation) is not None
     by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
     where = []
     for shape, samples in wanted:
@@ -314,8 +313,17 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         for rank, (shapes, tuples) in by_rank.items():
             rows = np.array(list(tuples))
             at = K[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
-            both = np.array(averages(activation, list(shapes), at))
-            found[rank] = both.reshape(2, len(shapes), len(K), len(tuples))
+            shape = 2, len(shapes), -1, len(tuples)
+            if straight:
+                both = piecewise_linear.averages(activation, list(shapes), at)
+                found[rank] = np.array(both).reshape(shape)
+                continue
+            first = kinked.averages(activation, list(shapes), at[: len(tuples)])
+            found[rank] = np.repeat(np.array(first).reshape(shape), len(K), axis=2)
+            if len(K) > 1:
+                values, _ = kinked.averages(activation, list(shapes), at, rough=True)
+                apart = values.reshape(shape[1:])
+                found[rank][0] += apart - apart[:, :1]
         values, sizes = (
             np.array([found[rank][part, k, :, t] for rank, k, t in where]).T for part in (0, 1)
         )
