@@ -89,7 +89,7 @@ def constant(value: sympy.Expr) -> arb:
     return compile_arb(value, sympy.Dummy())(acb(0), False).real
 
 
-def integral(function: Ball, left: object, right: object, **limits: Any) -> acb:
+def integral(function: Ball, left: acb | arb | int, right: acb | arb | int, **limits: Any) -> acb:
     """`acb.integral`, which passes over an exception in the function, or an interrupt, and goes on
     with whatever value stood there before: here none goes on, and the exception is raised."""
     failed: list[BaseException] = []

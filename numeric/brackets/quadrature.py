@@ -257,6 +257,7 @@ def _compiled(activation: Activation, order: int) -> Callable[[NDArray[Any]], ND
     return found
 
 
+@cache
 def rate(activation: Activation) -> float:
     """log|σ(z)|/|z| far out, 0 for algebraic growth: how far σ moves the weight of the Gaussian."""
     ends = (activation.pieces[0].expr, -10_000), (activation.pieces[-1].expr, 10_000)
@@ -289,6 +290,7 @@ def reach(rank: int, powers: float) -> float:
     return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))
 
 
+@cache
 def smooth_width(activation: Activation) -> float:
     """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
     bounds = [

@@ -7,9 +7,9 @@ variance, by `piecewise_linear` where it is made of straight lines, and on panel
 elsewhere (`kinked`).
 
 Outer derivatives act on all factors of a sample: where labels a and b of a bracket meet at one,
-with n_a and n_b factors, ∂_a becomes n_a/(n_a + n_b) d/dz of them all. A recursion's sum over labels
-has both, times the same tensor, and Σ n/N = 1. With kinks the factors are positions, each with its
-own derivatives.
+with n_a and n_b factors, ∂_a becomes n_a/(n_a + n_b) d/dz of them all. A recursion's sum over
+labels has both, times the same tensor, and Σ n/N = 1. With kinks the factors are positions, each
+with its own derivatives.
 """
 
 from __future__ import annotations
@@ -184,8 +184,9 @@ def _smooth(activation: Activation, wanted: Sequence[Shared]) -> tuple[Evaluate,
     sets: dict[tuple[int, ...], dict[Shapes, int]] = {}
     where: list[tuple[tuple[int, ...], int] | None] = []
     for members, shapes, _ in wanted:
-        orders, outer = [order for each in shapes for order in each.orders], sum(
-            each.outer for each in shapes
+        orders, outer = (
+            [order for each in shapes for order in each.orders],
+            sum(each.outer for each in shapes),
         )
         if activation.is_odd and not is_even(orders, outer):
             where.append(None)
@@ -271,7 +272,7 @@ class _Joint:
         if len(K) == 2 and broad.is_broad(K) and self._far(rough=True).exist:
             values = 0.5 * self._far(rough=True)(K)[0].reshape(-1, 3)
             return np.asarray(values[:, [[0, 1], [1, 2]]])
-        return np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K))
+        return np.asarray(np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K)))
 
     def _far(self, *, rough: bool) -> broad.Sums:
         if rough not in self._broad:

@@ -108,8 +108,8 @@ class Sums:
         at = _Kernel(K[::-1, ::-1] if swapped else K)
         c = quadrature.stretch(self._activation)
         z, weights = _stretched(self._step, c, self._reach * at.scale)
-        weights = weights * np.exp(-0.5 * (z / at.scale) ** 2) / (
-            at.scale * math.sqrt(2.0 * math.pi)
+        weights = (
+            weights * np.exp(-0.5 * (z / at.scale) ** 2) / (at.scale * math.sqrt(2.0 * math.pi))
         )
         near = (at.rest >= 1.0) & (np.abs(at.slope * z) <= _FAR * at.rest)
         total = np.zeros((2, len(self._forms)))
@@ -222,12 +222,12 @@ class Sums:
         sizes |= {m: each(z)[0] for m, each in self._cancelling.items()}
         found = []
         for values in (at, sizes):
-            products = {(): np.ones_like(z)}
-            rows = [
-                sum(c * product(products, values, factors) for factors, c in terms.items())
-                for terms in self._terms
-            ]
-            found.append(np.array(rows))
+            products: dict[tuple[int, ...], Array] = {(): np.ones_like(z)}
+            rows = np.zeros((len(self._terms), *z.shape))
+            for k, terms in enumerate(self._terms):
+                for factors, coefficient in terms.items():
+                    rows[k] += coefficient * product(products, values, factors)
+            found.append(rows)
         return found[0], found[1]
 
 
