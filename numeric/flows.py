@@ -160,7 +160,8 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
     """`flow` without a precision."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     scheme = net.scheme(asked.depth, len(X))
-    layers = _layers(asked.names, net.activation, scheme, net.weights_at(1), len(X), change)
+    made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
+    layers = made(asked.names, net.activation, scheme, net.weights_at(1), len(X), change)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")

@@ -71,7 +71,7 @@ class OfTerm(Fault):
         first_layer: whether it is the recursion of layer 1.
         term: the monomial.
         atom: which of its factors is changed, for "factor" and "derivative".
-        spelled: the term in words.
+        spelled: the term, and the factor, in words.
     """
 
     kind: str
@@ -82,16 +82,8 @@ class OfTerm(Fault):
     spelled: str
 
     def __str__(self) -> str:
-        of = "" if self.atom is None else f" {self._atom} of"
         layer = "1" if self.first_layer else "ℓ+1"
-        return f"{self.kind}:{of} {self.spelled} in {self.target.label}({layer})"
-
-    @property
-    def _atom(self) -> str:
-        assert self.atom is not None
-        if isinstance(self.atom, Bracket):
-            return f"⟨{'σ' * len(self.atom.factors)}…⟩"
-        return str(getattr(self.atom, "name", "") or "a tensor")
+        return f"{self.kind}: {self.spelled} in {self.target.label}({layer})"
 
     def theory(self, example: Example, width: int) -> xarray.Dataset:
         """By the changed recursion and all others."""
@@ -219,9 +211,10 @@ def _of_terms(step: Step) -> Iterator[Fault]:
         for kind in ("sign", "factor 2", "term"):
             yield OfTerm(kind, step.target, step.first_layer, mono, None, spelled[mono])
         for atom in sorted((atom for atom, _ in mono), key=repr):
-            yield OfTerm("factor", step.target, step.first_layer, mono, atom, spelled[mono])
+            told = f"{step.symbol(atom)} of {spelled[mono]}"
+            yield OfTerm("factor", step.target, step.first_layer, mono, atom, told)
             if isinstance(atom, Bracket):
-                yield OfTerm("derivative", step.target, False, mono, atom, spelled[mono])
+                yield OfTerm("derivative", step.target, step.first_layer, mono, atom, told)
 
 
 def _expression(step: Step, mono: Monomial, value: Fraction) -> sympy.Expr:

@@ -18,7 +18,7 @@ CLEAR = 1.6
 """A change so many times what a number resolves is found but for one case in thousands: beyond the
 bound by 0.6 of it, 3.5 standard errors or more."""
 
-MOST = 40
+MOST = 100
 """How many of an example's faults are looked at to find some that change enough."""
 
 

@@ -256,7 +256,7 @@ def _beyond(
             why = "the term in 1/n that the fit leaves out is most of its error"
         elif draws * each > seconds:
             time = draws * each
-            why = f"{draws:.1e} draws, about {time:.0f} s, where {seconds:.0f} s are allowed"
+            why = f"{draws:.1e} draws, about {time:.2g} s, where {seconds:g} s are allowed"
         else:
             why = "its error was underestimated by the draws before"
         missed.append(Beyond(row, why))

@@ -10,8 +10,9 @@ A fault is one operator on one expression: + for −, an integer changed by one,
 left out, a condition negated, two arguments exchanged. Lines are drawn by a fixed seed from all
 that have some, in `derive` without what prints, reports or checks a user's input; then one of the
 line's faults is drawn. Each is planted in a copy of the tracked files, and the tests that are most
-likely to find it run first: the module's own examples, the tests that import it, the other tests of
-`derive`, all tests, the exact claims of the book. A fault that all of them pass is a *survivor*.
+likely to find it run first: the module's own examples, the tests of `derive` that are fewest
+imports away, the others, all tests, the book. A fault that all of them pass is a
+*survivor*.
 
 Results are one line of JSON a fault, in a file that is written whole after each: the next call goes
 on from there. A result holds for the source that it was planted in: it is forgotten when the
@@ -221,9 +222,9 @@ def drawn(count: int, root: Path = ROOT) -> list[Fault]:
         if path.startswith("derive/") and path.endswith(".py") and not path.startswith(LEFT_OUT):
             for each in faults(path, (root / path).read_text()):
                 by_line.setdefault((path, each.line), []).append(each)
-    rng = random.Random(SEED)
-    lines = rng.sample(sorted(by_line), count)
-    return [rng.choice(by_line[line]) for line in lines]
+    lines = sorted(by_line)
+    random.Random(SEED).shuffle(lines)
+    return [random.Random(f"{SEED} {line}").choice(by_line[line]) for line in lines[:count]]
 
 
 def tracked(root: Path) -> list[str]:
@@ -238,36 +239,63 @@ def stages(fault: Fault, root: Path) -> Iterator[tuple[str, list[str]]]:
     """What is run, the fastest and likeliest first: names, and arguments of `python -m`."""
     pytest = ["pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header"]
     yield "its examples", [*pytest, "--doctest-modules", fault.path]
-    near = nearest(fault.path, root)
-    if near:
-        yield "tests that import it", [*pytest, *near]
-    others = sorted(
-        each.relative_to(root).as_posix()
-        for each in (root / "tests" / "derive").glob("test_*.py")
-        if each.relative_to(root).as_posix() not in near
-    )
-    yield "tests of derive", [*pytest, *others]
+    groups = by_distance(fault.path, root)
+    for name, group in (("nearest tests", groups[:1]), ("tests of derive", groups[1:])):
+        if found := [test for each in group for test in each]:
+            yield name, [*pytest, *found]
     yield "all tests", [*pytest, "-n", "auto", "tests"]
-    yield "the book", ["derivations.cli", "check", "--no-simulations"]
+    yield "the book", ["derivations.cli", "check"]
 
 
-def nearest(path: str, root: Path) -> list[str]:
-    """The tests that import this module, or something from its folder; those named like it, and
-    the shortest, first."""
-    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    folder, _, stem = module.rpartition(".")
-    found: list[tuple[bool, int, str]] = []
-    for test in (root / "tests").rglob("test_*.py"):
-        text = test.read_text()
-        name = test.relative_to(root).as_posix()
-        named = stem in test.stem
-        direct = bool(
-            re.search(rf"(from|import) {re.escape(module)}\b", text)
-            or re.search(rf"from {re.escape(folder)} import [^\n]*\b{stem}\b", text)
-        )
-        if (direct or named) and not name.startswith("tests/benchmarks"):
-            found.append((not named, len(text), name))
-    return [name for *_, name in sorted(found)]
+def by_distance(path: str, root: Path) -> list[list[str]]:
+    """The tests of `derive`, by how many imports they are from a module; of those that are as far,
+    the one named like it and the shortest first."""
+    sources = {each: (root / each).read_text() for each in tracked_python(root)}
+    above: dict[str, set[str]] = {each: set() for each in sources}
+    for each, source in sources.items():
+        for other in imported(each, source, set(sources)):
+            above[other].add(each)
+    distance, edge = {path: 0}, [path]
+    while edge:
+        far = distance[edge[0]] + 1
+        edge = sorted({up for each in edge for up in above[each]} - distance.keys())
+        distance |= dict.fromkeys(edge, far)
+    stem = Path(path).stem
+    groups: dict[int, list[str]] = {}
+    for test in (each for each in sources if each.startswith("tests/derive/test_")):
+        if test in distance:
+            groups.setdefault(distance[test], []).append(test)
+    return [
+        sorted(groups[far], key=lambda test: (stem not in test, len(sources[test])))
+        for far in sorted(groups)
+    ]
+
+
+def tracked_python(root: Path) -> list[str]:
+    """The modules of `derive` and its tests, in a copy that git may not know."""
+    paths = [*(root / "derive").rglob("*.py"), *(root / "tests" / "derive").glob("test_*.py")]
+    return sorted(each.relative_to(root).as_posix() for each in paths)
+
+
+def imported(path: str, source: str, known: set[str]) -> set[str]:
+    """The files among the known that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            above = path.split("/")[: -node.level] if node.level else []
+            base = "/".join([*above, *(node.module or "").replace(".", "/").split("/")]).strip("/")
+            names = [f"{base}/{each.name}" for each in node.names]
+            modules = [name if _file(name, known) else base for name in names]
+        elif isinstance(node, ast.Import):
+            modules = [each.name.replace(".", "/") for each in node.names]
+        else:
+            continue
+        found |= {file for each in modules if (file := _file(each, known))}
+    return found - {path}
+
+
+def _file(module: str, known: set[str]) -> str | None:
+    return next((each for each in (f"{module}.py", f"{module}/__init__.py") if each in known), None)
 
 
 def run(arguments: list[str], root: Path, seconds: float) -> tuple[bool | None, str]:
