@@ -111,11 +111,11 @@ def plant(
         planted = Planted(fault, row, change, not compared.agrees)
         could = planted.found or planted.missed
         (found if could else small).append(planted)
-    planted = tuple([*found, *small][:count])
-    if len(planted) == count:
-        return planted, ""
+    told = tuple([*found, *small][:count])
+    if len(told) == count:
+        return told, ""
     least = percent(CLEAR * resolution)
-    return planted, f"of {looked} faults {len(planted)} change a number by {least} or more"
+    return told, f"of {looked} faults {len(told)} change a number by {least} or more"
 
 
 def _over(change: float, scale: float) -> float:
