@@ -24,9 +24,10 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.section import show
-from derive import activations, exact, linear
+from derive import activations, exact, linear, symbols
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
+from derive.linear import laws
 from derive.network import Network
 from derive.symbols import C_W
 from derive.weights import Gaussian
@@ -256,10 +257,11 @@ def mean_square() -> Verdict:
         for layer, width in enumerate(network.widths[1:], start=1)
     ]
     widths = sympy.symbols("n_1:5", positive=True)
-    moments = [linear.norm_moment(1, widths[:depth]) for depth in range(1, 5)]
+    laws_ = [laws.law(widths[:depth]) for depth in range(1, 5)]
+    moments = [each.moment(1) / (each.dimension * symbols.K0) for each in laws_]
     return both(
         equal(squares, [network.derived(layer, 1) for layer in (1, 2, 3)], "widths 2, 3, 2, 2"),
-        equal(moments, [1] * 4, "E|z|²/(n G_2), symbolic widths, layers 1 to 4"),
+        equal(moments, [1] * 4, "E|z|²/(n G_2) by the law of |z|², symbolic widths, layers 1 to 4"),
     )
 
 
@@ -268,16 +270,17 @@ def mean_square() -> Verdict:
 
 # %%
 FOUR = tuple(product(range(2), repeat=4))
-"""All neural indices of four points in a layer of two neurons."""
+"""All indices of four points in two neurons of a layer."""
 
 
 @claim("004", "3.20", "neural indices of four points, and one step of them, (3.18)–(3.21)")
 def four_point_indices() -> Verdict:
-    """All sixteen components at layers 1, 2 and 3 of two neurons each: weight by weight
+    """All sixteen components of two neurons at layers 1, 2 and 3 of widths 2, 3, 2, 2: weight by
+    weight
     $C_W^2(\\delta\\delta+\\delta\\delta+\\delta\\delta)\\frac1{n^2}\\sum_{jk}
     \\mathbb E[z_jz_jz_kz_k]$ of the layer below, (3.20); the engine's $G_4$ in front of the same
     deltas, (3.21); at the first layer $C_W^2(G_2^{(0)})^2$, (3.18)."""
-    network = Written((2, 2, 2, 2))
+    network = Written((2, 3, 2, 2))
     found, stepped, decomposed = [], [], []
     for layer in (1, 2, 3):
         size = network.widths[layer - 1]
@@ -346,13 +349,13 @@ def printed_pairings() -> list[Pairing]:
 @claim("004", "3.36", "neural indices of six points, and one step of them, (3.36)–(3.38)")
 def six_point_indices() -> Verdict:
     """Among the fifteen printed products of deltas each pairing of six indices stands once. With
-    them six points at layers 1 and 2 of two neurons each, weight by
+    them six points at layers 1 and 2 of widths 2, 3, 2, weight by
     weight, are $C_W^3(\\dots)\\frac1{n^3}\\sum_{ijk}\\mathbb E[z_iz_iz_jz_jz_kz_k]$ of the layer
     below, (3.36), and $(\\dots)G_6$, (3.37); the sum left over is (3.38)."""
     fifteen = printed_pairings()
     as_sets = [frozenset(frozenset(pair) for pair in p) for p in fifteen]
     wanted = [frozenset(frozenset(pair) for pair in p) for p in pair_partitions(6)]
-    network = Written((2, 2, 2))
+    network = Written((2, 3, 2))
     patterns = (
         (0,) * 6,
         (0, 0, 0, 0, 1, 1),
