@@ -21,7 +21,13 @@ from derivations.pdlt.networks import Written
 from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
-from derive.groups.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
+from derive.groups.pairings import (
+    Pairing,
+    coset_type,
+    double_factorial_pairings,
+    loops,
+    pair_partitions,
+)
 from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian
@@ -323,16 +329,16 @@ def combinatorial_factor() -> Verdict:
 def insertions(m: int) -> Verdict:
     """Every pairing of 2m + 2 points comes from one of 2m points by one insertion, with the loops
     it should have: n once and 1 twice for each of m lines."""
-    traces = tuple((2 * k, 2 * k + 1) for k in range(m))
+    traces: Pairing = tuple((2 * k, 2 * k + 1) for k in range(m))
     a, b = 2 * m, 2 * m + 1
-    more = (*traces, (a, b))
+    more: Pairing = (*traces, (a, b))
     grown, gained = [], []
     for q in pair_partitions(2 * m):
         before = loops(traces, q)
         lines = [(i, j) for pair in q for i, j in (pair, pair[::-1])]
         cut = [[p for p in q if set(p) != {i, j}] + [(i, a), (j, b)] for i, j in lines]
         for r in ([*q, (a, b)], *cut):
-            ordered = tuple(sorted(tuple(sorted(pair)) for pair in r))
+            ordered: Pairing = tuple(sorted((min(pair), max(pair)) for pair in r))
             grown.append(ordered)
             gained.append(loops(more, ordered) - before)
     every = {tuple(sorted(tuple(sorted(pair)) for pair in r)) for r in pair_partitions(2 * m + 2)}

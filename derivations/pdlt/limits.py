@@ -199,6 +199,35 @@ def six_points() -> Verdict:
     )
 
 
+@claim("004", "§3.4, footnote 8", "which terms the double-scaling limit neglects")
+def neglected() -> Verdict:
+    """$G_{2m}/G_2^m=c_{2m}^{L-1}$ expanded in 1/n at free L: every term $L^a/n^b$ has $a\\le b$,
+    those with $a=b$ are $e^{m(m-1)L/n}$, and the others vanish at L = rn, the printed $L/n^2$ and
+    $L^3/n^5$ among them, which do occur: m = 2 and 3, to $n^{-5}$."""
+    depth, x, ratio = sympy.symbols("L x r", positive=True)
+    kept, powers, named = [], [], []
+    for k in (2, 3):
+        orders = linear_limits.log_factor(5)
+        logarithm = sum(each.subs(m, k) * x**j for j, each in enumerate(orders, 1))
+        power, series = sympy.Integer(1), sympy.Integer(1)
+        for j in range(1, 6):  # of the exponential, through x⁵
+            expanded = sympy.Poly(sympy.expand(power * (depth - 1) * logarithm / j), x)
+            power = sum(c * x**i for (i,), c in expanded.terms() if i <= 5)
+            series += power
+        terms = sympy.Poly(series, depth, x).terms()
+        powers += [int(a <= b) for (a, b), _ in terms]
+        leading = sum(c * ratio**a for (a, b), c in terms if a == b)
+        exponential = sum((k * (k - 1) * ratio) ** j / sympy.factorial(j) for j in range(6))
+        kept.append(sympy.expand(leading - exponential))
+        present = {power for power, _ in terms}
+        named += [int(power in present) for power in ((1, 2), (3, 5))]
+    return both(
+        equal(powers, [1] * len(powers), "a ≤ b"),
+        equal(kept, [0, 0], "a = b is the exponential"),
+        equal(named, [1] * 4, "L/n² and L³/n⁵ occur"),
+    )
+
+
 # %% [markdown]
 # ## Ensembles
 

@@ -400,6 +400,44 @@ def many_point_indices() -> Verdict:
     )
 
 
+# %% [markdown]
+# ## What the text says without a number
+
+
+# %%
+@claim("004", "§3.1 (bottleneck)", "one neuron makes a matrix of rank one")
+def bottleneck() -> Verdict:
+    """With $n_1=1$ all 2 × 2 minors of $\\mathcal W^{(2)}$ vanish, in the weights; with $n_1=2$
+    none does. $n_0+n_2-1$ parameters are left of $n_0n_2$."""
+    minors = {}
+    for middle in (1, 2):
+        network = Written((3, middle, 2))
+        first, second = network.weights
+        W = [
+            [sum(second[i][k] * first[k][j] for k in range(middle)) for j in range(3)]
+            for i in range(2)
+        ]
+        pairs = ((0, 1), (0, 2), (1, 2))
+        minors[middle] = [W[0][a] * W[1][b] - W[0][b] * W[1][a] for a, b in pairs]
+    return both(
+        equal([each.as_expr() for each in minors[1]], [0] * 3, "minors, n_1 = 1"),
+        equal([int(each == 0) for each in minors[2]], [0] * 3, "minors, n_1 = 2"),
+    )
+
+
+@claim("004", "§3.4 (one layer)", "infinitely wide networks are one layer")
+def one_layer() -> Verdict:
+    """As hidden widths go to infinity two, four and six points of several inputs after four layers
+    are those of one layer whose weights have the variance $C_W^4$."""
+    width = sympy.Symbol("n", positive=True)
+    found, printed = [], []
+    for points in ((1, 2), (1, 2, 3, 4), (1, 1, 2, 3), (1, 2, 3, 4, 5, 6)):
+        deep = linear.coefficient(points, [width] * 4, Gaussian(C_W))
+        found.append(sympy.limit(deep, width, sympy.oo))
+        printed.append(linear.coefficient(points, [width], Gaussian(C_W**4)))
+    return equal(found, printed, "four choices of inputs")
+
+
 # %%
 if __name__ == "__main__":
     show()
