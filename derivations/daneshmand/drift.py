@@ -181,7 +181,7 @@ def stability() -> Verdict:
     step = total(depth, last) + (last - after + noise) - total(depth + 1, after)
     printed = 3 * start / (2 * depth) + 3 * noise / 2
     slack = sympy.expand((printed - total(depth, sympy.S.Zero) / depth).subs(depth, excess + 2))
-    one = sympy.sympify(printed).subs(depth, 1) - first / 2
+    one = 3 * start / 2 + 3 * noise / 2 - first / 2  # printed at ℓ = 1
     rate = sympy.together((2 * n / (n + 2) - 1).subs(n, excess + 2))
     loose = total(depth, sympy.S.Zero) * 3 / (2 * depth) - printed
     left, right = [], []

@@ -90,7 +90,7 @@ def orthogonal_alignment(sampling: Sampling) -> Verdict:
             Z = _frames(rng, draws, width) @ R
             G = np.swapaxes(Z, 1, 2) @ Z
             cosines[:, layer] = G[:, 0, 1] / np.sqrt(G[:, 0, 0] * G[:, 1, 1])
-            R = np.linalg.qr(np.maximum(Z, 0), mode="r")
+            R = np.asarray(np.linalg.qr(np.maximum(Z, 0)).R)
         about: dict[str, int | str] = {"width": width, "blocks": draws, "network": "orthogonal"}
         values = layout.averaged(cosines[:, np.array(layers) - 1])
         tables.append(layout.table(layers, about, cosine=values))
@@ -154,9 +154,7 @@ def architectures() -> Verdict:
     convolution has stride 2, which the table does not say."""
     counts = [len(each) for each in CONVOLUTIONS.values()]
     joints = [
-        after[0] - before[1]
-        for each in CONVOLUTIONS.values()
-        for before, after in pairwise(each)
+        after[0] - before[1] for each in CONVOLUTIONS.values() for before, after in pairwise(each)
     ]
     channels = CONVOLUTIONS[20][-1][1]
     side = sympy.Rational(IMAGE, 2**POOLINGS)

@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def numbered(self) -> bool:
-        """Whether the source numbers it: not a §, a part in brackets, or an appendix of 001, 003."""
+        """Whether the source numbers it: no §, nothing in brackets, no appendix of 001 or 003."""
         heading = self.source in {"001", "003"} and _HEADING.fullmatch(self.item)
         return not (heading or "§" in self.item or "(" in self.item)
 
