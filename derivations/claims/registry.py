@@ -64,6 +64,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.daneshmand.activations",
         "derivations.daneshmand.initialization",
         "derivations.daneshmand.convolutions",
+        "derivations.daneshmand.untrained",
     ),
     "004": (
         "derivations.pdlt.networks",
