@@ -15,7 +15,7 @@ import xarray
 from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
-from derivations.claims.verdicts import Verdict, sampled
+from derivations.claims.verdicts import Verdict, both, close, sampled
 from derivations.nait_saada_tanner.depth import rescaled
 from derivations.pictures.panels import one_panel
 from derivations.section import show
@@ -93,10 +93,10 @@ def _correlation(table: xarray.Dataset) -> Array:
 
 @claim("001", "Figure 7", "correlations by layer from c_0 = 0.2", sampled=True)
 def figure_seven(sampling: Sampling) -> Verdict:
-    r"""$K$ of two inputs with $\sigma_w = 1.3$, 2.5 and 4 and the caption's $\sigma_b = 0.3$, that is
-    $\gamma\sigma_b^2 = 0.0225$, 12 layers, 512 networks each of $n = 256$, 512 and 1024, against the
-    flow. Its biases are drawn for each direction, not one for a layer as in A.2: with one, (3) and
-    (5) are missed (3, 5 (one bias))."""
+    r"""$K$ of two inputs with $\sigma_w = 1.3$, 2.5 and 4 and the caption's $\sigma_b = 0.3$, which
+    is $\gamma\sigma_b^2 = 0.0225$, 12 layers, 512 networks each of $n = 256$, 512 and 1024, against
+    the flow. The biases are drawn for each direction, not one for a layer as in A.2: with one, (3)
+    and (5) are missed (3, 5 (one bias))."""
     return _figure(0.2, sampling)
 
 
@@ -125,15 +125,19 @@ BIASES = (("0.01", ("1.1", "1.25", "1.5", "1.9")), ("0.3", ("1.4", "2.6", "3.4",
 NEAR_ONE = 0.97
 FROM, TO = 2, 8
 SHOWN = range(FROM, TO + 1)
+DEEP = 60
+"""A layer by which D falls by the same factor in each."""
 
 
 @claim("001", "Figure 11", "correlation depth scale through χ = 1", sampled=True)
 def figure_eleven(sampling: Sampling) -> Verdict:
     r"""$D = K_{12} - K_{13}$ of tanh networks with $\gamma = 1/4$, from correlations on either side
-    of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 8, 1024 networks each of $n = 256$, 512 and
-    1024, extrapolated, against the flow. Lines: $\xi_c$; points: the mean fall of $D$ per
-    layer, which tends to it."""
+    of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 8, 512 networks each of $n = 256$, 512 and
+    1024, extrapolated, against the flow, whose fall of $D$ per layer is $e^{-1/\xi_c}$ in the end.
+    Lines: $\xi_c$; points: the mean fall of the sampled $D$ per layer, which tends to it."""
     comparisons, labels, points = [], [], []
+    derived: list[float] = []
+    printed: list[float] = []
     for bias, weights in BIASES:
         for weight in weights:
             net = rescaled(weight, bias)
@@ -148,7 +152,7 @@ def figure_eleven(sampling: Sampling) -> Verdict:
             tables = []
             for n in WIDTHS:
                 K = networks.sample(
-                    net, inputs, n, TO, 1024, biases="direction", seed=sampling.seed + n
+                    net, inputs, n, TO, DRAWS, biases="direction", seed=sampling.seed + n
                 ).K
                 D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
                 tables.append(
@@ -158,14 +162,25 @@ def figure_eleven(sampling: Sampling) -> Verdict:
                         D=layout.averaged(D),
                     )
                 )
-            flowed = flow(net, inputs, TO, ["K"])["K"].to_numpy()
+            flowed = flow(net, inputs, DEEP, ["K"])["K"].to_numpy()
+            derived.append(1 / np.log(_difference(flowed, DEEP - 1) / _difference(flowed, DEEP)))
+            printed.append(point.xi_c)
+            flowed = flowed[:TO]
             D = flowed[FROM - 1 :, 0, 1] - flowed[FROM - 1 :, 0, 2]
             share = sampling.false_alarms / sum(len(each) for _, each in BIASES)
             comparisons.append(compare(layout.table(SHOWN, D=D), tables, share, degree=1))
             labels.append(f"γσ_b² = {bias}, γσ_α² = {weight}")
             points.append((bias, float(weight), D, tables[-1]["D"].to_numpy()))
     figure = scale_figure(points)
-    return sampled(comparisons, "D in layers 2 to 8", {"correlation_scale": figure}, labels)
+    return both(
+        sampled(comparisons, "D in layers 2 to 8", {"correlation_scale": figure}, labels),
+        close(derived, printed, 2, f"ξ_c and the fall of D from layer {DEEP - 1} to {DEEP}"),
+    )
+
+
+def _difference(K: Array, layer: int) -> float:
+    """D at a layer, counted from 1."""
+    return float(K[layer - 1, 0, 1] - K[layer - 1, 0, 2])
 
 
 def _before(net: Network, q: float, c: float) -> float:

@@ -38,8 +38,8 @@ def transfer(weights: LowRankGaussian | LowRankOrthogonal, width: sympy.Expr | i
         A = sympy.MatrixSymbol("A", r, n)
         word, law, random, scale = A * Q * A.T, "Ginibre", A, weights.C_W / r
     else:
-        O, P = (sympy.MatrixSymbol(name, n, n) for name in "OP")
-        word, law, random, scale = O * P * O.T * Q, "O", O, weights.C_W * n / r
+        Haar, P = (sympy.MatrixSymbol(name, n, n) for name in "OP")
+        word, law, random, scale = Haar * P * Haar.T * Q, "O", Haar, weights.C_W * n / r
     of_Q, of_P = {1: trace, 2: square}, {1: r, 2: r}
     rows = []
     for words in ([word * word], [word, word]):
