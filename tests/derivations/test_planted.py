@@ -1,4 +1,4 @@
-"""Sampled claims of sources 001 and 002 notice a wrong theory: each is run small with one planted."""
+"""Sampled claims of 001 and 002 notice a wrong theory: each is run small with one planted."""
 
 import numpy as np
 import pytest
