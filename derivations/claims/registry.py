@@ -43,6 +43,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.nait_saada_tanner.jacobians",
         "derivations.pennington.propagation",
         "derivations.pennington.transforms",
+        "derivations.pennington.finite_width",
         "derivations.pennington.ensembles",
     ),
     "002": (
