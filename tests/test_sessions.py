@@ -163,7 +163,7 @@ def test_comparisons_show_and_plot(table, sampled):
     assert html.count("<tr>") == 11
     assert "<th>tensor</th>" in html
     assert [axes.get_title() for axes in found.plot().axes] == ["K", "V"]
-    assert "agrees" in repr(Check(None, found))
+    assert "weak" in repr(Check(None, found))
 
 
 def test_spectra_plot():
