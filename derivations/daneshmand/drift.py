@@ -179,10 +179,11 @@ def stability() -> Verdict:
         return first - end + count * noise
 
     step = total(depth, last) + (last - after + noise) - total(depth + 1, after)
-    printed = 3 * start / (2 * depth) + 3 * noise / 2
+    printed: sympy.Expr = 3 * start / (2 * depth) + 3 * noise / 2
     slack = sympy.expand((printed - total(depth, sympy.S.Zero) / depth).subs(depth, excess + 2))
     one = 3 * start / 2 + 3 * noise / 2 - first / 2  # printed at ℓ = 1
-    rate = sympy.together((2 * n / (n + 2) - 1).subs(n, excess + 2))
+    halves = sympy.Integer(2) * n / (n + 2)
+    rate = sympy.together((halves - 1).subs(n, excess + 2))
     loose = total(depth, sympy.S.Zero) * 3 / (2 * depth) - printed
     left, right = [], []
     for size in (3, 9, 50):

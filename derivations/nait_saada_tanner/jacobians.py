@@ -38,6 +38,7 @@ from numeric.tables.drawing import beside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ENSEMBLES: dict[str, type[LowRankGaussian] | type[LowRankOrthogonal]]
 ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
 L = symbols.L
 
