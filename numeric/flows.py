@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import closure, closures
+from derive.engine.step import Step, closure, closures
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -115,6 +115,33 @@ def flow(
         return _table(asked, _in_balls(asked, precision), {"precision": precision})
 
 
+Change: TypeAlias = "Callable[[Step], Step]"
+"""Puts another recursion in the place of a tensor's own."""
+
+
+def flow_changed(
+    net: Network,
+    inputs: ArrayLike,
+    depth: int,
+    tensors: Wanted | Iterable[Wanted],
+    width: int | None,
+    change: Change,
+) -> xarray.Dataset:
+    """`flow` by other recursions than those that are derived, to see whether that is noticed.
+
+    Arguments:
+        change: of each recursion; it can be hashed, and needs no tensor that the right one does
+            not.
+
+    Raises InputError as `flow` does.
+    """
+    data = checked_inputs(inputs)
+    names = wanted(tensors, net, depth)
+    symbols = hyperparameters(net, depth, data.X.shape[1], width)
+    asked = _Asked(net, data, depth, names, width, symbols, {})
+    return _table(asked, _in_floats(asked, change), {})
+
+
 class _Asked(NamedTuple):
     """The arguments of `flow`, checked; the hyperparameters by layer, the network's and those of
     the user's equations."""
@@ -132,11 +159,12 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 """A tensor's values and their errors, (depth, m, …)."""
 
 
-def _in_floats(asked: _Asked) -> dict[Name, _Entries]:
+def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entries]:
     """`flow` without a precision."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     scheme = net.scheme(asked.depth, len(X))
-    layers = _layers(asked.names, net.activation, scheme, net.weights_at(1), len(X))
+    made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
+    layers = made(asked.names, net.activation, scheme, net.weights_at(1), len(X), change)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
         raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
@@ -257,13 +285,14 @@ def _layers(
     scheme: Scheme,
     first: WeightEnsemble,
     m: int,
+    change: Change | None,
 ) -> Layers | StagedLayers:
     """The recursions of these tensors and of all that they need."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
         if scheme.layer is not None:
             needed = closures(["K", *names], scheme)
-            return StagedLayers(needed, activation, scheme, first, m)
-        return Layers(closure(["K", *names], scheme), activation, scheme, first, m)
+            return StagedLayers(needed, activation, scheme, first, m, change)
+        return Layers(closure(["K", *names], scheme), activation, scheme, first, m, change)
 
 
 class _Run(NamedTuple):

@@ -158,12 +158,12 @@ def test_tables_plot(table, sampled):
 def test_comparisons_show_and_plot(table, sampled):
     found = compare(table, sampled)
     assert repr(found) == str(found)
-    assert str(found).startswith("agrees: 60 comparisons at n = 10; largest |z| 0.00")
+    assert str(found).startswith("weak: 28 comparisons at n = 10; largest |z| 0.00")
     html = found._repr_html_()
     assert html.count("<tr>") == 11
     assert "<th>tensor</th>" in html
     assert [axes.get_title() for axes in found.plot().axes] == ["K", "V"]
-    assert "agrees" in repr(Check(None, found))
+    assert "weak" in repr(Check(None, found))
 
 
 def test_spectra_plot():

@@ -43,6 +43,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.nait_saada_tanner.jacobians",
         "derivations.pennington.propagation",
         "derivations.pennington.transforms",
+        "derivations.pennington.finite_width",
         "derivations.pennington.ensembles",
     ),
     "002": (
@@ -64,6 +65,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.daneshmand.activations",
         "derivations.daneshmand.initialization",
         "derivations.daneshmand.convolutions",
+        "derivations.daneshmand.untrained",
     ),
     "004": (
         "derivations.pdlt.networks",

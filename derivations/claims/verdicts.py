@@ -59,7 +59,8 @@ class Verdict:
         figures: by file stem.
         table: longer text for the report.
         sides: what is derived and what is printed, in LaTeX, where they are expressions.
-        resolutions: of each sampled number, the relative difference that would have been noticed.
+        resolutions: of each sampled number, the difference that would have been noticed, as a share
+            of its tensor's largest component in its layer.
         witness: of a misprint, a number that print and derivation give differently.
         points: at how many an enclosed statement was proven.
     """
@@ -221,7 +222,7 @@ def sampled(
         coarse = sum(len(each.unresolved) for each in given)
         every = sum(len(each.rows) for each in given)
         told = f"weak: {coarse} of {every} numbers resolve worse than {percent(WEAK)}; "
-        told += f"{at} {least.name} at layer {least.layer} {percent(least.resolution)}".lstrip()
+        told += f"{at} {least.name} at layer {least.layer} {percent(least.share)}".lstrip()
         detail = "; ".join(filter(None, [detail, told]))
     return Verdict(
         kind if all(each.agrees for each in given) else "fails",
@@ -235,7 +236,7 @@ def sampled(
         table="\n\n".join(
             f"{label}\n{each}".lstrip() for label, each in zip(labels, given, strict=True)
         ),
-        resolutions=tuple(row.resolution for each in given for row in each.rows),
+        resolutions=tuple(row.share for each in given for row in each.rows),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import textwrap
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,17 @@ from derive.errors import InputError
 from derive.work.progress import SLOW, say
 from derive.work.resources import duration
 
+from ..files import check_file, write_text
+
 if TYPE_CHECKING:
     from derive.weights import WeightEnsemble
     from numeric.examples import Example
     from numeric.verify import Check
 
-EACH = 3.0
+EACH = 2.4
 """Processor seconds of an example, nearly all of them to compile its activation's kernels."""
+RESOLVED = 3.0
+"""Those of its draws, of the 6 it may take, where a resolution is asked for; and of its faults."""
 
 _PARAMETERS = ("gamma", "ratio", "moments")
 
@@ -29,22 +35,50 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the networks and their ensembles")
     command.add_argument("--only", type=int, metavar="K", help="example K alone")
     command.add_argument(
-        "--width", type=int, nargs="+", default=[24, 48, 96], help="several n, divisible by 6"
+        "--width", type=int, nargs="+", help="several n, divisible by 6; 24 48 96 by default"
     )
-    command.add_argument("--draws", type=int, default=30_000, help="networks at each width")
+    command.add_argument("--draws", type=int, help="networks at each width, 30000 by default")
+    command.add_argument(
+        "--resolution",
+        type=float,
+        metavar="R",
+        help="choose widths and draws that show a relative change of R in every number",
+    )
+    command.add_argument(
+        "--seconds",
+        type=float,
+        default=6.0,
+        help="of a processor, about, for each example's draws, with --resolution",
+    )
+    command.add_argument(
+        "--plant",
+        type=int,
+        nargs="?",
+        const=1,
+        default=0,
+        metavar="N",
+        help="put N faults, or 1, into each theory, and tell which are found",
+    )
+    command.add_argument("--json", metavar="FILE", help="also write every number to this file")
     command.add_argument("--jobs", type=int, help="processes; by default one for each core")
     command.add_argument("--strict", action="store_true", help="a weak example is no success")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print each example's worst score, and of each failure the smallest network with a command
-    that shows it; 1 if any fails, or with --strict is weak, else 0."""
+    that shows it; 1 if any fails, a planted fault is missed, or with --strict any is weak; else 0.
+    """
     from numba import get_num_threads
 
     from numeric.examples import drawn
     from numeric.tables.compare import FALSE_ALARMS
-    from numeric.verify import verify
+    from numeric.verify import DRAWS, WIDTHS, verify
 
+    if options.resolution is not None:
+        for name in ("width", "draws"):
+            if getattr(options, name) is not None:
+                raise InputError(f"--{name}", getattr(options, name), "none, with --resolution")
+    check_file("--json", options.json)
     if options.only is not None and not 1 <= options.only <= options.examples:
         raise InputError("--only", options.only, f"1 to {options.examples}, the examples")
     numbers = iter([options.only] if options.only else range(1, options.examples + 1))
@@ -52,12 +86,15 @@ def run(options: argparse.Namespace) -> int:
     began, total = monotonic(), 1 if options.only else options.examples
     jobs = min(total, int(get_num_threads())) if options.jobs is None else options.jobs
     if total > 1 and jobs > 0:
-        estimate = duration(EACH * total / min(jobs, total))
+        each = EACH + RESOLVED * (options.resolution is not None)
+        estimate = duration(each * total / min(jobs, total))
         say(f"verifying {total} examples, about {estimate} if nothing is compiled yet")
 
     def show(check: Check) -> None:
         number = next(numbers)
         lines = textwrap.wrap(f"{number:3d}  {check}", 118, subsequent_indent=" " * 8)
+        for told in check.told:
+            lines += textwrap.wrap(told, 118, initial_indent=" " * 5, subsequent_indent=" " * 8)
         print("\n".join(lines), flush=True)
         spent, done = monotonic() - began, 1 if options.only else number
         if done < total and spent > SLOW:
@@ -66,8 +103,11 @@ def run(options: argparse.Namespace) -> int:
     found = verify(
         [drawn(options.only, options.seed)] if options.only else options.examples,
         options.seed,
-        widths=options.width,
-        draws=options.draws,
+        widths=WIDTHS if options.width is None else options.width,
+        draws=DRAWS if options.draws is None else options.draws,
+        resolution=options.resolution,
+        seconds=options.seconds,
+        plant=options.plant,
         # an example alone meets the bound that it meets among all
         false_alarms=FALSE_ALARMS / (options.examples if options.only else 1),
         seen=show,
@@ -75,12 +115,21 @@ def run(options: argparse.Namespace) -> int:
     )
     for check in found.smallest:
         print(f"\nthe smallest network that shows it:\n{check}\n{check.comparison}\nrepeat it with")
-        print(f"    {command_line(check.example, options.width, options.draws)}\n")
+        print(f"    {command_line(check.example, check.comparison.widths, check.draws)}\n")
+    if found.reached:
+        print(found.reached)
+    if options.plant:
+        print(found.faults)
     print(found.summary)
-    return 0 if found.agrees and not (options.strict and found.weak) else 1
+    if options.json is not None:
+        write_text(
+            json.dumps(found.as_json(), indent=1, ensure_ascii=False), options.json, "--json"
+        )
+    good = found.agrees and not found.missed
+    return 0 if good and not (options.strict and found.weak) else 1
 
 
-def command_line(example: Example, widths: list[int], draws: int) -> str:
+def command_line(example: Example, widths: Sequence[int], draws: int) -> str:
     """The command that compares theory and ensembles for one drawn example."""
     net = example.net
     words = ["wickgarten", "simulate", "--compare", "--activation", net.activation.name]

@@ -71,21 +71,21 @@ def lemma_4() -> Verdict:
     then $n(n-1)\\hat V^2-V^2=2\\sum_{i<j}\\mu_i\\mu_j\\ge0$, with equality where one eigenvalue
     takes what the others leave. The proof's $2(n-1)^2\\hat V^2$ is right for n ≥ 2, and its
     constraint sum runs to n, not to 2."""
-    differences, products = [], []
-    for size in (2, 3, 5):
-        mu = [*sympy.symbols(f"mu_1:{size}", nonnegative=True), sympy.Integer(0)]
-        least = (1 - sum(mu)) / sympy.Integer(size)
-        square = sum((least + each) ** 2 for each in mu) - sympy.Rational(1, size)
-        hat = sympy.Rational(1, size) - least
-        differences.append(sympy.expand(size * (size - 1) * hat**2 - square))
-        products.append(2 * sum(mu[i] * mu[j] for i in range(size) for j in range(i)))
+    total, squares = sympy.symbols("s_1 s_2", nonnegative=True)  # Σμ_i, Σμ_i²
+    smallest = (1 - total) / n
+    square = n * smallest**2 + 2 * smallest * total + squares - 1 / n  # Σ(λ_n + μ_i)² − 1/n
+    difference = n * (n - 1) * (1 / n - smallest) ** 2 - square
     v = sympy.Symbol("v", positive=True)
     least = 1 / n - v
     corner = (1 - (n - 1) * least - 1 / n) ** 2 + (n - 1) * (least - 1 / n) ** 2
     slack = sympy.sympify(2 * (n - 1) ** 2 - n * (n - 1)).subs(n, excess + 2)
     printed = sympy.sympify(4 * n**2 - n * (n - 1)).subs(n, excess + 2)
     return both(
-        equal(differences[::-1], products[::-1], "n(n−1)V̂² − V² at n = 2, 3, 5"),
+        equal(
+            sympy.expand(difference),
+            total**2 - squares,
+            "n(n−1)V̂² − V² = (Σμ)² − Σμ² = 2Σ_{i<j} μ_iμ_j, any n",
+        ),
         equal(corner, n * (n - 1) * v**2, "equality at the corner, any n"),
         equal(
             [positive_coefficients(sympy.expand(each), excess) for each in (slack, printed)],

@@ -15,7 +15,7 @@ import sympy
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, sampled
-from derivations.daneshmand.inequalities import positive_coefficients
+from derivations.daneshmand.inequalities import excess, positive_coefficients
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import batchnorm, symbols
@@ -28,41 +28,62 @@ from numeric.tables.drawing import points
 d, n = symbols.width, symbols.batch
 
 
+def growth(i: sympy.Expr | int) -> sympy.Expr:
+    """lim (1/ℓ) log σ_i², weights of variance 1/d, by QR: R_ii² is the squared length of a Gaussian
+    column in the d − i + 1 dimensions that the first i − 1 leave, a layer from d to d − i + 1."""
+    return sympy.expand_log(
+        law([d, d - i + 1]).log_cumulant(1) - law([d]).log_cumulant(1), force=True
+    )
+
+
 @claim("003", "19", "Lyapunov exponents of Gaussian products")
 def exponents() -> Verdict:
-    """$\\log|z|^2$ of one input grows by $\\log(2/d)+\\psi(d/2)$ a layer, by the exact law of
-    $|z|^2$ (weights of variance 1/d), and $\\log\\sigma_1$ by half of that. Unit variance:
-    $\\frac1\\ell\\log\\sigma_i\\to\\frac12(\\log2+\\psi(\\frac{d-i+1}2))$. The printed line has
-    $\\log\\sigma_i^2$ on the left."""
-    one = law([d, d, d]).log_cumulant(1) - law([d, d]).log_cumulant(1)
-    first = lyapunov_exponents(d, 1)[0]
-    unit = first + sympy.log(d) / 2
-    printed = (sympy.log(2) + sympy.digamma(d / 2)) / 2
-    same = equal(
-        [sympy.expand_log(one, force=True), sympy.expand_log(unit, force=True)],
-        [sympy.expand_log(2 * first, force=True), sympy.expand_log(printed, force=True)],
+    """Columns of $WQ$, Q orthonormal, are independent (their covariance is
+    $\\delta_{ij}1/d$), so $R_{ii}^2$ in $WQ=Q'R$ is the squared length of the i-th in the $d-i+1$
+    dimensions orthogonal to those before: a Gaussian layer from d to $d-i+1$ neurons, in whose law
+    $\\log R_{ii}^2$ has the mean $\\log(2/d)+\\psi(\\frac{d-i+1}2)$, for every i. Each layer adds
+    one. Unit variance: $\\frac1\\ell\\log\\sigma_i\\to\\frac12(\\log2+\\psi(\\frac{d-i+1}2))$; the
+    printed line has $\\log\\sigma_i^2$ on the left."""
+    i = sympy.Symbol("i", positive=True, integer=True)
+    unit = sympy.expand(growth(i) + sympy.log(d))
+    printed = (sympy.log(2) + sympy.digamma((d - i + 1) / 2)) / 2
+    angle = sympy.Symbol("phi", real=True)
+    first, second = (sympy.cos(angle), sympy.sin(angle)), (-sympy.sin(angle), sympy.cos(angle))
+    covariance = [
+        sympy.simplify(sum(a * b for a, b in zip(*pair, strict=True)))
+        for pair in ((first, first), (first, second), (second, second))
+    ]
+    engine = [sympy.expand_log(2 * each, force=True) for each in lyapunov_exponents(d, 6)]
+    same = both(
+        equal([sympy.expand(growth(k)) for k in range(1, 7)], engine, "the engine's, i = 1 … 6"),
+        equal(sympy.expand(unit / 2 - printed), 0, "½ of it at unit variance, every i"),
+        equal(covariance, [1, 0, 1], "covariance of entries of WQ in units of 1/d"),
     )
-    squared = sympy.expand_log(one + sympy.log(d), force=True)
     return misprint(
-        squared,
+        unit,
         printed,
-        "lim (1/ℓ) log σ_1(ℓ)² at unit variance, by the exact law of one layer, and as printed: "
-        "the right side is that of log σ_i(ℓ), for i = 1 … n",
+        "lim (1/ℓ) log σ_i(ℓ)² at unit variance, by the exact law of one layer, and as printed: "
+        "the right side is that of log σ_i(ℓ)",
         provided=same,
+        witness=[(each.subs({d: 9, i: 2})).evalf(15) for each in (printed, unit)],
     )
 
 
 # %% [markdown]
 # ## From the exponents to the gap, (18)–(24)
 #
-# Let $x=\sigma_2^2/\sigma_1^2$ and $\sigma_3^2/\sigma_1^2=tx^2$, $t\le1$: the third exponent lies
-# lower by more than twice the distance $\delta$ of the first two. Then $\log x\sim-\delta\ell$, and
-# the rate of anything is $-\delta$ times the power of $x$ with which it vanishes.
+# Let $x=\sigma_2^2/\sigma_1^2$. The third exponent lies lower by more than twice the distance
+# $\delta$ of the first two, so that all others together are $\sum_{j>2}\sigma_j^2=tx^2\sigma_1^2$
+# with $t\le n-2$, and $\sum_{j>2}\sigma_j^4=sx^4\sigma_1^4$ with $s\le t^2$. Then
+# $\log x\sim-\delta\ell$, and the rate of anything is $-\delta$ times the power of $x$ with which
+# it vanishes.
 
 # %%
-x, t = sympy.symbols("x t", positive=True)
+x, t, s = sympy.symbols("x t s", positive=True)
 SHARES = [each / (1 + x + t * x**2) for each in (sympy.Integer(1), x, t * x**2)]
-"""σ_i²/Σσ² for three samples."""
+"""σ_1²/Σσ², σ_2²/Σσ², and all others together, any number of samples."""
+SQUARES = (1 + x**2 + s * x**4) / (1 + x + t * x**2) ** 2
+"""Σ(σ_i²/Σσ²)²."""
 
 
 def power(expression: sympy.Expr) -> sympy.Expr:
@@ -72,8 +93,7 @@ def power(expression: sympy.Expr) -> sympy.Expr:
 
 def digamma_gap(i: int) -> sympy.Expr:
     """2(λ_1 − λ_{1+i}) of the derived exponents: δ at i = 1."""
-    exponents_ = lyapunov_exponents(d, i + 1)
-    return sympy.expand(2 * (exponents_[0] - exponents_[i]))
+    return sympy.expand(growth(1) - growth(i + 1))
 
 
 @claim("003", "20", "the distance δ of the first two exponents, (20)–(21)")
@@ -112,12 +132,11 @@ def limit() -> Verdict:
     of it, for it divides by $2\\ell$: the gap closes as $e^{-\\delta\\ell}$."""
     gap = sympy.sqrt((1 + x**2) / (1 + x) ** 2 - 1 / n)
     slope = sympy.simplify(sympy.diff(gap, x).subs(x, 0) / gap.subs(x, 0))
-    three = sympy.sqrt(sum(share**2 for share in SHARES) - sympy.Rational(1, 3))
-    order = power(three - three.subs(x, 0))
+    order = power(1 - SQUARES)
     return both(
         equal(sympy.simplify(gap.subs(x, 0) - sympy.sqrt((n - 1) / n)), 0, "limit √((n−1)/n)"),
         equal(sympy.simplify(slope), -n / (n - 1), "first order in x"),
-        equal(order, 1, "with a third singular value: still the first power of x"),
+        equal(order, 1, "with all singular values: 1 − Σ(σ²/Σσ²)² has the same power"),
         equal(
             -digamma_gap(1) * order / 2,
             (sympy.digamma((d - 1) / 2) - sympy.digamma(d / 2)) / 2,
@@ -132,11 +151,12 @@ def largest_share() -> Verdict:
     $\\frac1\\ell\\log|\\cdot|\\to-\\delta$, and with the printed $\\frac1{2\\ell}$ it is −δ/2,
     above the bound −δ. The other members of (22) have the factor $\\frac1\\ell$."""
     missing = sympy.cancel(1 - SHARES[0])
-    above = sympy.cancel((3 * x - missing).subs(t, 1 / (1 + sympy.Symbol("u", positive=True))))
+    # the others are at most n − 2 times x: t x² = (n − 2) x/(1 + u), u ≥ 0, and n = 2 + k
+    below_x = excess / (x * (1 + sympy.Symbol("u", nonnegative=True)))
+    above = sympy.together((n * x - missing).subs({n: excess + 2, t: below_x}))
     stands = both(
         equal(power(missing), 1, "power of x"),
-        equal(power(3 * x), 1, "and of n σ_2²/σ_1², n = 3"),
-        equal(positive_coefficients(above, *above.free_symbols), 1, "which is larger, any t < 1"),
+        equal(positive_coefficients(above, *above.free_symbols), 1, "n σ_2²/σ_1² is larger, any n"),
     )
     delta = sympy.Symbol("delta", positive=True)
     return misprint(
@@ -153,29 +173,32 @@ def triangle() -> Verdict:
     """$V<\\sqrt{(n-1)/n}$ as long as x > 0, because $\\sum\\lambda^2$ is largest at $e_1$: the
     middle member of (23), $\\|\\sigma/|\\sigma|_1-1/n\\|-\\|e_1-1/n\\|$, is negative, and the first
     is its absolute value. The inequality itself holds, with equality for two samples."""
-    third = sympy.Rational(1, 3)
-    near = sympy.sqrt(sum((share - third) ** 2 for share in SHARES))
-    corner = sympy.sqrt((1 - third) ** 2 + 2 * third**2)
-    apart = sympy.sqrt((SHARES[0] - 1) ** 2 + SHARES[1] ** 2 + SHARES[2] ** 2)
-    squares = sympy.factor(corner**2 - near**2)
-    below = positive_coefficients(squares, x, t)
+    squares = 1 - SQUARES  # ‖e_1 − 1/n‖² − ‖σ/|σ| − 1/n‖²
+    crossed = sympy.Symbol("c", nonnegative=True)  # Σ_{i≠j>2} of products: t² − s
+    below = positive_coefficients(
+        sympy.together(squares.subs(s, t**2 - crossed / x**4)), x, t, crossed
+    )
+    apart = sympy.sqrt((SHARES[0] - 1) ** 2 + SQUARES - SHARES[0] ** 2)
     pair = [sympy.cancel(each.subs(t, 0)) for each in SHARES[:2]]
     two = sympy.sqrt(sum((each - sympy.Rational(1, 2)) ** 2 for each in pair))
     two_apart = sympy.sqrt((pair[0] - 1) ** 2 + pair[1] ** 2)
     below_one = 1 / (1 + sympy.Symbol("u", positive=True))
     gap = sympy.sqrt(sympy.Rational(1, 2)) - two
     equality = sympy.simplify((gap - two_apart).subs(x, below_one))
-    first = [sympy.limit(each / x, x, 0) for each in (corner - near, apart)]
+    corner = sympy.sqrt(1 - 1 / n)
+    slope = sympy.limit(squares / x, x, 0) / (2 * corner)  # of √(1 − 1/n) − √(1 − 1/n − squares)
+    other = sympy.sqrt(sympy.limit(apart**2 / x**2, x, 0))
+    left = sympy.simplify(other**2 - slope**2)
     stands = both(
-        equal(below, 1, "‖e_1 − 1/n‖² − ‖σ/|σ| − 1/n‖² has positive coefficients, n = 3"),
+        equal(below, 1, "‖e_1 − 1/n‖² − ‖σ/|σ| − 1/n‖² has positive coefficients, any n"),
         equal(equality, 0, "equality at n = 2"),
-        equal(first, [sympy.sqrt(6) / 2, sympy.sqrt(2)], "at n = 3: √(3/2) x ≤ √2 x"),
+        equal([slope**2, other], [n / (n - 1), sympy.sqrt(2)], "first order: √(n/(n−1)) x ≤ √2 x"),
+        equal(left, (n - 2) / (n - 1), "2 − n/(n−1) ≥ 0 for n ≥ 2"),
     )
-    middle = sympy.series(near - corner, x, 0, 2).removeO()
     return misprint(
-        -middle,
-        middle,
-        "|V − √((n−1)/n)| and the printed middle member to first order in x, n = 3; put in "
+        slope * x,
+        -slope * x,
+        "|V − √((n−1)/n)| and the printed middle member to first order in x; put in "
         "absolute value the chain holds",
         provided=stands,
     )
@@ -189,7 +212,7 @@ def last_step() -> Verdict:
     does not bound. The distance in (23) itself has the rate −δ, which is all that is needed."""
     a, b = sympy.symbols("a b", positive=True)
     jensen = sympy.expand((a + b) ** 2 - 4 * a * b)
-    apart = (SHARES[0] - 1) ** 2 + SHARES[1] ** 2 + SHARES[2] ** 2
+    apart = (SHARES[0] - 1) ** 2 + SQUARES - SHARES[0] ** 2
     stands = both(
         equal(jensen, sympy.expand((a - b) ** 2), "(a + b)² ≥ √(2a·2b)²"),
         equal(power(sympy.sqrt(apart)), 1, "rate of the distance in (23): −δ"),
@@ -213,61 +236,75 @@ def last_step() -> Verdict:
 # %%
 @claim("003", "20 (ensemble)", "exponents of sampled products", sampled=True)
 def sampled_exponents(sampling: Sampling) -> Verdict:
-    """QR of 4 columns through 20 000 Gaussian layers of width 16: the mean of $\\log R_{ii}^2$ is
-    $2\\lambda_i$ at every depth, as $WQ$ is as Gaussian as W; and $\\log R_{11}^2-\\log R_{22}^2$
-    gives δ of (20)."""
-    width, count, depth = 16, 4, 20_000
+    """QR of 4 columns through 600 Gaussian layers of width 4, 200 products: the mean of
+    $\\log R_{ii}^2$ is $2\\lambda_i$ at every depth, as $WQ$ is as Gaussian as W; and
+    $\\log R_{11}^2-\\log R_{22}^2$ gives δ of (20)."""
+    width, depth, products = 4, 600, 200
     rng = np.random.default_rng(sampling.seed)
-    Q, logs = np.eye(width, count), np.empty((depth, count))
+    Q, logs = np.tile(np.eye(width), (products, 1, 1)), np.empty((depth, products, width))
     for layer in range(depth):
-        Q, R = np.linalg.qr(rng.standard_normal((width, width)) @ Q / np.sqrt(width))
-        logs[layer] = 2 * np.log(np.abs(np.diag(R)))
-    observed = np.column_stack([logs, logs[:, 0] - logs[:, 1]])
-    exponents_ = [2 * float(each.evalf()) for each in lyapunov_exponents(width, count)]
-    delta = sympy.digamma(8) - sympy.digamma(sympy.Rational(15, 2))
-    names = [*(f"log R{i}^2" for i in range(1, count + 1)), "delta"]
-    theory = dict(zip(names, [*exponents_, float(delta.evalf())], strict=True))
+        Q, R = np.linalg.qr(rng.standard_normal(Q.shape) @ Q / np.sqrt(width))
+        logs[layer] = 2 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2)))
+    rates = logs.reshape(-1, width)
+    observed = np.column_stack([rates, rates[:, 0] - rates[:, 1]])
+    exponents_ = [2 * float(each.evalf()) for each in lyapunov_exponents(width, width)]
+    delta = float(digamma_gap(1).subs(d, width).evalf())
+    names = [*(f"log R{i}^2" for i in range(1, width + 1)), "delta"]
+    theory = dict(zip(names, [*exponents_, delta], strict=True))
     means = zip(*layout.averaged(observed), strict=True)
-    about = {"width": width, "blocks": depth}
+    about = {"width": width, "blocks": len(rates)}
     found = layout.table([depth], about, **dict(zip(names, means, strict=True)))
     flowed = layout.table([depth], **theory)
-    return sampled(compare(flowed, found, sampling.false_alarms), "d = 16, four exponents and δ")
+    return sampled(compare(flowed, found, sampling.false_alarms), "d = 4, four exponents and δ")
 
 
 @claim("003", "Figure 1", "cosine of two samples, normalised and vanilla", sampled=True)
 def figure_one(sampling: Sampling) -> Verdict:
     """20 networks of width 32, two samples: from nearly aligned ones batch norm makes them
-    orthogonal, to $\\mathbb E\\cos^2=\\mathbb EV^2$ of the stationary law at n = 2, checked with
-    2000 networks; from orthogonal ones a vanilla network aligns."""
-    width, depth = 32, 60
+    orthogonal, to $\\mathbb E\\cos^2=\\mathbb EV^2$ of the stationary law at n = 2; from orthogonal
+    ones a vanilla network aligns: $1-\\cos^2$ is the squared area over both squared lengths, so
+    $\\mathbb E\\log(1-\\cos^2)=2\\ell(\\lambda_1+\\lambda_2)-4\\ell\\lambda_1=-\\delta\\ell$ in
+    every layer. Both checked with 16 000 networks."""
+    width, depth, draws = 32, 60, 16_000
     starts = {
         "batch norm, from cos 0.99": (True, [[1.0, 0.0], [0.99, np.sqrt(1 - 0.99**2)]]),
         "vanilla, from cos 0": (False, [[1.0, 0.0], [0.0, 1.0]]),
     }
     made, panel = one_panel(xlabel="layer", ylabel="|cosine|", title="d = 32, 20 networks")
-    squared = np.empty(0)
+    about = {"width": width, "blocks": draws}
+    delta = float(digamma_gap(1).subs(d, width).evalf())
+    layers = np.arange(1, depth + 1)
+    late = [30, 60]
+    law_ = float(batchnorm.stationary_gap().subs({batchnorm.n: 2, batchnorm.d: width}))
+    comparisons = []
     for label, (normalised, inputs) in starts.items():
         C = ensembles.grams(
-            width, 2, depth, 2000, sampling.seed, normalised=normalised, inputs=inputs
+            width, 2, depth, draws, sampling.seed, normalised=normalised, inputs=inputs
         )
         cosine = np.abs(C[..., 0, 1]) / np.sqrt(C[..., 0, 0] * C[..., 1, 1])
         shown, se = layout.averaged(cosine[:20])
-        layers = np.arange(1, depth + 1)
         points(panel, layers, shown, 1.96 * se, label=label, marker=".")
         if normalised:
             squared = ((C[:, -1] / 2 - np.eye(2) / 2) ** 2).sum(axis=(1, 2))
-    law_ = float(batchnorm.stationary_gap().subs({batchnorm.n: 2, batchnorm.d: width}))
+            flowed = layout.table([depth], gap_sq=law_)
+            found = layout.table([depth], about, gap_sq=layout.averaged(squared))
+        else:
+            logs = np.log1p(-(cosine[:, np.array(late) - 1] ** 2))
+            flowed = layout.table(late, log_sin_sq=-delta * np.array(late))
+            found = layout.table(late, about, log_sin_sq=layout.averaged(logs))
+        comparisons.append(compare(flowed, found, sampling.false_alarms / 2))
     # V² = 2C_12² + ½(C_11 − C_22)², shared evenly, and cos = 2C_12: E|cos| of a normal number
-    derived = np.sqrt(2 * law_ / np.pi)
-    panel.axhline(derived, color="black", linewidth=1, label="stationary law")
+    panel.axhline(np.sqrt(2 * law_ / np.pi), color="black", linewidth=1, label="stationary law")
+    # log(1 − cos²) is a sum of independent layers, close to normal: cos at its median
+    aligned = np.sqrt(-np.expm1(-delta * layers))
+    panel.plot(layers, aligned, color="black", linewidth=1, linestyle="--", label="e^{−δℓ}")
     panel.legend()
-    about = {"width": width, "blocks": squared.size}
-    found = layout.table([depth], about, gap_sq=layout.averaged(squared))
-    flowed = layout.table([depth], gap_sq=law_)
     return sampled(
-        compare(flowed, found, sampling.false_alarms),
-        "E V² of two samples at layer 60, 2000 networks, d = 32",
+        comparisons,
+        f"{draws} networks, d = 32: E V² of two samples at layer 60, and E log(1 − cos²) = −δℓ, "
+        f"δ = {delta:.4g}, at 30 and 60",
         {"batchnorm1": made},
+        list(starts),
     )
 
 

@@ -6,8 +6,10 @@ At n = 100 the order 1/n does not suffice for ReLU; where the finite width is ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import xarray
@@ -16,7 +18,16 @@ from matplotlib.figure import Figure
 
 from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derivations.pictures.panels import panel_grid
-from derive import Activation, Gaussian, Network, Orthogonal, activations, criticality, exact
+from derive import (
+    Activation,
+    Gaussian,
+    Network,
+    Orthogonal,
+    activations,
+    criticality,
+    exact,
+    linear,
+)
 from numeric import Comparison, compare, flow, normalise, simulate
 from numeric.arrays import Array
 from numeric.tables import layout
@@ -47,6 +58,28 @@ def exact_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Da
     )
     V = K**2 * [float(exact.vertex(net, layer, width, n_0)) for layer in layers]
     return layout.table(layers, K=K, V=V)
+
+
+def exact_linear_flow(net: Network, inputs: Array, depth: int, width: int) -> xarray.Dataset:
+    """K and V of a linear network without biases, several inputs, not truncated in 1/n.
+
+    V_{αβγδ} = n [(a − g²) K_αβ K_γδ + b (K_αγ K_βδ + K_αδ K_βγ)] in x_α·x_β/n_0, with the matrices
+    of `derive.linear.pairing_matrix`: g for one pair, a and b for two.
+    """
+    n_0 = inputs.shape[1]
+    K_0 = inputs @ inputs.T / n_0
+    across = np.einsum("ac,bd->abcd", K_0, K_0) + np.einsum("ad,bc->abcd", K_0, K_0)
+    along = np.einsum("ab,cd->abcd", K_0, K_0)
+    K, V = [], []
+    for layer in range(1, depth + 1):
+        weights = [net.weights_at(each) for each in range(1, layer + 1)]
+        chain = linear.chain([width] * layer, weights, n_0)
+        gain = linear.pairing_matrix(1, chain)[1,]
+        two = linear.pairing_matrix(2, chain)
+        parts = [float(width * part) for part in (two[1, 1] - gain**2, two[2,])]
+        K.append(float(gain) * K_0)
+        V.append(parts[0] * along + parts[1] * across)
+    return layout.table(range(1, depth + 1), K=np.array(K), V=np.array(V))
 
 
 @dataclass(frozen=True)
@@ -80,14 +113,23 @@ class Curve:
 
 @dataclass(frozen=True)
 class Ensembles:
-    """How the ensembles of a figure are drawn: sizes, seed, and the false alarms of each curve."""
+    """How the ensembles of a figure are drawn: sizes, seed, and the false alarms of each curve.
+
+    `draws` are of networks of ten layers at `width`, `more_draws` of those at each wider one.
+    """
 
     width: int = 100
-    draws: int = 1000
-    more_widths: tuple[int, ...] = (200, 400)
-    more_draws: int = 4000
+    draws: int = 36_000
+    more_widths: tuple[int, ...] = (400,)
+    more_draws: int = 20_000
     seed: int = 0
     false_alarms: float = 5.7e-7
+
+    def at(self, depth: int) -> Ensembles:
+        """For networks of so many layers, fewer if they are deep, as they take longer."""
+        fewer = min(1.0, math.sqrt(10 / depth))
+        draws, more = (round(fewer * count) for count in (self.draws, self.more_draws))
+        return replace(self, draws=draws, more_draws=more)
 
 
 def curve(
@@ -153,13 +195,66 @@ def figure_one(
     curves = []
     for panel, depth, (_, kinds, starts) in zip(panels, depths, PANELS, strict=True):
         for number, (kind, start) in enumerate((k, s) for k in kinds for s in starts):
-            made = curve(activations.by_name(kind), start, inputs, depth, each)
+            made = curve(activations.by_name(kind), start, inputs, depth, each.at(depth))
             made.draw(panel, f"C{number}", "o^*sDv"[number])
             curves.append(made)
         panel.set(xlabel="layer", ylabel="V / K²")
         panel.legend(fontsize="small")
-    panels[0].set_title(f"n = {ensembles.width}, {ensembles.draws} networks")
+        drawn = each.at(depth).draws
+        panel.set_title(f"n = {ensembles.width}, {drawn} networks")
     return figure, curves
+
+
+VERTICES: Mapping[tuple[str, str], Mapping[int, int]] = {
+    ("linear", "Gaussian"): {100: 14_000},
+    ("linear", "orthogonal"): {100: 1500},
+    ("linear", "mixed"): {100: 18_000},
+    ("relu", "Gaussian"): {100: 9000, 400: 24_000},
+    ("relu", "orthogonal"): {100: 20_000, 400: 58_000},
+    ("relu", "mixed"): {100: 8000, 400: 26_000},
+    ("tanh", "Gaussian"): {100: 4000, 400: 12_000},
+    ("tanh", "orthogonal"): {100: 1500, 400: 1500},
+    ("tanh", "mixed"): {100: 4000, 400: 12_000},
+}
+"""Widths, and how many networks of each resolve the largest component of V in every layer: most
+where the parts of V nearly cancel, as 5 and −4 do in the second layer of an orthogonal ReLU net."""
+EXTRAPOLATED = "linear: exact at n = 100; others: n = 100, 400 extrapolated"
+
+
+@dataclass(frozen=True)
+class Vertices:
+    """V of four inputs, derived and sampled: the leading order, what is exact at the first width
+    if that is known, and the samples at each width."""
+
+    net: Network
+    inputs: Array
+    depth: int
+    flowed: xarray.Dataset
+    finite: xarray.Dataset | None
+    sampled: tuple[xarray.Dataset, ...]
+
+    def compared(self, false_alarms: float) -> Comparison:
+        """Every component, at one width where that is exactly known, else extrapolated."""
+        derived = self.flowed if self.finite is None else self.finite
+        return compare(derived, self.sampled, false_alarms)
+
+    def figure(self, title: str) -> Figure:
+        """See `many_inputs`."""
+        return many_inputs(title, self.flowed, self.sampled, self.finite)
+
+
+@cache
+def vertices(kind: str, start: str, seed: int) -> Vertices:
+    """Ten layers, four inputs uniform on [0, 1]^100."""
+    inputs, depth = np.random.default_rng(seed).random((4, 100)), 10
+    net = critical_network(activations.by_name(kind), start)
+    sampled = tuple(
+        simulate(net, inputs, width, depth, draws, tensors=["V"], seed=seed)
+        for width, draws in VERTICES[kind, start].items()
+    )
+    finite = exact_linear_flow(net, inputs, depth, 100) if net.activation.is_linear else None
+    flowed = flow(net, inputs, depth, ["K", "V"])
+    return Vertices(net, inputs, depth, flowed, finite, sampled)
 
 
 PATTERNS = {
@@ -172,8 +267,14 @@ PATTERNS = {
 """The components of V that source 000 measures in its appendix A.1."""
 
 
-def many_inputs(title: str, flowed: xarray.Dataset, sampled: Sequence[xarray.Dataset]) -> Figure:
-    """Ṽ of (A.1)–(A.3) by layer: derived lines, and points sampled at each width."""
+def many_inputs(
+    title: str,
+    flowed: xarray.Dataset,
+    sampled: Sequence[xarray.Dataset],
+    finite: xarray.Dataset | None = None,
+) -> Figure:
+    """Ṽ of (A.1)–(A.3) by layer: derived lines (dashed: exact at the first width), and points
+    sampled at each width."""
     tilde = normalise(flowed)["V_tilde"]
     scale = flowed["V"] / tilde
     figure, (panels,) = panel_grid(1, len(PATTERNS), (3.0, 3.2))
@@ -181,6 +282,9 @@ def many_inputs(title: str, flowed: xarray.Dataset, sampled: Sequence[xarray.Dat
     for panel, (name, pattern) in zip(panels, PATTERNS.items(), strict=True):
         at = (slice(None), *pattern)
         panel.plot(layers, tilde.to_numpy()[at], color="black", linewidth=1)
+        if finite is not None:
+            exactly = finite["V"].to_numpy()[at] / scale.to_numpy()[at]
+            panel.plot(layers, exactly, color="C0", linewidth=1, linestyle="--")
         for number, each in enumerate(sampled):
             points(
                 panel,

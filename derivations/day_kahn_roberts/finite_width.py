@@ -243,31 +243,37 @@ def tangent_kernel() -> Verdict:
     )
 
 
-@claim("000", "6.7 (finite width)", "variance of the NTK: A and B")
+@claim("000", "6.7 (finite width)", "variance of the NTK: A and B; one input, layer 2")
 def ntk_variance() -> Verdict:
     """(12)(34) with $A$, (13)(24) and (14)(23) with $B$."""
     return decomposed(["H", "H"], "ABB")
 
 
-@claim("000", "6.8 (finite width)", "covariance of preactivations and NTK: D and F")
+@claim(
+    "000", "6.8 (finite width)", "covariance of preactivations and NTK: D and F; one input, layer 2"
+)
 def mixed_variance() -> Verdict:
     """(12)(34) with $D$, (13)(24) and (14)(23) with $F$."""
     return decomposed(["z", "z", "H"], "DFF")
 
 
-@claim("000", "6.12 (finite width)", "covariance of the dNTK with preactivations: P and Q")
+@claim(
+    "000",
+    "6.12 (finite width)",
+    "covariance of the dNTK with preactivations: P and Q; one input, layer 2",
+)
 def differential() -> Verdict:
     """(01)(23) with $Q$, (02)(13) with $Q$, (03)(12) with $P$."""
     return decomposed(["dH", "z"], "QQP")
 
 
-@claim("000", "6.13 (finite width)", "mean of the first ddNTK: R")
+@claim("000", "6.13 (finite width)", "mean of the first ddNTK: R; one input, layer 2")
 def first_second_differential() -> Verdict:
     """All three pairings with $R$."""
     return decomposed(["ddI"], "RRR")
 
 
-@claim("000", "6.14 (finite width)", "mean of the second ddNTK: S, T and U")
+@claim("000", "6.14 (finite width)", "mean of the second ddNTK: S, T and U; one input, layer 2")
 def second_second_differential() -> Verdict:
     """(12)(34) with $S$, (13)(24) with $T$, (14)(23) with $U$."""
     return decomposed(["ddII"], "STU")

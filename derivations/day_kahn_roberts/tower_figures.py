@@ -46,15 +46,16 @@ class Measured:
         """The dimensionless tensors, derived or sampled; both by the derived K and Θ."""
         if width is None:
             return normalise(self.flowed)
-        scales = {name: self.flowed[name] for name in ("K", "Theta")}
-        return normalise(self.sampled[width].assign(scales))
+        table = self.sampled[width]
+        scales = {name: self.flowed[name].sel(layer=table["layer"]) for name in ("K", "Theta")}
+        return normalise(table.assign(scales))
 
 
 def measure(
     label: str,
     net: Network,
     inputs: Array,
-    depth: int,
+    depth: int | Mapping[int, int],
     tensors: Sequence[str],
     width: int,
     draws: Mapping[int, int],
@@ -63,11 +64,13 @@ def measure(
     """Networks of k·width neurons for each k of `draws`, so many of them.
 
     The inputs are repeated k times, which keeps xxᵀ/n_0 and n_0/n: one theory, a series in 1/n.
+    The depth may differ from k to k.
     """
-    flowed = flow(net, inputs, depth, ["K", "Theta", *tensors], width=width)
+    depths = depth if isinstance(depth, Mapping) else dict.fromkeys(draws, depth)
+    flowed = flow(net, inputs, max(depths.values()), ["K", "Theta", *tensors], width=width)
     sampled = {
         k * width: simulate(
-            net, np.tile(inputs, k), k * width, depth, count, tensors=tensors, seed=seed
+            net, np.tile(inputs, k), k * width, depths[k], count, tensors=tensors, seed=seed
         )
         for k, count in draws.items()
     }
@@ -123,7 +126,7 @@ def _draw(panel: Axes, measured: Measured, width: int, at: tuple[int, ...]) -> N
         beside(
             panel,
             (layers, theory[f"{name}_tilde"].to_numpy()[place]),
-            (layers, values, errors),
+            (sample["layer"].to_numpy(), values, errors),
             color=colormaps["tab20"](number),
             label=name,
             linewidth=1,

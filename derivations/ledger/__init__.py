@@ -1,4 +1,4 @@
-"""Every numbered statement of the five sources, and what in the book shows it.
+"""Every numbered statement of the five sources, and others, and what in the book shows it.
 
 One file a source, `000.toml` … `004.toml`, a line for each numbered equation, theorem, lemma, table
 and figure, in the source's order:
@@ -13,6 +13,7 @@ and figure, in the source's order:
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,6 +45,15 @@ class Entry:
     status: Status
     claims: tuple[Claim, ...] = ()
     note: str = ""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the source numbers it: no §, nothing in brackets, no appendix of 001 or 003."""
+        heading = self.source in {"001", "003"} and _HEADING.fullmatch(self.item)
+        return not (heading or "§" in self.item or "(" in self.item)
+
+
+_HEADING = re.compile(r"[A-Z]\.\d+")
 
 
 def entries(source: str) -> list[Entry]:

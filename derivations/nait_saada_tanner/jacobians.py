@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-import xarray
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, equal, misprint, sampled
 from derivations.nait_saada_tanner.maps import alpha, gamma
+from derivations.pennington import finite_width, quantiles
 from derivations.pictures.panels import one_panel, panel_grid
 from derivations.section import show
 from derive import (
@@ -33,12 +33,12 @@ from derive import (
 )
 from numeric import compare
 from numeric import spectra as compiled
-from numeric.tables import layout
 from numeric.tables.drawing import beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ENSEMBLES: dict[str, type[LowRankGaussian] | type[LowRankOrthogonal]]
 ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
 L = symbols.L
 
@@ -118,8 +118,11 @@ def zero_columns() -> Verdict:
 # %%
 RATIOS = ("1/4", "1/2", "1")
 LAYERS = (1, 2, 4, 6)
-SIZES = ((64, 192), (128, 96), (256, 48))
-"""Widths, and networks of each."""
+WIDTH = 64
+DRAWS = {"Gaussian": (2560, 768, 256), "orthogonal": (1024, 256, 64)}
+"""Linear networks by rank: the fewer directions, the heavier the tail of tr (JJᵀ)²."""
+SIZES = ((64, 128), (128, 64))
+"""Widths, and networks of each, for the quantiles."""
 
 
 def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Rational) -> Network:
@@ -129,58 +132,41 @@ def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Ratio
     return Network(activation, weights, C_b=C_b)
 
 
-def _moments(
-    net: Network, q: float, seed: int, sizes: tuple[tuple[int, int], ...]
-) -> list[xarray.Dataset]:
-    """m_1 and m_2 of JJᵀ at `LAYERS`, sampled at every width."""
-    return [
-        compiled.simulate(
-            net, q, n, max(LAYERS), draws, layers=LAYERS, singular_values=False, seed=seed + n
-        )
-        for n, draws in sizes
-    ]
-
-
-def _theory(net: Network, q: sympy.Rational) -> xarray.Dataset:
-    """m_1 and m_2 at `LAYERS` by free probability."""
-    rows = []
-    for depth in LAYERS:
-        law = spectra.jacobian(net.activation, net.weights, depth, q, critical=False)
-        rows.append([float(law.moment(k)) for k in (1, 2)])
-    m1, m2 = np.array(rows).T
-    return layout.table(LAYERS, m1=m1, m2=m2)
-
-
 def _variances(kind: str, sampling: Sampling) -> Verdict:
-    """m_1 and m_2 of linear networks for three ranks, extrapolated in 1/n."""
+    """m_1 and m_2 of linear networks for three ranks, exact at the width that is sampled."""
     figure, panel = one_panel(
-        (5, 3.6), xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}"
+        (5, 3.6), xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}, n = {WIDTH}"
     )
     comparisons = []
-    for number, ratio in enumerate(RATIOS):
-        net = Network(activations.linear, ENSEMBLES[kind](1, gamma=sympy.Rational(ratio)))
-        tables = _moments(net, 0.5, sampling.seed, SIZES)
-        theory = _theory(net, sympy.Rational(1, 2))
-        comparisons.append(compare(theory, tables, sampling.false_alarms / len(RATIOS)))
-        spread = (theory["m2"] - theory["m1"] ** 2).to_numpy()
-        last = tables[-1]
+    for number, (ratio, draws) in enumerate(zip(RATIOS, DRAWS[kind], strict=True)):
+        weights = ENSEMBLES[kind](1, gamma=sympy.Rational(ratio))
+        net = Network(activations.linear, weights)
+        table = compiled.simulate(
+            net, 0.5, WIDTH, max(LAYERS), draws,
+            layers=LAYERS, singular_values=False, seed=sampling.seed + WIDTH,
+        )  # fmt: skip
+        theory = finite_width.moments(weights, WIDTH, LAYERS)
+        comparisons.append(compare(theory, table, sampling.false_alarms / len(RATIOS)))
         beside(
             panel,
-            (LAYERS, spread),
-            (LAYERS, last["m2"] - last["m1"] ** 2, last["m2_se"]),
+            (LAYERS, (theory["m2"] - theory["m1"] ** 2).to_numpy()),
+            (LAYERS, table["m2"] - table["m1"] ** 2, table["m2_se"]),
             color=f"C{number}",
             label=f"γ = {ratio}",
         )
+        free = -spectra.weight_law(weights).S_series(1)[1] * np.array(LAYERS, float)
+        panel.plot(LAYERS, free.astype(float), ":", color=f"C{number}")
     panel.legend()
     name = f"jacobian_variance_{kind.lower()}"
     labels = [f"γ = {ratio}" for ratio in RATIOS]
-    return sampled(comparisons, "m_1, m_2 at L = 1, 2, 4, 6", {name: figure}, labels)
+    detail = f"m_1, m_2 at L = 1, 2, 4, 6, exact at n = {WIDTH}; dotted: (11), their limit"
+    return sampled(comparisons, detail, {name: figure}, labels)
 
 
 @claim("001", "Figure 2", "variance of JJᵀ by rank, Gaussian weights", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1; $n = 64$, 128, 256,
-    extrapolated in $1/n$."""
+    r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1 at $n = 64$, against the
+    exact moments at that width, whose limit is (11)."""
     return _variances("Gaussian", sampling)
 
 
@@ -191,27 +177,31 @@ def figure_three(sampling: Sampling) -> Verdict:
 
 
 def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
-    """m_1 and m_2 of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values drawn
-    with the edges of their law."""
+    """Quantiles of log s of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values
+    drawn with the edges of their law."""
     q = sympy.Rational(1, 2)
     figure, (panels,) = panel_grid(1, len(RATIOS), (3, 3.2), sharey=True)
     comparisons = []
     for panel, ratio in zip(panels, RATIOS, strict=True):
         net = _critical(activation, LowRankGaussian, ratio, q)
-        tables = _moments(net, 0.5, sampling.seed, SIZES)
-        comparisons.append(compare(_theory(net, q), tables, sampling.false_alarms / len(RATIOS)))
-        _draw(panel, net, q, sampling.seed)
+        laws = {
+            depth: compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
+            for depth in LAYERS
+        }
+        tables = quantiles.sampled(net, 0.5, laws, SIZES, sampling.seed)
+        share = sampling.false_alarms / len(RATIOS)
+        comparisons.append(compare(quantiles.theory(laws), tables, share, degree=1))
+        _draw(panel, net, laws, sampling.seed)
         panel.set(xlabel="L", title=f"γ = {ratio}")
     panels[0].set(ylabel=f"singular values of J, {activation}", yscale="log", ylim=(1e-2, 10))
     labels = [f"γ = {ratio}" for ratio in RATIOS]
     name = f"singular_values_{activation}"
-    return sampled(comparisons, "m_1, m_2 at L = 1, 2, 4, 6", {name: figure}, labels)
+    return sampled(comparisons, "quantiles at L = 1, 2, 4, 6", {name: figure}, labels)
 
 
-def _draw(panel: Axes, net: Network, q: sympy.Rational, seed: int) -> None:
+def _draw(panel: Axes, net: Network, laws: dict[int, compiled.Spectrum], seed: int) -> None:
     """Singular values of one network at each depth, and the edges of their law."""
-    for depth in LAYERS:
-        law = compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
+    for depth, law in laws.items():
         values = compiled.simulate(net, 0.5, 256, depth, 1, seed=seed)["singular_values"]
         values = values.to_numpy()[0]
         seen = values[values > 1e-6 * values[0]][:: max(1, len(values) // 64)]
@@ -223,8 +213,8 @@ def _draw(panel: Axes, net: Network, q: sympy.Rational, seed: int) -> None:
 @claim("001", "Figure 4", "singular values of J by depth and rank, erf", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Gaussian weights of rank $n/4$, $n/2$, $n$ with $\mathrm{erf}(\sqrt\pi z/2)$ at $q^* = 1/2$
-    on the edge of chaos; $m_1$, $m_2$ at $n = 64$, 128, 256, extrapolated in $1/n$. Black: the
-    edges of the law."""
+    on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128, extrapolated in $1/n$, against
+    the law. Black: its edges."""
     return _singular_values(activations.erf, sampling)
 
 

@@ -17,10 +17,17 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.pdlt.networks import Written
 from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
-from derive.groups.pairings import coset_type, double_factorial_pairings, loops, pair_partitions
+from derive.groups.pairings import (
+    Pairing,
+    coset_type,
+    double_factorial_pairings,
+    loops,
+    pair_partitions,
+)
 from derive.linear import laws
 from derive.symbols import C_W, K0, n, rho
 from derive.weights import Gaussian
@@ -29,6 +36,17 @@ WIDTHS = sympy.symbols("n_1:6", positive=True)
 L = len(WIDTHS)
 K = Component("K0", (1, 1))
 MOST = 8
+
+
+depth_ = sympy.Symbol("l", positive=True, integer=True)
+"""A layer ℓ, any."""
+pairs_ = sympy.Symbol("m", positive=True, integer=True)
+"""Half the number of points, any."""
+
+
+def closed_factor(m: sympy.Expr = pairs_) -> sympy.Expr:
+    """c_{2m}(n) for symbolic m, (3.46): (2/n)^m Γ(n/2 + m)/Γ(n/2)."""
+    return (2 / n) ** m * sympy.gamma(n / 2 + m) / sympy.gamma(n / 2)
 
 
 def kernel(a: int, b: int) -> Component:
@@ -95,7 +113,15 @@ def four_points() -> Verdict:
         sympy.Mul(*(1 + 2 / width for width in WIDTHS[: depth - 1])) * (C_W**depth * K) ** 2
         for depth in (2, 3, L)
     ]
-    return equal(found, printed, f"layers 2, 3, {L}")
+    closed = (1 + 2 / n) ** (depth_ - 1)  # equal widths, any layer, by (3.24)'s step
+    return both(
+        equal(found, printed, f"layers 2, 3, {L}"),
+        equal(
+            [closed.subs(depth_, 1), sympy.simplify(closed.subs(depth_, depth_ + 1) / closed)],
+            [linear.correlator(2, [n]), linear.correlator(2, [n, n])],
+            "and by induction in ℓ",
+        ),
+    )
 
 
 @claim("004", "3.26", "four points at infinite width, (3.26)–(3.27)")
@@ -119,7 +145,14 @@ def connected_four_points() -> Verdict:
     found = [linear.connected(2, [n] * depth) for depth in depths]
     leading = [sympy.limit(n * value, n, sympy.oo) for value in found]
     direct = linear.coefficient((1,) * 4, [n] * 6, connected=True)
+    # any ℓ: G_4 steps by G_4(layer 2)/G_4(layer 1), whatever the layer (3.24), from 1
+    step = linear.correlator(2, [n, n]) / linear.correlator(2, [n])
+    index = sympy.Function("g")
+    every = sympy.rsolve(index(depth_ + 1) - step * index(depth_), index(depth_), {index(1): 1})
+    any_layer = (1 + 2 / n) ** (depth_ - 1)
     return both(
+        equal(sympy.simplify(every / any_layer), 1, "any ℓ, solving (3.24)"),
+        equal(sympy.limit(n * (any_layer - 1), n, sympy.oo), 2 * (depth_ - 1), "2(ℓ − 1)/n, any ℓ"),
         equal(found, [(1 + 2 / n) ** (depth - 1) - 1 for depth in depths], "layers 1, 2, 6"),
         equal(leading, [2 * (depth - 1) for depth in depths], "and its leading order"),
         equal(direct, found[-1] * K**2, "also by the pairings' matrix"),
@@ -129,14 +162,16 @@ def connected_four_points() -> Verdict:
 @claim("004", "3.30", "what two neurons know of each other")
 def two_neurons() -> Verdict:
     """$\\operatorname{Cov}(z_j^2,z_k^2)=G_4-G_2^2$ for $j\\ne k$, and $3G_4-G_2^2$ for $j=k$: of
-    the three pairings one survives, or all."""
-    depth = 4
-    g4 = linear.correlator(2, [n] * depth)
-    apart, same = (
-        g4 * sum(all(index[a] == index[b] for a, b in p) for p in pair_partitions(4)) - 1
-        for index in ((1, 1, 2, 2), (1, 1, 1, 1))
-    )
-    return equal([apart, same], [linear.connected(2, [n] * depth), 3 * g4 - 1], "layer 4")
+    the three pairings one survives, or all. Left: weight by weight, layers 1 to 3 of widths 2, 3,
+    2, 2; right: the engine's pairings."""
+    network = Written((2, 3, 2, 2))
+    found, printed = [], []
+    for layer, (j, k) in product((1, 2, 3), ((0, 1), (0, 0))):
+        squares = network.correlator(layer, (j, j)) * network.correlator(layer, (k, k))
+        found.append(sympy.expand(network.correlator(layer, (j, j, k, k)) - squares))
+        G_4, G_2 = network.derived(layer, 2), network.derived(layer, 1)
+        printed.append(sympy.expand((3 if j == k else 1) * G_4 - G_2**2))
+    return equal(found, printed, "layers 1 to 3")
 
 
 @claim("004", "3.33", "variance of the mean square preactivation, exact")
@@ -265,9 +300,11 @@ def all_point_step() -> Verdict:
 @claim("004", "3.46", "c_{2m}(n), by the loop census at general m")
 def combinatorial_factor() -> Verdict:
     """$\\sum_\\mu|\\mu|\\,n^{\\ell(\\mu)}/n^m$ is the product $(1+2/n)\\cdots(1+(2m-2)/n)$, and the
-    printed factorials, for m = 1 to 8. For all m by induction: point 2m of the next pair joins its
-    own partner, a new loop (n), or enters an old loop beside one of the 2m − 2 points, (n + 2m −
-    2)."""
+    printed factorials, for m = 1 to 8. For all m by induction: one more pair of points joins each
+    other, a new loop (n), or enters one of m lines, two ways, and no loop is new: every pairing of
+    2m + 2 points once (counted out at m = 1, 2, 3), so $c_{2m+2}=c_{2m}(n+2m)/n$, which the printed
+    factorials obey at symbolic m."""
+    step = sympy.gammasimp(closed_factor(pairs_ + 1) / closed_factor())
     orders = range(1, MOST + 1)
     found = [linear.contraction_factor(m, n) for m in orders]
     products = [sympy.Mul(*(1 + 2 * s / n for s in range(m))) for m in orders]
@@ -283,20 +320,58 @@ def combinatorial_factor() -> Verdict:
         equal(found, products, f"m = 1 to {MOST}"),
         equal(found, factorials, "and as the ratio of factorials"),
         equal(steps, [n + 2 * m - 2 for m in orders if m > 1], "step in m: n + 2m − 2"),
+        equal(sympy.simplify(step), (n + 2 * pairs_) / n, "step of the factorials, any m"),
+        equal(sympy.gammasimp(closed_factor(sympy.S.One)), 1, "from c_2 = 1"),
+        *[insertions(m) for m in (1, 2, 3)],
+    )
+
+
+def insertions(m: int) -> Verdict:
+    """Every pairing of 2m + 2 points comes from one of 2m points by one insertion, with the loops
+    it should have: n once and 1 twice for each of m lines."""
+    traces: Pairing = tuple((2 * k, 2 * k + 1) for k in range(m))
+    a, b = 2 * m, 2 * m + 1
+    more: Pairing = (*traces, (a, b))
+    grown, gained = [], []
+    for q in pair_partitions(2 * m):
+        before = loops(traces, q)
+        lines = [(i, j) for pair in q for i, j in (pair, pair[::-1])]
+        cut = [[p for p in q if set(p) != {i, j}] + [(i, a), (j, b)] for i, j in lines]
+        for r in ([*q, (a, b)], *cut):
+            ordered: Pairing = tuple(sorted((min(pair), max(pair)) for pair in r))
+            grown.append(ordered)
+            gained.append(loops(more, ordered) - before)
+    every = {tuple(sorted(tuple(sorted(pair)) for pair in r)) for r in pair_partitions(2 * m + 2)}
+    count = double_factorial_pairings(2 * m)
+    return equal(
+        [len(grown), len(set(grown)), len(every & set(grown)), gained.count(1), gained.count(0)],
+        [len(every), len(every), len(every), count, 2 * m * count],
+        f"insertions, m = {m}",
     )
 
 
 @claim("004", "3.47", "2m-point correlators of every layer")
 def all_points() -> Verdict:
-    """$\\prod_{\\ell'<L}c_{2m}(n_{\\ell'})\\,(G_2^{(L)})^m$ at m = 1 to 8, L = 5 different
-    widths."""
+    """$\\prod_{\\ell'<L}c_{2m}(n_{\\ell'})\\,(G_2^{(L)})^m$ at m = 1 to 8, L = 5 different widths;
+    and for symbolic m as the moments of $|z|^2$, a product of independent $\\chi^2$: L = 3."""
     orders = range(1, MOST + 1)
     found = [linear.correlator(m, WIDTHS) for m in orders]
     printed = [
         sympy.Mul(*((width + 2 * s) / width for width in WIDTHS[:-1] for s in range(m)))
         for m in orders
     ]
-    return equal([a / b for a, b in zip(found, printed, strict=True)], [1] * MOST, f"m ≤ {MOST}")
+    # E|z|^{2m} = n_L^m c_{2m}(n_L) G_{2m}: the law's moments are Pochhammer symbols at any m
+    sizes = WIDTHS[:3]
+    scale = laws.law(sizes)
+    product_of = sympy.Mul(*(closed_factor().subs(n, width) for width in sizes))
+    pochhammers = sympy.Mul(*(sympy.rf(a, pairs_) for a in scale.gammas))
+    moment = scale.scale**pairs_ * pochhammers.rewrite(sympy.gamma)
+    ratio = moment / (product_of * (sizes[-1] * K0) ** pairs_)
+    any_m = sympy.powsimp(sympy.expand_power_base(sympy.gammasimp(ratio), force=True), force=True)
+    return both(
+        equal([a / b for a, b in zip(found, printed, strict=True)], [1] * MOST, f"m ≤ {MOST}"),
+        equal(sympy.simplify(any_m), 1, "any m, by the law of |z|², three widths"),
+    )
 
 
 # %%

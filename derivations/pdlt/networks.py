@@ -24,9 +24,10 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
 from derivations.section import show
-from derive import activations, exact, linear
+from derive import activations, exact, linear, symbols
 from derive.gaussian.brackets import Component
 from derive.groups.pairings import Pairing, double_factorial_pairings, pair_partitions
+from derive.linear import laws
 from derive.network import Network
 from derive.symbols import C_W
 from derive.weights import Gaussian
@@ -256,10 +257,11 @@ def mean_square() -> Verdict:
         for layer, width in enumerate(network.widths[1:], start=1)
     ]
     widths = sympy.symbols("n_1:5", positive=True)
-    moments = [linear.norm_moment(1, widths[:depth]) for depth in range(1, 5)]
+    laws_ = [laws.law(widths[:depth]) for depth in range(1, 5)]
+    moments = [each.moment(1) / (each.dimension * symbols.K0) for each in laws_]
     return both(
         equal(squares, [network.derived(layer, 1) for layer in (1, 2, 3)], "widths 2, 3, 2, 2"),
-        equal(moments, [1] * 4, "E|z|²/(n G_2), symbolic widths, layers 1 to 4"),
+        equal(moments, [1] * 4, "E|z|²/(n G_2) by the law of |z|², symbolic widths, layers 1 to 4"),
     )
 
 
@@ -268,16 +270,17 @@ def mean_square() -> Verdict:
 
 # %%
 FOUR = tuple(product(range(2), repeat=4))
-"""All neural indices of four points in a layer of two neurons."""
+"""All indices of four points in two neurons of a layer."""
 
 
 @claim("004", "3.20", "neural indices of four points, and one step of them, (3.18)–(3.21)")
 def four_point_indices() -> Verdict:
-    """All sixteen components at layers 1, 2 and 3 of two neurons each: weight by weight
+    """All sixteen components of two neurons at layers 1, 2 and 3 of widths 2, 3, 2, 2: weight by
+    weight
     $C_W^2(\\delta\\delta+\\delta\\delta+\\delta\\delta)\\frac1{n^2}\\sum_{jk}
     \\mathbb E[z_jz_jz_kz_k]$ of the layer below, (3.20); the engine's $G_4$ in front of the same
     deltas, (3.21); at the first layer $C_W^2(G_2^{(0)})^2$, (3.18)."""
-    network = Written((2, 2, 2, 2))
+    network = Written((2, 3, 2, 2))
     found, stepped, decomposed = [], [], []
     for layer in (1, 2, 3):
         size = network.widths[layer - 1]
@@ -346,13 +349,13 @@ def printed_pairings() -> list[Pairing]:
 @claim("004", "3.36", "neural indices of six points, and one step of them, (3.36)–(3.38)")
 def six_point_indices() -> Verdict:
     """Among the fifteen printed products of deltas each pairing of six indices stands once. With
-    them six points at layers 1 and 2 of two neurons each, weight by
+    them six points at layers 1 and 2 of widths 2, 3, 2, weight by
     weight, are $C_W^3(\\dots)\\frac1{n^3}\\sum_{ijk}\\mathbb E[z_iz_iz_jz_jz_kz_k]$ of the layer
     below, (3.36), and $(\\dots)G_6$, (3.37); the sum left over is (3.38)."""
     fifteen = printed_pairings()
     as_sets = [frozenset(frozenset(pair) for pair in p) for p in fifteen]
     wanted = [frozenset(frozenset(pair) for pair in p) for p in pair_partitions(6)]
-    network = Written((2, 2, 2))
+    network = Written((2, 3, 2))
     patterns = (
         (0,) * 6,
         (0, 0, 0, 0, 1, 1),
@@ -395,6 +398,44 @@ def many_point_indices() -> Verdict:
         equal(derived, found, "five components"),
         equal(counts, [double_factorial_pairings(2 * m) for m in range(1, 6)], "(2m − 1)!!"),
     )
+
+
+# %% [markdown]
+# ## What the text says without a number
+
+
+# %%
+@claim("004", "§3.1 (bottleneck)", "one neuron makes a matrix of rank one")
+def bottleneck() -> Verdict:
+    """With $n_1=1$ all 2 × 2 minors of $\\mathcal W^{(2)}$ vanish, in the weights; with $n_1=2$
+    none does. $n_0+n_2-1$ parameters are left of $n_0n_2$."""
+    minors = {}
+    for middle in (1, 2):
+        network = Written((3, middle, 2))
+        first, second = network.weights
+        W = [
+            [sum(second[i][k] * first[k][j] for k in range(middle)) for j in range(3)]
+            for i in range(2)
+        ]
+        pairs = ((0, 1), (0, 2), (1, 2))
+        minors[middle] = [W[0][a] * W[1][b] - W[0][b] * W[1][a] for a, b in pairs]
+    return both(
+        equal([each.as_expr() for each in minors[1]], [0] * 3, "minors, n_1 = 1"),
+        equal([int(each == 0) for each in minors[2]], [0] * 3, "minors, n_1 = 2"),
+    )
+
+
+@claim("004", "§3.4 (one layer)", "infinitely wide networks are one layer")
+def one_layer() -> Verdict:
+    """As hidden widths go to infinity two, four and six points of several inputs after four layers
+    are those of one layer whose weights have the variance $C_W^4$."""
+    width = sympy.Symbol("n", positive=True)
+    found, printed = [], []
+    for points in ((1, 2), (1, 2, 3, 4), (1, 1, 2, 3), (1, 2, 3, 4, 5, 6)):
+        deep = linear.coefficient(points, [width] * 4, Gaussian(C_W))
+        found.append(sympy.limit(deep, width, sympy.oo))
+        printed.append(linear.coefficient(points, [width], Gaussian(C_W**4)))
+    return equal(found, printed, "four choices of inputs")
 
 
 # %%

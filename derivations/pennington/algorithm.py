@@ -44,9 +44,9 @@ def algorithm(eigenvalue: float, p: float, depth: int, b: float, N: int) -> floa
     return float(-G.imag / np.pi)
 
 
-@claim("002", "Algorithm 1", "root finding from infinity")
+@claim("002", "Algorithm 1", "root finding from infinity, for hard tanh")
 def root_finding() -> Verdict:
-    r"""The density of $JJ^T$ for hard tanh, orthogonal weights and $q^* = 1/2$ at six eigenvalues
+    r"""The density of $JJ^T$ for hard tanh, orthogonal weights and $q^* = 1/2$ at four eigenvalues
     in the bulk. With $b = 1.2$, $N = 90$ Algorithm 1 finds it for 2, 4 and 8 layers. With $b =
     2$, $N = 16$ it does for 2 layers; from 4 on it ends on roots that are not the resolvent, some
     with a negative density."""

@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import sympy
 import xarray
@@ -22,31 +24,33 @@ from derive import (
     Gaussian,
     LowRankGaussian,
     LowRankOrthogonal,
+    Network,
     Orthogonal,
+    WeightEnsemble,
     activations,
     spectra,
 )
+from derive.activations.functions import Activation
 from numeric import compare
 from numeric import spectra as compiled
 from numeric.tables import layout
+from numeric.tables.compare import Comparison
 
-from . import figures
-
-WIDTHS = ((32, 400), (64, 200), (128, 100))
-"""Widths and draws of an ensemble whose moments are extrapolated in 1/n."""
+from . import figures, finite_width, quantiles
 
 
 @claim("002", "Figure 3", "distributions of φ'")
 def slope_distributions() -> Verdict:
     r"""The distribution of $\phi'(h)$, $h \sim N(0, q^*)$, drawn from 4001 quantiles of $h$ for
-    each of four $q^*$: the means of $\phi'^2$ and $\phi'^4$ over what is drawn are $\mu_1$ and
-    $\mu_2$ of the derived law. Of ReLU alone it does not depend on $q^*$."""
+    each of four $q^*$, chosen here: the text does not give those of the figure. The means of
+    $\phi'^2$ and $\phi'^4$ over a hundred times as many are $\mu_1$ and $\mu_2$ of the derived law.
+    Of ReLU alone it does not depend on $q^*$."""
     drawn, derived, spread = [], [], {}
     for name in figures.NONLINEARITIES:
         activation = activations.by_name(name)
         means = []
-        for variance in figures.VARIANCES[1::2]:
-            slopes = figures.slope_quantiles(activation, variance)
+        for variance in figures.VARIANCES:
+            slopes = figures.slope_quantiles(activation, variance, 400_001)
             law = spectra.slope_law(activation, sympy.nsimplify(variance))
             drawn += [float((slopes**k).mean()) for k in (2, 4)]
             derived += [sympy.N(law.moment(k), 15) for k in (1, 2)]
@@ -54,84 +58,190 @@ def slope_distributions() -> Verdict:
         spread[name] = max(means) - min(means)
     constant = [name for name, width in spread.items() if width < 1e-3]
     verdict = both(
-        close(drawn, derived, 3, "μ_1 and μ_2 of five activations at q* = 0.3 and 3"),
+        close(drawn, derived, 5, "μ_1 and μ_2 of five activations at all four q*"),
         observed(constant == ["relu"], "μ_1 is the same at every q* for ReLU alone"),
     )
     return replace(verdict, figures={"pennington3": figures.slopes()})
 
 
-@claim("002", "Figure 2", "spectra at criticality, moments of four networks", sampled=True)
+@dataclass(frozen=True)
+class Case:
+    """A network of a figure: which depths are sampled, at which sizes, and where.
+
+    Attributes:
+        activation, weights, q: at criticality with this variance.
+        depths: of networks, each of its own.
+        sizes: pairs of width and number of networks.
+        shares: at which quantiles the law is met; none where only the atom is.
+    """
+
+    activation: Activation
+    weights: WeightEnsemble
+    q: sympy.Expr
+    depths: tuple[int, ...]
+    sizes: tuple[tuple[int, int], ...]
+    shares: tuple[float, ...] = quantiles.SHARES
+
+    @property
+    def laws(self) -> dict[int, compiled.Spectrum]:
+        """By depth."""
+        return {
+            depth: compiled.jacobian(self.activation, self.weights, depth, self.q)
+            for depth in self.depths
+        }
+
+    def compared(self, sampling: Sampling, share: float) -> Comparison:
+        """The quantiles of the law with those of sampled networks, extrapolated in 1/n."""
+        net, laws = figures.critical_network(self.activation, self.weights, self.q), self.laws
+        tables = quantiles.sampled(net, float(self.q), laws, self.sizes, sampling.seed, self.shares)
+        derived = quantiles.theory(laws, self.shares)
+        return compare(derived, tables, sampling.false_alarms * share, degree=1)
+
+
+LEVELS = ((0.6, 0.9), (0.2, 0.8))
+"""Of all eigenvalues: between which the spread of log s is told, of broad spectra and of others."""
+UPPER = (0.5, 0.625, 0.75, 0.875)
+"""Quantiles of D² with zeros: how many there are differs by √n, and moves what is near 0."""
+SPREAD = 128
+"""The depth at which Figure 2 begins to see the spectra of erf and hard tanh spread."""
+
+
+def _at_depth(name: str, depth: int) -> sympy.Expr:
+    """q* that gives `depth` layers of this activation the variance 1/4."""
+    activation = activations.by_name(name)
+    return sympy.Float(spectra.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
+
+
+def cases_of_figure_two() -> list[Case]:
+    """The weights are those of one q* at every depth; of erf and hard tanh that with the variance
+    1/4 at 128 layers."""
+    half = sympy.Rational(1, 2)
+    hard, erf = (_at_depth(name, SPREAD) for name in ("hard_tanh", "erf"))
+    tanh = activations.hard_tanh
+    return [
+        Case(activations.linear, Gaussian(), half, (2, 8, 32), ((64, 192), (128, 96))),
+        Case(activations.relu, Orthogonal(), half, (2, 8, 32), ((64, 160), (128, 64)), UPPER),
+        Case(tanh, Orthogonal(), hard, (8, 32), ((64, 48), (128, 24)), ()),
+        Case(tanh, Orthogonal(), hard, (SPREAD,), ((64, 64), (128, 32)), UPPER),
+        Case(activations.erf, Orthogonal(), erf, (8, 32, SPREAD), ((64, 40), (128, 28))),
+    ]
+
+
+@claim("002", "Figure 2", "spectra at criticality, quantiles of four networks", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    """Linear Gaussian, ReLU, hard tanh and erf orthogonal networks at depths 2, 4 and 8: $m_1$,
-    $m_2$ at three widths extrapolated in $1/n$; singular values at $n = 256$ under the
+    r"""Linear Gaussian and ReLU orthogonal networks at depths 2, 8 and 32, hard tanh and erf
+    orthogonal ones at 8, 32 and 128: quantiles of $\log s$ at $n = 64$ and 128, extrapolated in
+    $1/n$, against the law; for hard tanh also the mass of the largest singular value. Of linear and
+    ReLU networks the quartiles of $\log s$ draw apart with depth alike; of the other two they are
+    within 0.3 until 32 layers and spread at 128. Singular values at $n = 256$ under the
     densities."""
-    layers, q = (2, 4, 8), sympy.Rational(1, 2)
-    cases = (
-        (activations.linear, Gaussian()),
-        (activations.relu, Orthogonal()),
-        (activations.hard_tanh, Orthogonal()),
-        (activations.erf, Orthogonal()),
-    )
-    figure, (panels,) = panel_grid(1, len(cases), (3, 3.2))
-    comparisons, labels = [], []
-    for panel, (activation, weights) in zip(panels, cases, strict=True):
-        net = figures.critical_network(activation, weights, q)
-        ensembles = [
-            figures.moments(net, q, n, 8, draws, sampling.seed, layers) for n, draws in WIDTHS
-        ]
-        derived = figures.theory(activation, weights, q, layers)
-        comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(cases)))
-        labels.append(f"{activation}, {weights.name}")
-        for number, depth in enumerate(layers):
-            one = compiled.simulate(net, float(q), 256, depth, 2, seed=sampling.seed)
-            figures.histogram(panel, one, f"C{number}", 4.0)
-            spectrum = compiled.jacobian(activation, weights, depth, q)
-            figures.draw(panel, spectrum, f"C{number}", f"L = {depth}")
-        panel.set(title=labels[-1], xlabel="singular value", ylabel="density", ylim=(0, 2))
+    cases = cases_of_figure_two()
+    comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
+    labels = [f"{case.activation}, {case.weights.name}" for case in cases]
+    drawn = list(dict.fromkeys(labels))
+    figure, (panels,) = panel_grid(1, len(drawn), (3, 3.2))
+    panel_of = dict(zip(drawn, panels, strict=True))
+    spread: dict[str, list[float]] = {}
+    number = dict.fromkeys(drawn, 0)
+    for case, label in zip(cases, labels, strict=True):
+        panel = panel_of[label]
+        net = figures.critical_network(case.activation, case.weights, case.q)
+        for depth, law in case.laws.items():
+            spread.setdefault(label, []).append(quantiles.between(law, *LEVELS[label in drawn[2:]]))
+            if depth < SPREAD:
+                one = compiled.simulate(net, float(case.q), 256, depth, 2, seed=sampling.seed)
+                figures.histogram(panel, one, f"C{number[label]}", 4.0)
+            figures.draw(panel, law, f"C{number[label]}", f"L = {depth}")
+            number[label] += 1
+        panel.set(title=label, xlabel="singular value", ylabel="density", ylim=(0, 2))
         panel.legend(fontsize="x-small")
-    return sampled(comparisons, "m_1, m_2, depths 2, 4, 8", {"pennington2": figure}, labels)
+    broad, narrow = list(spread.values())[:2], list(spread.values())[2:]
+    seen = [
+        *(after > 2 * before for each in broad for before, after in pairwise(each)),
+        *(each[1] < 0.3 < each[2] for each in narrow),
+    ]
+    told = "; ".join(f"{label}: {_told(each)}" for label, each in spread.items())
+    return both(
+        sampled(comparisons, "", {"pennington2": figure}, labels),
+        observed(seen, f"log s from level 0.6 to 0.9, or 0.2 to 0.8: {told}"),
+    )
+
+
+def _told(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{each:.2g}" for each in numbers)
+
+
+NAMES, DEPTHS = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
+
+
+def cases_of_figure_four() -> list[Case]:
+    """Those of the Bernoulli class have few eigenvalues below their atom."""
+    cases = []
+    for name in NAMES:
+        rare = spectra.classify(activations.by_name(name)).kind == "bernoulli"
+        sizes = ((64, 144), (128, 56)) if rare else ((64, 48), (128, 32))
+        shares = UPPER if rare else quantiles.SHARES
+        for depth in DEPTHS:
+            q = _at_depth(name, depth)
+            weights = Orthogonal()
+            cases.append(Case(activations.by_name(name), weights, q, (depth,), sizes, shares))
+    return cases
 
 
 @claim("002", "Figure 4", "spectra at σ_0 = 1/2 in the two classes", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
-    r"""Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with $q^*(L)$: $m_1$, and $m_2$,
-    which is $1 + \sigma_0^2$ by construction, at three widths extrapolated in $1/n$."""
-    names, depths = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
-    comparisons, labels, shown = [], [], {}
-    for name in names:
-        activation = activations.by_name(name)
-        for depth in depths:
-            q = sympy.Float(spectra.double_scaling(activation, sympy.Rational(1, 2), depth), 18)
-            net = figures.critical_network(activation, Orthogonal(), q)
-            ensembles = [
-                figures.moments(net, q, n, depth, draws // 2, sampling.seed) for n, draws in WIDTHS
-            ]
-            derived = figures.theory(activation, Orthogonal(), q, [depth])
-            share = sampling.false_alarms / (len(names) * len(depths))
-            comparisons.append(compare(derived, ensembles, share))
-            labels.append(f"{name}, L = {depth}")
-            shown[name, depth] = compiled.simulate(net, float(q), 256, depth, 2, seed=sampling.seed)
-    drawn = {"pennington4": figures.limits(shown)}
-    return sampled(comparisons, "m_1, m_2 at finite depth", drawn, labels)
+    r"""Hard tanh, shifted ReLU, erf and SiLU at depths 4 and 16 with $q^*(L)$: quantiles of $\log
+    s$ at $n = 64$ and 128, extrapolated in $1/n$, against the law at that depth, and for the first
+    two the mass of the largest singular value. The distance of the law to that of its class, the
+    largest difference of $\log s$ at nine levels, falls from 4 to 16 to 128 layers;
+    for SiLU, whose density is within reach to about 20, from 2 to 4 to 16."""
+    cases = cases_of_figure_four()
+    comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
+    labels = [f"{case.activation}, L = {case.depths[0]}" for case in cases]
+    shown = {}
+    for name, case in zip([name for name in NAMES for _ in DEPTHS], cases, strict=True):
+        net, (depth,) = figures.critical_network(case.activation, case.weights, case.q), case.depths
+        shown[name, depth] = compiled.simulate(
+            net, float(case.q), 256, depth, 2, seed=sampling.seed
+        )
+    distances = {
+        name: distances_to_the_limit(name, (2, *DEPTHS) if name == "silu" else (*DEPTHS, SPREAD))
+        for name in NAMES
+    }
+    told = "; ".join(f"{name}: {_told(each)}" for name, each in distances.items())
+    falls = [before > after for each in distances.values() for before, after in pairwise(each)]
+    return both(
+        sampled(comparisons, "", {"pennington4": figures.limits(shown)}, labels),
+        observed(falls, f"distance to the limit at L = 4, 16, 128; SiLU 2, 4, 16: {told}"),
+    )
+
+
+def distances_to_the_limit(name: str, depths: Sequence[int]) -> list[float]:
+    """How far the law of L layers with the variance 1/4 is from that of the activation's class."""
+    activation = activations.by_name(name)
+    limit = compiled.limit(spectra.classify(activation).kind, sympy.Rational(1, 2))
+    laws = (
+        compiled.jacobian(activation, Orthogonal(), depth, _at_depth(name, depth))
+        for depth in depths
+    )
+    return [quantiles.distance(law, limit) for law in laws]
 
 
 @claim("001", "§3.3, Figures 2, 3", "variance with low-rank weights", sampled=True)
 def low_rank(sampling: Sampling) -> Verdict:
     """$m_1$, $m_2$ of linear networks of rank $n/4$ and $n/2$, Gaussian and orthogonal, depths 1 to
-    3."""
-    layers, q = (1, 2, 3), sympy.Rational(1, 2)
+    3, against the exact moments at $n = 64$."""
+    layers, n, draws = (1, 2, 3), 64, 512
     comparisons, labels = [], []
     for kind in (LowRankGaussian, LowRankOrthogonal):
         for gamma in (sympy.Rational(1, 4), sympy.Rational(1, 2)):
-            weights = kind(gamma=gamma)
-            net = figures.critical_network(activations.linear, weights, q)
-            ensembles = [
-                figures.moments(net, q, n, 3, draws, sampling.seed, layers) for n, draws in WIDTHS
-            ]
-            derived = figures.theory(activations.linear, weights, q, layers)
-            comparisons.append(compare(derived, ensembles, sampling.false_alarms / 4))
+            weights = kind(1, gamma=gamma)
+            net = Network(activations.linear, weights)
+            table = figures.moments(net, sympy.S.Half, n, 3, draws, sampling.seed, layers)
+            derived = finite_width.moments(weights, n, layers)
+            comparisons.append(compare(derived, table, sampling.false_alarms / 4))
             labels.append(f"{weights.name}, γ = {gamma}")
-    return sampled(comparisons, "m_1, m_2, depths 1, 2, 3", labels=labels)
+    return sampled(comparisons, "m_1, m_2, depths 1, 2, 3, exact at n = 64", labels=labels)
 
 
 @claim("001", "§3.2 (freeness)", "W = [U, 0] is not free from D", sampled=True)

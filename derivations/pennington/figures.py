@@ -103,13 +103,13 @@ def histogram(panel: Axes, sampled: xarray.Dataset, colour: str, top: float) -> 
 
 NONLINEARITIES = ("relu", "hard_tanh", "shifted_relu", "erf", "silu")
 VARIANCES = (0.1, 0.3, 1.0, 3.0)
-"""Those of Figure 3."""
+"""Four of our own for Figure 3, whose own q* are not in the text."""
 
 
-def slope_quantiles(activation: Activation, variance: float) -> np.ndarray:
-    """φ'(h) at 4001 equally likely h ~ N(0, variance)."""
+def slope_quantiles(activation: Activation, variance: float, count: int = 4001) -> np.ndarray:
+    """φ'(h) at so many equally likely h ~ N(0, variance)."""
     slope = sympy.lambdify(activations.z, activation.derivative(1), ["scipy", "numpy"])
-    h = np.sqrt(2 * variance) * erfinv((2 * np.arange(4001) + 1) / 4001 - 1)
+    h = np.sqrt(2 * variance) * erfinv((2 * np.arange(count) + 1) / count - 1)
     return np.asarray(slope(h) * np.ones_like(h))
 
 

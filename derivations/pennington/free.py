@@ -222,7 +222,7 @@ def master_equation() -> Verdict:
     r"""$M_{JJ^T}(z) = M_{D^2}\big(z^{1/L} F(M_{JJ^T}(z))\big)$ with $F(x) = S_{W^TW}(x)\,((1 +
     x)/x)^{1 - 1/L}$: both sides as series in $1/z$ through $z^{-6}$, with the moments of $JJ^T$
     that Lagrange's inversion of (13) gives, for $L = 2$, 3 and 7 at rational $\mu_k$, $s_k$ and
-    $\sigma_w^2$."""
+    $\sigma_w^2$; and for every $L$ by the algebra of the supplement's §3."""
     order = 6
     C = sympy.Rational(6, 5)
     mu = [sympy.Rational(k + 2, k + 4) for k in range(1, order + 1)]
@@ -251,7 +251,18 @@ def master_equation() -> Verdict:
             total = [a + value * b for a, b in zip(total, power, strict=True)]
         left += M[1:]
         right += total[1:]
-    return equal(left, right, "z^-1 … z^-6")
+    return both(_for_every_depth(), equal(left, right, "z^-1 … z^-6"))
+
+
+def _for_every_depth() -> Verdict:
+    """M_D²⁻¹(M) = z^{1/L} F(M) for every L, M and S_W: from (13), S_JJ = S_D²^L S_W^L, and
+    M⁻¹ = (1 + M)/(M S) of JJᵀ, whose M⁻¹ is z, and of D²."""
+    M, x, S_W, L = sympy.symbols("M z S_W L", positive=True)
+    S_JJ = (1 + M) / (M * x)
+    S_D = S_JJ ** (1 / L) / S_W
+    F = S_W * ((1 + M) / M) ** (1 - 1 / L)
+    ratio = sympy.expand_log(sympy.log((1 + M) / (M * S_D) / (x ** (1 / L) * F)), force=True)
+    return equal(sympy.expand(ratio), 0, "for every L, from (13)")
 
 
 @claim("002", "15, S12", "the master equation for G")

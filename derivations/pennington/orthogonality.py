@@ -104,7 +104,8 @@ def only_orthogonal() -> Verdict:
     r"""(S58) and (S63) leave $s_1 = 0$. Of the engine's ensembles orthogonal weights have it, and
     low-rank orthogonal ones at $\gamma = 1$; $s_1$ is $-1$ for Gaussian, $1 - 1/\gamma$ and
     $-1/\gamma$ for low-rank, $1/\rho - 1$ for truncated orthogonal weights. Even linear networks,
-    where $D^2 = 1$, then have a variance of $-s_1L$."""
+    where $D^2 = 1$, then have a variance of $-s_1L$. Of any law $s_1 = 1 -
+    m_2/m_1^2$, which vanishes only where all eigenvalues of $W^TW$ are equal."""
     gamma, ratio = sympy.symbols("gamma rho", positive=True)
     given = {
         Orthogonal(): 0,
@@ -115,10 +116,17 @@ def only_orthogonal() -> Verdict:
     }
     derived = [spectra.weight_law(each).S_series(1)[1] for each in given]
     s_1 = sympy.Symbol("s_1", real=True)
+    first, second = sympy.symbols("m_1 m_2", positive=True)
+    any_law = spectra.Moments((first, second))
     linear = spectra.jacobian_moments(2, weight_variance=1, slopes=[1, 1], weights=[s_1])
     return equal(
-        [*derived, linear[1] - linear[0] ** 2, derived[2].subs(gamma, 1)],
-        [*given.values(), -L * s_1, 0],
+        [
+            *derived,
+            linear[1] - linear[0] ** 2,
+            derived[2].subs(gamma, 1),
+            first * any_law.S_series(1)[1],
+        ],
+        [*given.values(), -L * s_1, 0, 1 - second / first**2],
     )
 
 

@@ -210,8 +210,8 @@ def not_a_second_moment() -> Verdict:
 @claim("002", "Figure 1", "the critical line of tanh")
 def critical_line() -> Verdict:
     r"""Forty points from $q^* = 10^{-3}$ to 12. At eight of them rigorous averages confirm
-    $\chi = 1$ and (4) to 12 digits; beside the line, at $\sigma_w^2$ one hundredth larger or
-    smaller, $\chi$ at the fixed length is above or below 1."""
+    $\chi = 1$ and (4) to 12 digits; beside the line, at two of them with $\sigma_w^2$ one hundredth
+    larger or smaller, $\chi$ at the fixed length is above or below 1."""
     line = figures.critical_points(activations.tanh)
     derived, sides = [], []
     with mpmath.workdps(25):
@@ -230,7 +230,9 @@ def critical_line() -> Verdict:
             sides.append(step.chi_perp(moved, weight * factor) > 1)
     verdict = both(
         close(derived, [1] * len(derived), 12, "χ and q'/q at eight points of the line"),
-        observed(sides == [True, False] * (len(sides) // 2), "χ > 1 on one side of it alone"),
+        observed(
+            sides == [True, False] * (len(sides) // 2), "χ > 1 on one side of it alone, at 2 points"
+        ),
     )
     return replace(verdict, figures={"pennington1": figures.critical_line(line)})
 

@@ -19,8 +19,10 @@ def svg(figure: Figure) -> str:
     """The figure, the same text each time; its letters are text, as a browser draws them."""
     from matplotlib import rc_context  # noqa: PLC0415
 
+    from derivations.pictures.measured import laid_out  # noqa: PLC0415
+
     text = io.StringIO()
-    with rc_context({"svg.hashsalt": "wickgarten", "svg.fonttype": "none"}):
+    with rc_context({"svg.hashsalt": "wickgarten", "svg.fonttype": "none"}), laid_out(figure):
         figure.savefig(text, format="svg", metadata={"Date": None})
     return compact(text.getvalue())
 

@@ -114,10 +114,12 @@ def last(book: Book) -> str:
 
 
 def ledger_lines(book: Book) -> list[str]:
-    """What came of the numbered statements of each chapter."""
+    """What came of the statements of each chapter, the numbered and the others."""
     lines = []
     for source, entries in book.ledger.items():
         counted = count(book.verdict(entry) for entry in entries)
         words = ", ".join(f"{number} {COUNTED.get(word, word)}" for word, number in counted.items())
-        lines.append(f"{source}: {len(entries)} numbered statements: {words}")
+        numbered = sum(entry.numbered for entry in entries)
+        others = f" and {len(entries) - numbered} others" if numbered < len(entries) else ""
+        lines.append(f"{source}: {numbered} numbered statements{others}: {words}")
     return lines

@@ -7,6 +7,7 @@ set, a ball that meets a branch cut gives a value that is not finite.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import mpmath
 import sympy
@@ -86,6 +87,29 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
 def constant(value: sympy.Expr) -> arb:
     """A real number as a ball that holds it. Raises InputError as `compile_arb` does."""
     return compile_arb(value, sympy.Dummy())(acb(0), False).real
+
+
+def integral(function: Ball, left: acb | arb | int, right: acb | arb | int, **limits: Any) -> acb:
+    """`acb.integral`, which passes over an exception in the function, or an interrupt, and goes on
+    with whatever value stood there before: here none goes on, and the exception is raised."""
+    failed: list[BaseException] = []
+
+    def careful(x: acb, analytic: bool) -> acb:
+        try:
+            acb(0)  # SystemError, if what came before a `try` was passed over
+            return acb(0) if failed else function(x, analytic)
+        except BaseException as error:
+            failed.append(error)
+            return acb(0)  # with which it soon comes to its end
+
+    try:
+        value = acb.integral(careful, left, right, **limits)
+    except SystemError as error:  # … returned a result with an exception set
+        raise error.__cause__ or error from None
+    if failed:
+        first = failed[0]
+        raise (first.__cause__ or first) if isinstance(first, SystemError) else first
+    return value
 
 
 def to_mpf(ball: arb) -> mpmath.mpf:

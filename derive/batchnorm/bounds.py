@@ -19,6 +19,7 @@ from fractions import Fraction
 
 from flint import acb, arb, fmpq
 
+from ..arithmetic import balls
 from ..errors import InputError
 
 Spectrum = tuple[fmpq, ...]
@@ -86,7 +87,7 @@ def _integral(ratio: fmpq, ratios: Sequence[fmpq]) -> arb:
                 value /= base.sqrt(analytic=analytic)
         return value
 
-    return acb.integral(integrand, 0, 1).real
+    return balls.integral(integrand, 0, 1).real
 
 
 def _mixed(ratio: fmpq, square: acb) -> acb:

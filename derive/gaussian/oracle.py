@@ -20,7 +20,7 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation
 from ..activations.piecewise import split_pieces
-from ..arithmetic import trapezoid
+from ..arithmetic import balls, trapezoid
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError, whole
@@ -253,7 +253,7 @@ def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farthe
         left, right = start.mid(), stop.mid()
         inner = left.max(-reach), right.min(reach)
         if inner[0] < inner[1]:
-            total += acb.integral(weighted, *inner, eval_limit=200 * ctx.prec).real
+            total += balls.integral(weighted, *inner, eval_limit=200 * ctx.prec).real
         for near, far in pairwise(marks):
             mass = (near / (root * arb(2).sqrt())).erfc() / 2
             for first, last in ((-far, -near), (near, far)):

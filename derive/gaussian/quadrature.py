@@ -27,6 +27,7 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation
 from ..activations.piecewise import logistic_to_tanh
+from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
@@ -126,7 +127,7 @@ def _parts(
 
             for start, stop in pairwise((arb(0), arb(1), reach)):
                 left, right = (start, stop) if side > 0 else (-stop, -start)
-                parts.append(acb.integral(weighted, left, right, eval_limit=_EVALUATIONS).real)
+                parts.append(balls.integral(weighted, left, right, eval_limit=_EVALUATIONS).real)
             beyond += (weighted(acb(side * reach), False).abs_upper() * reach).upper()
         if not all(part.is_finite() for part in parts):
             return None
@@ -393,7 +394,7 @@ def _piecewise_plane(
             left = (-reach).max(piece.lower / root) if piece.lower is not None else -reach
             right = reach.min(piece.upper / root) if piece.upper is not None else reach
             if left < right:
-                total += acb.integral(integrand, left.mid(), right.mid()).real
+                total += balls.integral(integrand, left.mid(), right.mid()).real
         if not total.rad() < arb(10) ** -digits:
             raise InputError("digits", digits, f"fewer, for an average of {activation}")
         return to_mpf(total)

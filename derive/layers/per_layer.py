@@ -9,7 +9,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -59,6 +59,9 @@ def normal(argument: str, given: PerLayer) -> Any:
     return _traced(given) if isinstance(given, FunctionType) else given
 
 
+_HIGH = 20
+"""The highest power of what is evaluated as a quotient of polynomials."""
+
 _NAMES = {ell.name, layer_symbol.name}
 
 
@@ -84,7 +87,35 @@ def value_at(argument: str, given: PerLayer, layer: int | sympy.Symbol, wanted: 
 @lru_cache(maxsize=2**15)
 def _at(given: sympy.Expr, layer: int | sympy.Symbol) -> sympy.Expr:
     """An expression in ℓ at a layer: asked for again by every flow of a book or a session."""
+    quotient = _quotient(given) if isinstance(layer, int) else None
+    if quotient is not None:
+        above, below = (_horner(each, int(layer)) for each in quotient)
+        if below:
+            return sympy.Rational(above, below)
     return given.xreplace({layer_symbol: sympy.sympify(layer)})
+
+
+@cache
+def _quotient(given: sympy.Expr) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Two polynomials in ℓ by their integers, from the highest power on, that it is the quotient
+    of; None of what is none, or of a high degree. Integers are far faster than expressions."""
+    rational = given.is_rational_function(layer_symbol) and not given.has(sympy.Float)
+    if given.free_symbols != {layer_symbol} or not rational:
+        return None
+    if any(abs(each.exp) > _HIGH for each in given.atoms(sympy.Pow)):
+        return None
+    parts = sympy.fraction(sympy.together(given))
+    above, below = (sympy.Poly(part, layer_symbol) for part in parts)
+    if not above.domain.is_ZZ or not below.domain.is_ZZ:
+        return None
+    return tuple(map(int, above.all_coeffs())), tuple(map(int, below.all_coeffs()))
+
+
+def _horner(coefficients: tuple[int, ...], at: int) -> int:
+    total = 0
+    for each in coefficients:
+        total = total * at + each
+    return total
 
 
 def check_sendable(argument: str, given: PerLayer) -> None:

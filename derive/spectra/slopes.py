@@ -21,6 +21,7 @@ from flint import acb, arb, ctx
 
 from ..activations.functions import Activation, as_activation
 from ..activations.piecewise import logistic_to_tanh
+from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb
 from ..errors import InputError
 from ..expressions import parse_number
@@ -188,7 +189,7 @@ class Slopes(Law):
                         f = slope(x, analytic) ** 2
                         return f / (target - f) * (-x * x / (2 * variance)).exp()
 
-                    total += acb.integral(integrand, left, right)
+                    total += balls.integral(integrand, left, right)
             total /= (2 * arb.pi() * variance).sqrt()
         return mpmath.mpmathify(total)
 

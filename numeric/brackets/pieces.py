@@ -31,6 +31,7 @@ def table(activation: Activation) -> Array | None:
     return np.array(rows)
 
 
+@cache
 def forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
     """The shape as it is summed for regular K and for singular K.
 

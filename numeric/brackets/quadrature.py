@@ -134,12 +134,18 @@ def stretch(activation: Activation) -> float:
     return float(min(activation.strip, 2))
 
 
-def stretched_step(activation: Activation, integrands: Sequence[tuple[Terms, int]]) -> float:
+def stretched_step(
+    activation: Activation,
+    integrands: Sequence[tuple[Terms, int]],
+    digits: float = ACCURACY[0],
+    away: float = 0.0,
+) -> float:
     """The largest step in u, z = c sinh u, that keeps the trapezoid rule for F(z) He_m(z/s) within
-    2 e^{−accuracy} of its size, for every (F, m) of these and every scale s from `STRETCHED` on; 0
+    2 e^{−digits} of its size, for every (F, m) of these and every scale s from `STRETCHED` on; 0
     where there is none, as for σ that oscillates.
 
-    M is sampled at a few s; it must have settled between the last two.
+    M is sampled at a few s; it must have settled between the last two. A normal density around μ
+    beside F, |μ| as many standard deviations `away`, grows by e^{(μ/s)² sin²θ/(2 cos 2θ)}.
     """
     c, best, worst = stretch(activation), 0.0, 0.0
     orders = {order for terms, _ in integrands for factors in terms for order in factors}
@@ -161,7 +167,8 @@ def stretched_step(activation: Activation, integrands: Sequence[tuple[Terms, int
         if not grown[-1] <= grown[-2] + 0.1:
             return best
         worst = max(worst, *grown)
-        best = max(best, 2.0 * math.pi * angle / (ACCURACY[0] + worst))
+        beside = 0.5 * (away * math.sin(angle)) ** 2 / math.cos(2.0 * angle)
+        best = max(best, 2.0 * math.pi * angle / (digits + worst + beside))
     return best
 
 
@@ -250,6 +257,7 @@ def _compiled(activation: Activation, order: int) -> Callable[[NDArray[Any]], ND
     return found
 
 
+@cache
 def rate(activation: Activation) -> float:
     """log|σ(z)|/|z| far out, 0 for algebraic growth: how far σ moves the weight of the Gaussian."""
     ends = (activation.pieces[0].expr, -10_000), (activation.pieces[-1].expr, 10_000)
@@ -282,6 +290,7 @@ def reach(rank: int, powers: float) -> float:
     return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))
 
 
+@cache
 def smooth_width(activation: Activation) -> float:
     """How wide in z a panel may be: ∞ for polynomial pieces, else twice their strip, at most 4."""
     bounds = [

@@ -2,27 +2,35 @@
 
 A bracket over samples a, b, … is a table over all tuples of them. What it holds at a tuple depends
 on which samples are equal, so each distinct average is computed once: with one sample by
-`one_sample`, with several by `several_samples` where σ is analytic, by `piecewise_linear` where it
-is made of straight lines, and on panels between kinks elsewhere (`kinked`).
+`one_sample`, with several by `several_samples` where σ is analytic, or by `broad` with two of large
+variance, by `piecewise_linear` where it is made of straight lines, and on panels between kinks
+elsewhere (`kinked`).
+
+Outer derivatives act on all factors of a sample: where labels a and b of a bracket meet at one,
+with n_a and n_b factors, ∂_a becomes n_a/(n_a + n_b) d/dz of them all. A recursion's sum over
+labels has both, times the same tensor, and Σ n/N = 1. With kinks the factors are positions, each
+with its own derivatives.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from itertools import combinations_with_replacement, product
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import Shape, SingleShape, is_even
+from derive.gaussian.shapes import Shape, SingleShape, is_even, leibniz
 
 from ..arrays import Array
-from ..brackets import pieces
+from ..brackets import pieces, quadrature
 from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
-from . import kinked, one_sample, piecewise_linear, several_samples
+from . import broad, kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
 
@@ -40,6 +48,17 @@ _MOVED = 0.5
 
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
+
+Shapes: TypeAlias = tuple[SingleShape, ...]
+"""What stands at each sample of a set."""
+
+
+class Shared(NamedTuple):
+    """An average over distinct samples, ascending, and its share of the bracket."""
+
+    members: tuple[int, ...]
+    shapes: Shapes
+    share: float
 
 
 class Averages:
@@ -104,26 +123,30 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
     wanted: dict[Placed, int] = {}
+    shared: dict[Shared, int] = {}
 
     def places(bracket: Bracket) -> Places:
         labels = sorted({sample for sample, _ in bracket.factors})
-        grid = np.indices((m,) * len(labels)).reshape(len(labels), -1)
+        shape = (m,) * len(labels)
+        tuples = list(product(range(m), repeat=len(labels)))
+        if activation.is_smooth:
+            found = [shared.setdefault(_met(bracket, labels, at), len(shared)) for at in tuples]
+            return np.array(found).reshape(1, *shape)
         parts = []
-        for shape, positions in positions_of(bracket):
-            rows = grid[[labels.index(label) for label in positions]].T
-            found = [
-                wanted.setdefault(_ordered(shape, tuple(row)), len(wanted)) for row in rows.tolist()
-            ]
-            parts.append(np.array(found).reshape((m,) * len(labels)))
+        for each, positions in positions_of(bracket):
+            rows = [[at[labels.index(label)] for label in positions] for at in tuples]
+            found = [wanted.setdefault(_ordered(each, tuple(row)), len(wanted)) for row in rows]
+            parts.append(np.array(found).reshape(shape))
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
     gradient: Gradient | None = None
     if activation.is_smooth:
-        averages, gradient = _smooth(activation, list(wanted))
+        averages, gradient = _smooth(activation, list(shared))
     else:
         averages = _kinked(activation, list(wanted))
-    sets = {tuple(sorted(set(samples))) for _, samples in wanted}
+    sets = {each.members for each in shared}
+    sets |= {tuple(sorted(set(samples))) for _, samples in wanted}
     crowded = [members for members in sets if len(members) > MAX_POSITIONS]
 
     def evaluate(K: Array) -> tuple[Array, Array]:
@@ -133,7 +156,21 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
             check_inputs(rank, "a combination of the others")
         return averages(K)
 
-    return Averages(evaluate, len(wanted), found, gradient)
+    return Averages(evaluate, len(wanted) + len(shared), found, gradient)
+
+
+def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Shared:
+    """The bracket with its labels at these samples."""
+    to = dict(zip(labels, samples, strict=True))
+    members = tuple(sorted(set(samples)))
+    orders = {
+        member: tuple(sorted(order for label, order in bracket.factors if to[label] == member))
+        for member in members
+    }
+    outer = Counter(to[label] for label in bracket.outer)
+    own = Counter(label for label, _ in bracket.factors)
+    share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
+    return Shared(members, tuple(SingleShape(orders[k], outer[k]) for k in members), share)
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
@@ -142,28 +179,29 @@ def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
     return shape, tuple(sample for *_, sample in sorted(kinds))
 
 
-def _smooth(activation: Activation, wanted: Sequence[Placed]) -> tuple[Evaluate, Gradient]:
-    """Analytic σ: derivatives go inside, and what is left depends on the set of samples and on the
-    factors at each."""
-    sets: dict[tuple[int, ...], dict[tuple[several_samples.Orders, ...], int]] = {}
+def _smooth(activation: Activation, wanted: Sequence[Shared]) -> tuple[Evaluate, Gradient]:
+    """Analytic σ: an average depends on the set of samples and on the factors at each."""
+    sets: dict[tuple[int, ...], dict[Shapes, int]] = {}
     where: list[tuple[tuple[int, ...], int] | None] = []
-    for shape, samples in wanted:
-        orders: dict[int, list[int]] = {}
-        for order, outer, sample in zip(shape.orders, shape.outer, samples, strict=True):
-            orders.setdefault(sample, []).append(order + outer)
-        if activation.is_odd and not is_even(shape.orders, sum(shape.outer)):
+    for members, shapes, _ in wanted:
+        orders, outer = (
+            [order for each in shapes for order in each.orders],
+            sum(each.outer for each in shapes),
+        )
+        if activation.is_odd and not is_even(orders, outer):
             where.append(None)
             continue
-        members = tuple(sorted(orders))
-        products = sets.setdefault(members, {})
-        key = tuple(tuple(sorted(orders[sample])) for sample in members)
-        where.append((members, products.setdefault(key, len(products))))
+        known = sets.setdefault(members, {})
+        where.append((members, known.setdefault(shapes, len(known))))
+    shares = np.array([each.share for each in wanted])
     diagonal = list(dict.fromkeys(key[0] for s in sets if len(s) == 1 for key in sets[s]))
-    alone = one_sample.averages(activation, [SingleShape(each) for each in diagonal])
-    twice = one_sample.averages(activation, [SingleShape(each, 2) for each in diagonal])
+    alone = one_sample.averages(activation, diagonal)
+    twice = one_sample.averages(
+        activation, [SingleShape(each.orders, each.outer + 2) for each in diagonal]
+    )
     joint = {
-        members: several_samples.Sums(activation, list(products))
-        for members, products in sets.items()
+        members: _Joint(activation, list(shapes))
+        for members, shapes in sets.items()
         if len(members) > 1
     }
 
@@ -178,41 +216,92 @@ def _smooth(activation: Activation, wanted: Sequence[Placed]) -> tuple[Evaluate,
             for members in sets
         }
         both = [found[at[0]][:, at[1]] if at else np.zeros(2) for at in where]
-        values, sizes = np.array(both).reshape(-1, 2).T
+        values, sizes = shares * np.array(both).reshape(-1, 2).T
         return values, sizes
 
     def gradient(K: Array) -> Array:
         slopes, _ = twice(K.diagonal())
         total = np.zeros((len(wanted), len(K), len(K)))
         places: dict[tuple[int, ...], list[list[int]]] = {
-            members: [[] for _ in products] for members, products in sets.items()
+            members: [[] for _ in shapes] for members, shapes in sets.items()
         }
         for place, at in enumerate(where):
             if at:
                 places[at[0]][at[1]].append(place)
-        for members, products in sets.items():
+        for members, shapes in sets.items():
             grid = np.ix_(members, members)
             if len(members) == 1:
-                rows = [diagonal.index(key[0]) for key in products]
+                rows = [diagonal.index(key[0]) for key in shapes]
                 found = 0.5 * slopes[rows, members[0]].reshape(-1, 1, 1)
             else:
                 found = joint[members].response(K[grid])
             for each, at_places in zip(found, places[members], strict=True):
                 for place in at_places:
-                    total[place][grid] = each
+                    total[place][grid] = shares[place] * each
         return total
 
     return evaluate, gradient
 
 
+class _Joint:
+    """Averages over one set of samples: what derivatives inside consist of, each product once; or,
+    of two that vary far, as a whole."""
+
+    def __init__(self, activation: Activation, shapes: Sequence[Shapes]) -> None:
+        self._activation, self._shapes = activation, list(shapes)
+        products: dict[tuple[several_samples.Orders, ...], int] = {}
+        entries = [
+            (row, products.setdefault(tuple(factors for factors, _ in terms), len(products)), terms)
+            for row, each in enumerate(shapes)
+            for terms in product(*(leibniz(*shape).items() for shape in each))
+        ]
+        self._coefficients = np.zeros((len(shapes), len(products)))
+        for row, place, terms in entries:
+            self._coefficients[row, place] += math.prod(count for _, count in terms)
+        self._inside = several_samples.Sums(activation, list(products))
+        self._broad: dict[bool, broad.Sums] = {}
+
+    def __call__(self, K: Array) -> Array:
+        """The averages at K, (d, d), and their sizes: (2, averages)."""
+        if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
+            return self._far(rough=False)(K)
+        return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
+
+    def response(self, K: Array) -> Array:
+        """Their derivatives by K to some percent: (averages, d, d)."""
+        if len(K) == 2 and broad.is_broad(K) and self._far(rough=True).exist:
+            values = 0.5 * self._far(rough=True)(K)[0].reshape(-1, 3)
+            return np.asarray(values[:, [[0, 1], [1, 2]]])
+        return np.asarray(np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K)))
+
+    def _far(self, *, rough: bool) -> broad.Sums:
+        if rough not in self._broad:
+            pairs = [(each[0], each[1]) for each in self._shapes]
+            if rough:
+                pairs = [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
+            digits = several_samples.ROUGH if rough else quadrature.accuracy(2)
+            self._broad[rough] = broad.Sums(self._activation, pairs, digits)
+        return self._broad[rough]
+
+
+_ENTRIES = tuple(combinations_with_replacement(range(2), 2))
+
+
+def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
+    """∂_s ∂_t of it."""
+    first, second = (
+        SingleShape(each.orders, each.outer + (s == k) + (t == k)) for k, each in enumerate(pair)
+    )
+    return first, second
+
+
 def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
-    At kernels (copies, m, m) values and sizes are (copies, count).
+    At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
+    the first have its values, and what few nodes say that they differ from it by.
     """
-    averages = (
-        piecewise_linear.averages if pieces.table(activation) is not None else kinked.averages
-    )
+    straight = pieces.table(activation) is not None
     by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
     where = []
     for shape, samples in wanted:
@@ -225,8 +314,17 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         for rank, (shapes, tuples) in by_rank.items():
             rows = np.array(list(tuples))
             at = K[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
-            both = np.array(averages(activation, list(shapes), at))
-            found[rank] = both.reshape(2, len(shapes), len(K), len(tuples))
+            shape = 2, len(shapes), -1, len(tuples)
+            if straight:
+                both = piecewise_linear.averages(activation, list(shapes), at)
+                found[rank] = np.array(both).reshape(shape)
+                continue
+            first = kinked.averages(activation, list(shapes), at[: len(tuples)])
+            found[rank] = np.repeat(np.array(first).reshape(shape), len(K), axis=2)
+            if len(K) > 1:
+                values, _ = kinked.averages(activation, list(shapes), at, rough=True)
+                apart = values.reshape(shape[1:])
+                found[rank][0] += apart - apart[:, :1]
         values, sizes = (
             np.array([found[rank][part, k, :, t] for rank, k, t in where]).T for part in (0, 1)
         )

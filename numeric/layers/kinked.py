@@ -29,14 +29,20 @@ _HELD = 1 << 16
 """Nodes that are held at a time, more or less."""
 
 
-def averages(activation: Activation, shapes: Sequence[Shape], K: Array) -> tuple[Array, Array]:
+_ROUGH = 6
+"""Nodes of a panel that leave some per mille, or less."""
+
+
+def averages(
+    activation: Activation, shapes: Sequence[Shape], K: Array, *, rough: bool = False
+) -> tuple[Array, Array]:
     """Values and sizes, (shapes, t), at t covariances of the positions, (t, d, d); nan where there
-    is none."""
-    found = np.array([_at(activation, shapes, each) for each in K])
+    is none. Rough ones are for differences between covariances that all but agree."""
+    found = np.array([_at(activation, shapes, each, rough=rough) for each in K])
     return found[..., 0].T, found[..., 1].T
 
 
-def _at(activation: Activation, shapes: Sequence[Shape], K: Array) -> Array:
+def _at(activation: Activation, shapes: Sequence[Shape], K: Array, *, rough: bool) -> Array:
     """Values and sizes at one covariance, (shapes, 2)."""
     order, B, rank = factorise(K)
     found = np.full((len(shapes), 2), math.nan)
@@ -48,7 +54,7 @@ def _at(activation: Activation, shapes: Sequence[Shape], K: Array) -> Array:
     M = inverse(order, B, rank)
     Q = M @ M.T
     total = np.zeros((len(live), 2))
-    for y, weights in _nodes(activation, B, rank):
+    for y, weights in _nodes(activation, B, rank, rough=rough):
         at, u = np.empty((len(K), len(weights))), M @ y
         at[order] = B[:, :rank] @ y
         values = _Values(activation, at)
@@ -129,9 +135,13 @@ def inverse(order: Sequence[int], B: Array, rank: int) -> Array:
     return M
 
 
-def _nodes(activation: Activation, B: Array, rank: int) -> Iterator[tuple[Array, Array]]:
+def _nodes(
+    activation: Activation, B: Array, rank: int, *, rough: bool
+) -> Iterator[tuple[Array, Array]]:
     """The nodes y, (rank, nodes), and their weights, a part at a time."""
     panels = quadrature.PANELS[max(rank, 1) - 1]
+    if rough:
+        panels = panels._replace(nodes=_ROUGH)
     reach = min(panels.reach + quadrature.rate(activation) * float(np.abs(B).sum()), 38.0)
     rules = [
         _Level(B[:, : level + 1], B[:, level + 1 : rank], activation, panels)

@@ -278,7 +278,8 @@ class _Kinked:
         ).reshape(len(shapes), len(places))
         self._limits = np.array([float(limit(activation, each)) for each in found])
         self._widest = quadrature.smooth_width(activation)
-        self._farther = quadrature.rate(activation) * max(len(each.orders) for each in shapes)
+        most = max((len(each.orders) for each in shapes), default=0)
+        self._farther = quadrature.rate(activation) * most
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         values = np.full((2, len(self._limits), len(K)), math.nan)

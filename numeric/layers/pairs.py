@@ -16,17 +16,19 @@ from derive.activations.functions import Activation
 from derive.gaussian.shapes import Shape, SingleShape
 
 from ..arrays import Array
-from ..brackets import pieces
-from . import kinked, one_sample, piecewise_linear, sigma
+from ..brackets import pieces, quadrature
+from . import broad, kinked, one_sample, piecewise_linear, sigma
 from .several_samples import Sums
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""
 
 _MOST = 1 << 18
-"""Nodes of a kernel; one that needs more has the tree of `Sums`, which holds less."""
+"""Nodes of a kernel; one that needs more has those of `broad`, or the tree of `Sums`, which holds
+less."""
 
 _PRODUCT = ((0,), (0,))
+_PAIR = SingleShape((0,)), SingleShape((0,))
 
 
 def averages(activation: Activation, K: Array) -> Array:
@@ -59,6 +61,11 @@ def _kinked(activation: Activation, K: Array) -> Array:
 def _smooth(activation: Activation, K: Array) -> Array:
     """At kernels of two inputs, (c, 2, 2) → (c,)."""
     sums = Sums(activation, [_PRODUCT])
+    far = broad.Sums(activation, [_PAIR], quadrature.accuracy(2))
+
+    def alone(kernel: Array) -> Array:
+        return (far if far.exist and broad.is_broad(kernel) else sums)(kernel)
+
     found = np.full(len(K), math.nan)
     B, possible = _factors(K)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -74,7 +81,7 @@ def _smooth(activation: Activation, K: Array) -> Array:
         counts = np.ceil(key[2] / h).astype(np.int64)
         size = int((2 * counts + 1).prod())
         if size > _MOST:
-            found[part] = [sums(K[each])[0, 0] for each in part]
+            found[part] = [alone(K[each])[0, 0] for each in part]
             continue
         held = max(1, _HELD // size)
         for first in range(0, len(part), held):

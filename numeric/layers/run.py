@@ -38,6 +38,7 @@ class Layers:
         scheme: under what the recursions are derived.
         first: the weights of layer 1.
         m: inputs.
+        change: puts another recursion in the place of each.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -55,11 +56,14 @@ class Layers:
         scheme: Scheme,
         first: WeightEnsemble,
         m: int,
+        change: Callable[[Step], Step] | None = None,
     ) -> None:
         self.names, self._m = names, m
         self._kernel = names.index(named("K"))
         steps = [hidden(name, scheme) for name in names]
         starts = [at_inputs(name, scheme, first) for name in names]
+        if change is not None:
+            steps, starts = ([change(each) for each in part] for part in (steps, starts))
         of_names = dict(zip((name.identifier for name in names), steps, strict=True))
         check_all_finite(of_names, activation)
         atoms = [each.atoms(Parameter) for each in (*steps, *starts)]

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.errors import InputError
 from derive.gaussian.shapes import leibniz
-from derive.work.resources import check_time
+from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -34,11 +35,11 @@ Suffix: TypeAlias = tuple[Orders, ...]
 
 Counts = NDArray[np.int64]
 
-_ROUGH = 5.0
+ROUGH = 5.0
 """log(1/ε) of what errors are carried on with."""
 
-_RATE = 10**8
-"""Nodes in a second: no bracket is summed faster."""
+_MOST = 2 * 10**9
+"""Nodes that are summed: some minutes."""
 
 _HELD = 1 << 15
 """Nodes that are held at a time, more or less: what fits a processor's cache."""
@@ -94,13 +95,13 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), _ROUGH)
+        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), ROUGH)
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
         found[:] = 0.0
         in_order = self._ordered(order)
-        for y, weights in _lattice(h, math.sqrt(2.0 * _ROUGH)):
+        for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
             at = B[:, :rank] @ y
             factors = [
                 self._differentiated([each[place] for each in in_order], z)
@@ -149,12 +150,14 @@ class Sums:
         return np.asarray(np.minimum(far, 38.0))
 
     def _check_cost(self, h: Array, reach: float) -> None:
-        """Refuse what takes more than a day."""
+        """Refuse what takes more than some minutes."""
         rank = len(h)
         ball = math.pi ** (0.5 * rank) / math.gamma(0.5 * rank + 1.0) * reach**rank
         nodes = ball / float(np.prod(h))
-        what = f"a bracket over {rank} samples whose z no fewer normal variables give"
-        check_time("inputs", f"{len(self._products[0])} inputs", int(nodes / _RATE), what)
+        if nodes > _MOST:
+            wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
+            wanted += f"{number(_MOST)} nodes: this one has {number(int(nodes))}"
+            raise InputError("inputs", f"{len(self._products[0])} inputs", wanted)
 
 
 @cache

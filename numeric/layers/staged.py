@@ -46,6 +46,7 @@ class StagedLayers:
         scheme: under what the recursions are derived.
         first: the weights of layer 1.
         m: inputs.
+        change: puts another recursion in the place of each.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
@@ -62,12 +63,16 @@ class StagedLayers:
         scheme: Scheme,
         first: WeightEnsemble,
         m: int,
+        change: Callable[[Step], Step] | None = None,
     ) -> None:
         self.names = names[-1]
         steps = [
             [hidden(name, scheme, stage) for name in behind] for stage, behind in enumerate(names)
         ]
         starts = [at_inputs(name, scheme, first) for name in self.names]
+        if change is not None:
+            steps = [[change(each) for each in part] for part in steps]
+            starts = [change(each) for each in starts]
         for behind, of_stage in zip(names, steps, strict=True):
             identifiers = (name.identifier for name in behind)
             check_all_finite(dict(zip(identifiers, of_stage, strict=True)), activation)

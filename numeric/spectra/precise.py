@@ -27,6 +27,7 @@ from flint import acb, acb_mat, arb, ctx
 
 from derive.activations.functions import z as h
 from derive.activations.piecewise import logistic_to_tanh
+from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
 from derive.gaussian.brackets import GaussianAverage
@@ -231,7 +232,7 @@ class Transform:
         def weighted(j: int) -> Ball:
             return lambda t, analytic: t * rho(t, analytic) / (x - t) ** j
 
-        return [acb.integral(weighted(j), *ends) for j in range(1, count + 1)]
+        return [balls.integral(weighted(j), *ends) for j in range(1, count + 1)]
 
     def _of_slopes(self, law: Slopes, x: acb, count: int) -> Vector:
         """Between the kinks by Arb's integration; beyond R = reach √q, where the density of h has
@@ -257,7 +258,7 @@ class Transform:
                 function = _weighted(slope, x, q, j + 1)
                 marks = [low, arb(0), high] if low < 0 < high else [low, high]
                 for left, right in pairwise(marks):
-                    totals[j] += acb.integral(function, acb(left), acb(right)) / root
+                    totals[j] += balls.integral(function, acb(left), acb(right)) / root
         beyond = (reach / (2 * q).sqrt()).erfc()
         near = self._distance(law, x)
         for j in range(count):

@@ -5,7 +5,10 @@ widths are extrapolated: y(n) = c_0 + c_1/n + … by weighted least squares, and
 term, with the fit's error in the z-score.
 
 A comparison that agrees says no more than its resolution: bound·se/|theory|, the relative change of
-the theory that would have been noticed.
+the theory that would have been noticed. Of a tensor of several inputs the size that counts is the
+tensor's: a wrong pairing, factor or term changes its largest components, and the smallest ones by
+no more. So a row has its own resolution, and the comparison is judged by each row's bound·se over
+the largest component of its tensor in its layer.
 """
 
 from __future__ import annotations
@@ -69,7 +72,10 @@ class Row:
         next_term: of se, what is allowed for the first term in 1/n that the fit leaves out.
         scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
             its natural size; or what the flow says.
+        largest: |theory| of the tensor's largest component in the layer, or `scale`, if more.
         resolution: bound·se/scale, the relative difference that would have been noticed.
+        share: bound·se/largest, by which a comparison is judged: the difference that would have
+            been noticed, as a share of the tensor.
     """
 
     tensor: str
@@ -81,7 +87,9 @@ class Row:
     z: float
     next_term: float = 0.0
     scale: float = math.nan
+    largest: float = math.nan
     resolution: float = math.nan
+    share: float = math.nan
 
     @property
     def name(self) -> str:
@@ -94,7 +102,8 @@ class Comparison:
     """Every derived number beside its sampled one.
 
     Attributes:
-        rows: all comparisons, tensor by tensor, layer by layer.
+        rows: all comparisons, tensor by tensor, layer by layer; components that are one number by
+            a symmetry of the tensor have one row.
         bound: the |z| that all stay under but for `false_alarms` of cases (Bonferroni, Student's
             t with the blocks of draws as its degrees of freedom).
         false_alarms: the chance of disagreement by accident, all comparisons together.
@@ -120,19 +129,20 @@ class Comparison:
 
     @property
     def coarsest(self) -> Row:
-        """The row with the worst resolution."""
-        return max(self.rows, key=lambda row: row.resolution)
+        """The row with the worst resolution, as a share of its tensor."""
+        return max(self.rows, key=lambda row: row.share)
 
     @property
     def resolution(self) -> float:
-        """The worst of all rows: a theory that differs by more anywhere would have been noticed."""
-        return self.coarsest.resolution
+        """The worst of all rows: a theory that differs by more anywhere, as a share of the tensor's
+        largest component in that layer, would have been noticed."""
+        return self.coarsest.share
 
     @property
     def unresolved(self) -> tuple[Row, ...]:
-        """The rows that resolve worse than `WEAK`, the worst first."""
-        rows = [row for row in self.rows if not row.resolution <= WEAK]
-        return tuple(sorted(rows, key=lambda row: -row.resolution))
+        """The rows that resolve worse than `WEAK` of their tensor, the worst first."""
+        rows = [row for row in self.rows if not row.share <= WEAK]
+        return tuple(sorted(rows, key=lambda row: -row.share))
 
     @property
     def weak(self) -> bool:
@@ -176,11 +186,12 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """The verdict and the largest scores, for a notebook."""
-        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z", "resolves"))
+        heads = "".join(f"<th>{name}</th>" for name in (*_COLUMNS, "z", "resolves", "of tensor"))
         rows = "".join(
             f"<tr><td>{row.name}</td><td>{row.layer}</td><td>{row.theory:.6g}</td>"
             f"<td>{row.sample:.6g}</td><td>{row.se:.3g}</td><td>{row.next_term:.3g}</td>"
-            f"<td>{row.z:.2f}</td><td>{percent(row.resolution)}</td></tr>"
+            f"<td>{row.z:.2f}</td><td>{percent(row.resolution)}</td>"
+            f"<td>{percent(row.share)}</td></tr>"
             for row in self._largest(10)
         )
         caption = f"<caption>{html.escape(self.summary)}</caption>"
@@ -219,7 +230,11 @@ def compare(
     have been noticed, the bound times its error over |theory|. Where theory vanishes it is over
     the natural size: by dimension, from the K and Theta of either table (`natural_size`), else the
     largest entry of the tensor in that layer, or in any. Where the flow has `<name>_size`, such as
-    1 for a logarithm, it is over that.
+    1 for a logarithm, it is over that. All together are judged by the largest component of each
+    tensor in each layer (`Row.share`).
+
+    Components whose indices are a permutation of each other, with equal samples and errors at every
+    width and equal theory, to `ACCURACY`, are one number: they are compared, and counted, once.
 
     Raises:
         InputError: if the tables have nothing in common, differ in shape or are not finite, or if
@@ -253,7 +268,7 @@ def compare(
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
-    rows = tuple(replace(row, resolution=_over(bound * row.se, row.scale)) for row in rows)
+    rows = tuple(_resolved(row, bound * row.se) for row in rows)
     return Comparison(rows, bound, false_alarms, widths, degree)
 
 
@@ -301,17 +316,44 @@ def _rows(
     width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
     theory, doubt = _theory(name, flowed, width)
     scales = _scales(name, flowed, tables, theory)
+    largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
+    distinct = tuple(_distinct(theory, np.concatenate([samples, errors, floors])))
+    floors = np.maximum(floors, ACCURACY * abs(theory))
+    found, error, left_out = _intercepts(powers, samples, np.hypot(errors, floors))
+    ses, differences = np.hypot(error, doubt), found - theory
+    layers = flowed["layer"].to_numpy()
+    for place in distinct:
+        difference, se = float(differences[place]), float(ses[place])
+        z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
+        numbers = (float(each[place]) for each in (left_out, scales, largest))
+        derived, sample, layer = float(theory[place]), float(found[place]), int(layers[place[0]])
+        yield Row(name, layer, place[1:], derived, sample, se, z, *numbers)
+
+
+def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
+    """The places (layer, samples …), one for those that a symmetry of the tensor makes one number:
+    their indices are a permutation of each other and all that was measured there is the same."""
+    seen: dict[tuple[tuple[int, ...], bytes], list[float]] = {}
     for place in np.ndindex(theory.shape):
-        at = (slice(None), *place)
-        floor = np.maximum(floors[at], ACCURACY * abs(theory[place]))
-        sample, se, left_out = _intercept(powers, samples[at], np.hypot(errors[at], floor))
-        se = float(np.hypot(se, doubt[place]))
-        difference = sample - theory[place]
-        z = difference / se if se else (np.copysign(np.inf, difference) if difference else 0.0)
-        layer = int(flowed["layer"].values[place[0]])
-        derived, scale = float(theory[place]), float(scales[place])
-        yield Row(name, layer, place[1:], derived, sample, se, float(z), left_out, scale)
+        value, key = float(theory[place]), (place[0], *sorted(place[1:]))
+        at: tuple[slice | int, ...] = (slice(None), *place)
+        same = seen.setdefault((key, measured[at].tobytes()), [])
+        if not any(abs(value - other) <= ACCURACY * abs(other) for other in same):
+            same.append(value)
+            yield place
+
+
+def _largest(theory: Array) -> Array:
+    """The size of the tensor's largest component in each layer, at all of them."""
+    most = abs(theory).max(axis=tuple(range(1, theory.ndim)), keepdims=True)
+    return np.broadcast_to(most, theory.shape)
+
+
+def _resolved(row: Row, noticed: float) -> Row:
+    """With what its error, times the bound, is of its own scale and of its tensor."""
+    own, share = (_over(noticed, size) for size in (row.scale, row.largest))
+    return replace(row, resolution=own, share=share)
 
 
 def _scales(
@@ -377,31 +419,42 @@ def _theory(name: str, flowed: xarray.Dataset, width: int | None) -> tuple[Array
     return total, error
 
 
-def _intercept(inverse: Array, samples: Array, errors: Array) -> tuple[float, float, float]:
-    """c_0 of the weighted least-squares polynomial in 1/n, its error, and the next term's part.
+def _intercepts(inverse: Array, samples: Array, errors: Array) -> tuple[Array, Array, Array]:
+    """c_0 of each weighted least-squares polynomial in 1/n, its error, and the next term's
+    part in it.
 
     The error joins the samples' with that of the first term left out, c_{d+1}/n^{d+1}, where
     |c_{d+1}| ≤ NEXT_TERM |c_d| is supposed; a fit of degree 0 leaves out nothing that is known.
+
+    Arguments:
+        inverse: the powers of 1/n, (widths, degree + 1).
+        samples, errors: (widths, …).
     """
     degree = inverse.shape[1] - 1
-    weights = 1.0 / errors if errors.all() else np.ones_like(errors)
-    fit = np.linalg.pinv(inverse * weights[:, None]) * weights
-    coefficients = fit @ samples
-    left_out = fit[0] @ inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0
-    neglected = NEXT_TERM * abs(coefficients[-1] * left_out)
-    error = np.hypot(np.linalg.norm(fit[0] * errors), neglected)
-    return float(coefficients[0]), float(error), float(neglected)
+    samples, errors = np.moveaxis(samples, 0, -1), np.moveaxis(errors, 0, -1)
+    known = errors.all(axis=-1, keepdims=True)
+    weights = 1.0 / np.where(known, errors, 1.0)
+    fits = np.linalg.pinv(inverse * weights[..., None]) * weights[..., None, :]
+    coefficients = (fits @ samples[..., None])[..., 0]
+    first = fits[..., 0, :]
+    beyond = inverse[:, -1] ** ((degree + 1) / degree) if degree else 0.0 * inverse[:, 0]
+    left_out = (first[..., None, :] @ beyond[:, None])[..., 0, 0]
+    neglected = NEXT_TERM * abs(coefficients[..., -1] * left_out)
+    parts = first * errors
+    spread = np.sqrt((parts[..., None, :] @ parts[..., None])[..., 0, 0])
+    return coefficients[..., 0], np.hypot(spread, neglected), neglected
 
 
 def _table(rows: Sequence[Row]) -> str:
     names = [row.name for row in rows]
     width = max(map(len, [*names, "tensor"]))
     head = f"{'tensor':{width}}  layer        theory        sample          se        next       z"
-    lines = [f"{head}  resolves"]
+    lines = [f"{head}  resolves  of tensor"]
     for row, name in zip(rows, names, strict=True):
         lines.append(
             f"{name:{width}}  {row.layer:5d}  {row.theory:12.6g}  {row.sample:12.6g}  "
-            f"{row.se:10.3g}  {row.next_term:10.3g}  {row.z:6.2f}  {percent(row.resolution):>8}"
+            f"{row.se:10.3g}  {row.next_term:10.3g}  {row.z:6.2f}  {percent(row.resolution):>8}  "
+            f"{percent(row.share):>9}"
         )
     return "\n".join(lines)
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import xarray
 
-from derivations.day_kahn_roberts import figures
+from derivations.day_kahn_roberts import figures, measurements
 from derivations.day_kahn_roberts.ensembles import linear_flow
 from derivations.day_kahn_roberts.expansions import normalised_vertex
+from derivations.day_kahn_roberts.tower_figures import TOWER, Measured
 from derive import activations
 from numeric import simulate
 
@@ -39,6 +41,43 @@ def test_curves_carry_theory_sample_and_comparison():
     assert [curve.finite is None for curve in curves] == [
         curve.label.startswith("tanh") for curve in curves
     ]
+
+
+@pytest.mark.parametrize("initialisation", ["Gaussian", "orthogonal", "mixed"])
+def test_exact_linear_flow_is_that_of_one_input_and_tends_to_the_derived_one(initialisation):
+    """On the diagonal at n = 20; and every component at n = 10⁹."""
+    net = figures.critical_network(activations.linear, initialisation)
+    inputs = np.random.default_rng(0).normal(size=(4, 6))
+    found = figures.exact_linear_flow(net, inputs, 3, 20)
+    for sample, x in enumerate(inputs):
+        one = figures.exact_flow(net, x, 3, 20)
+        diagonal = found["V"].to_numpy()[(slice(None), *[sample] * 4)]
+        np.testing.assert_allclose(diagonal, one["V"], rtol=1e-12)
+        np.testing.assert_allclose(found["K"].to_numpy()[:, sample, sample], one["K"], rtol=1e-12)
+    wide = figures.exact_linear_flow(net, inputs, 3, 10**9)
+    np.testing.assert_allclose(wide["V"], linear_flow(net, inputs, 3)["V"], atol=1e-7)
+
+
+def made_up(label, **samples):
+    """A correlator of each kind at layer 1 and n = 20, with lines at 1 and errors of 0.01."""
+    layer = {"layer": [1]}
+    lines = {name: ("layer", [1.0]) for name in ("K", "Theta", *TOWER)}
+    points = {name: ("layer", [samples.get(name, samples["rest"])]) for name in TOWER}
+    errors = {f"{name}_se": ("layer", [0.01]) for name in TOWER}
+    drawn = xarray.Dataset({**points, **errors}, layer)
+    return Measured(label, xarray.Dataset(lines, layer), {20: drawn})
+
+
+def test_what_is_seen_at_the_papers_width_can_fail():
+    large, small = made_up("Gaussian", rest=5.0), made_up("orthogonal", rest=0.9, D=2.5)
+    assert measurements.contrast([large, small], 1, 4, "AB").holds
+    assert not measurements.contrast([large, small], 1, 6, "AB").holds
+    assert not measurements.contrast([large, small], 1, 4, "AD").holds
+    assert measurements.off_the_lines([large, small], 1).holds
+    near = made_up("Gaussian", rest=5.0, U=1.1)
+    assert not measurements.off_the_lines([near, small], 1).holds
+    far = made_up("orthogonal", rest=0.9, D=2.5, B=1.6)
+    assert not measurements.off_the_lines([large, far], 1).holds
 
 
 @pytest.mark.parametrize("initialisation", ["Gaussian", "orthogonal", "mixed"])

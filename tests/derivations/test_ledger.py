@@ -81,6 +81,18 @@ def test_only_training_is_open(source):
             assert len(entry.note) > 5
 
 
+def test_350_statements_are_numbered():
+    counted = {
+        source: sum(entry.numbered for entry in ledger.entries(source)) for source in CHAPTERS
+    }
+    assert counted == {"000": 104, "001": 26, "002": 109, "003": 54, "004": 57}
+
+
+@pytest.mark.parametrize("source", CHAPTERS)
+def test_every_claim_but_those_beyond_the_source_is_listed(source):
+    assert [c.name for c in ledger.unlisted(source) if not c.equation.startswith("beyond")] == []
+
+
 @pytest.mark.parametrize("source", CHAPTERS)
 def test_claims_without_an_entry_say_what_they_add(source):
     """A claim that carries the number of an entry as it stands must be named by that entry."""

@@ -370,4 +370,4 @@ def test_an_empty_verdict_has_a_page():
     claim = claims.Claim("000", "1", "nothing", prove, False)
     text = pages(Book([Outcome(claim, prove(), 0.0)]))["000.html"]
     assert "nothing" in text
-    assert "Every numbered statement" not in text
+    assert "Every statement" not in text

@@ -1,15 +1,19 @@
 """A figure's SVG, numbers and words: read off any matplotlib figure, the same each time."""
 
 import csv
+import io
 import re
 from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from derivations.pictures.diagrams import draw
 from derivations.pictures.drawn import drawn
+from derivations.pictures.svg import compact, svg
 from derive import InputError, Orthogonal, recursion
 
 
@@ -150,3 +154,44 @@ def test_diagrams_are_described_by_what_they_are():
 def test_only_figures_are_drawn():
     with pytest.raises(InputError, match="matplotlib Figure"):
         drawn("figure.png")
+
+
+def plain(figure):
+    """The SVG as matplotlib lays it out and draws it."""
+    text = io.StringIO()
+    with rc_context({"svg.hashsalt": "wickgarten", "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return compact(text.getvalue())
+
+
+def varied(layout):
+    """Logarithmic, shared and turned axes, a colour bar, a legend, and texts of two lines."""
+    figure = Figure(figsize=(7.0, 5.0), layout=layout)
+    first, second, third, fourth = figure.subplots(2, 2).flat
+    for power in (1, 2):
+        first.loglog([1, 10, 1000], [1e-5**power, 2.0, 3e4], label=f"power\n{power}")
+    first.legend(title="$x^2$")
+    first.set(xlabel="layer", ylabel="a long label\nin two lines", title="title")
+    first.tick_params(axis="x", rotation=40, which="both")
+    figure.colorbar(second.imshow(np.arange(12.0).reshape(3, 4)), ax=second)
+    third.sharex(fourth)
+    third.plot([1e6, 1e6 + 3], [2e-7, 5e-7])
+    fourth.errorbar([1e6, 1e6 + 9], [1, 2], [0.1, 0.3], fmt="o")
+    fourth.set_xlabel("offset")
+    figure.suptitle("above all")
+    return figure
+
+
+@pytest.mark.parametrize("layout", ["constrained", "tight", None])
+def test_ticks_placed_once_are_where_matplotlib_has_them(layout):
+    assert svg(varied(layout)) == plain(varied(layout))
+
+
+def test_a_drawn_figure_keeps_its_layout_engine_and_its_size():
+    figure = varied("constrained")
+    before = figure.get_layout_engine(), figure.canvas, figure.dpi, Text._get_layout
+    svg(figure)
+    assert (figure.get_layout_engine(), figure.canvas, figure.dpi, Text._get_layout) == before
+    again = svg(figure)
+    figure.axes[0].set_xlim(1, 2)
+    assert svg(figure) != again

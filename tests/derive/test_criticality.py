@@ -221,6 +221,19 @@ def test_fixed_points_far_out_and_close_to_zero():
     assert abs(at / (small / 2) - 1) < 1e-7
 
 
+def test_a_fixed_point_where_the_first_power_cancels():
+    """σ = z − εz³ + z⁵ at C_W = 1: ⟨σσ⟩ − K = −6εK² + (30 + 15ε²)K³ − 210εK⁴ + 945K⁵, which
+    vanishes near ε/5: below that, and not up to where K itself is small, a search must begin."""
+    part = mpmath.mpf(1) / 1000
+    sigma = a.by_name("polynomial(0,1,0,-1/1000,0,1)")
+    ((at, *_),) = fixed_points(sigma, 0, 1)
+
+    def excess(K):
+        return -6 * part + (30 + 15 * part**2) * K - 210 * part * K**2 + 945 * K**3
+
+    assert abs(at / mpmath.findroot(excess, part / 5) - 1) < 1e-12
+
+
 def test_lines_of_fixed_points():
     """ReLU is critical on its line; z√(1 + tanh(z)/2) has the line, and χ_⊥ > 1 on it."""
     assert fixed_points(a.relu, 0, 2) == [(K, 1, 1)]

@@ -11,7 +11,9 @@ import sympy
 
 from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
 from derive.engine.scheme import Scheme
+from derive.layers import per_layer
 from derive.layers.per_layer import Tabulated
+from derive.symbols import ell
 from numeric import flow, simulate
 
 X = np.linspace(-1, 1, 7)
@@ -206,3 +208,27 @@ def test_networks_of_one_scheme_share_their_recursions():
         Scheme(Orthogonal(), square=False),
     ]
     assert Network("tanh", Gaussian(), C_b_corrections=(1,)).scheme(3, 1).corrections == 1
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        1 / ell,
+        ell / 7 + sympy.Rational(2, 3),
+        1 / (ell + 1) ** 2 - 3 * ell / (2 * ell - 5),
+        (ell**2 - 9) / (ell - 3) + 1 / (1 + 1 / (ell - 2)),
+        (ell + 1) ** 21 / 2,
+        sympy.sqrt(ell) / 3,
+        sympy.pi / ell,
+    ],
+)
+def test_an_expression_at_a_layer_is_what_sympy_has_there(rate):
+    given = per_layer.normal("lambda_b", rate)
+    for layer in range(1, 12):
+        expected = given.xreplace({per_layer.layer_symbol: sympy.Integer(layer)})
+        if expected.is_finite:
+            value = per_layer.value_at("lambda_b", given, layer, "a number")
+            assert (value, type(value)) == (expected, type(expected))
+        else:
+            with pytest.raises(InputError):
+                per_layer.value_at("lambda_b", given, layer, "a number")

@@ -116,7 +116,7 @@ def test_disagreement_is_found_and_said():
     found = compare(theory(V=[1, 2, 3]), sample(10, V=[1, 2, 4]))
     assert not found.agrees
     assert str(found).startswith("DISAGREES: 3 comparisons at n = 10; largest |z| 10.00")
-    row = ["V", "3", "3", "4", "0.1", "0", "10.00", "18", "%"]
+    row = ["V", "3", "3", "4", "0.1", "0", "10.00", "18", "%", "18", "%"]
     assert found.table.splitlines()[3].split() == row
 
 
@@ -177,6 +177,40 @@ def test_the_scale_is_given_or_else_the_largest_entry():
     unknown = compare(theory(gap=[0, 0, 0]), sample(10, gap=[0, 0, 0]))
     assert unknown.weak
     assert "nothing" in unknown.summary
+
+
+def of_two(tensor, values):
+    """A table of a tensor of two samples in one layer, with errors of 0.01, and of its theory."""
+    axes = ("layer", "sample_1", "sample_2")
+    derived = xarray.Dataset({tensor: (axes, [values])}, {"layer": [1]})
+    errors = {f"{tensor}_se": (axes, np.full((1, 2, 2), 0.01))}
+    return derived, derived.assign(errors).assign_attrs(width=10, blocks=256)
+
+
+def test_a_tensor_of_several_inputs_is_judged_by_its_largest_component():
+    """K_12 = 0.1 has a column of its own, and counts as a tenth of K_11 = 1."""
+    flowed, drawn = of_two("K", [[1.0, 0.1], [0.1, 0.5]])
+    found = compare(flowed, drawn)
+    own, share = (
+        {row.name: getattr(row, at) for row in found.rows} for at in ("resolution", "share")
+    )
+    noticed = found.bound * 0.01
+    assert own == pytest.approx({"K_11": noticed, "K_12": 10 * noticed, "K_22": 2 * noticed})
+    assert share == pytest.approx(dict.fromkeys(own, noticed))
+    assert (found.verdict, found.resolution) == ("agrees", pytest.approx(noticed))
+    wrong = flowed.assign(K=flowed["K"] + [[0, 0.1], [0.1, 0]])  # a term in K_12 alone
+    assert not compare(wrong, drawn).agrees
+
+
+def test_components_that_are_one_number_are_compared_once():
+    flowed, drawn = of_two("K", [[1.0, 0.1], [0.1, 0.1]])
+    assert [row.name for row in compare(flowed, drawn).rows] == ["K_11", "K_12", "K_22"]
+    skew = flowed.assign(K=flowed["K"] * [[1, 1], [2, 1]])
+    found = compare(skew, drawn)
+    assert [row.name for row in found.rows] == ["K_11", "K_12", "K_21", "K_22"]
+    assert found.worst.name == "K_21"
+    apart = drawn.assign(K=drawn["K"] * [[1, 1], [2, 1]])
+    assert compare(flowed, apart).worst.name == "K_21"
 
 
 def test_the_next_term_has_a_column():

@@ -1,5 +1,6 @@
 """Random networks against their ensembles, and faults that are planted to be found."""
 
+import json
 import shlex
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from derive.errors import InputError
 from numeric import examples, verify
 from numeric.examples import Example, OfLayer, drawn, simpler
 from numeric.tables.compare import WEAK
+from numeric.verify import faults, planting, power
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = [drawn(k, 1) for k in range(1, 61)]
@@ -229,3 +231,144 @@ def test_errors_name_the_argument(arguments, name):
 def test_a_single_example_checks_its_seed_too(capsys):
     assert cli.main(["verify", "--examples", "5", "--only", "2", "--seed", "-1"]) == 2
     assert capsys.readouterr().err.startswith("wickgarten: seed: got -1")
+
+
+def test_the_fit_through_all_points_is_a_polynomial():
+    """c_0 and c_d of y = 3 − 2x + 5x², exactly, and what x³ leaves at 0."""
+    widths = (6, 12, 48)
+    value, highest, product = power.through(widths)
+    x = 1 / np.array(widths)
+    y = 3 - 2 * x + 5 * x**2
+    assert value @ y == pytest.approx(3, rel=1e-12)
+    assert highest @ y == pytest.approx(5, rel=1e-9)
+    assert abs(value @ x**3) == pytest.approx(product, rel=1e-9)
+
+
+def test_draws_are_planned_that_resolve_what_is_asked():
+    """At 10 % and at 5 %; four times the draws for half of it, but for the next term."""
+    net = Network(activations.tanh, Gaussian(1.5), C_b=0.1)
+    example = Example(net, np.array([0.4, 0.9]), 2, ("V",), 5)
+    coarse, fine = (
+        verify.verify(example, resolution=each, seconds=20.0).checks[0] for each in (0.1, 0.05)
+    )
+    assert coarse.agrees
+    assert fine.agrees
+    assert coarse.resolution <= 0.1
+    assert fine.resolution <= 0.05
+    assert fine.draws > 2 * coarse.draws
+    assert coarse.beyond == fine.beyond == ()
+
+
+def test_what_cannot_be_reached_says_why():
+    net = Network(activations.relu)
+    example = Example(net, np.array([0.3, -0.8]), 3, ("K", "V"))
+    found = verify.verify(example, resolution=0.01, seconds=0.1)
+    assert found.agrees
+    (check,) = found.checks
+    assert "V" in {each.row.tensor for each in check.beyond}
+    assert all(each.row.resolution > 0.01 for each in check.beyond)
+    assert any("where 0.1 s are allowed" in str(each) for each in check.beyond)
+    assert "0 of 1 examples resolve 1 % in every number" in str(found)
+    reasons = check.as_json()["beyond"]
+    assert [each["layer"] for each in reasons] == [each.row.layer for each in check.beyond]
+
+
+PLAIN = Example(Network(activations.tanh, Gaussian(1.5), C_b=0.5), np.array([0.4, 0.9]), 2, ("K",))
+
+
+def test_the_faults_of_the_list_are_there_and_change_the_theory():
+    """Each kind is drawn; each of the first of its kind gives another K or V."""
+    example = Example(
+        Network(activations.tanh, Orthogonal(1.5), Gaussian(1.5), C_b=0.5, lambda_W=0.5),
+        np.array([0.4, 0.9]),
+        3,
+        ("Theta", "V"),
+    )
+    drawn_faults = list(faults.drawn(example, 0))
+    assert {fault.kind for fault in drawn_faults} == set(faults.KINDS)
+    assert [str(each) for each in faults.drawn(example, 0)] == list(map(str, drawn_faults))
+    right = faults.flow(example.net, example.inputs, 3, example.tensors, width=10**6)
+    changed = set()
+    for fault in drawn_faults:
+        if fault.kind not in changed:
+            wrong = fault.theory(example, 10**6)
+            if not all(np.allclose(wrong[name], right[name]) for name in example.tensors):
+                changed.add(fault.kind)
+    assert changed == set(faults.KINDS)
+
+
+def test_a_fault_of_one_term_is_that_alone():
+    """K = C_W ⟨σσ⟩ + C_b: half of it is left without C_b, and twice C_b is added with it twice."""
+    table = faults.flow(PLAIN.net, PLAIN.inputs, 2, ["K"])["K"].to_numpy()
+    wanted = {
+        "term": table[1] - 0.5,
+        "factor 2": table[1] + 0.5,
+        "sign": table[1] - 1.0,
+        "factor": table[1] + 0.5,  # 1 in place of C_b
+    }
+    found = {
+        fault.kind: fault.theory(PLAIN, 10)["K"].to_numpy()[1]
+        for fault in faults.drawn(PLAIN, 0)
+        if isinstance(fault, faults.OfTerm)
+        and (fault.target.label, fault.first_layer) == ("K", False)
+        and fault.spelled in {"C_b", "C_b of C_b"}
+    }
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+def test_planted_faults_are_found_and_a_right_theory_is_none(monkeypatch):
+    found = verify.verify(PLAIN, plant=6, draws=4000)
+    assert found.agrees
+    assert [each.found for each in found.planted] == [True] * 6
+    assert found.faults == "6 faults planted: 6 found, none missed"
+    monkeypatch.setattr(faults.OfTerm, "__call__", lambda self, step: step)
+    monkeypatch.setattr(faults.OfNetwork, "theory", lambda self, example, width: right(example))
+    monkeypatch.setattr(faults.OfLayers, "theory", lambda self, example, width: right(example))
+
+    def right(example):
+        return faults.flow(example.net, example.inputs, example.depth, faults.beside(example))
+
+    none = verify.verify(PLAIN, plant=1, draws=4000)
+    assert none.planted == ()
+    assert "0 change a number by" in none.checks[0].unplanted
+
+
+def test_a_fault_that_is_missed_is_told(monkeypatch):
+    """A comparison that always agrees misses every fault."""
+    right = planting.compare
+
+    def blind(flowed, tables, false_alarms, degree):
+        return replace(right(flowed, tables, false_alarms, degree), bound=np.inf)
+
+    monkeypatch.setattr(planting, "compare", blind)
+    found = verify.verify(PLAIN, plant=1, draws=4000)
+    assert found.agrees
+    assert len(found.missed) == 1
+    assert "1 MISSED" in found.faults
+    assert str(found.missed[0]).startswith("MISSED: ")
+
+
+def test_the_command_plants_and_writes_every_number(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(examples, "ALL_DERIVATIVES", (("K",),))
+    monkeypatch.setattr(examples, "FIRST_DERIVATIVES", (("K",),))
+    path = tmp_path / "verified.json"
+    arguments = ["verify", "--examples", "2", "--seed", "1", "--resolution", "0.1", "--plant"]
+    assert cli.main([*arguments, "--jobs", "1", "--json", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "2 faults planted: 2 found, none missed" in out
+    assert "2 of 2 examples resolve 10 % in every number" in out
+    written = json.loads(path.read_text())
+    assert [each["verdict"] for each in written["examples"]] == ["agrees", "agrees"]
+    assert all(each["resolution"] <= 0.1 for each in written["examples"])
+    assert all(each["planted"][0]["found"] for each in written["examples"])
+    assert cli.main([*arguments, "--draws", "100"]) == 2
+    assert "--draws" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [({"resolution": 0.0}, "resolution"), ({"seconds": -1}, "seconds"), ({"plant": -1}, "plant")],
+)
+def test_errors_of_power_name_the_argument(arguments, name):
+    with pytest.raises(InputError, match=name):
+        verify.verify(PLAIN, **arguments)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from flint import acb, arb, ctx
 
+from derive.arithmetic import balls
 from derive.errors import InputError
 
 from .geometry import Matrix
@@ -66,7 +67,7 @@ def _standard(h: Sequence[arb], rho: Matrix, goal: float) -> arb:
         return total
 
     tolerance = arb(-goal).exp()
-    grown = acb.integral(
+    grown = balls.integral(
         slope, 0, 1, rel_tol=tolerance, abs_tol=tolerance,
         eval_limit=4000 * ctx.prec, depth_limit=8 * ctx.prec,
     )  # fmt: skip

@@ -24,6 +24,7 @@ import sympy
 from flint import acb, arb, ctx
 
 from derive.activations.functions import Activation, z
+from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball
 from derive.errors import InputError
 from derive.gaussian.shapes import SingleShape
@@ -236,7 +237,7 @@ def _at(
     for piece, left, right in zip(first.pieces, ends, ends[1:], strict=False):
         if any(not each.is_zero() for each in piece) and left.mid() < right.mid():
             function = integrand(piece)
-            part = acb.integral(
+            part = balls.integral(
                 function, left.mid(), right.mid(), rel_tol=tolerance, abs_tol=tolerance,
                 eval_limit=4000 * ctx.prec, depth_limit=8 * ctx.prec,
             )  # fmt: skip

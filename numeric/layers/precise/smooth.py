@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeAlias
 from flint import acb, arb, arb_mat, ctx
 
 from derive.activations.functions import Activation
+from derive.arithmetic import balls
 from derive.errors import InputError
 
 from . import envelopes, functions, lattice
@@ -279,7 +280,7 @@ class Sums:
         odd = self._activation.is_odd
         total = acb(0)
         for left, right in sides[0] if odd else sides[0] + sides[1]:
-            total += (1 + odd) * acb.integral(
+            total += (1 + odd) * balls.integral(
                 function, left, right, abs_tol=tolerance, rel_tol=tolerance,
                 eval_limit=1000 * ctx.prec, depth_limit=4 * ctx.prec,
             )  # fmt: skip

@@ -5,18 +5,24 @@ and what agrees but would have agreed with too much is called weak.
     verify(5, of=net)                       # inputs and depths for a network of yours
     verify(Example(net, x, 4, (recursion(["z", "z", my_field]),)))
 
+    verify(25, resolution=0.1)              # as many draws as that takes (`power`)
+    verify(25, resolution=0.1, plant=1)     # would a fault in the theory be found? (`faults`)
+
 One example is a network's leading tensors, flowed, against ensembles of several widths,
 extrapolated in 1/n. The false alarms are those of all examples together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numba
+import numpy as np
+import xarray
 
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed, whole
@@ -25,19 +31,22 @@ from derive.recursions import Recursion, Wanted
 from derive.work.processes import together
 from derive.work.progress import quiet
 
-from . import examples as drawing
-from .checks import probability as checked_probability
-from .checks import seed as checked_seed
-from .examples import Example
-from .flows import flow
-from .simulations import simulate
-from .tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
+from .. import examples as drawing
+from ..checks import probability as checked_probability
+from ..checks import seed as checked_seed
+from ..examples import Example
+from ..flows import flow
+from ..tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
+from . import faults, power
+from .planting import Planted, plant
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 WIDTHS = (24, 48, 96)
 DRAWS = 30_000
+SECONDS = 6.0
+"""Of a processor, about, that an example's draws may take where a resolution is asked for."""
 MOST_STEPS = 100
 """How many simpler examples are tried in all to shrink one that fails."""
 
@@ -49,10 +58,18 @@ class Check:
     Attributes:
         example: a network, its inputs, a depth and tensors.
         comparison: of its flow with its ensembles.
+        draws: networks at each of the comparison's widths.
+        beyond: the numbers that could not be resolved as asked, and why.
+        planted: the faults that were put into its theory, and which were found.
+        unplanted: why they are fewer than were asked for, if they are.
     """
 
     example: Example
     comparison: Comparison
+    draws: int = DRAWS
+    beyond: tuple[power.Beyond, ...] = ()
+    planted: tuple[Planted, ...] = ()
+    unplanted: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -83,6 +100,43 @@ class Check:
             f"({coarsest.name} at layer {coarsest.layer})  {self.example}"
         )
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What was not resolved as asked, the worst of each tensor; and the planted faults."""
+        worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
+        few = (f"no more planted: {self.unplanted}",) if self.unplanted else ()
+        return (*map(str, worst.values()), *map(str, self.planted), *few)
+
+    def as_json(self) -> dict[str, object]:
+        """The verdict, what it could have seen, and every number."""
+        return {
+            "example": str(self.example),
+            "seed": self.example.seed,
+            "verdict": self.comparison.verdict,
+            "resolution": _finite(self.resolution),
+            "bound": self.comparison.bound,
+            "widths": list(self.comparison.widths),
+            "draws": self.draws,
+            "rows": [
+                {
+                    "tensor": row.name,
+                    "layer": row.layer,
+                    "theory": row.theory,
+                    "sample": row.sample,
+                    "se": row.se,
+                    "z": row.z,
+                    "resolution": _finite(row.resolution),
+                }
+                for row in self.comparison.rows
+            ],
+            "beyond": [
+                {"tensor": each.row.name, "layer": each.row.layer, "why": each.why}
+                for each in self.beyond
+            ],
+            "planted": [each.as_json() for each in self.planted],
+            "unplanted": self.unplanted,
+        }
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -95,7 +149,8 @@ class Verification:
         checks: example by example.
         smallest: for each failure the simplest example found that still fails.
         false_alarms: the chance that any of them fails by accident.
-        widths, draws: of the ensembles.
+        widths, draws: of the ensembles, where no resolution was asked for.
+        wanted: the resolution that was.
     """
 
     checks: tuple[Check, ...]
@@ -103,6 +158,7 @@ class Verification:
     false_alarms: float
     widths: tuple[int, ...]
     draws: int
+    wanted: float | None = None
 
     @property
     def agrees(self) -> bool:
@@ -120,6 +176,45 @@ class Verification:
         return tuple(check for check in self.checks if check.weak)
 
     @property
+    def planted(self) -> tuple[Planted, ...]:
+        """The faults of all examples."""
+        return tuple(each for check in self.checks for each in check.planted)
+
+    @property
+    def missed(self) -> tuple[Planted, ...]:
+        """The faults that should have been found, and were not."""
+        return tuple(each for each in self.planted if each.missed)
+
+    @property
+    def faults(self) -> str:
+        """How many faults were planted, found, and too small to be."""
+        found = sum(each.found for each in self.planted)
+        small = sum(not each.found and not each.missed for each in self.planted)
+        missed = f"{len(self.missed)} MISSED" if self.missed else "none missed"
+        rest = f", {small} change less than is resolved" if small else ""
+        return f"{len(self.planted)} faults planted: {found} found, {missed}{rest}"
+
+    @property
+    def reached(self) -> str:
+        """How many examples are resolved as was asked."""
+        if self.wanted is None:
+            return ""
+        coarse = sum(bool(check.beyond) for check in self.checks)
+        count = f"{len(self.checks) - coarse} of {len(self.checks)} examples"
+        return f"{count} resolve {percent(self.wanted)} in every number"
+
+    def as_json(self) -> dict[str, object]:
+        """Everything that was found, check by check."""
+        return {
+            "summary": self.summary,
+            "agrees": self.agrees,
+            "resolution": _finite(max(check.resolution for check in self.checks)),
+            "wanted": self.wanted,
+            "examples": [check.as_json() for check in self.checks],
+            "smallest": [check.as_json() for check in self.smallest],
+        }
+
+    @property
     def summary(self) -> str:
         """Networks, comparisons and the worst score in a line."""
         worst = max(self.checks, key=lambda check: check.severity)
@@ -128,9 +223,12 @@ class Verification:
         rest = "the others agree" if weak < len(self.checks) else "none agrees"
         told = f"{weak} weak (resolving worse than {percent(WEAK)}), {rest}"
         told = told if weak else "all agree"
+        how = f"n = {', '.join(map(str, self.widths))} with {self.draws} draws"
+        if self.wanted is not None:
+            numbers = [check.draws for check in self.checks]
+            how = f"widths of their own with {min(numbers)} to {max(numbers)} draws"
         return (
-            f"{len(self.checks)} networks, {count} comparisons at n = "
-            f"{', '.join(map(str, self.widths))} with {self.draws} draws: "
+            f"{len(self.checks)} networks, {count} comparisons at {how}: "
             f"{f'{failed} FAIL' if failed else told}; largest |z| "
             f"{abs(worst.comparison.worst.z):.2f} of {worst.comparison.bound:.2f} "
             f"(family-wise false-alarm rate {self.false_alarms:.1e})"
@@ -138,7 +236,9 @@ class Verification:
 
     def __str__(self) -> str:
         shrunk = [f"the smallest network that shows it:\n{check}" for check in self.smallest]
-        return "\n".join([*map(str, self.checks), *shrunk, self.summary])
+        lines = [line for check in self.checks for line in (str(check), *check.told)]
+        ends = [self.reached, self.faults if self.planted else ""]
+        return "\n".join([*lines, *shrunk, *filter(None, ends), self.summary])
 
     def __repr__(self) -> str:
         return str(self)
@@ -152,6 +252,9 @@ def verify(
     tensors: Wanted | Iterable[Wanted] | None = None,
     widths: Sequence[int] = WIDTHS,
     draws: int = DRAWS,
+    resolution: float | None = None,
+    seconds: float = SECONDS,
+    plant: int = 0,
     false_alarms: float = FALSE_ALARMS,
     seen: Callable[[Check], None] | None = None,
     jobs: int = 1,
@@ -166,6 +269,13 @@ def verify(
         tensors: what to look at in what is drawn.
         widths: three or so, at which the examples' ranks are whole numbers.
         draws: networks at each width.
+        resolution: the relative change of any number that is to be noticed: widths and draws are
+            then chosen for each example, in place of those given, and what cannot be reached says
+            why (`numeric.verify.power`).
+        seconds: about so long may an example's draws take a processor then.
+        plant: how many faults to put into the theory of each example, one by one
+            (`numeric.verify.faults`): each changes a number by more than the resolution, so that
+            its comparison must fail.
         false_alarms: the chance that one or more examples fail by accident, all together.
         seen: called with each check as it is finished, in the examples' order.
         jobs: processes; more than one need examples that can be pickled. What comes out does not
@@ -189,20 +299,35 @@ def verify(
         raise InputError("widths", widths, "two or more, to extrapolate in 1/n")
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
+    if resolution is not None:
+        resolution = _positive("resolution", resolution)
+    how = _How(
+        widths,
+        draws,
+        resolution,
+        _positive("seconds", seconds),
+        whole("plant", plant, 0),
+        checked_seed(seed),
+        share,
+    )
     jobs = min(whole("jobs", jobs, 1, wanted="a number of processes, 1 or more"), len(chosen))
     threads = max(1, int(numba.get_num_threads()) // jobs)
     with closing(
-        together(_Quiet(widths, draws, share, threads), chosen, jobs)
+        together(_Quiet(how, threads), chosen, jobs)
         if jobs > 1
-        else (check(each, widths, draws, share) for each in chosen)
+        else (_checked(each, how) for each in chosen)
     ) as found:
         checks = []
         for each in found:
             checks.append(each)
             if seen is not None:
                 seen(each)
-    smallest = tuple(shrink(each, widths, draws, share) for each in checks if not each.agrees)
-    return Verification(tuple(checks), smallest, false_alarms, widths, draws)
+    smallest = tuple(
+        shrink(each, each.comparison.widths, each.draws, share)
+        for each in checks
+        if not each.agrees
+    )
+    return Verification(tuple(checks), smallest, false_alarms, widths, draws, resolution)
 
 
 def check(
@@ -227,13 +352,8 @@ def check(
     >>> check(example, widths=(4, 8), draws=100).agrees
     True
     """
-    net, inputs, depth = example.net, example.inputs, example.depth
-    flowed = flow(net, inputs, depth, example.tensors, width=max(widths))
-    sampled = [
-        simulate(net, inputs, n, depth, draws, tensors=example.tensors, seed=example.seed)
-        for n in widths
-    ]
-    return Check(example, compare(flowed, sampled, false_alarms))
+    comparison, _, _ = _compared(example, widths, draws, false_alarms)
+    return Check(example, comparison, draws)
 
 
 def shrink(
@@ -296,18 +416,79 @@ def _chosen(
 
 
 @dataclass(frozen=True)
-class _Quiet:
-    """`check` in one of several processes: the one that began them tells the progress."""
+class _How:
+    """The arguments of `verify` that say what is done with each example."""
 
     widths: tuple[int, ...]
     draws: int
+    resolution: float | None
+    seconds: float
+    plant: int
+    seed: int
     false_alarms: float
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """`_checked` in one of several processes: the one that began them tells the progress."""
+
+    how: _How
     threads: int
 
     def __call__(self, example: Example) -> Check:
         numba.set_num_threads(self.threads)
         with quiet():
-            return check(example, self.widths, self.draws, self.false_alarms)
+            return _checked(example, self.how)
+
+
+def _compared(
+    example: Example, widths: Sequence[int], draws: int, false_alarms: float
+) -> tuple[Comparison, xarray.Dataset, tuple[xarray.Dataset, ...]]:
+    """The comparison, and what was compared; K and Theta are flowed for natural sizes alone."""
+    flowed = _flowed(example, max(widths))
+    tables = tuple(power.sampled(example, n, draws) for n in widths)
+    return compare(flowed, tables, false_alarms), flowed, tables
+
+
+def _flowed(example: Example, width: int) -> xarray.Dataset:
+    return flow(example.net, example.inputs, example.depth, faults.beside(example), width=width)
+
+
+def _checked(example: Example, how: _How) -> Check:
+    """One example, resolved as asked, with faults as many as asked."""
+    beyond: tuple[power.Beyond, ...] = ()
+    if how.resolution is None:
+        width, draws = max(how.widths), how.draws
+        found, flowed, tables = _compared(example, how.widths, draws, how.false_alarms)
+    else:
+        width = power.INFINITE
+        flowed = _flowed(example, width)
+        found, tables, draws, beyond = power.resolved(
+            example, flowed, how.resolution, how.seconds, how.false_alarms
+        )
+    planted: tuple[Planted, ...] = ()
+    unplanted = ""
+    if how.plant and found.agrees:
+        asked = WEAK if how.resolution is None else how.resolution
+        planted, unplanted = plant(example, found, tables, width, asked, how.plant, how.seed)
+    return Check(example, found, draws, beyond, planted, unplanted)
+
+
+def _resolution(each: power.Beyond) -> float:
+    return each.row.resolution
+
+
+def _finite(resolution: float) -> float | None:
+    """The number as JSON has it: null where nothing is resolved."""
+    return resolution if math.isfinite(resolution) else None
+
+
+def _positive(argument: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InputError(argument, value, "a number above 0")
+    if not (value > 0 and math.isfinite(value)):
+        raise InputError(argument, value, "a number above 0")
+    return float(value)
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:
@@ -322,6 +503,6 @@ def _networks(
     if of is None or isinstance(of, Network):
         yield from (of for _ in range(count))
         return
-    from .testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
+    from ..testing import sample  # noqa: PLC0415  (hypothesis is imported only when used)
 
     yield from sample(of, count, seed)

@@ -1,0 +1,82 @@
+"""A matplotlib figure laid out with each text measured once, and each axis's ticks placed once.
+
+As it lays a figure out and draws it, matplotlib asks an axis for its ticks about ten times, and a
+text for its size as often. Neither changes while the limits, the size and the letters don't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+
+@contextmanager
+def laid_out(figure: Figure) -> Iterator[None]:
+    """Within this block the figure is in the layout that it has as an SVG: `savefig` alone draws
+    it once more, to nowhere, to lay it out."""
+    engine, canvas, dpi = figure.get_layout_engine(), figure.canvas, figure.dpi
+    with _once(Axis, "_update_ticks", _view), _once(Text, "_get_layout", _letters):
+        if engine is not None:
+            FigureCanvasSVG(figure)
+            figure.dpi = FigureCanvasSVG.fixed_dpi
+            try:
+                engine.execute(figure)
+            finally:
+                figure.dpi = dpi
+                figure.set_canvas(canvas)
+        figure.set_layout_engine(None)
+        try:
+            yield
+        finally:
+            figure.set_layout_engine(engine)
+
+
+def _view(axis: Any) -> tuple[Any, ...]:
+    """What an axis's ticks depend on."""
+    view, place = axis.get_view_interval(), axis.axes.bbox.bounds
+    return (*map(float, view), *map(float, place), axis.axes.figure.dpi)
+
+
+def _letters(text: Any, renderer: Any) -> tuple[Any, ...] | None:
+    """What a text's box depends on; None where that is more than itself, as its wrapping is."""
+    if text.get_wrap():
+        return None
+    return (
+        type(renderer),
+        text.figure.dpi,
+        text.get_text(),
+        hash(text.get_fontproperties()),
+        text.get_rotation(),
+        text.get_rotation_mode(),
+        text.get_transform_rotates_text(),
+        text.get_ha(),
+        text.get_va(),
+    )
+
+
+@contextmanager
+def _once(owner: Any, name: str, state: Callable[..., Any]) -> Iterator[None]:
+    """Within this block a method gives what it gave for the same object last, in the same state."""
+    method = getattr(owner, name)
+    known: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
+
+    def once(self: Any, *arguments: Any) -> Any:
+        now = state(self, *arguments)
+        before, found = known.get(self, (None, None))
+        if now is None or now != before:
+            found = method(self, *arguments)
+            known[self] = now, found
+        return found
+
+    setattr(owner, name, once)
+    try:
+        yield
+    finally:
+        setattr(owner, name, method)

@@ -1,0 +1,122 @@
+"""Faults put into the theory of one example, one by one, and whether its comparison finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray
+
+from derive.errors import InputError
+
+from ..examples import Example
+from ..tables.compare import Comparison, Row, compare, percent
+from . import faults
+from .faults import Fault
+
+CLEAR = 1.6
+"""A change so many times what a number resolves is found but for one case in thousands: beyond the
+bound by 0.6 of it, 3.5 standard errors or more."""
+
+MOST = 100
+"""How many of an example's faults are looked at to find some that change enough."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault, and what came of it.
+
+    Attributes:
+        fault: what was wrong.
+        row: the number that it changes most, in units of what is resolved, as it is rightly.
+        change: of that number, relative as its resolution is.
+        found: whether the comparison failed.
+    """
+
+    fault: Fault
+    row: Row
+    change: float
+    found: bool
+
+    @property
+    def missed(self) -> bool:
+        """Whether it changes a number by clearly more than is resolved, but was not found."""
+        return not self.found and self.change >= CLEAR * self.row.resolution
+
+    def __str__(self) -> str:
+        where = f"{self.row.name} at layer {self.row.layer}"
+        word = "found" if self.found else "MISSED" if self.missed else "not found, nor could be"
+        return (
+            f"{word}: {self.fault}; it changes {where} by {percent(self.change)}, "
+            f"which resolves {percent(self.row.resolution)}"
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """The same for a file."""
+        return {
+            "fault": str(self.fault),
+            "kind": self.fault.kind,
+            "meaning": faults.KINDS[self.fault.kind],
+            "tensor": self.row.name,
+            "layer": self.row.layer,
+            "change": self.change if np.isfinite(self.change) else None,
+            "found": self.found,
+            "missed": self.missed,
+        }
+
+
+def plant(
+    example: Example,
+    right: Comparison,
+    tables: tuple[xarray.Dataset, ...],
+    width: int,
+    resolution: float,
+    count: int,
+    seed: int,
+) -> tuple[tuple[Planted, ...], str]:
+    """So many faults of an example, at random among those that are large enough.
+
+    Arguments:
+        example: what was compared.
+        right: its comparison, which agrees.
+        tables: its ensembles.
+        width: for the theory, as in `flow`.
+        resolution: what was asked for: faults that change no number by `CLEAR` times as much are
+            passed over, and those that change none by `CLEAR` times what is resolved come last.
+        count: how many.
+        seed: of the choice.
+
+    Returns them, and in words why there are fewer, if there are. A fault whose theory has no
+    numbers is passed over. Chosen, not derived here.
+    """
+    found: list[Planted] = []
+    small: list[Planted] = []
+    looked = 0
+    for fault in faults.drawn(example, seed):
+        if len(found) == count or looked == MOST:
+            break
+        looked += 1
+        try:
+            wrong = fault.theory(example, width)
+            compared = compare(wrong, tables, right.false_alarms, right.degree)
+        except InputError:
+            continue
+        changes = [
+            (_over(abs(theirs.theory - own.theory), own.scale), own)
+            for own, theirs in zip(right.rows, compared.rows, strict=True)
+        ]
+        if not max(change for change, _ in changes) >= CLEAR * resolution:
+            continue
+        change, row = max(changes, key=lambda each: _over(each[0], each[1].resolution))
+        planted = Planted(fault, row, change, not compared.agrees)
+        could = planted.found or planted.missed
+        (found if could else small).append(planted)
+    told = tuple([*found, *small][:count])
+    if len(told) == count:
+        return told, ""
+    least = percent(CLEAR * resolution)
+    return told, f"of {looked} faults {len(told)} change a number by {least} or more"
+
+
+def _over(change: float, scale: float) -> float:
+    return change / scale if scale else np.inf if change else 0.0

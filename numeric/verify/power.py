@@ -1,0 +1,276 @@
+"""Which widths and how many draws show a given relative change of every tensor.
+
+What n·cumulant is estimated with has an error that grows with n, so narrow layers cost least; but a
+fit in 1/n leaves out a term, the more of it the narrower they are. With as many orders as widths,
+x_i = 1/n_i, the fit is the polynomial through all points, and of the extrapolated c_0
+
+    se² = Σ_i s_i (L_i² + (10 M_i Π x)²)/D + (10 c_d Π x)²,   L_i = Π_{j≠i} x_j/(x_j − x_i),
+
+s_i being the variance of one draw at n_i, D the draws at each width, c_d = Σ M_i y_i the last
+coefficient, by which `tables.compare` bounds the next one. Pilot draws tell s_i and c_d. Of several
+sets of widths the one is chosen that reaches most numbers for least work. Derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray
+
+from derive.engine.fields import Field
+from derive.errors import InputError
+from derive.recursions import wanted
+from derive.weights import Gaussian
+
+from ..arrays import Array
+from ..examples import Example
+from ..simulations import simulate
+from ..tables.compare import NEXT_TERM, Comparison, Row, compare, percent
+
+PILOT = 4096
+"""Draws at each width to begin with."""
+WIDTHS = (6, 12, 18, 24, 36, 48, 96)
+"""What designs are made of: divisible by 6, for ranks that are whole numbers."""
+DESIGNS = (
+    (24, 48, 96),
+    (12, 24, 48),
+    (12, 24, 48, 96),
+    (12, 18, 24, 48),
+    (6, 12, 24, 48),
+    (12, 18, 24, 36, 48),
+    (6, 12, 18, 24, 48),
+)
+INFINITE = 10**6
+"""The width of the theory: what layer 1 has of n_0/n is in the fit as well."""
+ROUNDS = 3
+"""How often it is planned anew, with what the last plan has sampled."""
+
+_MARGIN = 0.85
+"""What is planned for, of what is asked."""
+_NUMBER = 1.2e-8
+"""Seconds that one number of one layer of a network takes a processor, more or less."""
+_OVERHEAD = 20
+"""Neurons' worth of work that a layer takes besides its own."""
+_DEEP = 5.0
+"""How much more estimates take whose fields have three edges or more."""
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """A number that was not resolved as asked.
+
+    Arguments:
+        row: its tensor, layer and resolution.
+        why: what it would take, or why more draws are no help.
+    """
+
+    row: Row
+    why: str
+
+    def __str__(self) -> str:
+        reached = percent(self.row.resolution)
+        return f"{self.row.name} at layer {self.row.layer} resolves {reached}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Widths, draws at each, and how many numbers they are expected to leave unresolved."""
+
+    widths: tuple[int, ...]
+    draws: int
+    unresolved: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What has been sampled of an example: a table for each width, of so many draws."""
+
+    example: Example
+    flowed: xarray.Dataset
+    tables: dict[int, xarray.Dataset]
+    draws: dict[int, int]
+    false_alarms: float
+
+    def at(self, widths: Sequence[int], draws: int) -> Sampled:
+        """The same, with so many draws at these widths."""
+        tables, have = dict(self.tables), dict(self.draws)
+        for n in widths:
+            if have.get(n, 0) < draws:
+                tables[n], have[n] = sampled(self.example, n, draws), draws
+        return Sampled(self.example, self.flowed, tables, have, self.false_alarms)
+
+    def compared(self, widths: Sequence[int]) -> Comparison:
+        """The comparison by the polynomial through these widths."""
+        return compare(
+            self.flowed, [self.tables[n] for n in widths], self.false_alarms, len(widths) - 1
+        )
+
+
+def sampled(example: Example, width: int, draws: int) -> xarray.Dataset:
+    """The ensemble of an example at one width."""
+    net, inputs, depth = example.net, example.inputs, example.depth
+    return simulate(net, inputs, width, depth, draws, tensors=example.tensors, seed=example.seed)
+
+
+def resolved(
+    example: Example,
+    flowed: xarray.Dataset,
+    resolution: float,
+    seconds: float,
+    false_alarms: float,
+) -> tuple[Comparison, tuple[xarray.Dataset, ...], int, tuple[Beyond, ...]]:
+    """Sample an example until every number resolves a relative change of `resolution`.
+
+    Arguments:
+        example: its networks can be sampled at widths that are divisible by 6.
+        flowed: its theory, with K and Theta for natural sizes.
+        resolution: what is asked.
+        seconds: of a processor, about, as long as all draws may take.
+        false_alarms: of the comparison.
+
+    Returns the comparison, the ensembles, their draws each, and what was not reached.
+
+    Raises InputError as `simulate` and `compare` do.
+    """
+    found = Sampled(example, flowed, {}, {}, false_alarms)
+    for n in WIDTHS:
+        if _fits(example, n):
+            try:
+                found = found.at([n], PILOT)
+            except InputError:
+                if n > 2 * min(WIDTHS):  # too narrow for its cumulants' pairings otherwise
+                    raise
+    designs = [each for each in DESIGNS if all(n in found.tables for n in each)]
+    plan = best(found, designs, resolution, seconds)
+    for again in range(ROUNDS):
+        found = found.at(plan.widths, plan.draws)
+        comparison = found.compared(plan.widths)
+        next_plan = best(found, designs, resolution, seconds)
+        same = next_plan.widths == plan.widths and next_plan.draws <= 1.05 * plan.draws
+        if comparison.resolution <= resolution or same or again == ROUNDS - 1:
+            break
+        plan = next_plan
+    draws = min(found.draws[n] for n in plan.widths)
+    tables = tuple(found.tables[n] for n in plan.widths)
+    return comparison, tables, draws, _beyond(found, plan, comparison, resolution, seconds)
+
+
+def best(
+    found: Sampled, designs: Sequence[tuple[int, ...]], resolution: float, seconds: float
+) -> Plan:
+    """The design that leaves the fewest numbers unresolved, and of those the cheapest."""
+    plans = [plan(found, widths, resolution, seconds) for widths in designs]
+    return min(plans, key=lambda each: (each.unresolved, each.seconds))
+
+
+def plan(found: Sampled, widths: tuple[int, ...], resolution: float, seconds: float) -> Plan:
+    """Draws at these widths that resolve what can be resolved in the time."""
+    needed = _needed(found, widths, resolution)
+    each = cost(found.example, widths)
+    most = max(PILOT, int(seconds / each))
+    reached = needed[needed <= most]
+    draws = max(PILOT, math.ceil(reached.max(initial=1.0)))
+    draws = most if len(reached) < len(needed) and np.isfinite(needed).any() else draws
+    return Plan(widths, _rounded(draws), len(needed) - len(reached), draws * each)
+
+
+def cost(example: Example, widths: Sequence[int]) -> float:
+    """Seconds that one draw at each of these widths takes, about: by a fixed rule, so that a plan
+    does not depend on the machine's load."""
+    trees = [
+        [each for each in name.fields if isinstance(each, Field)]
+        for name in wanted(example.tensors)
+    ]
+    edges = max((sum(len(tree.edges) for tree in part) for part in trees), default=0)
+    samples = 1 if example.inputs.ndim == 1 else len(example.inputs)
+    numbers = samples * (5 if edges else 1) * (_DEEP if edges > 2 else 1)
+    return _NUMBER * example.depth * numbers * sum(n + _OVERHEAD for n in widths)
+
+
+def through(widths: Sequence[int]) -> tuple[Array, Array, float]:
+    """Of the polynomial in x = 1/n through these points: the weights L_i of its value at 0, the
+    weights M_i of its highest coefficient, and Π x.
+
+    >>> value, highest, _ = through((1, 2))
+    >>> value, highest  # y_1 + (y_2 − y_1)·(0 − 1)/(1/2 − 1) = 2 y_2 − y_1
+    (array([-1.,  2.]), array([ 2., -2.]))
+    """
+    x = 1.0 / np.array(widths)
+    gaps = x[:, None] - x
+    np.fill_diagonal(gaps, 1.0)
+    highest = 1.0 / gaps.prod(axis=1)
+    others = np.where(np.eye(len(x), dtype=bool), 1.0, -x[None, :])
+    return np.asarray(others.prod(axis=1) * highest), np.asarray(highest), float(x.prod())
+
+
+def _needed(found: Sampled, widths: tuple[int, ...], resolution: float) -> Array:
+    """The draws at each width that every number needs; infinite where no draws suffice."""
+    noise, still, target = _errors(found, widths, resolution)
+    room = target**2 - still**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        draws = np.where(room > 0, noise / room, math.inf)
+    return np.where(noise + still**2 == 0, 0.0, draws)
+
+
+def _errors(
+    found: Sampled, widths: tuple[int, ...], resolution: float
+) -> tuple[Array, Array, Array]:
+    """Of each number: D se² by the draws, what se is left with by the next term and the theory's
+    own error, and the se that is asked for."""
+    comparison = found.compared(widths)
+    value, highest, product = through(widths)
+    alone = [_apart(found, n) for n in widths]
+    y = np.array([[row.sample for row in rows] for rows in alone])
+    errors = np.array([[row.se for row in rows] for rows in alone])
+    one = errors**2 * np.array([found.draws[n] for n in widths])[:, None]
+    of_next = NEXT_TERM * product
+    noise = ((value**2 + (of_next * highest) ** 2)[:, None] * one).sum(axis=0)
+    last = np.maximum((highest @ y) ** 2 - highest**2 @ errors**2, 0.0)
+    scale = np.array([row.scale for row in comparison.rows])
+    target = _MARGIN * resolution * scale / comparison.bound
+    return noise, of_next * np.sqrt(last), target
+
+
+def _apart(found: Sampled, width: int) -> tuple[Row, ...]:
+    """The numbers at one width, as they were sampled."""
+    return compare(found.flowed, found.tables[width], found.false_alarms).rows
+
+
+def _beyond(
+    found: Sampled, plan: Plan, comparison: Comparison, resolution: float, seconds: float
+) -> tuple[Beyond, ...]:
+    """What is not resolved as asked, and why."""
+    needed = _needed(found, plan.widths, resolution)
+    each = cost(found.example, plan.widths)
+    missed = []
+    for row, draws in zip(comparison.rows, needed, strict=True):
+        if row.resolution <= resolution:
+            continue
+        if not row.scale:
+            why = "it vanishes, and nothing says what would be small"
+        elif not math.isfinite(draws):
+            why = "the term in 1/n that the fit leaves out is most of its error"
+        elif draws * each > seconds:
+            time = draws * each
+            why = f"{draws:.1e} draws, about {time:.2g} s, where {seconds:g} s are allowed"
+        else:
+            why = "its error was underestimated by the draws before"
+        missed.append(Beyond(row, why))
+    return tuple(missed)
+
+
+def _fits(example: Example, width: int) -> bool:
+    """Whether layers so narrow are of the same theory: a first layer whose matrix has more columns
+    than rows is another, unless its entries are independent."""
+    size = example.inputs.shape[-1]
+    return width >= size or isinstance(example.net.weights_at(1), Gaussian)
+
+
+def _rounded(draws: int) -> int:
+    """Up to two digits."""
+    step = int(10 ** max(0, len(str(draws)) - 2))
+    return -(-draws // step) * step

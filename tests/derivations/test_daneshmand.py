@@ -1,0 +1,55 @@
+"""What the claims of source 003 and 004 rest on: each helper at a case known otherwise."""
+
+import numpy as np
+import pytest
+import sympy
+
+from derivations.daneshmand import activations as with_activations
+from derivations.daneshmand import vanilla
+from derivations.daneshmand.untrained import _frames, kernels
+from derivations.pdlt.correlators import closed_factor, insertions, pairs_
+from derive import activations, linear
+from derive.symbols import n
+
+
+def test_growth_of_exponents_is_the_mean_of_log_chi_squared():
+    rng = np.random.default_rng(5)
+    logs = np.log(rng.chisquare(5 - 2 + 1, 100_000) / 5)  # d = 5, i = 2
+    derived = float(vanilla.growth(2).subs(vanilla.d, 5).evalf())
+    assert abs(logs.mean() - derived) < 5 * logs.std() / np.sqrt(logs.size)
+    assert abs(derived - float(vanilla.growth(3).subs(vanilla.d, 5).evalf())) > 0.1
+
+
+def test_drift_of_the_mean_is_the_slope_that_is_printed():
+    assert with_activations.drift_of_mean(200) == pytest.approx(1, abs=3e-3)
+    assert with_activations.drift_of_mean(400) == pytest.approx(1, abs=1e-3)
+
+
+def test_odd_constants_are_exact_and_others_carry_their_sampling_error():
+    exact, none = with_activations.leading_deviation(activations.linear, 6, centered=False)
+    assert none == 0
+    assert exact == pytest.approx(5 * 8**2 / (4 * 6 * 7))  # (n−1)(n+2)²/(4n(n+1)) at n = 6
+    value, error = with_activations.leading_deviation(activations.linear, 6, centered=True)
+    assert 0 < error < 0.02 * value
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_insertions_make_each_pairing_once(m):
+    assert insertions(m).kind == "exact"
+
+
+def test_closed_factor_is_the_census_at_every_m():
+    for m in range(1, 5):
+        closed = sympy.gammasimp(closed_factor().subs(pairs_, m))
+        assert sympy.simplify(closed - linear.contraction_factor(m, n)) == 0
+
+
+def test_frames_are_orthonormal_and_kernels_align():
+    Q = _frames(np.random.default_rng(0), 4, 10)
+    assert np.allclose(np.swapaxes(Q, 1, 2) @ Q, np.eye(2))
+    K = kernels(np.eye(2), 20)
+    cosine = K[:, 0, 1] / K[:, 0, 0]
+    # the first layer keeps the inputs orthogonal, and then c' = (√(1−c²) + (π − arccos c)c)/π
+    assert cosine[0] == pytest.approx(0, abs=1e-12)
+    assert cosine[1] == pytest.approx(1 / np.pi)
+    assert (np.diff(cosine) > 0).all()
