@@ -314,3 +314,12 @@ def test_closure_knows_no_names():
     assert made.name in needed
     assert {"F", "V", "Theta"} <= set(needed)
     assert [name.label for name in closure(["P"], Scheme(Gaussian()))] == ["K", "Theta", "B", "P"]
+
+
+def test_layer_1_has_no_width_of_its_inputs():
+    """K = C_W xᵀx/n_0 + C_b, whatever n_0/n is: the sum over inputs undoes the weights' 1/n_0."""
+    for square in (True, False):
+        made = recursion("K", Gaussian(), first_layer=True, square=square).single_input()
+        C_W, C_b, K0 = sympy.symbols("C_W C_b K0")
+        found = made.expr.subs({each: sympy.Symbol(each.name) for each in made.expr.free_symbols})
+        assert sympy.expand(found - C_W * K0 - C_b) == 0
