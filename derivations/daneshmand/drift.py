@@ -182,8 +182,7 @@ def stability() -> Verdict:
     printed: sympy.Expr = 3 * start / (2 * depth) + 3 * noise / 2
     slack = sympy.expand((printed - total(depth, sympy.S.Zero) / depth).subs(depth, excess + 2))
     one = 3 * start / 2 + 3 * noise / 2 - first / 2  # printed at ℓ = 1
-    halves = sympy.Integer(2) * n / (n + 2)
-    rate = sympy.together((halves - 1).subs(n, excess + 2))
+    rate = sympy.together(2 * (excess + 2) / (excess + 4) - 1)
     loose = total(depth, sympy.S.Zero) * 3 / (2 * depth) - printed
     left, right = [], []
     for size in (3, 9, 50):

@@ -38,8 +38,10 @@ from numeric.tables.drawing import beside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENSEMBLES: dict[str, type[LowRankGaussian] | type[LowRankOrthogonal]]
-ENSEMBLES = {"Gaussian": LowRankGaussian, "orthogonal": LowRankOrthogonal}
+ENSEMBLES: dict[str, type[LowRankGaussian] | type[LowRankOrthogonal]] = {
+    "Gaussian": LowRankGaussian,
+    "orthogonal": LowRankOrthogonal,
+}
 L = symbols.L
 
 

@@ -118,8 +118,7 @@ def sampled(
             for key, each in drawn.items():
                 mean, error = layout.averaged(each)
                 columns.setdefault(key, []).append((float(mean), float(error)))
-        about: dict[str, int | float | str]
-        about = {"width": n, "blocks": draws, "network": str(net)}
+        about: dict[str, int | float | str] = {"width": n, "blocks": draws, "network": str(net)}
         arrays = {key: tuple(np.array(rows).T) for key, rows in columns.items()}
         tables.append(layout.table(spectra, about, **arrays))
     return tables
