@@ -334,7 +334,7 @@ def _normal(whole: Summand) -> Summand:
         factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
         weights=tuple(sorted((m, slot, number[j]) for m, slot, j in whole.weights)),
         neurons=tuple(whole.neurons[j] for j in number),
-        atoms=tuple(sorted(whole.atoms, key=str)),
+        atoms=tuple(sorted(whole.atoms, key=hash)),
         means=tuple(sorted(whole.means)),
     )
 
@@ -408,6 +408,8 @@ class _Average(NamedTuple):
         result: Expansion = {}
         for homes, free in _coincidences(whole.neurons, own, len(outside), -order):
             number = dict(zip(outside, range(len(outside)), strict=True)) | dict(enumerate(homes))
+            if _is_odd(whole, number):
+                continue
             content: list[list[tuple[int, int, Kind]]] = [
                 [] for _ in range(len(outside) + len(free))
             ]
@@ -428,6 +430,17 @@ class _Average(NamedTuple):
             ]
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
+
+
+def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
+    """Whether some neuron without σ has an odd number of a group's indices."""
+    ends: Counter[tuple[int, str]] = Counter(
+        (number[j], placed.field.kind(node).group)
+        for placed in whole.fields
+        for node, j in enumerate(placed.neurons)
+    )
+    live = {number[j] for j, *_ in whole.factors}
+    return any(count % 2 and j not in live for (j, _), count in ends.items())
 
 
 def _over(ratio: Atom | None) -> Expansion:

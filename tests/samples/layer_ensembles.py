@@ -83,16 +83,12 @@ def predicted(layer, activation, weights=None, depth=3, K1=1.0, parameters=None)
     """K, V and G1 after so many layers, from independent Gaussians of variance K1."""
     weights = weights or Gaussian()
     sigma = derivatives(activation)
-    made = {
-        name: recursion(name, weights, layer=layer).single_input() for name in ("K", "V", "G1")
-    }
+    made = {name: recursion(name, weights, layer=layer).single_input() for name in ("K", "V", "G1")}
     state = {K: K1, tensor("V"): 0.0, tensor("G1"): 0.0}
     given = {C_W: 1.0, C_b: 0.0, **(parameters or {})}
     for _ in range(depth):
         known = {**state, **given}
-        state = {
-            tensor(name): _value(each, sigma, known) for name, each in made.items()
-        }
+        state = {tensor(name): _value(each, sigma, known) for name, each in made.items()}
     return [state[tensor(name)] for name in ("K", "V", "G1")]
 
 
