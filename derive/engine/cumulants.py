@@ -122,10 +122,11 @@ def layer_cumulant(
         alike: Counter[Summand] = Counter()
         for parts in _products(stage, fields, samples, block):
             found: Expansion = {}
-            for whole in _wholes(parts, 0, pairs):
+            plain = tuple(_wholes(parts, 0, pairs))
+            for whole in plain:
                 evaluate(whole, pairs, 1, found)
             add(result, found)
-            for degree in range(1, 2 * _room(stage, found, order) + 1):
+            for degree in range(1, _degrees(stage, plain, found, order) + 1):
                 alike.update(map(_normal, _wholes(parts, degree, pairs)))
         for whole, count in alike.items():
             evaluate(whole, pairs, count, result)
@@ -141,17 +142,31 @@ def layer_cumulant(
     return result
 
 
-def _room(stage: Stage, found: Expansion, order: int) -> int:
-    """How many powers of 1/n are left for the collective variables' fluctuations.
+def _degrees(stage: Stage, plain: Sequence[Summand], found: Expansion, order: int) -> int:
+    """How many c − c* matter in the expansion of a product X of equations.
 
-    E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on; where E[X] vanishes for its
-    parity, which a collective variable can have too, nothing is known.
+    E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on. Where E[X] vanishes for its
+    parity, which a collective variable can have too, X itself is of order n^{-_size} or less.
     """
-    if not stage.means:
+    if not stage.means or not plain:
         return 0
     if found:
-        return order - min(at for _, at in found)
-    return order if stage.has_centres else 0
+        return 2 * (order - min(at for _, at in found))
+    return max(0, int(2 * (order - min(map(_size, plain))))) if stage.has_centres else 0
+
+
+def _size(whole: Summand) -> Fraction:
+    """The power of 1/n, whole or half, that a product has at least.
+
+    A sum over a neuron brings n, where one variable stands there alone √n; with a weight, or 1/n,
+    that is made up for.
+    """
+    ends = Counter(j for placed in whole.fields for j in placed.neurons)
+    live = {j for j, *_ in whole.factors}
+    weighted = {j for *_, j in whole.weights}
+    free = set(range(len(whole.neurons))) - weighted
+    sums = sum(Fraction(1, 2) if ends[j] == 1 and j not in live else Fraction(1) for j in free)
+    return len(whole.means) - Fraction(sums)
 
 
 class Work(NamedTuple):
@@ -334,7 +349,7 @@ def _normal(whole: Summand) -> Summand:
         factors=tuple(sorted((number[j], sample, order, of) for j, sample, order, of in factors)),
         weights=tuple(sorted((m, slot, number[j]) for m, slot, j in whole.weights)),
         neurons=tuple(whole.neurons[j] for j in number),
-        atoms=tuple(sorted(whole.atoms, key=str)),
+        atoms=tuple(sorted(whole.atoms, key=hash)),
         means=tuple(sorted(whole.means)),
     )
 
@@ -408,6 +423,8 @@ class _Average(NamedTuple):
         result: Expansion = {}
         for homes, free in _coincidences(whole.neurons, own, len(outside), -order):
             number = dict(zip(outside, range(len(outside)), strict=True)) | dict(enumerate(homes))
+            if _is_odd(whole, number):
+                continue
             content: list[list[tuple[int, int, Kind]]] = [
                 [] for _ in range(len(outside) + len(free))
             ]
@@ -428,6 +445,17 @@ class _Average(NamedTuple):
             ]
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
+
+
+def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
+    """Whether some neuron without σ has an odd number of a group's indices."""
+    ends: Counter[tuple[int, str]] = Counter(
+        (number[j], placed.field.kind(node).group)
+        for placed in whole.fields
+        for node, j in enumerate(placed.neurons)
+    )
+    live = {number[j] for j, *_ in whole.factors}
+    return any(count % 2 and j not in live for (j, _), count in ends.items())
 
 
 def _over(ratio: Atom | None) -> Expansion:

@@ -263,9 +263,11 @@ class Step(Shown):
         which stands inside `equation` or $…$; None keeps it on one line.
         """
         name, samples = spell(self._left)
+        labels = NAMES if self.is_composed else {spell(atom)[0] for atom in self.atoms(Tensor)}
+        zero = "0" * self.first_layer
         names = {
-            self.symbol(atom): component_latex(spell(atom)[0], (), "0" * self.first_layer)
-            for atom in self.atoms(Tensor)
+            symbols.tensor(f"{label}{zero}"): component_latex(label, (), zero)
+            for label in labels
             if self.is_single_input
         }
         left = component_latex(

@@ -1,8 +1,7 @@
 """An ensemble of layers for one input, neuron by neuron, and the recursions' numbers beside it.
 
-Of one input a matrix is known by what it does to one vector: given v, a Gaussian W v has
-independent components of variance C|v|²/n, and a Haar-random √C O v is uniform on the sphere of
-radius √C|v|.
+Of one input a matrix is known by what it does to one vector: a Gaussian W v has independent
+components of variance C|v|²/n, and a Haar-random √C O v is uniform on the sphere of radius √C|v|.
 """
 
 from __future__ import annotations
