@@ -406,7 +406,8 @@ def asymptotics(
     >>> from derive import recursion
     >>> print(recursion("V").asymptotics("tanh", C_b=0.1, C_W=1.2))  # doctest: +ELLIPSIS
     V = 0.095096566 + O(0.47456542**ℓ)
-      tanh at K* = 0.37450355 (C_W = 1.2000000, C_b = 0.10000000), gaussian weights, ...
+      tanh at K* = 0.37450355 (C_W = 1.2, C_b = 0.1), gaussian weights, λ_b = 1/ℓ, λ_W = 1
+      universal: 0.095096566
 
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
@@ -563,7 +564,7 @@ def _compiled(arguments: tuple[sympy.Symbol, ...], series: sympy.Expr) -> Callab
 def _place(system: System) -> str:
     """At which fixed point, in words."""
     if system.variances is not None and system.around is not None:
-        C_b, C_W = system.variances
+        C_b, C_W = map(_as_given, system.variances)
         return (
             f"at K* = {_printed(sympy.Float(system.around.K.value, 20))} (C_W = {C_W}, C_b = {C_b})"
         )
@@ -571,6 +572,11 @@ def _place(system: System) -> str:
     kind = "any K" if system.neutral else f"K* = {_printed(sympy.sympify(point.K))}"
     C_b, C_W = _printed(point.C_b), _printed(point.C_W)
     return f"at criticality ({kind}, C_W = {C_W}, C_b = {C_b})"
+
+
+def _as_given(value: sympy.Expr) -> str:
+    """A float in as few digits as tell it apart, as Python prints it."""
+    return str(float(value)) if value.is_Float else str(value)
 
 
 def _number(exponent: sympy.Expr) -> sympy.Expr:
