@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
+from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import roots_jacobi
 
@@ -33,6 +35,7 @@ ACCURACY = 1e-11
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
 _RESTARTS = 4
+_NODES = 24  # of each panel of `Spectrum.cumulative`
 _TINY = 1e-300
 MAX_ORDER, MAX_POINTS = 16, 10**6
 
@@ -458,37 +461,61 @@ class Spectrum:
         return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
 
     def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
-        """P(eigenvalue ≤ λ), atoms included, to about 1e-6: from a table of the density.
+        """P(eigenvalue ≤ λ), atoms included, by the density's integral, panel after panel.
 
         Arguments:
             eigenvalues: λ > 0, of any shape.
-            points: of the table, for each bulk; 2 … 10⁶.
+            points: at which the density is taken, more or less, for each bulk; 2 … 10⁶.
 
-        Raises InputError for other arguments.
+        `cumulative_error` says how good it is. Raises InputError for other arguments.
         """
         lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
-        total = np.zeros(lam.shape)
+        return self._cumulative(lam, points)[0]
+
+    def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
+        """Up to each λ, and at all."""
+        found = np.zeros(lam.shape)
         for at, mass in self.atoms.items():
-            total = total + mass * (lam >= at)
+            found = found + mass * (lam >= at)
+        whole_mass = sum(self.atoms.values())
         for bulk in self._bulks:
             ends = self._panels(bulk)
-            s = np.linspace(ends[0, 0], ends[-1, 1], points + 2)[1:-1]
-            t, rates = self._mass(bulk, s)
-            middle = (rates[1:] + rates[:-1]) / 2
-            above = np.concatenate([[0.0], np.cumsum(middle)]) * (s[1] - s[0])
-            total = total + above[-1] - np.interp(-np.log(lam), -t, above)
-        return np.asarray(total)
+            above = self._above(bulk, ends, max(1, points // (_NODES * len(ends))))
+            everything = above(np.array(ends[-1, 1]))
+            found = found + everything - above(_place(bulk, lam).clip(ends[0, 0], ends[-1, 1]))
+            whole_mass += float(everything)
+        return np.asarray(found), whole_mass
+
+    def _above(self, bulk: Bulk, panels: Array, parts: int) -> Callable[[Array], Array]:
+        """The mass between a bulk's upper end and s: Legendre series, integrated, on each panel."""
+        marks = np.concatenate([np.linspace(a, b, parts + 1)[:-1] for a, b in panels])
+        marks = np.append(marks, panels[-1, 1])
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        half = np.diff(marks) / 2
+        s = (marks[:-1] + half)[:, None] + half[:, None] * nodes
+        _, rates = self._mass(bulk, s.ravel())
+        orders = np.arange(_NODES) + 0.5
+        series = (rates.reshape(s.shape) * weights) @ legendre.legvander(nodes, _NODES - 1) * orders
+        series = legendre.legint(series * half[:, None], lbnd=-1, axis=1)
+        before = np.concatenate([[0.0], np.cumsum(series.sum(axis=1))])  # P_k(1) = 1
+
+        def above(s: Array) -> Array:
+            panel = np.clip(np.searchsorted(marks, s, side="right") - 1, 0, len(half) - 1)
+            x = (s - marks[panel]) / half[panel] - 1.0
+            return np.asarray(before[panel] + legendre.legval(x, series[panel].T, tensor=False))
+
+        return above
 
     def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
-        """The errors of `cumulative`: by a table of half as many points.
+        """The errors of `cumulative`: by half as many points, and the mass that is missing.
 
         Next to an atom, as close as its position is known, the error is its mass. Raises as
         `cumulative` does.
         """
         lam, points = _positive("eigenvalues", eigenvalues), whole("points", points, 2, MAX_POINTS)
-        found = self.cumulative(lam, points)
-        error = 2.0 * np.abs(found - self.cumulative(lam, max(2, points // 2)))
-        error = error + 1.0 / points**2 + 1e-12
+        found, everything = self._cumulative(lam, points)
+        error = 2.0 * np.abs(found - self._cumulative(lam, max(2, points // 2))[0])
+        error = error + abs(everything - 1.0) + 1e-12
         for at, mass in self.atoms.items():
             error = error + mass * (np.abs(lam - at) <= self.atoms_error[at][0])
         return np.asarray(error)
@@ -701,6 +728,17 @@ def _path(bulk: Bulk) -> tuple[int, complex, complex]:
         return kernel.ROOT, complex(upper), 0j
     lower = bulk.lower.height
     return kernel.COSINE, complex(0.5 * (upper + lower)), complex(0.5 * (upper - lower))
+
+
+def _place(bulk: Bulk, lam: Array) -> Array:
+    """The s of `Spectrum._mass` at λ."""
+    kind, a, b = _path(bulk)
+    depth = np.real(a) - np.log(lam)
+    if kind == kernel.COSINE:
+        return np.asarray(np.arccos((-depth / np.real(b)).clip(-1.0, 1.0)))
+    theta = np.sqrt(depth.clip(min=0.0))
+    beyond = 1.0 + np.arcsinh(2.0 / np.pi * np.log(np.maximum(theta, 1.0)))
+    return np.asarray(np.where(theta < 1.0, theta, beyond))
 
 
 def _positive(name: str, values: ArrayLike) -> Array:

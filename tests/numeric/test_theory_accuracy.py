@@ -278,7 +278,16 @@ def test_a_cumulative_knows_its_error() -> None:
         ]
     off = np.abs(s.cumulative(lam) - exact)
     assert (off <= 10 * s.cumulative_error(lam)).all()
-    assert (s.cumulative_error(lam) < 1e-3).all()
+    assert (s.cumulative_error(lam) < 1e-9).all()
+
+
+@pytest.mark.parametrize(("activation", "depth"), [("silu", 16), ("tanh", 4), ("erf", 16)])
+def test_a_cumulative_ends_at_one(activation: str, depth: int) -> None:
+    s = spectra.jacobian(activation, Orthogonal(), depth, "1/2")
+    beyond = s.edges[-1][1] * 2.0
+    assert abs(s.cumulative([beyond])[0] - 1.0) <= s.cumulative_error([beyond])[0] < 1e-5
+    below = s.cumulative(np.geomspace(1e-6, beyond, 50))
+    assert (np.diff(below) >= -1e-9).all()
 
 
 def test_fixed_lengths_far_out_and_lines_of_them() -> None:
