@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver
-from ..random.lazy import add_multiple, cholesky, factorise, put_multiple
+from ..random.lazy import add_multiple, cholesky, dot, factorise, put_multiple
 from ..random.philox import fill_signs
 
 PROBE = 1 << 30
@@ -51,6 +51,45 @@ def chain(
                 put_multiple(Z[s, jet * m + a], 1.0, total)
         for a in range(m):
             put_multiple(Z[s, a], 1.0, derivatives[s, 0, a])
+
+
+@driver
+def multiply(
+    x: Array, y: Array, splits: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+) -> Array:
+    """x y of jets (draws, jets, m, n); x may have no neural index, n = 1.
+
+    Arguments:
+        splits: arrays (start, a, b): jet k is the sum of x_a y_b over start[k] … start[k+1] − 1.
+    """
+    start, left, right = splits
+    draws, _, m, n = y.shape
+    out = np.zeros(y.shape)
+    for s in range(draws):
+        for jet in range(start.size - 1):
+            for t in range(start[jet], start[jet + 1]):
+                for a in range(m):
+                    if x.shape[3] == n:
+                        _add_product(out[s, jet, a], x[s, left[t], a], y[s, right[t], a])
+                    else:
+                        add_multiple(out[s, jet, a], x[s, left[t], a, 0], y[s, right[t], a])
+    return out
+
+
+@driver
+def contract(
+    x: Array, y: Array, splits: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+) -> Array:
+    """Σ x y over neurons, (draws, jets, m, 1), of jets (draws, jets, m, n)."""
+    start, left, right = splits
+    draws, _, m, _ = y.shape
+    out = np.zeros((*y.shape[:3], 1))
+    for s in range(draws):
+        for jet in range(start.size - 1):
+            for t in range(start[jet], start[jet + 1]):
+                for a in range(m):
+                    out[s, jet, a, 0] += dot(x[s, left[t], a], y[s, right[t], a])
+    return out
 
 
 @driver

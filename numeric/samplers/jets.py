@@ -8,35 +8,46 @@ splits of O, and a function of jets is Faà di Bruno's sum over partitions of O.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
+from types import ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from derive.groups.pairings import set_partitions
 
 from ..arrays import Array
+from ..emit.kernels import load_kernels
 from ..estimators.probes import Jet, Probes
+from . import jet_kernels
 
 Derivative = Callable[[tuple[int, ...]], Array]
 """A function's derivative of these orders by its arguments, at the arguments' values."""
 
 
 def times(probes: Probes, x: Array, y: Array) -> Array:
-    """The product, neuron by neuron."""
+    """The product, neuron by neuron; x alone may be without them."""
     if not probes.order:
         return x * y
-    parts = [sum(x[:, a] * y[:, b] for a, b in splits) for splits in _splits(probes)]
-    return np.stack(parts, axis=1)
+    return np.asarray(kernels().multiply(_whole(x), _whole(y), _splits(probes)))
 
 
 def summed(probes: Probes, x: Array, y: Array) -> Array:
     """Σ_k x_k y_k over neurons, (draws, jets, m, 1)."""
-    parts = [
-        sum(np.einsum("dmn,dmn->dm", x[:, a], y[:, b]) for a, b in splits)
-        for splits in _splits(probes)
-    ]
-    return np.stack(parts, axis=1)[..., None]
+    return np.asarray(kernels().contract(_whole(x), _whole(y), _splits(probes)))
+
+
+@cache
+def kernels() -> ModuleType:
+    """`multiply` and `contract`, compiled."""
+    entries = jet_kernels.multiply, jet_kernels.contract
+    return load_kernels("jets", "Products of jets.", entries)
+
+
+def _whole(x: Array) -> Array:
+    """As the kernels take it: writeable, one number after another."""
+    return np.require(x, requirements=["C", "W"])
 
 
 def constant(probes: Probes, x: Array) -> Array:
@@ -64,13 +75,16 @@ def composed(probes: Probes, derivative: Derivative, arguments: Sequence[Array])
 
 
 @lru_cache(maxsize=64)
-def _splits(probes: Probes) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """For each jet O, the places of A and O∖A for all A ⊆ O."""
+def _splits(probes: Probes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """For each jet O, the places of A and O∖A for all A ⊆ O, one after another."""
     place = {jet: number for number, jet in enumerate(probes.jets)}
-    return tuple(
-        tuple((place[part], place[_without(jet, part)]) for part in _subsets(jet))
-        for jet in probes.jets
-    )
+    start, left, right = [0], [], []
+    for jet in probes.jets:
+        for part in _subsets(jet):
+            left.append(place[part])
+            right.append(place[_without(jet, part)])
+        start.append(len(left))
+    return np.array(start), np.array(left), np.array(right)
 
 
 def _subsets(jet: Jet) -> list[Jet]:

@@ -89,6 +89,16 @@ def test_csv_input_has_a_row_per_sample(tmp_path):
     np.testing.assert_array_equal(reading.inputs("1,0.5, -1/4,2e-1"), [1, 0.5, -0.25, 0.2])
 
 
+def test_simulate_takes_a_layer(capsys):
+    words = ["--layer", "gated(norm=rms)", "--depth", "3", "--width", "8", "--draws", "200"]
+    status, out, _ = run(capsys, "simulate", *words, "--tensors", "K,V")
+    assert status == 0
+    assert "layer=gated(norm=rms)" in out.splitlines()[0]
+    status, _, err = run(capsys, "simulate", *words[2:], "--layer", "attention")
+    assert status == 2
+    assert "residual" in err
+
+
 def test_simulate_compares_with_the_flow(capsys):
     status, out, _ = run(
         capsys, "simulate", "--activation", "linear", "--weights", "orthogonal", "--depth", "3",
