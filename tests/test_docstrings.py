@@ -26,6 +26,7 @@ FACES = (
     "derive.activations",
     "derive.batchnorm",
     "derive.exact",
+    "derive.layers",
     "derive.linear",
     "derive.propagation",
     "derive.spectra",

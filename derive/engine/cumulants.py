@@ -145,28 +145,37 @@ def layer_cumulant(
 def _degrees(stage: Stage, plain: Sequence[Summand], found: Expansion, order: int) -> int:
     """How many c − c* matter in the expansion of a product X of equations.
 
-    E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on. Where E[X] vanishes for its
-    parity, which a collective variable can have too, X itself is of order n^{-_size} or less.
+    E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on. E[X] may also vanish for
+    its parity, which means, odd themselves, make up for.
     """
     if not stage.means or not plain:
         return 0
     if found:
         return 2 * (order - min(at for _, at in found))
-    return max(0, int(2 * (order - min(map(_size, plain))))) if stage.has_centres else 0
+    return max(_repairs(whole, order) for whole in plain) if stage.has_centres else 0
 
 
-def _size(whole: Summand) -> Fraction:
-    """The power of 1/n, whole or half, that a product has at least.
+def _repairs(whole: Summand, order: int) -> int:
+    """How many c − c* matter where E[X] vanishes.
 
-    A sum over a neuron brings n, where one variable stands there alone √n; with a weight, or 1/n,
-    that is made up for.
+    A sum over a neuron brings n, and 1/n or a weight makes up for it; two neurons where a variable
+    stands alone bring one n between them, or none where one of them is carried. A mean Σ_a z_a/n
+    is such a neuron more: at a carried one it costs 1/n, at a summed one n^{-1/2}.
     """
     ends = Counter(j for placed in whole.fields for j in placed.neurons)
     live = {j for j, *_ in whole.factors}
-    weighted = {j for *_, j in whole.weights}
-    free = set(range(len(whole.neurons))) - weighted
-    sums = sum(Fraction(1, 2) if ends[j] == 1 and j not in live else Fraction(1) for j in free)
-    return len(whole.means) - Fraction(sums)
+    free = set(range(len(whole.neurons))) - {j for *_, j in whole.weights}
+    alone = [j for j, count in ends.items() if count % 2 and j not in live]
+    summed = sum(j >= 0 for j in alone)
+    carried = len(alone) - summed
+    missing = max(0, carried - summed)
+    power = Fraction(len(whole.means) - len(free) + missing)
+    power += Fraction(summed + min(summed, carried), 2)
+    if live:  # σ has no parity
+        return max(0, int(2 * (order - power)))
+    if len(alone) % 2 and not missing:
+        missing, power = 1, power + Fraction(1, 2)
+    return missing + 2 * int(order - power) if missing and power <= order else 0
 
 
 class Work(NamedTuple):

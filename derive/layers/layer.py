@@ -38,6 +38,7 @@ class Layer:
         lines: the equations.
         C: variances of matrices, where they are not the network's C_W.
         ratio: widths over n of the variables that do not have n neurons.
+        variances, ratios: what these are kept as, in pairs.
         label: what `str` shows.
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 

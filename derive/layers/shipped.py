@@ -177,7 +177,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 def read(text: str) -> Layer:
     """A shipped layer by its text, such as "residual(skip=1, norm=rms)", as `str` gives it.
 
-    By a whitelist; raises InputError for anything else. Notation of its own.
+    By definition the inverse of `str`, by a whitelist. Raises InputError for anything else.
 
     >>> read("gated(norm=layer, C=(1, 1, 2))")
     gated(norm=layer, C=(1, 1, 2))
@@ -205,7 +205,9 @@ def read(text: str) -> Layer:
 
 
 def as_layer(given: Layer | str) -> Layer:
-    """A layer as it is, or a shipped one by its text; InputError for anything else.
+    """A layer as it is, or a shipped one by its text. By definition.
+
+    Raises InputError for anything else.
 
     >>> as_layer("dense").is_dense
     True

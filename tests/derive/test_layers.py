@@ -65,6 +65,14 @@ def test_the_sphere_itself():
     assert sympy.series(joint, x, 0, 3).coeff(x, 2) == 16
 
 
+@pytest.mark.parametrize(("name", "value"), [("K", 1), ("G1", 1), ("G2", 3), ("V", -2)])
+def test_the_layer_norm_before_its_mean_is_taken_off(name, value):
+    """y = z/√v of Gaussian z: Σ y²/n = 1 + m²/v, χ²_1 over χ²_{n−1}, whose mean is 1/(n − 3)."""
+    expr = behind(layers.normalized("layer"), 0, name, "y")
+    gaussian = dict.fromkeys(expr.free_symbols - {K}, 0)
+    assert sympy.simplify(expr.subs(gaussian) - value) == 0
+
+
 def test_what_a_norm_does_to_the_kernel_it_cannot_see():
     """z ↦ c z leaves y: with ε = 0 the tensors do not depend on V, G1 in any way but through Θ."""
     for name in ("V", "G1", "D"):
