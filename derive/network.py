@@ -343,6 +343,15 @@ class Network:
         return rf"$\displaystyle {self.latex()}$"
 
 
+def dense_network(argument: str, given: object) -> Network:
+    """The network, or an InputError: for what is none, and for layers other than the dense one."""
+    if not isinstance(given, Network):
+        raise InputError(argument, given, "a derive.Network")
+    if not given.layer.is_dense:
+        raise InputError(argument, str(given), "a network of dense layers, here")
+    return given
+
+
 def _checked_widths(given: Sequence[int]) -> tuple[int, ...]:
     wanted = "a list n_0, n_1, …, n_L of two or more widths, integers of 1 or more"
     widths = tuple(

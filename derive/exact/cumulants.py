@@ -32,7 +32,7 @@ from ..gaussian.brackets import Component
 from ..groups.pairings import Pairing
 from ..groups.weingarten import MOST_PAIRS, class_size
 from ..groups.zonal import partitions, set_partition_count
-from ..network import Network
+from ..network import Network, dense_network
 from ..symbols import K0, n
 from ..weights import WeightEnsemble
 from .moments import Moments, Spectrum, exact_value, joint_cumulant, multiply, raised
@@ -321,8 +321,7 @@ def _layer(layer: int) -> int:
 
 
 def _network(network: Network) -> Network:
-    checked: Network = instance("network", network, Network, "a derive.Network")
-    return checked
+    return dense_network("network", network)
 
 
 def _labels(argument: str, given: Sequence[int], count: int) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from ..citations import rests_on
 from ..errors import InputError, listed
 from ..gaussian.quadrature import single
 from ..gaussian.shapes import SingleShape
-from ..network import Network
+from ..network import Network, dense_network
 from ..weights import Gaussian, LowRankGaussian, LowRankOrthogonal, Orthogonal
 from .estimates import DIGITS, doubt, rounded
 from .steps import Step, number, ranks_of, steps_of, variance
@@ -69,8 +69,7 @@ def gradients(
     >>> gradients(Network("linear"), [1, 1, 1], overlap=1)
     [3.0, 2.0, 1.0]
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    net = dense_network("net", net)
     cosine = number("overlap", overlap)
     if abs(cosine) > 1:
         raise InputError("overlap", overlap, "a cosine in [−1, 1]")

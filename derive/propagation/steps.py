@@ -21,7 +21,7 @@ from ..expressions import as_expression
 from ..gaussian.brackets import Average, Component
 from ..gaussian.quadrature import double, single
 from ..gaussian.shapes import SingleShape
-from ..network import Network
+from ..network import Network, dense_network
 from ..symbols import C_W, C_b, tensor
 from ..weights import Gaussian, LowRankGaussian, WeightEnsemble, as_weights
 from .estimates import DIGITS
@@ -165,8 +165,7 @@ def _plane(average: Average) -> tuple[int, int]:
 
 def step_of(net: Network, layer: int | None = None) -> Step:
     """The maps into this layer; without one, those of a network that is the same at all of them."""
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    net = dense_network("net", net)
     if layer is None and net.changes("C_b"):
         raise InputError("net", f"{net}, whose C_b changes", "biases that are alike at every layer")
     layer = 2 if layer is None else layer

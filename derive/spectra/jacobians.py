@@ -19,9 +19,9 @@ from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..depth.criticality import criticality
 from ..display.objects import factor_text
-from ..errors import InputError, flag, instance, listed, whole
+from ..errors import InputError, flag, listed, whole
 from ..expressions import as_expression, parse_number
-from ..network import Network
+from ..network import Network, dense_network
 from ..weights import WeightEnsemble
 from .ensembles import projected, weight_law
 from .laws import Law, Rational, Scaled, product_atoms, simplified, w
@@ -174,7 +174,7 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=3).moment(2)
     4
     """
-    instance("net", net, Network, "a derive.Network")
+    net = dense_network("net", net)
     depth = whole("depth", depth, 1, MAX_LAYERS)
     if not net.has_equal_widths(depth):
         raise InputError("net", str(net), "layers of equal width")

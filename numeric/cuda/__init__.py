@@ -20,10 +20,10 @@ def on_device(sampler: Sampler) -> Sampler:
     """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
 
     Raises:
-        InputError: without a GPU, and for the explicit sampler.
+        InputError: without a GPU, for the explicit sampler, and for layers that are not dense.
     """
     if not isinstance(sampler, PathSampler | ProbeSampler):
-        raise InputError("device", "cuda for the explicit sampler", '"cpu"')
+        raise InputError("device", "cuda for the explicit sampler, or these layers", '"cpu"')
     wanted = '"cpu"; or a GPU that the extra wickgarten[cuda] can reach'
     try:
         from numba import cuda  # noqa: PLC0415

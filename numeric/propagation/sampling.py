@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import rests_on
 from derive.engine.tensors import named
-from derive.errors import InputError, instance, listed, whole
-from derive.network import Network
+from derive.errors import InputError, listed, whole
+from derive.network import Network, dense_network
 from derive.weights import (
     Gaussian,
     LowRankGaussian,
@@ -614,7 +614,7 @@ def _low_rank_ensemble(
 
 def _written(net: Network) -> Network:
     """The network with weights of low rank, of full rank too."""
-    instance("net", net, Network, "a derive.Network")
+    net = dense_network("net", net)
     first = None if net.first_weights is None else _low_rank(net.first_weights)
     return replace(net, weights=_low_rank(net.weights), first_weights=first)
 

@@ -20,9 +20,9 @@ from flint import arb, ctx, fmpq
 
 from derive import propagation
 from derive.citations import rests_on
-from derive.errors import InputError, instance, listed, whole
+from derive.errors import InputError, listed, whole
 from derive.expressions import as_expression
-from derive.network import Network
+from derive.network import Network, dense_network
 from derive.propagation.steps import MAX_DEPTH, check_chi, kernel_of
 from derive.work.progress import telling
 
@@ -74,7 +74,7 @@ def kernels(
     >>> print(table["correlation"].to_numpy()[-1])  # 1/π
     0.31830988618379067154
     """
-    instance("net", net, Network, "a derive.Network")
+    net = dense_network("net", net)
     check_chi(net.activation)
     depth = whole("depth", depth, 1, MAX_DEPTH)
     digits = FLOATS if precision is None else whole("precision", precision, LEAST, MOST)

@@ -21,7 +21,7 @@ import xarray
 from derive.activations.functions import Activation, z
 from derive.citations import rests_on
 from derive.errors import InputError, flag, instance, listed, whole
-from derive.network import Network
+from derive.network import Network, dense_network
 from derive.spectra.slopes import check_variance
 from derive.weights import LowRankOrthogonal, Truncated, WeightEnsemble, as_weights
 from derive.work.resources import check_memory, check_time, number
@@ -97,7 +97,7 @@ def simulate(
     >>> table["singular_values"].shape, table["m2"].to_numpy().round(9)
     ((2, 8), array([1.]))
     """
-    instance("net", net, Network, "a derive.Network")
+    net = dense_network("net", net)
     options = chunks.Options(executor, window, run, progress)
     seed = checks.seed(seed)
     width, depth = whole("width", width, 2), whole("depth", depth, 1)

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from derive import Gaussian, InputError, Network, Orthogonal
+from derive import Gaussian, InputError, Network, Orthogonal, exact, propagation, spectra
 from derive.activations.functions import as_activation
 from derive.engine.step import closure
 from numeric import flow
+from numeric import propagation as sampled
+from numeric import spectra as sampled_spectra
 from numeric.layers import accuracy
 from numeric.layers.run import Layers
 from numeric.layers.staged import StagedLayers
@@ -102,6 +104,29 @@ def test_relu_blocks_grow_by_a_power_of_two_matrices() -> None:
     net = Network("relu", Orthogonal(C_W=1.6), C_b=0.25, layer="residual(skip=1/2)")
     K = flow(net, [1.0, 2.0], 5, ["K"]).K.values
     np.testing.assert_allclose(K[1:], (0.25 + 1.6**2 / 2) * K[:-1] + 0.25, rtol=1e-13)
+
+
+BLOCKS = Network("relu", Orthogonal(C_W=1.0), layer="residual(skip=1, norm=rms)")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: propagation.fixed_points(BLOCKS),
+        lambda: propagation.length_map(BLOCKS, 1.0),
+        lambda: propagation.chi(BLOCKS, 1.0),
+        lambda: propagation.gradients(BLOCKS, [1, 1]),
+        lambda: spectra.of_network(BLOCKS, 1.0, 3),
+        lambda: exact.vertex(BLOCKS, 2),
+        lambda: exact.component(["z", "z"], [1, 1], BLOCKS, 1),
+        lambda: sampled_spectra.simulate(BLOCKS, 1.0, 8, 2, 2),
+        lambda: sampled.kernels(BLOCKS, [1.0, 0.5, 1.0], 3),
+        lambda: sampled.sample(BLOCKS, [[1.0, 0.0]], 8, 2, 2),
+    ],
+)
+def test_what_knows_the_dense_layer_alone_refuses_others(asked) -> None:
+    with pytest.raises(InputError, match="dense layers"):
+        asked()
 
 
 def test_no_digits_are_asked_of_layers_yet() -> None:
