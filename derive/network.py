@@ -328,8 +328,11 @@ class Network:
                 return value.replace("…", r"\ldots")
             return str(sympy.latex(value, symbol_names={_ell: r"\ell"}))
 
+        forward = r"z^{(\ell+1)} = b + W \sigma(z^{(\ell)})"
+        if not self.layer.is_dense:
+            forward = rf"\texttt{{{self.layer}}}".replace("_", r"\_")
         rows = [
-            r"z^{(\ell+1)} = b + W \sigma(z^{(\ell)}),\quad "
+            rf"{forward},\quad "
             rf"\sigma(z) = {sympy.latex(self.activation.expr)}",
             self.weights.latex(),
             rf"C_b = {shown('C_b')},\; \lambda_b = {shown('lambda_b')},\; "

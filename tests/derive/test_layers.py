@@ -119,6 +119,26 @@ def test_an_orthogonal_linear_block_is_exact():
     assert sympy.expand(expr - expected) == 0
 
 
+def test_an_orthogonal_block_of_two_widths_is_exact():
+    """W₂ W₁ z is √(4 B) |z| times a point on the sphere, B the share of n among 2n coordinates.
+
+    W₁, 2n by n, has orthogonal columns, and W₂ orthogonal rows: n Var (2B) → 1.
+    """
+    layer = Layer(*SKIP, ratio={"h": 2})
+    expr = single("V", layer, Orthogonal()).expr.subs({C_W: 1})
+    expected = (GAMMA**2 + 1) ** 2 * tensor("V") + (4 * GAMMA**2 + 1) * K**2
+    assert sympy.expand(expr - expected) == 0
+
+
+def test_skips_may_be_any_number():
+    """An irrational one stays as it is."""
+    made = single("K", layers.residual(skip="sqrt(1/2)")).expr
+    assert (
+        sympy.expand(made - single("K", layers.residual(skip=GAMMA)).expr.subs(GAMMA**2, 0))
+        == K / 2
+    )
+
+
 def test_a_bilinear_gate_is_exact():
     """z' = W₃[(W₁ z) ∘ (W₂ z)], Gaussian: E q' = C³ q², E q'² = (1 + 2/n)(1 + 8/n) C⁶ q⁴."""
     layer = Layer("h[i] = W1[i,a] z[a]", "g[i] = W2[i,a] z[a]", "z[i] = W3[i,a] h[a] g[a]")
@@ -397,6 +417,7 @@ def test_a_network_has_its_layer():
     assert net.layer == layers.residual(norm="rms")
     assert "layer=residual(skip=1, norm=rms)" in str(net)
     assert net.scheme(3, 1).stages == net.layer.stages
+    assert "residual" in net.latex()
     assert Network("tanh").layer.is_dense
     assert Network("tanh").scheme(3, 1).layer is None
 
