@@ -73,6 +73,15 @@ def test_the_layer_norm_before_its_mean_is_taken_off(name, value):
     assert sympy.simplify(expr.subs(gaussian) - value) == 0
 
 
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()])
+@pytest.mark.parametrize("make", [layers.residual, layers.gated])
+@pytest.mark.parametrize("name", ["K", "V", "G1", "G2"])
+def test_behind_a_matrix_one_input_cannot_tell_the_norms_apart(name, make, weights):
+    """W y knows y by its length alone, √n with either norm: the laws are the same at any n."""
+    made = [single(name, make(norm=norm), weights).expr for norm in ("rms", "layer")]
+    assert sympy.expand(made[0] - made[1]) == 0
+
+
 def test_what_a_norm_does_to_the_kernel_it_cannot_see():
     """z ↦ c z leaves y: with ε = 0 the tensors do not depend on V, G1 in any way but through Θ."""
     for name in ("V", "G1", "D"):
