@@ -126,7 +126,13 @@ def layer_cumulant(
             for whole in plain:
                 evaluate(whole, pairs, 1, found)
             add(result, found)
-            for degree in range(1, _degrees(stage, plain, found, order) + 1):
+            first = 0
+            while stage.has_centres and not plain and first < 2 * order:
+                first += 1  # what a mean multiplies is 0 in the limit
+                plain = tuple(_wholes(parts, first, pairs))
+            carried = [_carried(whole, pairs) for whole in plain]
+            last = first + _degrees(stage, carried, found, order, first)
+            for degree in range(max(1, first), last + 1):
                 alike.update(map(_normal, _wholes(parts, degree, pairs)))
         for whole, count in alike.items():
             evaluate(whole, pairs, count, result)
@@ -142,21 +148,25 @@ def layer_cumulant(
     return result
 
 
-def _degrees(stage: Stage, plain: Sequence[Summand], found: Expansion, order: int) -> int:
-    """How many c − c* matter in the expansion of a product X of equations.
+def _degrees(
+    stage: Stage, plain: Sequence[Summand], found: Expansion, order: int, first: int
+) -> int:
+    """How many c − c* matter beside those of X, a product of equations to the degree `first`.
 
     E[X δc] and E[X δc δc] are of order 1/n relative to E[X], and so on. E[X] may also vanish for
-    its parity, which means, odd themselves, make up for.
+    its parity, which means, odd themselves, make up for; −1 where nothing matters, X included.
     """
     if not stage.means or not plain:
-        return 0
+        return -1
     if found:
         return 2 * (order - min(at for _, at in found))
-    return max(_repairs(whole, order) for whole in plain) if stage.has_centres else 0
+    if not stage.has_centres:
+        return -1
+    return max(_repairs(whole, order, first > 0) for whole in plain)
 
 
-def _repairs(whole: Summand, order: int) -> int:
-    """How many c − c* matter where E[X] vanishes.
+def _repairs(whole: Summand, order: int, even: bool) -> int:
+    """How many c − c* matter where E[X] vanishes, or, if `even`, where it may not; −1 for none.
 
     A sum over a neuron brings n, and 1/n or a weight makes up for it; two neurons where a variable
     stands alone bring one n between them, or none where one of them is carried. A mean Σ_a z_a/n
@@ -164,18 +174,21 @@ def _repairs(whole: Summand, order: int) -> int:
     """
     ends = Counter(j for placed in whole.fields for j in placed.neurons)
     live = {j for j, *_ in whole.factors}
-    free = set(range(len(whole.neurons))) - {j for *_, j in whole.weights}
-    alone = [j for j, count in ends.items() if count % 2 and j not in live]
+    weighted = {j for *_, j in whole.weights}
+    free = set(range(len(whole.neurons))) - weighted
+    alone = [j for j, count in ends.items() if count % 2 and j not in live | weighted]
     summed = sum(j >= 0 for j in alone)
     carried = len(alone) - summed
     missing = max(0, carried - summed)
     power = Fraction(len(whole.means) - len(free) + missing)
     power += Fraction(summed + min(summed, carried), 2)
-    if live:  # σ has no parity
-        return max(0, int(2 * (order - power)))
+    if power > order:
+        return -1
+    if live or weighted:  # σ has no parity, nor has a neuron before it is paired
+        return int(2 * (order - power))
     if len(alone) % 2 and not missing:
         missing, power = 1, power + Fraction(1, 2)
-    return missing + 2 * int(order - power) if missing and power <= order else 0
+    return missing + 2 * int(order - power) if power <= order and (missing or even) else -1
 
 
 class Work(NamedTuple):

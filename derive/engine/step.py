@@ -505,6 +505,12 @@ def _through_stage(
 ) -> Expansion:
     """The cumulant behind a stage of a layer, its numbers multiplied out."""
     what = f"kappa({', '.join(map(str, fields))})"
+    if stage.has_centres and power > 1:
+        wanted = (
+            "tensors of order 1/n in a layer that takes a mean off: beyond it the law is invariant "
+            "only under rotations that keep the mean's direction"
+        )
+        raise InputError("fields", f"{what} at order n^-{power}", wanted)
     with telling(f"deriving {what}"):
         cumulant = layer_cumulant(
             fields,

@@ -65,12 +65,21 @@ def test_the_sphere_itself():
     assert sympy.series(joint, x, 0, 3).coeff(x, 2) == 16
 
 
-@pytest.mark.parametrize(("name", "value"), [("K", 1), ("G1", 1), ("G2", 3), ("V", -2)])
+@pytest.mark.parametrize(("name", "value"), [("K", 1), ("G1", 1), ("V", -2)])
 def test_the_layer_norm_before_its_mean_is_taken_off(name, value):
     """y = z/√v of Gaussian z: Σ y²/n = 1 + m²/v, χ²_1 over χ²_{n−1}, whose mean is 1/(n − 3)."""
     expr = behind(layers.normalized("layer"), 0, name, "y")
     gaussian = dict.fromkeys(expr.free_symbols - {K}, 0)
     assert sympy.simplify(expr.subs(gaussian) - value) == 0
+
+
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()])
+@pytest.mark.parametrize("make", [layers.residual, layers.gated])
+@pytest.mark.parametrize("name", ["K", "V", "G1"])
+def test_behind_a_matrix_one_input_cannot_tell_the_norms_apart(name, make, weights):
+    """W y knows y by its length alone, √n with either norm: the laws are the same at any n."""
+    made = [single(name, make(norm=norm), weights).expr for norm in ("rms", "layer")]
+    assert sympy.expand(made[0] - made[1]) == 0
 
 
 def test_what_a_norm_does_to_the_kernel_it_cannot_see():
@@ -382,6 +391,7 @@ def test_what_is_no_layer_is_refused_with_the_reason(lines, says):
         (lambda: Layer("h[i] = W1[i,a] z[a]", "z[i] = h[i]", ratio={"h": 2}), "ratio"),
         (lambda: recursion("V", layer=SPHERE, square=False), "square"),
         (lambda: recursion("V", layer="nothing"), "layer"),
+        (lambda: single("G2", layers.normalized("layer")).expr, "fields"),
         (lambda: recursion("V", layer=SPHERE).kernel_form(), "layer"),
         (lambda: recursion("V", layer=SPHERE).terms, "layer"),
         (lambda: Network("tanh", width_ratio=[1, 2], layer=SPHERE).scheme(2, 1), "widths"),
