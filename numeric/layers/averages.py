@@ -117,8 +117,14 @@ def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
     return Averages(one_sample.averages(activation, list(shapes)), len(shapes), places)
 
 
-def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> Averages:
+def of_several(
+    activation: Activation, brackets: Iterable[Bracket], m: int, *, apart: bool = False
+) -> Averages:
     """m inputs: at a kernel K, (m, m), values and sizes are (count,).
+
+    A recursion of the dense layer has each derivative outside at every label with one coefficient
+    where their samples meet, so labels that meet may share the total derivative, which suits
+    large kernels. `apart` keeps to each label's own, as other layers need.
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
@@ -130,12 +136,18 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
         shape = (m,) * len(labels)
         tuples = list(product(range(m), repeat=len(labels)))
         if activation.is_smooth:
-            found = [shared.setdefault(_met(bracket, labels, at), len(shared)) for at in tuples]
-            return np.array(found).reshape(1, *shape)
+            met = [
+                _apart(bracket, labels, at) if apart else [_met(bracket, labels, at)]
+                for at in tuples
+            ]
+            rows = [[shared.setdefault(each, len(shared)) for each in of_one] for of_one in met]
+            longest = max(map(len, rows))
+            padded = [row + [_NOWHERE] * (longest - len(row)) for row in rows]
+            return np.array(padded).T.reshape(longest, *shape)
         parts = []
         for each, positions in positions_of(bracket):
-            rows = [[at[labels.index(label)] for label in positions] for at in tuples]
-            found = [wanted.setdefault(_ordered(each, tuple(row)), len(wanted)) for row in rows]
+            at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
+            found = [wanted.setdefault(_ordered(each, tuple(row)), len(wanted)) for row in at_each]
             parts.append(np.array(found).reshape(shape))
         return np.array(parts)
 
@@ -156,7 +168,12 @@ def of_several(activation: Activation, brackets: Iterable[Bracket], m: int) -> A
             check_inputs(rank, "a combination of the others")
         return averages(K)
 
-    return Averages(evaluate, len(wanted) + len(shared), found, gradient)
+    count = len(wanted) + len(shared)  # behind the averages stands a 0
+    found = {each: np.where(places == _NOWHERE, count, places) for each, places in found.items()}
+    return Averages(evaluate, count, found, gradient)
+
+
+_NOWHERE = -1
 
 
 def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Shared:
@@ -171,6 +188,34 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Sha
     own = Counter(label for label, _ in bracket.factors)
     share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
     return Shared(members, tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+
+
+def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> list[Shared]:
+    """The bracket with its labels at these samples, a sum: where several labels meet, derivatives
+    outside go inside, each onto the factors of its own label."""
+    to = dict(zip(labels, samples, strict=True))
+    alone = {member for member in samples if list(samples).count(member) == 1}
+    outer = Counter(to[label] for label in bracket.outer if to[label] in alone)
+    terms = Counter({tuple(bracket.factors): 1})
+    for label in bracket.outer:
+        if to[label] not in alone:
+            raised: Counter[tuple[tuple[int, int], ...]] = Counter()
+            for factors, times in terms.items():
+                for k, (at, order) in enumerate(factors):
+                    if at == label:
+                        moved = (*factors[:k], (at, order + 1), *factors[k + 1 :])
+                        raised[tuple(sorted(moved))] += times
+            terms = raised
+    members = tuple(sorted(set(samples)))
+    found: Counter[tuple[SingleShape, ...]] = Counter()
+    for factors, times in terms.items():
+        orders = (
+            tuple(sorted(order for label, order in factors if to[label] == member))
+            for member in members
+        )
+        shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
+        found[tuple(shapes)] += times
+    return [Shared(members, shapes, float(times)) for shapes, times in found.items()]
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:

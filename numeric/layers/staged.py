@@ -21,6 +21,7 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
+from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.weights import WeightEnsemble
 
@@ -76,6 +77,8 @@ class StagedLayers:
         for behind, of_stage in zip(names, steps, strict=True):
             identifiers = (name.identifier for name in behind)
             check_all_finite(dict(zip(identifiers, of_stage, strict=True)), activation)
+        if m > 1 and not activation.is_smooth:
+            _check_kinks(steps, scheme)
         atoms = [each.atoms(Parameter) for each in (*chain(*steps), *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
         below = (names[-1], *names[:-1])
@@ -133,6 +136,15 @@ class StagedLayers:
         return found, sizes
 
 
+def _check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
+    """Refuse kinked σ of several inputs where a mean is taken off before σ: derivatives outside are
+    each of one label there, and labels that meet at one input share theirs."""
+    for stage, of_stage in zip(scheme.stages, steps, strict=True):
+        if stage.means and any(each.atoms(Bracket) for each in of_stage):
+            wanted = "one input, or σ without kinks, where a mean is taken off before σ"
+            raise InputError("layer", str(scheme.layer), wanted)
+
+
 class _Stage:
     """The recursions through one stage.
 
@@ -161,7 +173,7 @@ class _Stage:
         self._groups = [
             of.of_one(activation, sorted(brackets[kernel]))
             if m == 1
-            else of.of_several(activation, sorted(brackets[kernel]), m)
+            else of.of_several(activation, sorted(brackets[kernel]), m, apart=True)
             for kernel in sorted(brackets)
         ]
         self.noises = sum(group.count for group in self._groups)

@@ -166,9 +166,9 @@ def fixed_points(net: Network, *, precision: int | None = None) -> xarray.Datase
     Returns:
         `q`, `chi`, `chi_parallel`, `c`, `slope`, `xi_q`, `xi_c` and `xi_grad`, those of
         `derive.propagation.FixedPoint`, which finds them; not a number where c* moves at no
-            exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the
-            numbers are `decimal.Decimal`s of balls in which one zero is proved to lie, and the
-            errors bounds.
+        exponential rate, at q* = 0. Beside each stands `<name>_error`. With a precision the
+        numbers are `decimal.Decimal`s of balls in which one zero is proved to lie, and the
+        errors bounds.
 
     Raises InputError with a precision where every q is fixed, for χ = 1 that is not exact, and for
     σ whose averages have no enclosure.

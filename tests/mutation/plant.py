@@ -195,6 +195,8 @@ def _variants(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         yield "condition", ast.IfExp(node.test, node.orelse, node.body)
     elif isinstance(node, ast.Call) and len(node.args) > 1 and not _is_fixed(node):
         first, second, *rest = node.args
+        if ast.dump(first) == ast.dump(second):
+            return
         yield "arguments", ast.Call(node.func, [second, first, *rest], node.keywords)
 
 

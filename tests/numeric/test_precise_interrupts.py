@@ -54,6 +54,7 @@ def test_an_exception_that_was_passed_over_is_raised() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_moment_leaves_no_wrong_value() -> None:
     def stop(*_: object) -> None:
         raise TimeoutError

@@ -308,7 +308,7 @@ def test_fixed_lengths_far_out_and_lines_of_them() -> None:
 
 
 def test_what_has_no_enclosure_is_refused() -> None:
-    growing = Network(activations.from_expr("exp(z/4)"))
+    growing = Network(activations.from_expr("exp(z/4)*tanh(z)"))
     with pytest.raises(InputError, match="precision"):
         propagation.kernels(growing, (1, 0, 1), 2, precision=30)
     with pytest.raises(InputError, match="pole"):
