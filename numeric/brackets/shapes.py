@@ -77,6 +77,9 @@ def check_finite(tensor: str, activation: Activation, shapes: Iterable[SingleSha
 
 
 def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
-    """`check_finite` of every tensor, by its name, with all samples equal."""
+    """`check_finite` of every tensor, by its name, with all samples equal: short brackets first."""
     for tensor, step in steps.items():
-        check_finite(tensor, activation, map(shape_of, step.single_input().atoms(Bracket)))
+        found = sorted(
+            step.single_input().atoms(Bracket), key=lambda each: (len(each.factors), each)
+        )
+        check_finite(tensor, activation, map(shape_of, found))

@@ -188,7 +188,7 @@ def test_cuda_has_no_explicit_sampler():
     with pytest.raises(InputError, match=r"""^device: got 'gpu'; wanted "cpu" or "cuda"$"""):
         simulate(Network(TANH, Orthogonal(1)), ONE, 4, 2, 10, device="gpu")
     explicit = sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V", "explicit")
-    with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler'"):
+    with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(explicit)
 
 
