@@ -41,7 +41,7 @@ PACKAGES = ("llvmlite", "mpmath", "numba", "numpy", "python-flint", "scipy", "sy
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Variables by which BLAS shares out its sums, which rounding tells."""
 
-MOST = 1 << 29
+MOST = 1 << 30
 """Bytes that a shelf keeps; what has not been read for longest goes first."""
 UNREAD = 30 * 86400.0
 """Seconds after which what nobody has read goes."""
