@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from derive.arithmetic.polynomials import Atom
 from derive.engine.step import Step
 
 from ..arrays import Array
-
-Places = NDArray[np.int64]
+from .vectors import Both, Places
 
 Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
 """Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
@@ -88,6 +86,33 @@ class Table:
             return parts[0]
         whole = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
         return whole[0], whole[1]
+
+
+class Tables:
+    """Recursions of any ranks: those of each rank in one table.
+
+    Arguments: as of `Table`.
+
+    Attributes:
+        by_rank: which recursions, and their table.
+    """
+
+    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+        ranks = [0 if m == 1 else len(each.samples) for each in steps]
+        self._shapes = [(m,) * rank for rank in ranks]
+        groups = [[k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)]
+        self.by_rank = [(places, Table([steps[k] for k in places], m, find)) for places in groups]
+
+    def __call__(self, vectors: Array) -> Both:
+        """The tensors, (copies, m, …) each, from vectors (copies + 1, places), and their sizes."""
+        found: list[Array] = [vectors] * len(self._shapes)
+        sizes = list(found)
+        for places, table in self.by_rank:
+            values, of_terms = table(vectors)
+            for row, k in enumerate(places):
+                found[k] = values[:, row].reshape(len(values), *self._shapes[k])
+                sizes[k] = of_terms[row].reshape(self._shapes[k])
+        return found, sizes
 
 
 def _factors(mono: frozenset[tuple[Atom, int]]) -> list[tuple[Atom, bool]]:

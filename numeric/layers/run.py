@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
@@ -19,11 +18,8 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages
-from .program import Table
-from .vectors import relabelled, side_by_side, stacked, with_sizes
-
-Both: TypeAlias = "tuple[list[Array], list[Array]]"
-"""Tensors, and their sizes."""
+from .program import Table, Tables
+from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 _BLOCK = 512
 """Layers of one input that are taken together."""
@@ -78,7 +74,7 @@ class Layers:
         ranks = [0 if m == 1 else len(name.subscripts) for name in names]
         self._shapes = [(m,) * rank for rank in ranks]
         self._lay_out(averaged)
-        self._tables = self._grouped(steps, ranks, self._find)
+        self._tables = Tables(steps, m, self._find)
         if m == 1:
             own = sorted({relabelled(each)[0] for each in steps[self._kernel].atoms(Bracket)})
             self._own = (
@@ -86,7 +82,7 @@ class Layers:
                 [int(self.averages.places[k][0]) for k in own],
             )
             self._own_table = Table([steps[self._kernel]], 1, self._find)
-        self._starts = self._grouped(starts, ranks, self._find_inputs)
+        self._starts = Tables(starts, m, self._find_inputs)
 
     def _lay_out(self, averaged: Sequence[Bracket]) -> None:
         """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors or the
@@ -124,18 +120,6 @@ class Layers:
     def _parameter(self, atom: Parameter, inverse: bool) -> int:
         return 1 + self.parameters.index(atom.name) + inverse * len(self.parameters)
 
-    def _grouped(
-        self,
-        steps: Sequence[Step],
-        ranks: Sequence[int],
-        find: Callable[..., tuple[int, Sequence[int]]],
-    ) -> list[tuple[list[int], Table]]:
-        """The recursions of each rank in one table, and which they are."""
-        groups = {rank: [k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)}
-        return [
-            (places, Table([steps[k] for k in places], self._m, find)) for places in groups.values()
-        ]
-
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, (copies, m, m, …) each, and the sizes of the first copy's, sums
         of the absolute values of their terms, (m, m, …) each.
@@ -147,7 +131,7 @@ class Layers:
         copies = len(parameters)
         inputs = np.broadcast_to(kernel.ravel(), (copies, kernel.size))
         vectors = stacked(with_sizes(parameters), with_sizes(inputs))
-        return self._evaluated(self._starts, vectors)
+        return self._starts(vectors)
 
     def descend(
         self,
@@ -167,15 +151,10 @@ class Layers:
             rounding: what is added to each tensor, in units of its size: (copies, tensors).
             advance: is told of the layers that are done.
         """
-        found, sizes = (
-            [np.empty((len(parameters), *each.shape)) for each in part] for part in start
-        )
-        for part, at_first in zip((found, sizes), start, strict=True):
-            for values, each in zip(part, at_first, strict=True):
-                values[0] = each
+        both = begun(start, len(parameters))
         down = self._descend_one if self._m == 1 else self._descend_several
-        down((found, sizes), parameters, noise, rounding, advance)
-        return found, sizes
+        down(both, parameters, noise, rounding, advance)
+        return both
 
     def _descend_several(
         self,
@@ -186,21 +165,14 @@ class Layers:
         advance: Callable[[float], None],
     ) -> None:
         """Layer by layer."""
-        found, sizes_found = both
+        found, _ = both
         copies, average = parameters.shape[1], self.averages.copies()
         for layer in range(1, len(parameters)):
             values, sizes = average(found[self._kernel][layer - 1])
-            disturbed = np.zeros((copies + 1, self.averages.count + 1))
-            disturbed[:-1, :-1] = values + noise * sizes
-            disturbed[-1, :-1] = sizes
-            parts = disturbed[:, self._sums].sum(axis=1)
+            parts = disturbed(values, sizes, noise, self._sums)
             below = (with_sizes(each[layer - 1].reshape(copies, -1)) for each in found)
             vectors = stacked(with_sizes(parameters[layer]), *below, parts)
-            above, of_terms = self._evaluated(self._tables, vectors)
-            for k, (tensor, size) in enumerate(zip(above, of_terms, strict=True)):
-                each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
-                found[k][layer] = tensor + each * size
-                sizes_found[k][layer] = size
+            put(both, layer, self._tables(vectors), rounding)
             advance(1)
 
     def _descend_one(
@@ -215,7 +187,7 @@ class Layers:
         found, sizes_found = both
         copies, count = parameters.shape[1], len(self.names)
         (own, places), K = self._own, found[self._kernel]
-        ((order, table),) = self._tables
+        ((order, table),) = self._tables.by_rank
         first, last = self._tensors_at, self._tensors_at + count
         brackets_at = last + np.array(places, np.int64)
         of_kernel, of_tensors = rounding[:, self._kernel], rounding[:, order]
@@ -254,13 +226,3 @@ class Layers:
                 each[begin : begin + len(block)] = above[:, place]
                 sizes_found[place][begin : begin + len(block)] = of_terms[:, place]
             advance(len(block))
-
-    def _evaluated(self, grouped: list[tuple[list[int], Table]], vectors: Array) -> Both:
-        found: list[Array] = [vectors] * len(self.names)
-        sizes = list(found)
-        for places, table in grouped:
-            values, of_terms = table(vectors)
-            for row, k in enumerate(places):
-                found[k] = values[:, row].reshape(len(values), *self._shapes[k])
-                sizes[k] = of_terms[row].reshape(self._shapes[k])
-        return found, sizes

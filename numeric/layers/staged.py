@@ -28,11 +28,8 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages as of
-from .program import Table
-from .vectors import relabelled, side_by_side, stacked, with_sizes
-
-Both: TypeAlias = tuple[list[Array], list[Array]]
-"""Tensors, (copies, m, m, …) each, and the sizes of the first copy's, (m, m, …) each."""
+from .program import Tables
+from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Of the copies of a kernel: values, (copies, averages), and sizes, (averages,)."""
@@ -113,12 +110,7 @@ class StagedLayers:
     ) -> Both:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
-        found, sizes = (
-            [np.empty((len(parameters), *each.shape)) for each in part] for part in start
-        )
-        for part, at_first in zip((found, sizes), start, strict=True):
-            for values, each in zip(part, at_first, strict=True):
-                values[0] = each
+        found, sizes = begun(start, len(parameters))
         averages_of = [stage.averages() for stage in self._stages]
         ends = np.cumsum([stage.noises for stage in self._stages])[:-1]
         parts = np.split(noise, ends, axis=1)
@@ -128,10 +120,7 @@ class StagedLayers:
             for stage, own, average in zip(self._stages, parts, averages_of, strict=True):
                 both = tensors, of_terms
                 tensors, of_terms = stage.passed(both, parameters[layer], own, average)
-            for k, (tensor, size) in enumerate(zip(tensors, of_terms, strict=True)):
-                each = rounding[:, k].reshape(-1, *(1,) * size.ndim)
-                found[k][layer] = tensor + each * size
-                sizes[k][layer] = size
+            put((found, sizes), layer, (tensors, of_terms), rounding)
             advance(1)
         return found, sizes
 
@@ -178,12 +167,7 @@ class _Stage:
         ]
         self.noises = sum(group.count for group in self._groups)
         self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
-        ranks = [0 if m == 1 else len(each.target.subscripts) for each in steps]
-        self._shapes = [(m,) * rank for rank in ranks]
-        self._tables = [
-            (places, Table([steps[k] for k in places], m, self._find))
-            for places in ([k for k, each in enumerate(ranks) if each == r] for r in set(ranks))
-        ]
+        self._tables = Tables(steps, m, self._find)
 
     def _lay_out(
         self, kernels: Sequence[str], brackets: dict[str, list[Bracket]], steps: Sequence[Step]
@@ -229,7 +213,7 @@ class _Stage:
             return self._begins[response], labels
         assert isinstance(atom, Tensor)
         name, labels = identify(atom)
-        return self._begins[name if name in self._begins else named("K")], labels
+        return self._begins[name], labels
 
     def averages(self) -> list[Average]:
         """Of the brackets at each kernel, layer after layer."""
@@ -273,20 +257,9 @@ class _Stage:
             self._kernels, self._groups, self._sums, average, strict=True
         ):
             values, sizes = own(tensors[kernel])
-            disturbed = np.zeros((copies + 1, group.count + 1))
-            disturbed[:-1, :-1] = values + noise[:, begin : begin + group.count] * sizes
-            disturbed[-1, :-1] = sizes
-            parts.append(disturbed[:, sums].sum(axis=1))
+            parts.append(disturbed(values, sizes, noise[:, begin : begin + group.count], sums))
             begin += group.count
-        rows = stacked(with_sizes(parameters), *parts)
-        found: list[Array] = [rows] * len(self._shapes)
-        of_terms = list(found)
-        for places, table in self._tables:
-            values, sizes = table(rows)
-            for row, k in enumerate(places):
-                found[k] = values[:, row].reshape(copies, *self._shapes[k])
-                of_terms[k] = sizes[row].reshape(self._shapes[k])
-        return found, of_terms
+        return self._tables(stacked(with_sizes(parameters), *parts))
 
     def _response(self, number: int, tensors: Sequence[Array]) -> Array:
         """A function of collective variables at its samples, (copies, entries)."""

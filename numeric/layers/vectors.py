@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from derive.gaussian.brackets import Bracket
 from ..arrays import Array
 
 Places = NDArray[np.int64]
+
+Both: TypeAlias = tuple[list[Array], list[Array]]
+"""Tensors, (copies, m, m, …) each, and the sizes of the first copy's, (m, m, …) each."""
 
 
 def stacked(parameters: Array, *rest: Array) -> Array:
@@ -23,6 +27,44 @@ def stacked(parameters: Array, *rest: Array) -> Array:
 def with_sizes(values: Array) -> Array:
     """The copies (copies, …), and behind them the absolute values of the first."""
     return np.concatenate([values, np.abs(values[:1])])
+
+
+def begun(start: Both, depth: int) -> Both:
+    """Room for tensors and their sizes at so many layers, the first of them filled."""
+    found, sizes = ([np.empty((depth, *each.shape)) for each in part] for part in start)
+    for part, at_first in zip((found, sizes), start, strict=True):
+        for values, each in zip(part, at_first, strict=True):
+            values[0] = each
+    return found, sizes
+
+
+def put(both: Both, layer: int, above: Both, rounding: Array) -> None:
+    """Write the tensors of a layer, each disturbed in units of its size, and the sizes.
+
+    Arguments:
+        both: as `begun` makes them.
+        above: the layer's.
+        rounding: (copies, tensors).
+    """
+    found, sizes = both
+    for k, (tensor, size) in enumerate(zip(*above, strict=True)):
+        found[k][layer] = tensor + rounding[:, k].reshape(-1, *(1,) * size.ndim) * size
+        sizes[k][layer] = size
+
+
+def disturbed(values: Array, sizes: Array, noise: Array, sums: Places) -> Array:
+    """The brackets of the copies, and behind them their sizes, (copies + 1, entries).
+
+    Arguments:
+        values: averages, (copies, averages).
+        sizes: theirs, (averages,).
+        noise: what is added to each, in units of its size: (copies, averages).
+        sums: as `side_by_side` makes them.
+    """
+    averages = np.zeros((len(values) + 1, sizes.size + 1))
+    averages[:-1, :-1] = values + noise * sizes
+    averages[-1, :-1] = sizes
+    return np.asarray(averages[:, sums].sum(axis=1))
 
 
 def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
