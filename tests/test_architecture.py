@@ -12,6 +12,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from html import escape
 from pathlib import Path
@@ -44,13 +45,12 @@ MODULES = {
 
 def imported(name: str, source: str) -> Iterator[str]:
     """The files that a file imports, by name."""
-    trees = [ast.parse(source)]
-    for node in ast.walk(trees[0]):
+    nodes = list(ast.walk(ast.parse(source)))
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             pattern = r"^from (?:derive|numeric|derivations)[\w.]* import \w+(?:, \w+)*$"
-            trees += [ast.parse(line) for line in re.findall(pattern, node.value, re.M)]
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Import):
+            nodes += [ast.parse(line).body[0] for line in re.findall(pattern, node.value, re.M)]
+        elif isinstance(node, ast.Import):
             yield from (MODULES[each.name] for each in node.names if each.name in MODULES)
         elif isinstance(node, ast.ImportFrom):
             above = name.removesuffix(".py").split("/")[: -node.level] if node.level else []
@@ -61,7 +61,9 @@ def imported(name: str, source: str) -> Iterator[str]:
                     yield target
 
 
-GRAPH: Graph = {name_of(path): set(imported(name_of(path), path.read_text())) for path in files()}
+@cache
+def graph_of_files() -> Graph:
+    return {name_of(path): set(imported(name_of(path), path.read_text())) for path in files()}
 
 
 def entry(name: str) -> str:
@@ -77,7 +79,7 @@ def is_face(name: str) -> bool:
 def entries() -> Graph:
     """Who stands on whom among the folders, and the files that stand alone."""
     edges: dict[str, set[str]] = defaultdict(set)
-    for name, targets in GRAPH.items():
+    for name, targets in graph_of_files().items():
         if not is_face(name):
             edges[entry(name)] |= {entry(each) for each in targets} - {entry(name)}
     return edges
@@ -98,7 +100,7 @@ def test_a_circle_would_be_found():
 
 
 def test_no_files_import_each_other_in_a_circle():
-    assert circle(GRAPH) == []
+    assert circle(graph_of_files()) == []
 
 
 def test_no_folders_import_each_other_in_a_circle():
@@ -109,7 +111,7 @@ def test_no_arrow_leads_up_from_a_room():
     order = list(ROOMS)
     up = [
         (name, each)
-        for name, targets in GRAPH.items()
+        for name, targets in graph_of_files().items()
         for each in targets
         if order.index(each.split("/")[0]) > order.index(name.split("/")[0])
     ]

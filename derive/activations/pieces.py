@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import sympy
 
+from ..arithmetic.balls import vanishes
 from ..errors import InputError, whole
 from ..symbols import z
-from .piecewise import analytic_strip, logistic_to_tanh, split_pieces
+from .piecewise import analytic_strip, between, logistic_to_tanh, split_pieces
 
 
 class Piece(NamedTuple):
@@ -72,7 +73,7 @@ class Pieces:
     def is_odd(self) -> bool:
         """Whether σ(−z) = −σ(z)."""
         return self.kinks == tuple(-kink for kink in reversed(self.kinks)) and all(
-            sympy.simplify(left.expr.subs(z, -z) + right.expr) == 0
+            vanishes(left.expr.subs(z, -z) + right.expr, z, between(right.lower, right.upper))
             for left, right in zip(self.pieces, reversed(self.pieces), strict=True)
         )
 
@@ -89,10 +90,10 @@ class Pieces:
     @cached_property
     def is_scale_invariant(self) -> bool:
         """Whether σ(c z) = c σ(z) for every c > 0: no kink but 0, and a slope on either side."""
-        return all(kink == 0 for kink in self.kinks) and not any(
-            sympy.simplify(z * piece.expr.diff(z) - piece.expr) != 0
-            or sympy.simplify(piece.expr.diff(z, 2)) != 0
+        return all(kink == 0 for kink in self.kinks) and all(
+            vanishes(expr, z, between(piece.lower, piece.upper))
             for piece in self.pieces
+            for expr in (piece.expr.diff(z, 2), z * piece.expr.diff(z) - piece.expr)
         )
 
     @property

@@ -8,7 +8,7 @@ from itertools import pairwise
 import sympy
 from flint import acb, arb, ctx, fmpq
 
-from ..arithmetic.balls import Ball, compile_arb
+from ..arithmetic.balls import Ball, compile_arb, vanishes
 from ..errors import InputError
 from ..symbols import z
 
@@ -28,7 +28,7 @@ def split_pieces(expr: sympy.Expr) -> list[Interval]:
     """
     merged: list[Interval] = []
     for lower, upper, part in _split(expr, -sympy.oo, sympy.oo):
-        if merged and sympy.simplify(merged[-1][2] - part) == 0:
+        if merged and vanishes(merged[-1][2] - part, z, between(lower, upper)):
             merged[-1] = (merged[-1][0], upper, merged[-1][2])
         else:
             merged.append((lower, upper, part))
@@ -50,7 +50,7 @@ def _split(expr: sympy.Expr, lower: sympy.Expr, upper: sympy.Expr) -> Iterator[I
     cuts = sorted({root for u in _arguments(switch) for root in _real_roots(u)})
     ends = [lower, *(cut for cut in cuts if lower < cut < upper), upper]
     for left, right in pairwise(ends):
-        resolved = _resolve(switch, _between(left, right))
+        resolved = _resolve(switch, between(left, right))
         yield from _split(expr.xreplace({switch: resolved}), left, right)
 
 
@@ -96,10 +96,10 @@ def _real_roots(u: sympy.Expr) -> Iterable[sympy.Expr]:
     return tuple(roots)
 
 
-def _between(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
-    """A point inside the interval."""
+def between(lower: sympy.Expr, upper: sympy.Expr) -> sympy.Expr:
+    """A point inside the interval, where little is zero by chance."""
     if lower == -sympy.oo:
-        return sympy.Integer(0) if upper == sympy.oo else upper - 1
+        return sympy.Rational(7, 8) if upper == sympy.oo else upper - 1
     return lower + 1 if upper == sympy.oo else (lower + upper) / 2
 
 
@@ -223,8 +223,9 @@ def check_usable(pieces: Sequence[Interval], given: object) -> None:
         for end, sign in ((lower, -1), (upper, 1)):
             if not end.is_finite and _growth(compile_arb(part, z), sign) > MAX_GROWTH:
                 raise InputError("expr", given, "growth slower than e^{c z²}, to have averages")
+        cover = list(_cover(lower, upper))
         for function in (compile_arb(part, z), compile_arb(part.diff(z), z)):
-            for left, right in _cover(lower, upper):
+            for left, right in cover:
                 _check_real(function, left, right, given)
 
 

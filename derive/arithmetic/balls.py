@@ -6,12 +6,13 @@ set, a ball that meets a branch cut gives a value that is not finite.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import mpmath
 import sympy
-from flint import acb, arb, fmpq
+from flint import acb, arb, ctx, fmpq
 
 from ..errors import InputError
 
@@ -39,8 +40,43 @@ _CONSTANTS: dict[sympy.Expr, Callable[[], acb]] = {
 def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
     """expr as a function (ball, analytic) → a ball that holds every value of expr on it.
 
+    What expr contains more than once, such as the tanh of tanh's derivatives, is evaluated once.
     Raises InputError for a function that is not among the ones listed here, or another symbol.
     """
+    return _compile(expr, variable, {}, Counter(sympy.preorder_traversal(expr)))
+
+
+def _compile(
+    expr: sympy.Expr,
+    variable: sympy.Symbol,
+    compiled: dict[sympy.Expr, Ball],
+    times: Counter[sympy.Basic],
+) -> Ball:
+    """`compile_arb`, with what is compiled already and how often each part occurs."""
+    if expr not in compiled:
+        ball = _node(
+            expr, [_compile(each, variable, compiled, times) for each in expr.args], variable
+        )
+        compiled[expr] = _once(ball) if expr.args and times[expr] > 1 else ball
+    return compiled[expr]
+
+
+def _once(function: Ball) -> Ball:
+    """The function, which remembers its last value."""
+    last: list[tuple[acb | None, bool, int, acb]] = [(None, False, 0, acb(0))]
+
+    def remembered(x: acb, analytic: bool) -> acb:
+        given, flag, precision, value = last[0]
+        if given is not x or flag != analytic or precision != ctx.prec:
+            value = function(x, analytic)
+            last[0] = x, analytic, ctx.prec, value
+        return value
+
+    return remembered
+
+
+def _node(expr: sympy.Expr, parts: list[Ball], variable: sympy.Symbol) -> Ball:
+    """An expression as a function of a ball, its arguments being functions already."""
     if expr == variable:
         return lambda x, analytic: x
     if expr.is_Integer and abs(expr) < 2**30:
@@ -50,11 +86,10 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
         rational = fmpq(int(expr.p), int(expr.q))
         return lambda x, analytic: acb(arb(rational))
     if expr.is_Float:
-        return compile_arb(sympy.Rational(expr), variable)
+        return _node(sympy.Rational(expr), [], variable)
     if expr in _CONSTANTS:
         constant = _CONSTANTS[expr]
         return lambda x, analytic: constant()
-    parts = [compile_arb(arg, variable) for arg in expr.args]
     match expr:
         case sympy.Add():
             return lambda x, analytic: _sum(parts, x, analytic)
@@ -74,19 +109,38 @@ def compile_arb(expr: sympy.Expr, variable: sympy.Symbol) -> Ball:
             return lambda x, analytic: parts[0](x, analytic).log(analytic=analytic)
         case sympy.atan():
             return lambda x, analytic: _atan(parts[0](x, analytic), analytic)
+        case sympy.asin():
+            return lambda x, analytic: _asin(parts[0](x, analytic), analytic)
     if type(expr) in _MEROMORPHIC:
         function = _MEROMORPHIC[type(expr)]
         return lambda x, analytic: function(parts[0](x, analytic))
     raise InputError(
         "expr",
         expr,
-        f"one variable and the functions log, atan, {', '.join(f.__name__ for f in _MEROMORPHIC)}",
+        "one variable and the functions log, atan, asin, "
+        + ", ".join(f.__name__ for f in _MEROMORPHIC),
     )
 
 
 def constant(value: sympy.Expr) -> arb:
     """A real number as a ball that holds it. Raises InputError as `compile_arb` does."""
     return compile_arb(value, sympy.Dummy())(acb(0), False).real
+
+
+def vanishes(expr: sympy.Expr, variable: sympy.Symbol, at: sympy.Expr) -> bool:
+    """Whether expr is zero for every value of the variable.
+
+    It is not where a ball around its value at one point, `at`, leaves out 0, which is soon told;
+    else sympy's `simplify` decides.
+    """
+    try:
+        with ctx.workprec(128):
+            value = compile_arb(expr, variable)(acb(constant(at)), False)
+            if not value.contains(acb(0)):
+                return False
+    except InputError:
+        pass
+    return bool(sympy.simplify(expr) == 0)
 
 
 def integral(function: Ball, left: acb | arb | int, right: acb | arb | int, **limits: Any) -> acb:
@@ -142,3 +196,10 @@ def _atan(u: acb, analytic: bool) -> acb:
     if analytic and not (1 + u * u).log(analytic=True).is_finite():
         return acb("nan", "nan")
     return u.atan()
+
+
+def _asin(u: acb, analytic: bool) -> acb:
+    """The arcsine, whose cuts lie where 1 − u² is negative."""
+    if analytic and not (1 - u * u).sqrt(analytic=True).is_finite():
+        return acb("nan", "nan")
+    return u.asin()

@@ -72,8 +72,8 @@ def even_part(
     """z > 0 ↦ ½(f(z) + f(−z)) for f = Π σ^{(orders)}, away from the kinks."""
     pieces = [
         (
-            piece.lower.evalf(30),
-            piece.upper.evalf(30),
+            _end(piece.lower),
+            _end(piece.upper),
             [sympy.lambdify(z, piece.expr.diff(z, order), "mpmath") for order in orders],
         )
         for piece in activation.pieces
@@ -86,6 +86,15 @@ def even_part(
         raise ArithmeticError(f"no piece of {activation} holds {point}")
 
     return lambda point: (at(point) + at(-point)) / 2
+
+
+def _end(kink: sympy.Expr) -> mpmath.mpf:
+    with mpmath.workdps(30):
+        return (
+            (mpmath.inf if kink > 0 else -mpmath.inf)
+            if kink.is_infinite
+            else mpmath.mpf(kink.evalf(30))
+        )
 
 
 def profile(activation: Activation, function: Callable[[mpmath.mpf], mpmath.mpf]) -> Profile:

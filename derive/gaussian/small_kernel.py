@@ -15,18 +15,21 @@ from math import factorial
 
 import mpmath
 import sympy
+from flint import acb, arb, ctx, fmpq
 from sympy.core.evalf import PrecisionExhausted
 
 from ..activations.functions import Activation
 from ..activations.pieces import series_at_zero
 from ..arithmetic import powerseries
-from ..arithmetic.balls import exactly
+from ..arithmetic.balls import Ball, compile_arb, exactly, to_mpf
 from ..arithmetic.hermite import by_parts, hermite
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import Bracket
 from .oracle import MAX_DIGITS, Enclosure, bracket, gaussian_average
 from .shapes import Shape
+
+_DOUBLINGS = 4  # of the digits carried, until what a closed form cancels leaves those wanted
 
 PowerSeries = dict[sympy.Rational, sympy.Expr]
 """{e: coefficient of δ^e}, e a multiple of ½ and below 0 too, where a list has no place."""
@@ -162,17 +165,38 @@ def closed_average(
     activation: Activation, orders: tuple[int, ...], outer: int, at: mpmath.mpf, digits: int
 ) -> mpmath.mpf | None:
     """⟨∂^outer Π σ^{(orders)}⟩ at K = `at` by its closed form; None where there is none, or where
-    it cancels more digits than sympy carries."""
-    closed = activation.average_outer(orders, outer, K) if at > 0 else None
+    it cancels nearly all of the digits that are carried."""
+    closed = _closed(activation, tuple(sorted(orders)), outer) if at > 0 else None
+    if closed is None:
+        return None
+    exact, bits = exactly(at), int(3.33 * digits) + 8
+    if isinstance(closed, sympy.Expr):
+        inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
+        try:
+            value = closed.evalf(digits + inner, subs={K: exact}, strict=True)
+        except PrecisionExhausted:
+            return None
+        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
+    for doublings in range(_DOUBLINGS):
+        with ctx.workprec((bits + 40) << doublings):
+            ball = closed(acb(arb(fmpq(int(exact.p), int(exact.q)))), False).real
+            if ball.rel_accuracy_bits() >= bits:
+                return to_mpf(ball)
+    return None
+
+
+@cache
+def _closed(
+    activation: Activation, orders: tuple[int, ...], outer: int
+) -> Ball | sympy.Expr | None:
+    """The closed form as a function of balls, or as it is where Arb does not have its functions."""
+    closed = activation.average_outer(orders, outer, K)
     if closed is None:
         return None
     try:
-        exact = {K: exactly(at)}
-        inner = 2 * abs(int(mpmath.log10(at)))  # arcsin near 1 loses half of its argument's digits
-        value = closed.evalf(digits + inner, subs=exact, strict=True)
-        return mpmath.mpf(value.as_real_imag()[0])  # closed forms may pass through i
-    except PrecisionExhausted:
-        return None
+        return compile_arb(closed, K)
+    except InputError:
+        return closed
 
 
 def small_kernel_average(activation: Activation, orders: tuple[int, ...], power: int) -> sympy.Expr:

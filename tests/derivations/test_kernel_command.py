@@ -54,29 +54,33 @@ def run(code, where, **environment):
 
 
 NETWORK = Network(activations.tanh, Orthogonal())
-EXPECTED = flow(NETWORK, [1.0], 50, ["V"], width=1)["V"].to_numpy()
 
 
-def test_the_docstring_runs_from_python(kernel):
+@pytest.fixture(scope="module")
+def expected():
+    return flow(NETWORK, [1.0], 50, ["V"], width=1)["V"].to_numpy()
+
+
+def test_the_docstring_runs_from_python(kernel, expected):
     code = next(text for head, text in examples(kernel).items() if "Python" in head)
     shown = run(f"{code}\nprint(*table[:, 1])", kernel.parent)
-    np.testing.assert_allclose(np.fromstring(shown, sep=" "), EXPECTED, rtol=1e-14)
+    np.testing.assert_allclose(np.fromstring(shown, sep=" "), expected, rtol=1e-14)
 
 
-def test_the_docstring_runs_in_compiled_code(kernel):
+def test_the_docstring_runs_in_compiled_code(kernel, expected):
     code = next(text for head, text in examples(kernel).items() if "numba compiles" in head)
     shown = run(f"{code}\nprint(*last(1.0, -2.0, 49))", kernel.parent)
-    assert float(shown.split()[1]) == pytest.approx(EXPECTED[-1], rel=1e-14)
+    assert float(shown.split()[1]) == pytest.approx(expected[-1], rel=1e-14)
 
 
-def test_the_docstring_runs_on_a_gpu(kernel):
+def test_the_docstring_runs_on_a_gpu(kernel, expected):
     """In numba's simulator of one; for a real one it compiles the same functions."""
     code = next(text for head, text in examples(kernel).items() if "CUDA" in head)
     launch = (
         "import numpy as np\nK, V = np.ones(70), np.full(70, -2.0)\nstep[2, 64](K, V)\nprint(*V)"
     )
     shown = run(f"{code}\n{launch}", kernel.parent, NUMBA_ENABLE_CUDASIM="1")
-    np.testing.assert_allclose(np.fromstring(shown, sep=" "), np.full(70, EXPECTED[1]), rtol=1e-14)
+    np.testing.assert_allclose(np.fromstring(shown, sep=" "), np.full(70, expected[1]), rtol=1e-14)
 
 
 def test_a_kink_is_not_offered_to_a_gpu(tmp_path):

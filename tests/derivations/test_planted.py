@@ -26,16 +26,16 @@ ALARMS = 5.7e-7
 CASES = {
     "linear": (activations.linear, Gaussian(), HALF, 8, quantiles.SHARES),
     "relu": (activations.relu, Orthogonal(), HALF, 8, ensembles.UPPER),
-    "erf": (activations.erf, Orthogonal(), ensembles._at_depth("erf", 16), 16, quantiles.SHARES),
-    "hard_tanh": (
-        activations.hard_tanh, Orthogonal(), ensembles._at_depth("hard_tanh", 4), 4, ensembles.UPPER
-    ),
-}  # fmt: skip
+    "erf": (activations.erf, Orthogonal(), None, 16, quantiles.SHARES),
+    "hard_tanh": (activations.hard_tanh, Orthogonal(), None, 4, ensembles.UPPER),
+}
+"""Activation, weights, q or None for that with the variance 1/4, depth, and what is compared."""
 
 
 def _spectrum(name):
     """A case of 002's Figures 2 and 4 at one depth, with its theory and its tables."""
     activation, weights, q, depth, shares = CASES[name]
+    q = q or ensembles._at_depth(name, depth)
     case = ensembles.Case(activation, weights, q, (depth,), ((64, 96), (128, 32)), shares)
     net = ensembles.figures.critical_network(activation, weights, q)
     tables = quantiles.sampled(net, float(q), case.laws, case.sizes, 3, shares)

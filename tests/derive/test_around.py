@@ -19,12 +19,16 @@ from numeric import flow
 R = sympy.Rational
 INPUT = (0.3, -1.1, 0.8, 0.5)
 CUBIC = a.polynomial([0, 1, 0, -1])
-THIRD = criticality(CUBIC).points[1]
-"""K* = 1/3, C_W = 1/2 and C_b = 2/9, all rational: what numbers there are can be told exactly."""
+
+
+@pytest.fixture(scope="module")
+def third():
+    """K* = 1/3, C_W = 1/2 and C_b = 2/9, all rational: what numbers there are can be told exactly."""
+    return criticality(CUBIC).points[1]
 
 
 def exactly(names, weights, start, layers):
-    """K and other tensors of the cubic at THIRD, layer by layer at 40 digits."""
+    """K and other tensors of the cubic at K* = 1/3, layer by layer at 40 digits."""
     made = [recursion(name, weights).single_input().specialise(CUBIC) for name in names]
     expressions = [each.expr for each in made]
     known = {"C_W": R(1, 2), "C_b": R(2, 9), "lambda_b": 1 / ell, "lambda_W": 1}
@@ -52,7 +56,7 @@ def _symbols(expressions):
     [Orthogonal(), pytest.param(Gaussian(), marks=pytest.mark.slow)],
     ids=lambda each: each.name,
 )
-def test_half_stable_tensors_follow_their_recursions(weights):
+def test_half_stable_tensors_follow_their_recursions(weights, third):
     """The cubic's K, V and Θ from 1/4 on: six terms at layers 10³ and 10⁴ miss by what `error` says
     to a factor of three, and so do twenty, which say less than 10^−9."""
     names, layers = ["K", "V", "Theta"], [800, 1000, 10_000]
@@ -60,7 +64,7 @@ def test_half_stable_tensors_follow_their_recursions(weights):
         found = exactly(names, weights, (R(1, 4).evalf(40), 0, 1), layers)
         for name in names:
             made = recursion(name, weights)
-            few, many = (made.asymptotics(CUBIC, terms, point=THIRD) for terms in (6, 20))
+            few, many = (made.asymptotics(CUBIC, terms, point=third) for terms in (6, 20))
             constants = few.matched(found[800], 800, extent=9)
             for layer in layers[1:]:
                 value = found[layer][name]
@@ -72,9 +76,9 @@ def test_half_stable_tensors_follow_their_recursions(weights):
             assert few.error(1000, constants) > 1e-15
 
 
-def test_the_first_terms_in_fractions():
+def test_the_first_terms_in_fractions(third):
     """δ' = δ + aδ² + bδ³ with a = 9/2 and b = 15/2: −1/(aℓ), and (a² − b)/a³ log ℓ/ℓ² with it."""
-    found = recursion("K").asymptotics(CUBIC, 3, point=THIRD)
+    found = recursion("K").asymptotics(CUBIC, 3, point=third)
     wanted = [R(1, 3), -R(2, 9), R(34, 243)]
     for term, value in zip(found.terms, wanted, strict=True):
         assert abs(term.coefficient - value) <= term.error < 1e-25

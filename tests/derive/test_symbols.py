@@ -20,52 +20,58 @@ from derive.depth import asymptotics
 from derive.gaussian.brackets import Component, GaussianAverage
 from derive.linear import laws, limits
 
-VERTEX = recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr
-"""C_W²(3K² + V)/4: a hyperparameter, a kernel and a tensor."""
+
+@pytest.fixture(scope="module")
+def vertex():
+    """C_W²(3K² + V)/4: a hyperparameter, a kernel and a tensor."""
+    return recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr
 
 
 @pytest.mark.parametrize("name", ["C_W", "K", "V"])
 @pytest.mark.parametrize("make", [str, sympy.Symbol, lambda x: sympy.Symbol(x, positive=True)])
-def test_subs_does_what_it_says(name, make):
+def test_subs_does_what_it_says(name, make, vertex):
     own = {"C_W": symbols.C_W, "K": symbols.K, "V": symbols.tensor("V")}[name]
-    wanted = VERTEX.xreplace({own: sympy.Integer(3)})
-    assert wanted != VERTEX
-    assert VERTEX.subs({make(name): 3}) == wanted
-    assert VERTEX.subs(make(name), 3) == wanted
-    assert VERTEX.subs({make(name): 3}, simultaneous=True) == wanted
+    wanted = vertex.xreplace({own: sympy.Integer(3)})
+    assert wanted != vertex
+    assert vertex.subs({make(name): 3}) == wanted
+    assert vertex.subs(make(name), 3) == wanted
+    assert vertex.subs({make(name): 3}, simultaneous=True) == wanted
 
 
-def test_evalf_lambdify_and_pickle():
+def test_evalf_lambdify_and_pickle(vertex):
     values = {"C_W": 2, "K": 1, "V": 5}
-    assert float(VERTEX.evalf(subs=values)) == 8
-    assert sympy.lambdify(["C_W", "K", "V"], VERTEX)(2, 1, 5) == 8
+    assert float(vertex.evalf(subs=values)) == 8
+    assert sympy.lambdify(["C_W", "K", "V"], vertex)(2, 1, 5) == 8
     own = (symbols.C_W, symbols.K, symbols.tensor("V"))
-    assert sympy.lambdify(own, VERTEX)(2, 1, 5) == 8
-    assert pickle.loads(pickle.dumps(VERTEX)) == VERTEX
+    assert sympy.lambdify(own, vertex)(2, 1, 5) == 8
+    assert pickle.loads(pickle.dumps(vertex)) == vertex
     assert pickle.loads(pickle.dumps(symbols.batch)) == symbols.batch
 
 
-def test_they_print_as_symbols():
+def test_they_print_as_symbols(vertex):
     assert (str(symbols.C_W), sympy.latex(symbols.C_W)) == ("C_W", "C_{W}")
-    assert str(VERTEX) == "C_W**2*(3*K**2 + V)/4"
+    assert str(vertex) == "C_W**2*(3*K**2 + V)/4"
     assert sympy.latex(symbols.lambda_b * symbols.ell) == r"\ell \lambda_{b}"
 
 
 @pytest.mark.parametrize(
-    "expr",
+    "result",
     [
-        VERTEX,
-        recursion("G1", Orthogonal(), corrections=1).single_input().expr,
-        recursion("F", LowRankGaussian(gamma=symbols.gamma), square=False).single_input().expr,
-        recursion("V", BiInvariant()).single_input().expr,
-        recursion("V", Orthogonal(), first_layer=True).single_input().expr,
-        recursion("V").asymptotics(activations.tanh).expr,
-        laws.law([symbols.n], Orthogonal()).characteristic_function(),
-        limits.log_factor(2)[1],
-        batchnorm.stationary_gap(),
+        lambda: recursion("V", Orthogonal()).single_input().specialise(activations.relu).expr,
+        lambda: recursion("G1", Orthogonal(), corrections=1).single_input().expr,
+        lambda: (
+            recursion("F", LowRankGaussian(gamma=symbols.gamma), square=False).single_input().expr
+        ),
+        lambda: recursion("V", BiInvariant()).single_input().expr,
+        lambda: recursion("V", Orthogonal(), first_layer=True).single_input().expr,
+        lambda: recursion("V").asymptotics(activations.tanh).expr,
+        lambda: laws.law([symbols.n], Orthogonal()).characteristic_function(),
+        lambda: limits.log_factor(2)[1],
+        batchnorm.stationary_gap,
     ],
 )
-def test_every_symbol_of_a_result_answers_to_its_name(expr):
+def test_every_symbol_of_a_result_answers_to_its_name(result):
+    expr = result()
     assert expr.free_symbols
     for symbol in expr.free_symbols:
         assert isinstance(symbol, symbols.Symbol)
