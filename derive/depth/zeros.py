@@ -35,6 +35,7 @@ _MOST_DECADES = 60
 _SAMPLES_PER_DECADE = 4
 _DECADES = 40
 _SAMPLE_DIGITS = 150
+_MOST_SECANTS = 100
 _STEEP = 30  # a local power beyond is taken for an exponential
 
 
@@ -229,15 +230,34 @@ def refined(
 ) -> mpmath.mpf:
     """The zero in the bracket, to a relative 10^{−digits}, proven by the signs on either side."""
     with mpmath.workdps(digits + 15):
-        step = mpmath.mpf(10) ** -digits
-        root = mpmath.findroot(
-            function,
-            (left, right),
-            solver="anderson",
-            tol=(step * left) ** 2,
-            maxsteps=100,
-            verify=False,
-        )
-        if function(root * (1 - step)) * function(root * (1 + step)) >= 0:
-            raise InputError("digits", digits, f"fewer, for the zero near K = {float(root):.6g}")
-        return root
+        step, last = mpmath.mpf(10) ** -digits, left
+
+        def holds(root: mpmath.mpf) -> bool:
+            return bool(function(root * (1 - step)) * function(root * (1 + step)) < 0)
+
+        for root in _regula_falsi(function, left, right):
+            if abs(root - last) < step * root and holds(root):
+                return root
+            last = root
+        if holds(last):
+            return last
+    raise InputError("digits", digits, f"fewer, for the zero near K = {float(last):.6g}")
+
+
+def _regula_falsi(
+    function: Callable[[mpmath.mpf], mpmath.mpf], left: mpmath.mpf, right: mpmath.mpf
+) -> Iterator[mpmath.mpf]:
+    """Where secants of a shrinking bracket cross zero, by Anderson and Björck's rule."""
+    below, above = function(left), function(right)
+    for _ in range(_MOST_SECANTS):
+        at = right - above * (right - left) / (above - below)
+        value = function(at)
+        yield at
+        if not value:
+            return
+        if value * above < 0:
+            left, below = right, above
+        else:
+            shrink = 1 - value / above
+            below *= shrink if shrink > 0 else mpmath.mpf("0.5")
+        right, above = at, value

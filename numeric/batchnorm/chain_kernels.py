@@ -103,6 +103,14 @@ def add_gram(U: Array, C: Array) -> None:
 
 
 @driver
+def copy(A: Array, B: Array) -> None:
+    """B's first rows ← A: as a slice, numba would compile for seconds what words its error."""
+    for a in range(A.shape[0]):
+        for b in range(A.shape[1]):
+            B[a, b] = A[a, b]
+
+
+@driver
 def mirror(C: Array) -> None:
     """Copy the upper triangle to the lower."""
     for a in range(C.shape[0]):

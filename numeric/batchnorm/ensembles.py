@@ -34,6 +34,7 @@ from .. import checks
 from ..arrays import Array
 from ..checks import checked_inputs
 from ..emit import fastmath, printer
+from ..emit.kernels import load_kernels
 from ..emit.templates import load_template
 from ..random import lazy, philox
 from ..runs import chunks
@@ -117,7 +118,7 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
     while s < draws.size and budget > 0:
         if layer == 0:
             rank = R0.shape[0]
-            R[:rank] = R0
+            batchnorm_chain.copy(R0, R)
             layer = 1
         if first == 0:
             C.fill(0.0)
@@ -146,9 +147,9 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
         batchnorm_chain.mirror(Q)
         gaps[s, layer - 1] = batchnorm_chain.gap_squared(Q)
         if grams.shape[0]:
-            grams[s, layer - 1] = Q
+            batchnorm_chain.copy(Q, grams[s, layer - 1])
         if linear:
-            C[:] = Q
+            batchnorm_chain.copy(Q, C)
         else:
             batchnorm_chain.mirror(C)
         rank = batchnorm_chain.factor(C, R)
@@ -277,7 +278,7 @@ class Chain:
         """R with XXᵀ = RᵀR, from X itself: its condition number is not squared."""
         X = self.inputs
         Q, R, squares = np.empty(X.shape), np.empty((len(X), len(X))), np.empty((2, len(X)))
-        rank = lazy.triangle(X.copy(), Q, R, squares)
+        rank = _frames().triangle(X.copy(), Q, R, squares)
         if rank == 0:
             raise InputError("inputs", "only zeros", "inputs that do not vanish")
         scale = np.sqrt(self.width / X.shape[1])  # later layers have E W_ij² = 1/width
@@ -684,6 +685,12 @@ def kernels(activation: Activation) -> ModuleType:
     printed = printer.expression(activation.expr, {activations.z: "z"})
     called = (chain_kernels, fastmath, philox, lazy)
     return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
+
+
+@cache
+def _frames() -> ModuleType:
+    """`triangle`, compiled."""
+    return load_kernels("triangle", "The frame of some vectors.", (lazy.triangle,))
 
 
 def _gap_squared(C: Array) -> float:

@@ -23,7 +23,7 @@ CUBIC = a.polynomial([0, 1, 0, -1])
 
 @pytest.fixture(scope="module")
 def third():
-    """K* = 1/3, C_W = 1/2 and C_b = 2/9, all rational: what numbers there are can be told exactly."""
+    """K* = 1/3, C_W = 1/2 and C_b = 2/9, all rational: what numbers there are is told exactly."""
     return criticality(CUBIC).points[1]
 
 

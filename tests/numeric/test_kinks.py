@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from sample_kernels import compiled_kinks
 from scipy.special import ndtr
 
 from derive import activations
@@ -27,7 +28,7 @@ NONE = (0, 0, 0, 0)
 
 def average(activation, K, orders, outer=None):
     shape = np.array([orders, outer or (0,) * len(orders)])
-    return kinks.average(np.array(K, float), shape, kinks.table(activation))
+    return compiled_kinks().average(np.array(K, float), shape, kinks.table(activation))
 
 
 def covariance(seed, d):

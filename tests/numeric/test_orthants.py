@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_kernels import compiled_kinks
 
-from numeric.brackets.orthants import GONE, SLACK, moment, partial
+from numeric.brackets.orthants import GONE, SLACK, partial
 
 
 def average(e, h, R):
     R = np.array(R, float)
     slack, known = np.full(R.shape, SLACK), np.full(1, math.nan)
-    return moment(np.array(e), np.array(h, float), R, 1 - abs(R), slack, known)
+    return compiled_kinks().moment(np.array(e), np.array(h, float), R, 1 - abs(R), slack, known)
 
 
 def one_factor(e, h, loadings, digits=20):
