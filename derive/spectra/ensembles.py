@@ -7,10 +7,11 @@ S_{PX} = S_X · (1 + w)/(τ + w) and M_corner = M/τ).
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import sympy
 
+from .. import symbols
 from ..errors import InputError
 from ..weights import (
     BiInvariant,
@@ -95,10 +96,16 @@ def rational(shape: sympy.Expr, mean: sympy.Expr) -> Rational:
 @lru_cache(maxsize=2**10)
 def projected(law: Rational, gamma: sympy.Expr) -> Rational:
     """PX with a free projector P of trace γ, in the whole space: S_X (1 + w)/(γ + w)."""
-    projector = Atomic({1: gamma, 0: 1 - gamma}) if gamma != 1 else Rational(sympy.S.One)
+    projector = sympy.S.One if gamma == 1 else _projector().subs(symbols.gamma, gamma)
     mean = simplified(law.mean_value * gamma)
-    shape = law.S() * law.mean_value * projector.S() * gamma
+    shape = law.S() * law.mean_value * projector * gamma
     return rational(sympy.cancel(shape), mean)
+
+
+@cache
+def _projector() -> sympy.Expr:
+    """S of a projector of trace γ."""
+    return Atomic({1: symbols.gamma, 0: 1 - symbols.gamma}).S()
 
 
 @lru_cache(maxsize=2**10)

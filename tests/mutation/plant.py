@@ -36,6 +36,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class Result:
 
 def faults(path: str, source: str) -> list[Fault]:
     """All faults of a file, in order."""
-    starts = [0]
+    starts, data = [0], source.encode()
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
 
@@ -119,7 +120,7 @@ def faults(path: str, source: str) -> list[Fault]:
         assert node.end_col_offset is not None
         begin = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        before = source.encode()[begin:end].decode()
+        before = data[begin:end].decode()
         return Fault(path, node.lineno, begin, end, operator, before, f"({ast.unparse(after)})")
 
     found = [
@@ -219,14 +220,21 @@ def _is_word(node: ast.expr) -> bool:
 
 def drawn(count: int, root: Path = ROOT) -> list[Fault]:
     """The first so many faults of the list: each of another line, all lines alike likely."""
+    by_line = _by_line(root)
+    lines = sorted(by_line)
+    random.Random(SEED).shuffle(lines)
+    return [random.Random(f"{SEED} {line}").choice(by_line[line]) for line in lines[:count]]
+
+
+@cache
+def _by_line(root: Path) -> dict[tuple[str, int], list[Fault]]:
+    """The faults of each line."""
     by_line: dict[tuple[str, int], list[Fault]] = {}
     for path in tracked(root):
         if path.startswith("derive/") and path.endswith(".py") and not path.startswith(LEFT_OUT):
             for each in faults(path, (root / path).read_text()):
                 by_line.setdefault((path, each.line), []).append(each)
-    lines = sorted(by_line)
-    random.Random(SEED).shuffle(lines)
-    return [random.Random(f"{SEED} {line}").choice(by_line[line]) for line in lines[:count]]
+    return by_line
 
 
 def tracked(root: Path) -> list[str]:
