@@ -4,6 +4,8 @@ INSTALLED := $(VENV)/.installed
 
 # On a busy machine the threads of a small matrix product wait for one another.
 export OPENBLAS_NUM_THREADS ?= 1
+# Each of the processes that tests start would compile the packages' source anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all lint docs bench changelog clean
 

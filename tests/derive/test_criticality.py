@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mpmath
 import pytest
 import sympy
@@ -200,11 +202,17 @@ def test_isolated_points_scale_with_the_activation(name, scale):
     assert criticality(scaled).searched == (0, sympy.oo)
 
 
+@cache
+def resting(bias):
+    """The fixed points of tanh at C_W = 3/2."""
+    return fixed_points(a.tanh, bias, R(3, 2))
+
+
 @pytest.mark.parametrize("scale", [R(1, 1000), R(1000)], ids=str)
 def test_fixed_points_scale_with_the_activation(scale):
     scaled = from_expr(scale * sympy.tanh(a.z / scale))
     for bias in (R(1, 20), 0, R(1, 10**12), 50):
-        (one,) = fixed_points(a.tanh, bias, R(3, 2))
+        (one,) = resting(bias)
         (other,) = fixed_points(scaled, bias * scale**2, R(3, 2))
         assert abs(other[0] / (one[0] * scale**2) - 1) < 1e-17
         assert abs(other[1] - one[1]) < 1e-15
