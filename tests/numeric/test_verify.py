@@ -41,7 +41,7 @@ def test_examples_are_many_and_depend_on_their_number_alone():
     assert str(drawn(7, 1)) == str(networks[6])
     assert len({str(example) for example in networks}) == len(networks)
     assert {example.net.weights.name for example in networks} == set(options.WEIGHTS)
-    assert {name for example in DRAWN for name in example.tensors} == {
+    assert {name for example in networks for name in example.tensors} == {
         "K", "G1", "V", "Theta", "Theta1", *"DFABPQRSTU",
     }  # fmt: skip
     assert {example.inputs.ndim for example in networks} == {1, 2}
