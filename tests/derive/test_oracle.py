@@ -5,9 +5,11 @@ from __future__ import annotations
 import mpmath
 import pytest
 import sympy
+from flint import acb, arb, ctx
 
 from derive import activations as a
 from derive.activations.functions import z
+from derive.arithmetic.balls import compile_arb, vanishes
 from derive.errors import InputError
 from derive.gaussian.oracle import bracket, gaussian_average
 from derive.gaussian.shapes import Shape
@@ -126,3 +128,24 @@ def test_bad_input():
     ):
         with pytest.raises(InputError):
             call()
+
+
+def test_what_occurs_twice_is_remembered_for_one_ball_and_one_precision():
+    """tanh² + tanh at one ball: as sharp at 200 bits after 53, and nan where a cut is met."""
+    function, x = compile_arb(sympy.tanh(z) ** 2 + sympy.tanh(z), z), acb(1)
+    accuracies = []
+    for bits in (53, 200):
+        with ctx.workprec(bits):
+            accuracies.append(function(x, False).real.rel_accuracy_bits())
+    assert accuracies[0] < 60
+    assert accuracies[1] > 180
+    twice, wide = compile_arb(sympy.asin(z) ** 2 + sympy.asin(z), z), acb(arb(1, 0.5))
+    assert twice(wide, False).is_finite()
+    assert not twice(wide, True).is_finite()
+
+
+def test_what_vanishes():
+    """By identities that sympy knows; a ball tells what does not."""
+    assert vanishes(sympy.sin(z) ** 2 + sympy.cos(z) ** 2 - 1, z, sympy.Rational(7, 8))
+    assert not vanishes(sympy.sin(z) ** 2 - z, z, sympy.Rational(7, 8))
+    assert not vanishes(z - 1, z, sympy.Integer(1))
