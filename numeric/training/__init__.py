@@ -1,0 +1,1 @@
+"""Trained networks: what theory says of them at order 1/n."""
