@@ -60,9 +60,15 @@ class Diagram:
         return sum(each.edges for each in self.histories)
 
     @property
-    def offsets(self) -> tuple[int, ...]:
-        """What is added to the labels of each history."""
-        return _offsets(self.histories)
+    def labels(self) -> tuple[tuple[int, ...], ...]:
+        """The labels of each history."""
+        pairs = zip(self.histories, _offsets(self.histories), strict=True)
+        return tuple(tuple(range(offset, offset + h.labels)) for h, offset in pairs)
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """The labels of the observable."""
+        return _free(self.histories)
 
 
 class _Item(NamedTuple):
@@ -172,15 +178,10 @@ def _lines(
     by_label: dict[int, list[_End]] = {}
     for k, node in ends:
         by_label.setdefault(items[k].labels[node], []).append((k, node))
-    free = [
-        a + offset
-        for history, offset in zip(histories, _offsets(histories), strict=True)
-        for a in history.free
-    ]
     summed = {
         a: b for at in by_label.values() if len(at) == 2 for a, b in (tuple(at), tuple(at[::-1]))
     }
-    loose = {by_label[label][0]: ("free", number) for number, label in enumerate(free)}
+    loose = {by_label[label][0]: ("free", number) for number, label in enumerate(_free(histories))}
     fixed = {(k, 0): ("target", items[k].labels[0]) for k in single}
     found, unseen = [], set(ends)
     for begin in (*loose, *fixed):
@@ -203,6 +204,11 @@ def _lines(
             here, by_pair = (paired if by_pair else summed)[here], not by_pair
         found.append(Line(()))
     return tuple(found)
+
+
+def _free(histories: Sequence[History]) -> tuple[int, ...]:
+    pairs = zip(histories, _offsets(histories), strict=True)
+    return tuple(a + offset for history, offset in pairs for a in history.free)
 
 
 def _offsets(histories: Sequence[History]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class System:
     start: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """What descent has made of an observable with these free labels.
 
@@ -75,7 +75,7 @@ class History:
     insertions: tuple[Insertion, ...]
     weight: Fraction
     edges: int
-    updates: Mapping[Variable, tuple[Monomial, ...]] = field(repr=False)
+    updates: Mapping[Variable, Monomial] = field(repr=False)
     target: Monomial = field(repr=False)
 
     @property
@@ -117,9 +117,8 @@ class History:
         if v.name == "leading":
             return {((v.label,), own): 1}
         if v.name == "sum":
-            (added,) = self.updates[v]
-            return {((), own): 1, ((), added): 1}
-        (source,) = self.updates[v]
+            return {((), own): 1, ((), self.updates[v]): 1}
+        source = self.updates[v]
         changed = self._next(source)
         changed[(), source] -= 1
         return {((v.label,), own): 1} | {key: c for key, c in changed.items() if c}
@@ -138,8 +137,8 @@ class History:
         if v.name == "leading":
             return {((v.label,), own): -1}
         if v.name == "sum":
-            return {((), self.updates[v][0]): 1}
-        return {((v.label,), own): -1} | self._derivative(self.updates[v][0])
+            return {((), self.updates[v]): 1}
+        return {((v.label,), own): -1} | self._derivative(self.updates[v])
 
 
 def _product(factors: Sequence[Polynomial]) -> Polynomial:
@@ -154,21 +153,30 @@ def _product(factors: Sequence[Polynomial]) -> Polynomial:
     return found
 
 
-def residuals(edges: int) -> Iterator[History]:
+@cache
+def residuals(edges: int) -> tuple[History, ...]:
     """The histories of z_0(t) − y_0 with so many edges."""
-    for descent in descents(edges):
-        made = _Made(1)
-        target = frozenset({made.epsilon(descent, 0)})
-        yield made.history((0,), target, symmetry(descent.branches), edges)
+    return tuple(_residual(descent, edges) for descent in descents(edges))
 
 
-def fields(base: Field, edges: int) -> Iterator[History]:
+def _residual(descent: Descent, edges: int) -> History:
+    made = _Made(1)
+    target = frozenset({made.epsilon(descent, 0)})
+    return made.history((0,), target, symmetry(descent.branches), edges)
+
+
+@cache
+def fields(base: Field, edges: int) -> tuple[History, ...]:
     """The histories of a field of derivatives, such as H, that has grown by so many edges.
 
     Raises ValueError for z itself, whose histories are `residuals`.
     """
     if base == Z:
         raise ValueError("z descends by Θ too: see `residuals`")
+    return tuple(_grown(base, edges))
+
+
+def _grown(base: Field, edges: int) -> Iterator[History]:
     for parts in shares(edges, base.nodes):
         for chosen in product(*(forests(part) for part in parts)):
             made = _Made(base.nodes)
@@ -191,7 +199,7 @@ class _Made:
         self.labels = labels
         self.legs: list[int] = []
         self.insertions: list[Insertion] = []
-        self.updates: dict[Variable, tuple[Monomial, ...]] = {}
+        self.updates: dict[Variable, Monomial] = {}
 
     def epsilon(self, descent: Descent, label: int) -> Variable:
         """ε of a label."""
@@ -199,7 +207,7 @@ class _Made:
             self.legs.append(label)
             return Variable("leading", label)
         variable = Variable("met", label)
-        self.updates[variable] = (self.tree((label,), (), (descent.branches,)),)
+        self.updates[variable] = self.tree((label,), (), (descent.branches,))
         return variable
 
     def tree(
@@ -225,7 +233,7 @@ class _Made:
             joined.append((parent, place))
             below = self.sums(branch.branches, place, labels, joined)
             variable = Variable("sum", label)
-            self.updates[variable] = (below | {self.epsilon(branch.epsilon, label)},)
+            self.updates[variable] = below | {self.epsilon(branch.epsilon, label)}
             found.add(variable)
         return frozenset(found)
 

@@ -81,7 +81,7 @@ def _powers(M: Matrix, size: int, steps: Sequence[float], start: Vector) -> list
 
 def _exponential(M: Matrix, size: int, time: float, start: Vector) -> Vector:
     """exp(Mτ) start, by a series and squarings."""
-    largest = max(float(np.abs(each).max(initial=0)) for each in M.values())
+    largest = max((float(np.abs(each).max(initial=0)) for each in M.values()), default=0.0)
     if math.isinf(time):
         squarings, scaled = FOREVER + 8, _SMALL / max(largest, 1e-300)
     else:
