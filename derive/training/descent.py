@@ -1,21 +1,20 @@
 """Gradient descent as a sum over trees.
 
-A step θ_μ → θ_μ − η λ_μ Σ_b ε_b ∂_μ z_b, ε = z − y, moves a field by its Taylor series: each ε_b hangs
-a derivative by the parameters, a new node b, on any node that was there. So after t steps
+A step θ_μ → θ_μ − η λ_μ Σ_b ε_b ∂_μ z_b, ε = z − y, moves a field by its Taylor series: each ε_b
+hangs a derivative by the parameters, a new node b, on any node that was there. So after t steps
 
     F(t) = Σ_T (1/|T|) T_{… b c …}(0) Π_v (−η) Σ_{s_v < s_parent(v)} ε_v(s_v),
 
-over the trees T that grow from F's, s_parent = t for what hangs on F itself, |T| the permutations of
-branches that keep T. ε itself descends in the same way, so that the trees are nested: a *descent* is
-either the leading one, ε_a(t) = (1 − η Θ_a)^t ε_a(0) in the eigenbasis of Θ, or a tree that is met on
-the way, each of its ε a descent again. A tree of one edge stands for H − Θ.
+over the trees T that grow from F's, s_parent = t for what hangs on F itself, |T| the permutations
+of branches that keep T. ε itself descends in the same way, so that the trees are nested: a
+*descent* is either the leading one, ε_a(t) = (1 − ηΘ_a)^t ε_a(0) in the eigenbasis of Θ, or a tree
+that is met on the way, each of its ε a descent again. A tree of one edge stands for H − Θ.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import factorial, prod

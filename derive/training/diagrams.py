@@ -155,9 +155,7 @@ def _with_pairings(
         yield Diagram(histories, weight, order, tuple(tensors), lines)
 
 
-def _factor(
-    items: Sequence[_Item], relative: int, pairing: tuple[tuple[int, int], ...]
-) -> Factor:
+def _factor(items: Sequence[_Item], relative: int, pairing: tuple[tuple[int, int], ...]) -> Factor:
     samples = tuple(a for item in items for a in item.labels)
     fields = tuple(item.field for item in items)
     return Factor(*identify(tensor(fields, relative, pairing, samples)))

@@ -1,4 +1,4 @@
-"""Histories: one way in which descent has changed an observable, and how it grows from step to step.
+"""Histories: the ways in which descent changes an observable, and how each grows with the steps.
 
 A history is a descent of z − y (`descent`), or what has grown on a field, with a label for every
 node. Labels stand for samples in the eigenbasis of Θ, and those that are not free are summed over.
@@ -21,7 +21,7 @@ from .descent import LEADING, Branches, Descent, descents, forests, shares, symm
 
 
 class Variable(NamedTuple):
-    """A sequence: ε of a label, (1 − ηΘ)^t or what a tree has made of it, or a sum Σ_s ε over steps."""
+    """A sequence: ε of a label, (1 − ηΘ)^t or what a tree made of it, or a sum Σ_s ε over steps."""
 
     name: str
     label: int
@@ -81,7 +81,9 @@ class History:
     @property
     def labels(self) -> int:
         """How many labels it has."""
-        return 1 + max((*self.free, *self.legs, *(a for each in self.insertions for a in each.labels)))
+        return 1 + max(
+            (*self.free, *self.legs, *(a for each in self.insertions for a in each.labels))
+        )
 
     @cached_property
     def steps(self) -> System:
@@ -215,9 +217,7 @@ class _Made:
     ) -> Monomial:
         """The tree that has grown from nodes of these labels; the product of its sums."""
         labels, joined = list(base), list(edges)
-        sums = [
-            self.sums(branches, place, labels, joined) for place, branches in enumerate(chosen)
-        ]
+        sums = [self.sums(branches, place, labels, joined) for place, branches in enumerate(chosen)]
         self.insertions.append(_insertion(labels, joined, whole=len(base) > 1))
         return frozenset[Variable]().union(*sums)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,8 @@ class Descended:
 def _contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
     names = sorted({k for _, labels in operands for k in labels})
     place = {name: k for k, name in enumerate(names)}
-    given: list[object] = []
+    given: list[Any] = []
     for array, labels in operands:
         given += [array, [place[k] for k in labels]]
-    return np.asarray(np.einsum(*given, [place[k] for k in result], optimize="greedy"))
+    given.append([place[k] for k in result])
+    return np.asarray(np.einsum(*given, optimize="greedy"))

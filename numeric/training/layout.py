@@ -1,4 +1,4 @@
-"""The table of trained networks: an axis `step`, then samples, then outputs where there are several."""
+"""The table of trained networks: an axis `step`, then samples, then outputs where they are many."""
 
 from __future__ import annotations
 

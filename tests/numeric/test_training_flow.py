@@ -1,63 +1,56 @@
-"""Trained networks by theory: against exact averages at finite n, and what must hold at the ends."""
+"""Trained networks by theory: against exact averages at finite n, and what holds at the ends."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-import sympy
+from sympy import QQ, ring
 
 from derive import Gaussian, Network, Orthogonal, activations
 from derive.errors import InputError
 from numeric import flow
 from numeric.training import flow as trained
 
-_A, _B, _Z, _N = sympy.symbols("a b z n", positive=True)
+_RING, _Z, _A, _B, _I = ring("z a b i", QQ)
+"""With w = √n W₂ and u = W₁ x: z = w·u/√n, a = |w|²/n, b = |u|²/n, and i = 1/n."""
 
 
 def _linear_orders(orthogonal, C_W, kappa, lam, eta, target, steps):
     """E z, E z² and E H of z = W₂ W₁ x after so many steps, as limits and coefficients of 1/n.
 
-    With w = √n W₂ and u = W₁ x descent moves z = w·u/√n, a = |w|²/n and b = |u|²/n by polynomials;
-    their averages at initialization are those of two norms and an angle.
+    Descent moves z, a and b by polynomials; their averages at initialization are those of two
+    norms and an angle.
     """
+    C_W, kappa, lam, eta, target = (
+        QQ(*x.as_integer_ratio()) for x in (C_W, kappa, lam, eta, target)
+    )
     z, a, b = _Z, _A, _B
     for _ in range(steps):
-        off = z - target
-        step = eta * lam * off
+        step = eta * lam * (z - target)
         z, a, b = (
-            sympy.expand(each)
-            for each in (
-                z - step * (b + kappa * a) + kappa * step**2 * z / _N,
-                a - 2 * step * z / _N + step**2 * b / _N,
-                b - 2 * kappa * step * z / _N + kappa**2 * step**2 * a / _N,
-            )
+            z - step * (b + kappa * a) + kappa * step**2 * z * _I,
+            a - 2 * step * z * _I + step**2 * b * _I,
+            b - 2 * kappa * step * z * _I + kappa**2 * step**2 * a * _I,
         )
-    kernel = lam * (b + kappa * a)
 
     def average(polynomial):
-        total = sympy.S.Zero
-        for (j, k, m), coefficient in sympy.Poly(polynomial, _Z, _A, _B).terms():
-            if j % 2:
+        """Its limit and its coefficient of 1/n: each moment is c (1 + d/n + …)."""
+        limit, first = QQ(0), QQ(0)
+        for (j, k, m, i), coefficient in polynomial.terms():
+            if j % 2 or i > 1:
                 continue
-            term = coefficient * sympy.factorial2(j - 1) * _N ** (j // 2)
-            for i in range(j // 2):
-                term /= _N + 2 * i
+            value, slope = coefficient, QQ(-j // 2 * (j // 2 - 1))  # of 1/Π (1 + 2 i/n)
+            for odd in range(1, j, 2):
+                value *= odd
             for power, size in ((k + j // 2, C_W), (m + j // 2, C_W * kappa)):
-                term *= size**power
-                if not orthogonal:
-                    for i in range(power):
-                        term *= (_N + 2 * i) / _N
-            total += term
-        return sympy.together(total)
+                value *= size**power
+                slope += 0 if orthogonal else power * (power - 1)
+            limit += value if i == 0 else 0
+            first += value if i == 1 else value * slope
+        return float(limit), float(first)
 
-    inverse = sympy.Symbol("inverse")
-    found = []
-    for each in (z, sympy.expand(z**2), kernel):
-        value = sympy.cancel(average(each).subs(_N, 1 / inverse))
-        orders = (value.subs(inverse, 0), sympy.diff(value, inverse).subs(inverse, 0))
-        found.append(tuple(map(float, orders)))
-    return found
+    return [average(each) for each in (z, z**2, lam * (b + kappa * a))]
 
 
 @pytest.mark.parametrize("weights", [Gaussian(C_W="3/2"), Orthogonal(C_W="3/2")])
@@ -75,7 +68,7 @@ def test_two_linear_layers_agree_with_exact_averages(weights, steps):
             value = table[f"{name}{ending}"].item()
             assert value == pytest.approx(exact[order], rel=1e-11, abs=1e-13)
             assert abs(value - exact[order]) <= table[f"{name}{ending}_error"].item() + 1e-15
-    loss = sum(s - 2 * float(y) * m for s, m in [(square[1], mean[1])]) / 2
+    loss = square[1] / 2 - float(y) * mean[1]
     assert table["loss1"].item() == pytest.approx(loss, rel=1e-11)
 
 
@@ -98,7 +91,9 @@ def test_before_training_it_is_what_flow_says(table):
             found = start[name + ending].to_numpy()
             assert found[..., 0, 1] == pytest.approx(0, abs=1e-15)
             for output in range(2):
-                assert found[..., output, output] == pytest.approx(given[other].to_numpy(), abs=1e-13)
+                assert found[..., output, output] == pytest.approx(
+                    given[other].to_numpy(), abs=1e-13
+                )
     assert start["prediction"].to_numpy() == pytest.approx(0, abs=1e-14)
 
 
