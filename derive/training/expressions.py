@@ -46,6 +46,7 @@ class Trained(Shown):
     Attributes:
         name: "prediction", "covariance" or "ntk".
         order: in 1/n, 0 or 1.
+        average: its diagrams.
     """
 
     name: str

@@ -60,6 +60,7 @@ def flow(
         eta: η; 0 is gradient flow, and `steps` are then times τ = ηt.
         steps: numbers of steps, 0 or more, or times; `math.inf` is the limit.
         outputs: of the network; as many as the targets have by default.
+        half: whether L has the ½.
         width: as that of `numeric.flow`.
 
     Returns:
