@@ -1,8 +1,9 @@
-"""Trained networks: their predictions by theory, to order 1/n."""
+"""Trained networks: by theory, to order 1/n, and in ensembles that are really trained."""
 
 from .flows import flow
+from .simulations import simulate
 
-__all__ = ["flow"]
+__all__ = ["flow", "simulate"]
 
 
 def __dir__() -> list[str]:

@@ -13,15 +13,15 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from derive.errors import InputError, whole
+from derive.errors import InputError
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
 
 from ..arrays import Array
-from ..checks import checked_inputs
 from ..flows import flow as tensors_of
 from . import layout
+from .arguments import checked_rate, checked_steps, given
 from .averages import Descended
 
 SINGULAR = 1e-10
@@ -83,17 +83,17 @@ def flow(
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
-    given = _given(inputs, targets, test, outputs)
-    rate = _rate(eta) * (1 if half else 2)
-    times = _steps(steps, continuous=rate == 0)
-    what = f"training on {len(given.targets)} inputs"
-    with telling(what, len(given.X) ** 4 * 1e-4):
+    data = given(inputs, targets, test, outputs)
+    rate = checked_rate(eta) * (1 if half else 2)
+    times = checked_steps(steps, continuous=rate == 0)
+    what = f"training on {len(data.targets)} inputs"
+    with telling(what, len(data.X) ** 4 * 1e-4):
         names = averages.tensors()
-        table = tensors_of(net, given.X, depth, names, width=width)
+        table = tensors_of(net, data.X, depth, names, width=width)
         last = table.isel(layer=-1)
         values = {name.label: last[name.label].to_numpy() for name in names}
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
-        scaled = _Problem(given.targets, rate, times)
+        scaled = _Problem(data.targets, rate, times)
         _check_stable(Descended(values, *scaled, SINGULAR), times)
         found = _with_errors(values, errors, scaled)
     if not half:
@@ -101,68 +101,13 @@ def flow(
     about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
-    return layout.dataset(net, given.X, given.targets, times, arrays, about)
-
-
-class _Given(NamedTuple):
-    """Training inputs, then tests; and targets (training, outputs)."""
-
-    X: Array
-    targets: Array
+    return layout.dataset(net, data.X, data.targets, times, arrays, about)
 
 
 class _Problem(NamedTuple):
     targets: Array
     eta: float
     steps: tuple[float, ...]
-
-
-def _given(
-    inputs: ArrayLike, targets: ArrayLike, test: ArrayLike | None, outputs: int | None
-) -> _Given:
-    X = checked_inputs(inputs)
-    wanted = f"{len(X.X)} finite real numbers, one for each training input, or a row of outputs"
-    try:
-        y = np.asarray(targets)
-    except (TypeError, ValueError):
-        raise InputError("targets", targets, wanted) from None
-    if y.dtype.kind not in "biuf":
-        raise InputError("targets", f"{y.dtype} values", wanted)
-    y = y.reshape(1, -1) if X.single and y.ndim < 2 else y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or len(y) != len(X.X) or not y.size:
-        raise InputError("targets", f"shape {np.shape(targets)}", wanted)
-    if not np.isfinite(y).all():
-        raise InputError("targets", "NaN or infinity", wanted)
-    if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
-        raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
-    if test is None:
-        return _Given(X.X, y.astype(float))
-    T = checked_inputs(test).X
-    if T.shape[1] != X.X.shape[1]:
-        raise InputError("test", f"{T.shape[1]} numbers each", f"{X.X.shape[1]}, as the inputs")
-    return _Given(np.concatenate([X.X, T]), y.astype(float))
-
-
-def _rate(eta: object) -> float:
-    wanted = "a finite learning rate, above 0, or 0 for gradient flow"
-    if not isinstance(eta, int | float | np.number) or not 0 <= float(eta) < math.inf:
-        raise InputError("eta", eta, wanted)
-    return float(eta)
-
-
-def _steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[float, ...]:
-    wanted = "numbers of steps, 0 or more, whole unless eta is 0, or math.inf"
-    try:
-        found = tuple(float(t) for t in np.atleast_1d(np.asarray(steps, float)))
-    except (TypeError, ValueError):
-        raise InputError("steps", steps, wanted) from None
-    for t in found:
-        good = t >= 0 and (continuous or math.isinf(t) or t == int(t))
-        if not good or (math.isfinite(t) and t > 2.0**53):
-            raise InputError("steps", steps, wanted)
-    if not found:
-        raise InputError("steps", steps, wanted)
-    return found
 
 
 def _check_stable(made: Descended, steps: Sequence[float]) -> None:
