@@ -95,4 +95,4 @@ class Steps:
         )
         limit = self.rule.clip * np.maximum(limit, 1e-3)
         scale = np.divide(limit, own, out=np.ones_like(own), where=own > limit)
-        return gradient * scale
+        return np.asarray(gradient * scale)

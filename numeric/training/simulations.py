@@ -33,6 +33,7 @@ from ..samplers.ensemble import Ensemble, checked_ensemble
 from ..tables.layout import averaged
 from . import layout
 from .arguments import checked_rate, checked_steps, given
+from .control import Line, line
 from .optimizers import Optimizer
 
 LOSSES = ("squared", "cross-entropy")
@@ -85,7 +86,9 @@ def simulate(
 
     Returns:
         The table of `flow` without coefficients of 1/n: prediction, covariance, ntk and loss at
-        this width, and `…_se`, their standard errors.
+        this width, and `…_se`, their standard errors. Where Θ says how z descends at infinite
+        width, with tensorial descent of all inputs on the squared loss, they are measured by what
+        differs from that (`control`), with much less noise.
 
     Raises:
         InputError: for arguments that cannot be used, and where training diverges.
@@ -112,6 +115,8 @@ def simulate(
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
+    straight = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
+    counts = (0, *counts) if straight else counts
     work = _Training(ensemble, data.targets, rule, loss, size, counts, flag("ntk", ntk), draws)
     what = f"training {number(draws)} networks of width {number(width)}"
     check_memory("draws", draws, 8 * draws * work.row, what)
@@ -119,10 +124,17 @@ def simulate(
     if not options.kept:
         check_time("draws, steps", (draws, max(times)), seconds, what)
     rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-    found = _measured(work, rows)
+    started = (
+        line(net, data.X, data.targets, rule.eta, counts, width, depth, draws, seed)
+        if straight
+        else None
+    )
+    found = _measured(work, rows, started)
+    if straight:
+        found = {name: each[1:] for name, each in found.items()}
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
-    about = {
+    about: dict[str, int | float | str] = {
         "width": width, "depth": depth, "draws": draws, "blocks": draws, "seed": seed,
         "eta": float(eta), "optimizer": optimizer, "loss": f"{loss} {'½Σ' if half else 'Σ'}",
         "batch": size,
@@ -175,7 +187,7 @@ class _Training(Work):
         return 1 << max(0, min(8, (2**19 // self._entries).bit_length() - 1))
 
     @property
-    def _sizes(self) -> tuple[int, int, int]:
+    def sizes(self) -> tuple[int, int, int]:
         """Of outputs, tangent kernel and loss at a step."""
         outputs = len(self.ensemble.inputs) * self.targets.shape[1]
         return outputs, outputs**2 if self.ntk else 0, 1
@@ -183,7 +195,7 @@ class _Training(Work):
     @property
     def row(self) -> int:
         """Numbers that a network comes to."""
-        return len(self.steps) * sum(self._sizes)
+        return len(self.steps) * sum(self.sizes)
 
     def shape(self, draws: int) -> tuple[int, ...]:
         """(draws, numbers)."""
@@ -342,18 +354,62 @@ def _softmax(z: Array) -> Array:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def _measured(work: _Training, rows: Array) -> dict[str, Array]:
-    """Means over networks, covariances, and standard errors."""
+def _measured(work: _Training, rows: Array, line: Line | None) -> dict[str, Array]:
+    """Means over networks, covariances, and standard errors; with a line, by what differs from it.
+
+    The first of the steps is then 0, and is what the line starts from.
+    """
     draws, m, outputs = len(rows), len(work.ensemble.inputs), work.targets.shape[1]
-    ends = np.cumsum(work._sizes)[:-1]
+    ends = np.cumsum(work.sizes)[:-1]
     z, kernel, loss = np.split(rows.reshape(draws, len(work.steps), -1), ends, axis=2)
     z = z.reshape(draws, -1, m, outputs)
-    centred = z - z.mean(axis=0)
-    products = np.einsum("dsai,dsbj->dsabij", centred, centred) * (draws / (draws - 1))
-    found = {"prediction": z, "covariance": products, "loss": loss[..., 0]}
+    found = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": loss[..., 0]}
     if work.ntk:
         found["ntk"] = kernel.reshape(draws, -1, m, m, outputs, outputs)
+    known: dict[str, tuple[Array | float, Array | float]] = dict.fromkeys(found, (0.0, 0.0))
+    if line is not None:
+        known |= _of_line(work, line, found, z[:, 0])
     result = {}
     for name, values in found.items():
-        result[name], result[f"{name}_se"] = averaged(values)
+        mean, error = averaged(values)
+        result[name] = known[name][0] + mean
+        result[f"{name}_se"] = np.hypot(error, known[name][1])
     return result
+
+
+def _of_line(
+    work: _Training, line: Line, found: dict[str, Array], start: Array
+) -> dict[str, tuple[Array | float, Array | float]]:
+    """Take off what the line says of each network; its means, and their standard errors."""
+    training, outputs = slice(len(work.targets)), work.targets.shape[1]
+    straight = line.fixed + np.einsum("sab,dbi->dsai", line.maps, start)
+    off = straight[:, :, training] - work.targets
+    still = line.fixed[:, training] - work.targets
+    moved, doubt = line.covariance
+    spread, spread_se = (
+        np.einsum("saa->s", each[:, training, training]) for each in (moved, doubt)
+    )
+    found["prediction"] = found["prediction"] - straight
+    found["covariance"] = found["covariance"] - _products(straight, line.fixed)
+    found["loss"] = found["loss"] - (off**2).sum(axis=(2, 3)) / 2
+    if work.ntk:
+        found["ntk"] = found["ntk"] - found["ntk"][:, :1]
+
+    def each_output(values: Array) -> Array:
+        return np.asarray(values[..., None, None] * np.eye(outputs))
+
+    loss = (outputs * spread + (still**2).sum(axis=(1, 2))) / 2
+    known: dict[str, tuple[Array | float, Array | float]] = {
+        "prediction": (line.fixed, 0.0),
+        "covariance": (each_output(moved), each_output(doubt)),
+        "loss": (loss, outputs * spread_se / 2),
+    }
+    if work.ntk:
+        known["ntk"] = each_output(line.tangent), each_output(line.tangent_se)
+    return known
+
+
+def _products(z: Array, mean: Array) -> Array:
+    """(z − mean)(z − mean), (draws, steps, samples, samples, outputs, outputs)."""
+    centred = z - mean
+    return np.asarray(np.einsum("dsai,dsbj->dsabij", centred, centred))
