@@ -1,7 +1,7 @@
 """Trained networks by what they differ in from a line: less noise from the same networks.
 
 At infinite width z descends by Θ alone, so that z(t) ≈ z°(t) = y + A_t (z(0) − y) in every network,
-A_t known, and H(t) ≈ H(0). What is measured is the difference, which is smaller by n^{-1/2} or more;
+A_t known, and H(t) ≈ H(0). What is measured is the difference, smaller by n^{-1/2} or more;
 the mean of the rest is that of networks at initialization, which cost little: E z(0) is 0 exactly,
 and E z(0)z(0) and E H(0) are sampled. Whatever A_t is, no mean is changed by it.
 """

@@ -149,9 +149,9 @@ def test_bad_arguments_are_named(changed, argument):
 
 def test_the_line_changes_no_mean_but_its_noise():
     """With and without it the same networks say the same."""
-    given = NET, INPUTS, TARGETS, TESTS, 10, 2, 0.2, [0, 6]
-    plain = simulate(*given, draws=2000, clip=NONE)
-    lined = simulate(*given, draws=2000)
+    given = NET, INPUTS, TARGETS, TESTS, 32, 2, 0.2, [0, 6]
+    plain = simulate(*given, draws=1000, clip=NONE)
+    lined = simulate(*given, draws=1000)
     for name in ("prediction", "covariance", "ntk", "loss"):
         errors = np.hypot(plain[f"{name}_se"], lined[f"{name}_se"])
         gap = np.abs((plain[name] - lined[name]) / errors.where(errors > 0, 1))
