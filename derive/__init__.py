@@ -5,7 +5,17 @@
 V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 """
 
-from . import activations, batchnorm, exact, layers, linear, propagation, spectra, symbols
+from . import (
+    activations,
+    batchnorm,
+    exact,
+    layers,
+    linear,
+    propagation,
+    spectra,
+    symbols,
+    training,
+)
 from .activations.functions import Activation
 from .citations import cite
 from .depth.criticality import criticality
@@ -53,6 +63,7 @@ __all__ = [
     "recursion",
     "spectra",
     "symbols",
+    "training",
     "weingarten",
 ]
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import batchnorm, spectra
+    from . import batchnorm, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -22,6 +22,7 @@ __all__ = [
     "plot",
     "simulate",
     "spectra",
+    "training",
     "write_c",
     "write_module",
 ]

@@ -31,11 +31,13 @@ FACES = (
     "derive.propagation",
     "derive.spectra",
     "derive.symbols",
+    "derive.training",
     "numeric",
     "numeric.batchnorm",
     "numeric.propagation",
     "numeric.spectra",
     "numeric.testing",
+    "numeric.training",
 )
 CHECKS = ("derive.errors", "derive.expressions", "derive.work.resources", "numeric.checks")
 """Where arguments are checked for others."""

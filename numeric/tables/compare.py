@@ -41,6 +41,7 @@ SERIES = {
     "G1": ("G1", "G2"),
     "V": ("V", "V2"),
     "Theta": ("Theta", "Theta1"),
+    **{name: (name, f"{name}1") for name in ("prediction", "covariance", "ntk", "loss")},
 }
 """What a measured tensor is at finite width: the coefficients of 1, 1/n, 1/n², …"""
 
@@ -63,7 +64,7 @@ class Row:
 
     Attributes:
         tensor: its name, as in the tables.
-        layer: from 1.
+        layer: from 1; of trained networks the step.
         indices: of the samples, from 0; none where the inputs are one vector.
         theory: what was derived.
         sample: what was sampled, extrapolated where there are several widths.
@@ -79,7 +80,7 @@ class Row:
     """
 
     tensor: str
-    layer: int
+    layer: float
     indices: tuple[int, ...]
     theory: float
     sample: float
@@ -257,12 +258,14 @@ def compare(
     distinct = len(set(widths))
     degree = min(distinct - 1, 2) if degree is None else degree
     degree = whole("degree", degree, 0, distinct - 1, f"0 to {distinct - 1} with widths {widths}")
+    axis = _axis(flowed)
+    tables = [_with_coefficients(flowed, table) for table in tables]
     names = [name for name in tensors(flowed) if all(name in table for table in tables)]
-    layers = sorted(set(flowed["layer"].values).intersection(*(t["layer"].values for t in tables)))
+    layers = sorted(set(flowed[axis].values).intersection(*(t[axis].values for t in tables)))
     if not names or not layers:
         have = [tensors(table) for table in (flowed, *tables)]
         raise InputError("simulated", have, "a tensor and a layer that every table has")
-    flowed, tables = flowed.sel(layer=layers), [table.sel(layer=layers) for table in tables]
+    flowed, tables = flowed.sel({axis: layers}), [table.sel({axis: layers}) for table in tables]
     rows = tuple(row for name in names for row in _rows(name, flowed, tables, widths, degree))
     freedom = min(float(table.attrs.get("blocks", np.inf)) for table in tables) - 1
     tail = false_alarms / (2 * len(rows))
@@ -283,10 +286,29 @@ def _check_table(argument: str, table: object, wanted: str) -> None:
     """Whether it has tensors, by layer: an empty or a foreign Dataset has not."""
     if not isinstance(table, xarray.Dataset):
         raise InputError(argument, type(table).__name__, wanted)
-    if "layer" not in table.coords or not tensors(table):
+    if not {"layer", "step"} & set(table.coords) or not tensors(table):
         names = ", ".join(map(str, table.data_vars)) or "nothing"
         axes = ", ".join(map(str, table.dims)) or "no axis"
         raise InputError(argument, f"a Dataset of {names} by {axes}", wanted)
+
+
+def _axis(table: xarray.Dataset) -> str:
+    """The first axis: of trained networks the steps."""
+    return "step" if "step" in table.coords else "layer"
+
+
+def _with_coefficients(flowed: xarray.Dataset, table: xarray.Dataset) -> xarray.Dataset:
+    """Of trained networks: n times what is beyond the limit, beside the coefficients of 1/n."""
+    if _axis(table) != "step":
+        return table
+    n, found = float(table.attrs["width"]), {}
+    for name, (_, *corrections) in SERIES.items():
+        if name in table and name in flowed and corrections[0] in flowed:
+            coefficient = corrections[0]
+            found[coefficient] = n * (table[name] - flowed[name])
+            found[f"{coefficient}_se"] = n * table[f"{name}_se"]
+            found[f"{coefficient}_floor"] = n * ACCURACY * abs(flowed[name])
+    return table.assign(found)
 
 
 def _widths(tables: Sequence[xarray.Dataset]) -> tuple[int, ...]:
@@ -322,12 +344,12 @@ def _rows(
     floors = np.maximum(floors, ACCURACY * abs(theory))
     found, error, left_out = _intercepts(powers, samples, np.hypot(errors, floors))
     ses, differences = np.hypot(error, doubt), found - theory
-    layers = flowed["layer"].to_numpy()
+    layers = flowed[_axis(flowed)].to_numpy().tolist()
     for place in distinct:
         difference, se = float(differences[place]), float(ses[place])
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
         numbers = (float(each[place]) for each in (left_out, scales, largest))
-        derived, sample, layer = float(theory[place]), float(found[place]), int(layers[place[0]])
+        derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
         yield Row(name, layer, place[1:], derived, sample, se, z, *numbers)
 
 
@@ -452,7 +474,7 @@ def _table(rows: Sequence[Row]) -> str:
     lines = [f"{head}  resolves  of tensor"]
     for row, name in zip(rows, names, strict=True):
         lines.append(
-            f"{name:{width}}  {row.layer:5d}  {row.theory:12.6g}  {row.sample:12.6g}  "
+            f"{name:{width}}  {row.layer:5g}  {row.theory:12.6g}  {row.sample:12.6g}  "
             f"{row.se:10.3g}  {row.next_term:10.3g}  {row.z:6.2f}  {percent(row.resolution):>8}  "
             f"{percent(row.share):>9}"
         )

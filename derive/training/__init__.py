@@ -1,0 +1,15 @@
+"""Training: descent as a sum over trees of derivatives, and what it makes of a network's outputs.
+
+>>> from derive import training
+>>> print(training.covariance(order=0))
+Cov[z_i, z_j]_ab = δ_ij K_ab m_a^t m_b^t
+"""
+
+from .expressions import Trained, covariance, eta, ntk, prediction, rate, target
+from .sequences import step
+
+__all__ = ["Trained", "covariance", "eta", "ntk", "prediction", "rate", "step", "target"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,69 @@
+"""The averages over initializations that say what training does, to order 1/n."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+from ..engine.tensors import Name
+from ..engine.trees import H
+from .descent import shares
+from .diagrams import Diagram, diagrams
+from .histories import History, fields, residuals
+
+EDGES = 3
+"""At order 1/n the trees of a history have no more: four neural indices, one of them the root."""
+
+
+class Average(NamedTuple):
+    """The average of an observable with so many free labels, at each order in 1/n, 0 and 1."""
+
+    free: int
+    orders: tuple[tuple[Diagram, ...], ...]
+
+
+@cache
+def prediction() -> Average:
+    """Of z − y."""
+    return _average(1, ((history,) for k in range(EDGES + 1) for history in residuals(k)))
+
+
+@cache
+def covariance() -> Average:
+    """Of z with z, less the product of the averages."""
+    pairs = (
+        pair
+        for k in range(EDGES + 1)
+        for a, b in shares(k, 2)
+        for pair in product(residuals(a), residuals(b))
+    )
+    return _average(2, pairs)
+
+
+@cache
+def ntk() -> Average:
+    """Of the tangent kernel H."""
+    return _average(2, ((history,) for k in range(EDGES + 1) for history in fields(H, k)))
+
+
+def _average(free: int, histories: Iterable[tuple[History, ...]]) -> Average:
+    given = list(histories)
+    orders = (
+        tuple(each for chosen in given for each in diagrams(chosen, order)) for order in (0, 1)
+    )
+    return Average(free, tuple(orders))
+
+
+@cache
+def tensors() -> tuple[Name, ...]:
+    """The tensors of the last layer at initialization that the averages are made of."""
+    names = {
+        factor.name.label: factor.name
+        for average in (prediction(), covariance(), ntk())
+        for order in average.orders
+        for each in order
+        for factor in each.tensors
+    }
+    return tuple(names[label] for label in sorted(names))

@@ -1,0 +1,10 @@
+"""Trained networks: by theory, to order 1/n, and in ensembles that are really trained."""
+
+from .flows import flow
+from .simulations import simulate
+
+__all__ = ["flow", "simulate"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,75 @@
+"""What theory and ensembles of trained networks ask of their arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from derive.errors import InputError, whole
+
+from ..arrays import Array
+from ..checks import checked_inputs
+
+
+class Data(NamedTuple):
+    """Training inputs, then tests; and targets (training, outputs)."""
+
+    X: Array
+    targets: Array
+
+
+def given(
+    inputs: ArrayLike, targets: ArrayLike, test: ArrayLike | None, outputs: int | None
+) -> Data:
+    """The inputs, training set first, and the targets as (training, outputs); or InputError."""
+    X = checked_inputs(inputs)
+    wanted = f"{len(X.X)} finite real numbers, one for each training input, or a row of outputs"
+    try:
+        y = np.asarray(targets)
+    except (TypeError, ValueError):
+        raise InputError("targets", targets, wanted) from None
+    if y.dtype.kind not in "biuf":
+        raise InputError("targets", f"{y.dtype} values", wanted)
+    y = y.reshape(1, -1) if X.single and y.ndim < 2 else y[:, None] if y.ndim == 1 else y
+    if y.ndim != 2 or len(y) != len(X.X) or not y.size:
+        raise InputError("targets", f"shape {np.shape(targets)}", wanted)
+    if not np.isfinite(y).all():
+        raise InputError("targets", "NaN or infinity", wanted)
+    if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
+        raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
+    if test is None:
+        return Data(X.X, y.astype(float))
+    T = checked_inputs(test).X
+    if T.shape[1] != X.X.shape[1]:
+        raise InputError("test", f"{T.shape[1]} numbers each", f"{X.X.shape[1]}, as the inputs")
+    return Data(np.concatenate([X.X, T]), y.astype(float))
+
+
+def checked_rate(eta: object, *, flows: bool = True) -> float:
+    """η, a number; 0 is allowed where it stands for gradient flow."""
+    wanted = "a finite learning rate above 0" + (", or 0 for gradient flow" if flows else "")
+    if not isinstance(eta, int | float | np.number) or not 0 <= float(eta) < math.inf:
+        raise InputError("eta", eta, wanted)
+    if not flows and not float(eta):
+        raise InputError("eta", eta, wanted)
+    return float(eta)
+
+
+def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[float, ...]:
+    """Numbers of steps, or times, as they were given; or InputError."""
+    wanted = "numbers of steps, 0 or more, whole unless eta is 0, or math.inf"
+    try:
+        found = tuple(float(t) for t in np.atleast_1d(np.asarray(steps, float)))
+    except (TypeError, ValueError):
+        raise InputError("steps", steps, wanted) from None
+    for t in found:
+        good = t >= 0 and (continuous or math.isinf(t) or t == int(t))
+        if not good or (math.isfinite(t) and t > 2.0**53):
+            raise InputError("steps", steps, wanted)
+    if not found:
+        raise InputError("steps", steps, wanted)
+    return found

@@ -1,0 +1,155 @@
+"""What descent makes of a network's predictions, to order 1/n: the diagrams as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from derive.training.averages import Average
+from derive.training.diagrams import Diagram
+from derive.training.histories import History
+
+from ..arrays import Array
+from .evolution import evolved
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Samples as eigenvectors of Θ on the training inputs, and what descent leaves of the others.
+
+    z of a test input moves with those of the training inputs, z_t = r + Σ_a (Θ_ta/Θ_a) z_a, and r,
+    whose Θ with all training inputs is 0, stays. The labels are the eigenvectors, then each r.
+
+    Attributes:
+        theta: Θ of the labels, 0 of r.
+        into: (labels, samples), which takes samples to labels.
+        back: (samples, labels), its inverse.
+    """
+
+    theta: Array
+    into: Array
+    back: Array
+    training: int
+
+    @classmethod
+    def of(cls, theta: Array, training: int, singular: float) -> Basis:
+        """From Θ of all samples, those of the training set first."""
+        values, U = np.linalg.eigh(theta[:training, :training])
+        values = np.where(values < singular * values[-1], 0.0, values)
+        tests = len(theta) - training
+        pulls = theta[training:, :training] @ U
+        pulls = np.divide(pulls, values, out=np.zeros_like(pulls), where=values > 0)
+        nothing = np.zeros((training, tests))
+        into = np.block([[U.T, nothing], [-pulls @ U.T, np.eye(tests)]])
+        back = np.block([[U, nothing], [pulls, np.eye(tests)]])
+        return cls(np.append(values, np.zeros(tests)), into, back, training)
+
+
+class Descended:
+    """The averages of one network, its tensors known, at given steps.
+
+    Arguments:
+        tensors: of the last layer, by label, an axis a subscript, samples of the training set
+            first.
+        targets: (training, outputs).
+        eta: 0 where `steps` are times τ.
+        singular: eigenvalues of Θ below this part of the largest are 0.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Array],
+        targets: Array,
+        eta: float,
+        steps: Sequence[float],
+        singular: float,
+    ) -> None:
+        self.training, self.outputs = targets.shape
+        self.eta, self.steps = eta, steps
+        self.basis = Basis.of(tensors["Theta"], self.training, singular)
+        self._tensors = {name: self._labelled(values) for name, values in tensors.items()}
+        self._y = np.zeros((len(self.basis.theta), self.outputs))
+        self._y[: self.training] = self.basis.into[: self.training, : self.training] @ targets
+        self._functions: dict[History, list[Array]] = {}
+
+    def _labelled(self, values: Array) -> Array:
+        """A tensor with labels for samples."""
+        for _ in range(values.ndim):
+            values = np.tensordot(values, self.basis.into, axes=(0, 1))
+        return values
+
+    @property
+    def fixed(self) -> Array:
+        """What z tends to where z − y of every label does to 0, (samples, outputs)."""
+        return np.asarray(self.basis.back @ self._y)
+
+    def average(self, average: Average, order: int) -> Array:
+        """(steps, free samples …, free outputs …) of an average at this order in 1/n."""
+        free = average.free
+        shape = len(self.steps), *[len(self.basis.theta)] * free, *[self.outputs] * free
+        total = np.zeros(shape)
+        for each in average.orders[order]:
+            self._add(each, free, total)
+        for axis in range(1, free + 1):
+            total = np.moveaxis(np.tensordot(total, self.basis.back, axes=(axis, 1)), -1, axis)
+        return total
+
+    def _add(self, diagram: Diagram, free: int, total: Array) -> None:
+        at = diagram.free
+        loops, first = 0, 1 + max(max(each) for each in diagram.labels)
+        weight = float(diagram.weight) * (self.eta**diagram.edges if self.eta else 1.0)
+        operands = [self._restricted(each.labels, at, each.name.label) for each in diagram.tensors]
+        for line in diagram.lines:
+            (kinds, numbers) = zip(*line.ends, strict=True) if line.ends else ((), ())
+            if not kinds:
+                loops += 1
+            elif kinds == ("free", "free"):
+                operands.append((np.eye(self.outputs), [first + k for k in numbers]))
+            elif kinds == ("free", "target"):
+                operands.append((self._targets(numbers[1], at), [numbers[1], first + numbers[0]]))
+            else:
+                one, other = (self._targets(k, at) for k in numbers)
+                operands.append((one @ other.T, list(numbers)))
+        result = [*at, *(first + k for k in range(free))]
+        for step in range(len(self.steps)):
+            own = [
+                (self._function(history)[step], list(labels))
+                for history, labels in zip(diagram.histories, diagram.labels, strict=True)
+            ]
+            contracted = _contracted([*operands, *own], result)
+            total[step] += weight * self.outputs**loops * contracted
+
+    def _restricted(
+        self, labels: Sequence[int], free: Sequence[int], name: str
+    ) -> tuple[Array, list[int]]:
+        """A tensor with labels of the training set alone, where they are summed over."""
+        cut = tuple(slice(None if a in free else self.training) for a in labels)
+        return self._tensors[name][cut], list(labels)
+
+    def _targets(self, label: int, free: Sequence[int]) -> Array:
+        return self._y if label in free else self._y[: self.training]
+
+    def _function(self, history: History) -> list[Array]:
+        if history not in self._functions:
+            theta = self.basis.theta
+            rates = theta if self.eta == 0 else 1 - self.eta * theta
+            own = [
+                rates if label in history.free else rates[: self.training]
+                for label in range(history.labels)
+            ]
+            found = evolved(history, own, self.steps, continuous=self.eta == 0)
+            self._functions[history] = found
+        return self._functions[history]
+
+
+def _contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
+    names = sorted({k for _, labels in operands for k in labels})
+    place = {name: k for k, name in enumerate(names)}
+    given: list[Any] = []
+    for array, labels in operands:
+        given += [array, [place[k] for k in labels]]
+    given.append([place[k] for k in result])
+    return np.asarray(np.einsum(*given, optimize="greedy"))

@@ -1,0 +1,164 @@
+"""What descent makes of a network's predictions, by theory: their mean and covariance to order 1/n.
+
+flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["prediction1"]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike
+
+from derive.errors import InputError
+from derive.network import Network
+from derive.training import averages
+from derive.work.progress import telling
+
+from ..arrays import Array
+from ..flows import flow as tensors_of
+from . import layout
+from .arguments import checked_rate, checked_steps, given
+from .averages import Descended
+
+SINGULAR = 1e-10
+"""Eigenvalues of Θ on the training set below this part of the largest are taken to vanish."""
+
+
+def flow(
+    net: Network,
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    test: ArrayLike | None = None,
+    depth: int | None = None,
+    eta: float = 0.0,
+    steps: float | Iterable[float] = math.inf,
+    outputs: int | None = None,
+    *,
+    half: bool = True,
+    width: int | None = None,
+) -> xarray.Dataset:
+    """Mean, covariance, tangent kernel and loss of networks trained by full-batch descent.
+
+    Over initializations E[z] = prediction + prediction1/n + O(1/n²), and the covariance, the
+    tangent kernel H and the loss alike, after t steps
+
+        θ_μ → θ_μ − η λ_μ ∂L/∂θ_μ,    L = ½ Σ (z − y)² over training inputs and outputs,
+
+    λ_b for biases and λ_W/n_in for weights (source 000, eqs. 6.2, 6.3): the loss is summed, not
+    averaged, and half the square unless `half` is False. Derived in `derive.training`, exact in η.
+
+    Arguments:
+        net: the network; its λ_b and λ_W are the learning rates, its σ has a third derivative.
+        inputs: (N, n_0), the training set, or (n_0,) for one.
+        targets: y, (N,) for one output, or (N, outputs); a number for one input.
+        test: (T, n_0) or (n_0,), inputs that nothing is trained on; none by default.
+        depth: layers, the last one the output's; all of the network's widths by default.
+        eta: η; 0 is gradient flow, and `steps` are then times τ = ηt.
+        steps: numbers of steps, 0 or more, or times; `math.inf` is the limit.
+        outputs: of the network; as many as the targets have by default.
+        half: whether L has the ½.
+        width: as that of `numeric.flow`.
+
+    Returns:
+        The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
+        tests'; with more than one output `output_1`, `output_2` after them. Variables prediction,
+        covariance, ntk and loss, and prediction1, …, the coefficients of 1/n. Beside each stands
+        `…_error`, what the errors of the tensors at initialization and rounding change in it.
+
+    Raises:
+        InputError: for arguments that cannot be used, and as `numeric.flow` does; for σ with
+            kinks, whose ddH does not exist; where descent diverges, η Θ_max ≥ 2 and infinitely
+            many steps; and where Θ is singular on the training set, and steps go on forever.
+
+    >>> from derive import Network
+    >>> table = flow(Network("tanh", C_b=1), [1.0, 0.5], 1.0, depth=2, eta=0.5, steps=[0, math.inf])
+    >>> table["prediction"].to_numpy().round(6), table["prediction1"].to_numpy().round(6)
+    (array([[0.],
+           [1.]]), array([[0.],
+           [0.]]))
+    """
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    data = given(inputs, targets, test, outputs)
+    rate = checked_rate(eta) * (1 if half else 2)
+    times = checked_steps(steps, continuous=rate == 0)
+    what = f"training on {len(data.targets)} inputs"
+    with telling(what, len(data.X) ** 4 * 1e-4):
+        names = averages.tensors()
+        table = tensors_of(net, data.X, depth, names, width=width)
+        last = table.isel(layer=-1)
+        values = {name.label: last[name.label].to_numpy() for name in names}
+        errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
+        scaled = _Problem(data.targets, rate, times)
+        _check_stable(Descended(values, *scaled, SINGULAR), times)
+        found = _with_errors(values, errors, scaled)
+    if not half:
+        found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
+    about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
+    arrays = {name: x for name, (x, _) in found.items()}
+    arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
+    return layout.dataset(net, data.X, data.targets, times, arrays, about)
+
+
+class _Problem(NamedTuple):
+    targets: Array
+    eta: float
+    steps: tuple[float, ...]
+
+
+def _check_stable(made: Descended, steps: Sequence[float]) -> None:
+    """InputError where there is no limit, and steps are without end."""
+    if not any(map(math.isinf, steps)):
+        return
+    theta = made.basis.theta[: made.training]
+    if made.eta * theta.max() >= 2:
+        least = 2 / theta.max()
+        raise InputError("eta", made.eta, f"below {least:.6g}, where descent converges")
+    if theta.min() <= 0:
+        wanted = "finite numbers, as Θ is singular on the training inputs, alike or collinear ones"
+        raise InputError("steps", math.inf, wanted)
+
+
+_PROBES, _SAFETY = 2, 4.0
+"""How often the tensors are moved, and what the largest change is multiplied by."""
+
+
+def _with_errors(
+    values: dict[str, Array], errors: dict[str, Array], problem: _Problem
+) -> dict[str, tuple[Array, Array]]:
+    """The averages; and how far they move when the tensors do, by their errors and rounding.
+
+    Each probe moves every tensor by a smooth multiple of its errors, with the symmetries kept.
+    """
+    found = _averages(values, problem)
+    moved = {name: np.zeros_like(each) for name, each in found.items()}
+    for probe in range(1, _PROBES + 1):
+        changed = {}
+        for name, each in values.items():
+            size = np.abs(each) / max(np.abs(each).max(), np.finfo(float).tiny)
+            sign = np.sign(np.cos(7 * probe * size))  # equal entries move alike
+            changed[name] = each + sign * (errors[name] + np.finfo(float).eps * np.abs(each))
+        for name, each in _averages(changed, problem).items():
+            moved[name] = np.maximum(moved[name], np.abs(each - found[name]))
+    return {name: (each, _SAFETY * moved[name]) for name, each in found.items()}
+
+
+def _averages(values: dict[str, Array], problem: _Problem) -> dict[str, Array]:
+    made = Descended(values, *problem, SINGULAR)
+    found = {}
+    for order, ending in enumerate(("", "1")):
+        found[f"prediction{ending}"] = made.average(averages.prediction(), order)
+        found[f"covariance{ending}"] = made.average(averages.covariance(), order)
+        found[f"ntk{ending}"] = made.average(averages.ntk(), order)
+    training = slice(made.training)
+    off = found["prediction"][:, training] + 0.0
+    found["prediction"] = found["prediction"] + made.fixed
+    for ending in ("", "1"):
+        spread = np.einsum("taaii->t", found[f"covariance{ending}"][:, training, training])
+        shift = found[f"prediction{ending}"][:, training] if ending else off / 2
+        found[f"loss{ending}"] = spread / 2 + np.einsum("tai,tai->t", off, shift)
+    return found

@@ -1,0 +1,62 @@
+"""The table of trained networks: an axis `step`, then samples, then outputs where they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray
+
+from derive.network import Network
+
+from ..arrays import Array
+from ..tables import layout
+
+MEANINGS = {
+    "prediction": "mean over initializations of the output",
+    "covariance": "covariance over initializations of the outputs",
+    "ntk": "mean over initializations of the tangent kernel",
+    "loss": "mean over initializations of the training loss",
+}
+"""The variables, in words."""
+
+_INDICES = {"prediction": 1, "covariance": 2, "ntk": 2, "loss": 0}
+
+
+def dataset(
+    net: Network,
+    X: Array,
+    targets: Array,
+    steps: Sequence[float],
+    found: Mapping[str, Array],
+    about: Mapping[str, int | float | str],
+) -> xarray.Dataset:
+    """The table of these values, (steps, samples …, outputs …), twins among them.
+
+    Arguments:
+        X: (samples, n_0), the training set first.
+        targets: (training, outputs).
+    """
+    training, outputs = targets.shape
+    arrays = {}
+    for name, values in found.items():
+        plain = name.partition("_")[0]
+        kind = plain.rstrip("1")
+        indices = _INDICES[kind]
+        dims = ["step", *(f"sample_{k}" for k in range(1, indices + 1))]
+        if outputs > 1:
+            dims += [f"output_{k}" for k in range(1, indices + 1)]
+        shape = values.shape[: 1 + indices] + ((outputs,) * indices if outputs > 1 else ())
+        text = {} if plain != name else {"long_name": _meaning(plain, kind)}
+        arrays[name] = xarray.Variable(dims, values.reshape(shape), text)
+    attributes = {"training": training, "outputs": outputs, **about}
+    table = layout.dataset(arrays, (), attributes, net=net).drop_vars("layer")
+    return table.assign_coords(
+        step=np.asarray(steps, float),
+        inputs=(("sample", "input"), np.array(X)),
+        targets=(("training", "output"), np.array(targets)),
+    )
+
+
+def _meaning(name: str, kind: str) -> str:
+    return MEANINGS[kind] if name == kind else f"coefficient of 1/n in the {MEANINGS[kind]}"

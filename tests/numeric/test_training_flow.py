@@ -1,0 +1,175 @@
+"""Trained networks by theory: against exact averages at finite n, and what holds at the ends."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sympy import QQ, ring
+
+from derive import Gaussian, Network, Orthogonal, activations
+from derive.errors import InputError
+from numeric import flow
+from numeric.training import flow as trained
+
+_RING, _Z, _A, _B, _I = ring("z a b i", QQ)
+"""With w = √n W₂ and u = W₁ x: z = w·u/√n, a = |w|²/n, b = |u|²/n, and i = 1/n."""
+
+
+def _linear_orders(orthogonal, C_W, kappa, lam, eta, target, steps):
+    """E z, E z² and E H of z = W₂ W₁ x after so many steps, as limits and coefficients of 1/n.
+
+    Descent moves z, a and b by polynomials; their averages at initialization are those of two
+    norms and an angle.
+    """
+    C_W, kappa, lam, eta, target = (
+        QQ(*x.as_integer_ratio()) for x in (C_W, kappa, lam, eta, target)
+    )
+    z, a, b = _Z, _A, _B
+    for _ in range(steps):
+        step = eta * lam * (z - target)
+        z, a, b = (
+            z - step * (b + kappa * a) + kappa * step**2 * z * _I,
+            a - 2 * step * z * _I + step**2 * b * _I,
+            b - 2 * kappa * step * z * _I + kappa**2 * step**2 * a * _I,
+        )
+
+    def average(polynomial):
+        """Its limit and its coefficient of 1/n: each moment is c (1 + d/n + …)."""
+        limit, first = QQ(0), QQ(0)
+        for (j, k, m, i), coefficient in polynomial.terms():
+            if j % 2 or i > 1:
+                continue
+            value, slope = coefficient, QQ(-j // 2 * (j // 2 - 1))  # of 1/Π (1 + 2 i/n)
+            for odd in range(1, j, 2):
+                value *= odd
+            for power, size in ((k + j // 2, C_W), (m + j // 2, C_W * kappa)):
+                value *= size**power
+                slope += 0 if orthogonal else power * (power - 1)
+            limit += value if i == 0 else 0
+            first += value if i == 1 else value * slope
+        return float(limit), float(first)
+
+    return [average(each) for each in (z, z**2, lam * (b + kappa * a))]
+
+
+@pytest.mark.parametrize("weights", [Gaussian(C_W="3/2"), Orthogonal(C_W="3/2")])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_two_linear_layers_agree_with_exact_averages(weights, steps):
+    x, y, eta, lam = np.array([1.0, 0.5]), Fraction(4, 5), Fraction(1, 5), Fraction(3, 4)
+    kappa = Fraction(5, 8)
+    net = Network(activations.linear, weights, lambda_b=0, lambda_W=lam)
+    table = trained(net, x, float(y), depth=2, eta=float(eta), steps=steps, width=2).isel(step=0)
+    given = (Fraction(3, 2), kappa, lam, eta, y, steps)
+    mean, square, kernel = _linear_orders(isinstance(weights, Orthogonal), *given)
+    variance = square[0] - mean[0] ** 2, square[1] - 2 * mean[0] * mean[1]
+    for order, ending in enumerate(("", "1")):
+        for name, exact in (("prediction", mean), ("covariance", variance), ("ntk", kernel)):
+            value = table[f"{name}{ending}"].item()
+            assert value == pytest.approx(exact[order], rel=1e-11, abs=1e-13)
+            assert abs(value - exact[order]) <= table[f"{name}{ending}_error"].item() + 1e-15
+    loss = square[1] / 2 - float(y) * mean[1]
+    assert table["loss1"].item() == pytest.approx(loss, rel=1e-11)
+
+
+RNG = np.random.default_rng(21)
+INPUTS, TARGETS, TESTS = RNG.standard_normal((3, 4)), RNG.standard_normal((3, 2)), [[1, 2, 0, -1.0]]
+NET = Network("tanh", "orthogonal", C_b=0.1, lambda_b=0.4)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return trained(NET, INPUTS, TARGETS, TESTS, 3, 0.3, [0, 1, 40, math.inf])
+
+
+def test_before_training_it_is_what_flow_says(table):
+    start = table.sel(step=0)
+    given = flow(NET, np.vstack([INPUTS, TESTS]), 3, ["K", "G1", "Theta", "Theta1"]).isel(layer=-1)
+    for name, tensor in (("covariance", "K"), ("ntk", "Theta")):
+        for ending in ("", "1"):
+            other = {"K1": "G1"}.get(tensor + ending, tensor + ending)
+            found = start[name + ending].to_numpy()
+            assert found[..., 0, 1] == pytest.approx(0, abs=1e-15)
+            for output in range(2):
+                assert found[..., output, output] == pytest.approx(
+                    given[other].to_numpy(), abs=1e-13
+                )
+    assert start["prediction"].to_numpy() == pytest.approx(0, abs=1e-14)
+
+
+def test_in_the_end_the_training_set_is_met(table):
+    end = table.sel(step=math.inf)
+    training = slice(3)
+    assert end["prediction"].to_numpy()[training] == pytest.approx(TARGETS, abs=1e-12)
+    for name in ("prediction1", "covariance", "covariance1"):
+        assert end[name].to_numpy()[training] == pytest.approx(0, abs=1e-10)
+    assert np.abs(end["covariance1"].to_numpy()[3, 3]).min() > 1e-3
+    for name in ("loss", "loss1"):
+        assert end[name].item() == pytest.approx(0, abs=1e-10)
+
+
+def test_many_steps_are_near_the_limit(table):
+    far = trained(NET, INPUTS, TARGETS, TESTS, 3, 0.3, [2**40])
+    for name in ("prediction1", "covariance1", "ntk1"):
+        limit = table[name].sel(step=math.inf).to_numpy()
+        assert far[name].to_numpy()[0] == pytest.approx(limit, rel=1e-9, abs=1e-11)
+
+
+def test_small_steps_are_gradient_flow():
+    times = [0.7, 3.0]
+    flowing = trained(NET, INPUTS, TARGETS, TESTS, 3, 0, times)
+    eta = 2.0**-10
+    errors = []
+    for rate in (eta, eta / 2):
+        small = trained(NET, INPUTS, TARGETS, TESTS, 3, rate, [round(t / rate) for t in times])
+        errors.append(
+            [
+                np.abs(small[name].to_numpy() - flowing[name].to_numpy()).max()
+                for name in ("prediction1", "covariance1", "ntk1")
+            ]
+        )
+    ratio = np.array(errors[0]) / errors[1]
+    assert np.all(np.array(errors[0]) < 0.02)
+    assert ratio == pytest.approx(2, rel=0.2)  # first order in η
+
+
+def test_the_order_of_the_inputs_does_not_matter(table):
+    order = [2, 0, 1]
+    other = trained(NET, INPUTS[order], TARGETS[order], TESTS, 3, 0.3, [40])
+    where = [*order, 3]
+    found = table["covariance1"].sel(step=40).to_numpy()[np.ix_(where, where)]
+    assert other["covariance1"].to_numpy()[0] == pytest.approx(found, rel=1e-9, abs=1e-12)
+
+
+def test_the_whole_square_doubles_the_rate():
+    half = trained(NET, INPUTS, TARGETS, depth=2, eta=0.2, steps=3)
+    whole = trained(NET, INPUTS, TARGETS, depth=2, eta=0.1, steps=3, half=False)
+    assert whole["prediction1"].to_numpy() == pytest.approx(half["prediction1"].to_numpy())
+    assert whole["loss1"].to_numpy() == pytest.approx(2 * half["loss1"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument"),
+    [
+        ({"eta": -1}, "eta"),
+        ({"eta": math.nan}, "eta"),
+        ({"eta": "fast"}, "eta"),
+        ({"eta": 50.0}, "eta"),
+        ({"targets": [1.0, 2.0]}, "targets"),
+        ({"targets": [1.0, math.nan, 2.0]}, "targets"),
+        ({"targets": [["a"], ["b"], ["c"]]}, "targets"),
+        ({"steps": [1.5]}, "steps"),
+        ({"steps": [-1]}, "steps"),
+        ({"steps": []}, "steps"),
+        ({"steps": "soon"}, "steps"),
+        ({"outputs": 3}, "outputs"),
+        ({"test": [[1.0, 2.0]]}, "test"),
+        ({"inputs": np.ones((3, 4))}, "steps"),
+        ({"net": Network("relu")}, "tensors"),
+        ({"net": "tanh"}, "net"),
+    ],
+)
+def test_bad_arguments_are_named(changed, argument):
+    given = {"net": NET, "inputs": INPUTS, "targets": TARGETS, "test": TESTS, "depth": 2}
+    with pytest.raises(InputError, match=f"^{argument}: "):
+        trained(**(given | {"eta": 0.1, "steps": [math.inf]} | changed))
