@@ -1,4 +1,4 @@
-"""The layers with names: dense, with a norm, residual, gated."""
+"""The layers with names, by their text too: dense, with a norm, residual, gated, convolutions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sympy
 
 from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression
+from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 
 NORMS: dict[str | None, tuple[str, ...]] = {
@@ -171,6 +172,9 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
+    "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
+    "pooling": (pooling, ("positions",)),
+    "flattening": (flattening, ("positions",)),
 }
 
 
