@@ -482,9 +482,16 @@ def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
     return made.single_input() if scheme.single else made
 
 
-def at_inputs(name: Name, scheme: Scheme, weights: WeightEnsemble) -> Step:
-    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0."""
+def at_inputs(
+    name: Name, scheme: Scheme, weights: WeightEnsemble, *, readout: bool = False
+) -> Step:
+    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0.
+
+    Layer 1 is dense, or, where the scheme is a readout's, the readout of the inputs.
+    """
     made = step(name, weights, first_layer=True, square=False, corrections=scheme.corrections)
+    if readout and scheme.layer is not None:
+        made = replace(made, layer=scheme.layer, stage=0)
     return made.single_input() if scheme.single else made
 
 

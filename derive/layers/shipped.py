@@ -178,6 +178,21 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 }
 
 
+_NEEDED = {
+    "normalized": ("norm",),
+    "convolution": ("size", "positions"),
+    "pooling": ("positions",),
+    "flattening": ("positions",),
+}
+
+_EXAMPLES = {
+    "normalized": "normalized(rms)",
+    "convolution": "convolution(3, 8)",
+    "pooling": "pooling(8)",
+    "flattening": "flattening(8)",
+}
+
+
 def read(text: str) -> Layer:
     """A shipped layer by its text, such as "residual(skip=1, norm=rms)", as `str` gives it.
 
@@ -203,8 +218,10 @@ def read(text: str) -> Layer:
             options = ", ".join(known) or "no arguments"
             raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
         given[name] = _value(value.strip())
-    if match[1] == "normalized" and "norm" not in given:
-        raise InputError("layer", text, "normalized(rms) or normalized(layer)")
+    for name in _NEEDED.get(match[1], ()):
+        if name not in given:
+            wanted = f"{match[1]} with {' and '.join(_NEEDED[match[1]])}, as in {_EXAMPLES[match[1]]}"
+            raise InputError("layer", text, wanted)
     return make(**given)
 
 
@@ -238,7 +255,7 @@ def _value(text: str) -> object:
         return tuple(_value(part.strip()) for part in _parts(text[1:-1]))
     if text in _SYMBOLS:
         return _SYMBOLS[text]
-    return text
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else text
 
 
 _SYMBOLS = {
