@@ -83,7 +83,7 @@ class Example:
     @property
     def samples(self) -> int:
         """How many vectors go in, those at the positions of signals each by itself."""
-        return self.inputs.size // self.inputs.shape[-1]
+        return int(self.inputs.size // self.inputs.shape[-1])
 
     def __str__(self) -> str:
         net = self.net

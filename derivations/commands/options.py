@@ -202,8 +202,8 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
 
 
 def inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N, random:SEED:N:M or random:SEED:N:P:M, uniform on [0, 1]; numbers, those of several inputs with
-    semicolons between; or a .csv or .npy file."""
+    """random:SEED:N, random:SEED:N:M or random:SEED:N:P:M, uniform on [0, 1]; numbers,
+    those of several inputs with semicolons between; or a .csv or .npy file."""
     import numpy as np
 
     from derive.expressions import parse_number

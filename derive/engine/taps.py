@@ -18,9 +18,10 @@ and one G is left; Haar matrices have Weingarten's corrections where taps coinci
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy
 
@@ -31,12 +32,17 @@ Ties = tuple[tuple[int, ...], ...]
 """Blocks of pairs, by their places in the pairing, each of one tap; () for what has none."""
 
 
-class Taps(NamedTuple):
-    """The positions that each matrix reads, by tap and by position of the result."""
+@dataclass(frozen=True)
+class Taps:
+    """The positions that each matrix reads.
+
+    Arguments:
+        reads: by tap and by position of the result.
+        positions: of what is read.
+    """
 
     reads: tuple[tuple[tuple[int, ...], ...], ...]
     positions: int
-    """Of what is read."""
 
     @property
     def count(self) -> int:
@@ -114,7 +120,9 @@ class Moved(sympy.Expr):
     def _latex(self, printer: Any) -> str:
         names, labels = self._labels()
         joint = self._joint if self._joint == "+" else r"\,"
-        at = r"\;".join(rf"\alpha_{{{sample}}}{joint}{name}" for sample, (_, name) in labels.items())
+        at = r"\;".join(
+            rf"\alpha_{{{sample}}}{joint}{name}" for sample, (_, name) in labels.items()
+        )
         body = printer.doprint(self.args[0])
         return rf"\sum_{{{','.join(names)}}} \left({body}\right)_{{{at}}}"
 

@@ -4,12 +4,14 @@ A sample is a signal at a position, α at p = 0 … P − 1, and the neurons are
 
     z'_{i,p} = b_i + s^{-1/2} Σ_k W^{(k)}_{ij} σ(z_{j,p+k}) ,    E[W^{(k)}_{ij}²] = C_W/n .
 
-All positions share the W^{(k)}, so that the law of the channels is as invariant as that of the dense
-layer; K' = C_b + C_W mean_k ⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower become.
+All positions share the W^{(k)}, so that the law of the channels is as invariant as that of the
+dense layer; K' = C_b + C_W mean_k ⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower
+become.
 """
 
 from __future__ import annotations
 
+from ..citations import rests_on
 from ..engine.taps import Taps
 from ..errors import InputError, whole
 from .layer import Layer
@@ -17,6 +19,7 @@ from .layer import Layer
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 
 
+@rests_on("xiao2018")
 def convolution(
     size: int,
     positions: int,
@@ -31,16 +34,17 @@ def convolution(
         positions: P, of a signal; inputs are (m, P, n_0), or (P, n_0) for one signal. Layer 1 is
             z_p = b + W x_p, the same at each position.
         weights: the profile of the filter. "gaussian": its matrices are independent ones of the
-            network's ensemble, each of variance C_W/(s n) and with the learning rate λ_W/(s n); "delta":
-            all but the one in the middle are zero, and that one has C_W/n, so that each position has
-            a dense layer (with orthogonal weights the delta-orthogonal initialization).
+            network's ensemble, each of variance C_W/(s n) and with the learning rate λ_W/(s n);
+            "delta": all but the one in the middle are zero, and that one has C_W/n, so that each
+            position has a dense layer (with orthogonal weights the delta-orthogonal initialization).
         boundary: "circular", p + k modulo P; or "zero", what σ gives outside is 0.
         readout: None: a table has z at all positions, the sample αp having the number αP + p.
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so
             that a sample is a signal; at layer 1 that of the inputs.
 
-    L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018, which has K; the
-    other tensors are derived here. Raises InputError for sizes and profiles that are none of these.
+    K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
+    the other tensors are derived here. Raises InputError for sizes and profiles that are none of
+    these.
 
     >>> from derive import recursion
     >>> recursion("K", layer=convolution(3, 8))
@@ -91,7 +95,7 @@ def pooling(positions: int) -> Layer:
 
 
 def flattening(positions: int) -> Layer:
-    """z' = b + P^{-1/2} Σ_p W^{(p)} σ(z_p): all positions side by side, each with a matrix of its own.
+    """z' = b + P^{-1/2} Σ_p W^{(p)} σ(z_p): all positions side by side, each with its own matrix.
 
     Arguments:
         positions: P, of a signal; behind it there is one.

@@ -220,7 +220,9 @@ def read(text: str) -> Layer:
         given[name] = _value(value.strip())
     for name in _NEEDED.get(match[1], ()):
         if name not in given:
-            wanted = f"{match[1]} with {' and '.join(_NEEDED[match[1]])}, as in {_EXAMPLES[match[1]]}"
+            wanted = (
+                f"{match[1]} with {' and '.join(_NEEDED[match[1]])}, as in {_EXAMPLES[match[1]]}"
+            )
             raise InputError("layer", text, wanted)
     return make(**given)
 

@@ -61,9 +61,7 @@ class Reader:
         return values
 
 
-def _index(
-    tap: Sequence[Sequence[int]], positions: int, signals: int
-) -> list[NDArray[np.int64]]:
+def _index(tap: Sequence[Sequence[int]], positions: int, signals: int) -> list[NDArray[np.int64]]:
     """The samples that are added up for each sample of the result, one row for each summand; where
     there is none, the one past the last."""
     nowhere = signals * positions

@@ -1,4 +1,4 @@
-"""Convolutions as layers: what is printed, what is refused, and their place beside the dense layer."""
+"""Convolutions as layers: what is printed, what is refused, and the dense layer among them."""
 
 import pytest
 import sympy

@@ -61,7 +61,9 @@ def displaced(K, r: int):
 
 
 @pytest.mark.parametrize("weights", [Gaussian, Orthogonal])
-@pytest.mark.parametrize("layer", [f"convolution({SIZE}, {P})", f"convolution(3, {P}, weights=delta)"])
+@pytest.mark.parametrize(
+    "layer", [f"convolution({SIZE}, {P})", f"convolution(3, {P}, weights=delta)"]
+)
 def test_modes_of_the_covariance_in_the_chaotic_phase(weights, layer) -> None:
     """K* = q(1 − c)δ + qc with c < 1: δK_{p,p+r} by p evolves by χ_c λ, χ_c = C_W ⟨σ'σ'⟩_{q,c}."""
     net = network(4.0, layer, weights=weights)
@@ -82,7 +84,7 @@ def test_modes_of_the_covariance_in_the_chaotic_phase(weights, layer) -> None:
 
 
 def test_modes_in_the_ordered_phase() -> None:
-    """K* = q everywhere: K_pp goes by C_W ⟨(σ²)''⟩/2 λ, and ½(K_pp + K_qq) − K_pq by C_W ⟨σ'²⟩ λ."""
+    """K* = q: K_pp goes by C_W ⟨(σ²)''⟩/2 λ, and ½(K_pp + K_qq) − K_pq by C_W ⟨σ'²⟩ λ."""
     net = network(C_W)
     q, off = fixed_point(C_W)
     assert abs(off / q - 1) < 1e-9
@@ -117,7 +119,9 @@ def test_without_pooling_the_kernel_knows_no_sharing() -> None:
     every position has weights of its own; V, at order 1/n, and a pooled K know better."""
     X = np.random.default_rng(3).normal(size=(2, 4, 5))
     nets = {
-        readout: Network("relu", Gaussian(1.4), C_b=0.2, layer=f"convolution(3, 4, readout={readout})")
+        readout: Network(
+            "relu", Gaussian(1.4), C_b=0.2, layer=f"convolution(3, 4, readout={readout})"
+        )
         for readout in ("flatten", "mean")
     }
     tables = {name: flow(net, X, 4, ["K", "V"]) for name, net in nets.items()}

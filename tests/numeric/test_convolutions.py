@@ -1,4 +1,4 @@
-"""Convolutions run and sampled: against the dense layer, sums by hand, and small networks by hand."""
+"""Convolutions run and sampled: against the dense layer, and sums and small networks by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from derive import Gaussian, InputError, Network, Orthogonal, layers
-from derive.engine.taps import Taps
+from derive import Gaussian, Network, Orthogonal, layers
 from numeric import flow, simulate
 from numeric.layers.tapped import Reader
 
@@ -48,9 +47,10 @@ def test_a_constant_signal_stays_constant(layer: str, weights, activation: str) 
     size = int(layer[12])
     x = np.array([1.0, -0.3, 0.5, 0.2])
     found = flow(network(layer, activation, weights), [x] * 3, 2, ["K", "V"])
-    one = [flow(network("dense", activation, each), x, 2, ["K", "V"]) for each in (
-        Gaussian(1.5), weights
-    )]
+    one = [
+        flow(network("dense", activation, each), x, 2, ["K", "V"])
+        for each in (Gaussian(1.5), weights)
+    ]
     K, V = found.K.values.reshape(2, -1), found.V.values.reshape(2, -1)
     np.testing.assert_allclose(K, np.broadcast_to(one[0].K.values[:, None], K.shape), rtol=1e-10)
     expected = one[0].V.values[1] + (one[1].V.values[1] - one[0].V.values[1]) / size
@@ -89,8 +89,8 @@ def linear_vertex(K, taps, C, n, haar):
     E over the weights by E[O_{1a} O_{1b} O_{2c} O_{2d}] over O(n), K by Wick; K is a function.
     """
     total = Fraction(0)
-    for k, l in product(taps, repeat=2):
-        (a, b, c, d) = (k[0], k[1], l[2], l[3])
+    for k, other in product(taps, repeat=2):
+        (a, b, c, d) = (k[0], k[1], other[2], other[3])
         if None in (a, b, c, d):
             continue
         moved = [K[a][b] * K[c][d], K[a][c] * K[b][d], K[a][d] * K[b][c]]
@@ -98,7 +98,7 @@ def linear_vertex(K, taps, C, n, haar):
         def g(i, moved=moved):  # E[(y·y)(y·y)] of channels' inner products
             return n * n * moved[i] + n * (sum(moved) - moved[i])
 
-        if haar and k is l:
+        if haar and k is other:
             together = ((n + 1) * g(0) - g(1) - g(2)) / Fraction((n - 1) * n * (n + 2))
         else:
             together = g(0) / Fraction(n * n)
@@ -173,10 +173,10 @@ def test_the_tangent_kernel_of_two_layers_by_hand() -> None:
     H = np.full((draws, 3, 3), 0.7)
     for p, q in product(range(3), repeat=2):
         at, to = reads(p, 3, size, "circular"), reads(q, 3, size, "circular")
-        for k, l in product(range(size), repeat=2):
-            pair = W[:, k] * W[:, l] * ds[:, at[k]] * ds[:, to[l]]
-            H[:, p, q] += pair.sum(-1) * H0[at[k], to[l]] / size
-            if k == l:
+        for k, m in product(range(size), repeat=2):
+            pair = W[:, k] * W[:, m] * ds[:, at[k]] * ds[:, to[m]]
+            H[:, p, q] += pair.sum(-1) * H0[at[k], to[m]] / size
+            if k == m:
                 H[:, p, q] += 1.3 * (s[:, at[k]] * s[:, to[k]]).mean(-1) / size
     se = np.hypot(H.std(axis=0) / draws**0.5, table.Theta_se.values[1])
     assert np.abs((H.mean(axis=0) - table.Theta.values[1]) / se).max() < 5
