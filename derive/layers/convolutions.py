@@ -36,7 +36,7 @@ def convolution(
         weights: the profile of the filter. "gaussian": its matrices are independent ones of the
             network's ensemble, each of variance C_W/(s n) and with the learning rate λ_W/(s n);
             "delta": all but the one in the middle are zero, and that one has C_W/n, so that each
-            position has a dense layer (with orthogonal weights the delta-orthogonal initialization).
+            position has a dense layer (with orthogonal weights this is delta-orthogonal).
         boundary: "circular", p + k modulo P; or "zero", what σ gives outside is 0.
         readout: None: a table has z at all positions, the sample αp having the number αP + p.
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from derive import Gaussian, Network, Orthogonal, layers
+from derive import Gaussian, InputError, Network, Orthogonal, layers
 from numeric import flow, simulate
 from numeric.layers.tapped import Reader
+from numeric.tables.compare import compare
 
 RNG = np.random.default_rng(7)
 SIGNAL = RNG.normal(size=(3, 4))
@@ -180,3 +181,132 @@ def test_the_tangent_kernel_of_two_layers_by_hand() -> None:
                 H[:, p, q] += 1.3 * (s[:, at[k]] * s[:, to[k]]).mean(-1) / size
     se = np.hypot(H.std(axis=0) / draws**0.5, table.Theta_se.values[1])
     assert np.abs((H.mean(axis=0) - table.Theta.values[1]) / se).max() < 5
+
+
+ENSEMBLES = [
+    ("tanh", Orthogonal(1.5), "convolution(2, 2)"),
+    ("relu", Gaussian(1.5), "convolution(3, 3, boundary=zero)"),
+    ("tanh", Gaussian(1.5), "convolution(2, 2, readout=mean)"),
+    ("relu", Orthogonal(1.5), "convolution(2, 3, readout=flatten)"),
+]
+
+
+def ensembles(activation, weights, layer, tensors, widths, draws):
+    net = network(layer, activation, weights)
+    signals = np.random.default_rng(3).normal(size=(net.layer.positions, 4))
+    flowed = flow(net, signals, 4, tensors)
+    sampled = [simulate(net, signals, n, 4, draws, tensors=tensors, seed=n) for n in widths]
+    return compare(flowed, sampled)
+
+
+@pytest.mark.parametrize(("activation", "weights", "layer"), ENSEMBLES)
+def test_ensembles_meet_the_recursions(activation, weights, layer) -> None:
+    found = ensembles(activation, weights, layer, FIRST, (16, 32), 6000)
+    assert found.agrees, found.worst
+    V = [row for row in found.rows if row.tensor == "V" and row.layer == 3]
+    assert max(row.share for row in V) < 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "weights", "layer"), ENSEMBLES[:2])
+def test_ensembles_resolve_V(activation, weights, layer) -> None:
+    found = ensembles(activation, weights, layer, FIRST, (32, 64, 128), 300_000)
+    assert found.agrees, found.worst
+    V = [row for row in found.rows if row.tensor == "V" and row.layer > 1]
+    largest = max(abs(row.theory) for row in V)
+    assert max(row.se for row in V) < 0.012 * largest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
+def test_the_tower_of_signals_is_met(weights) -> None:
+    tensors = ["Theta", "D", "F", "A", "B", "P", "Q", "R", "S", "T", "U"]
+    found = ensembles("tanh", weights, "convolution(2, 2)", tensors, (16, 32, 64), 10_000)
+    assert found.agrees, found.worst
+
+
+@pytest.mark.parametrize("layer", ["convolution(2, 2)", "convolution(3, 3, readout=mean)"])
+def test_explicit_matrices_agree_with_lazy_ones(layer: str) -> None:
+    net = network(layer)
+    signals = SIGNAL[: net.layer.positions]
+    pair = [
+        simulate(net, signals, 6, 3, 1500, tensors=["V", "Theta"], seed=4, sampler=name)
+        for name in ("lazy", "explicit")
+    ]
+    for name in ("V", "Theta"):
+        values, errors = ([each[f"{name}{end}"].values for each in pair] for end in ("", "_se"))
+        se = np.hypot(*errors)
+        z = np.divide(values[0] - values[1], se, out=np.zeros_like(se), where=se > 0)
+        assert np.abs(z).max() < 5
+
+
+def test_several_signals_and_one() -> None:
+    both = flow(network("convolution(2, 2)"), TWO, 3, ["K", "V"])
+    assert both.K.shape == (3, 4, 4)
+    assert both.inputs.dims == ("signal", "position", "input")
+    first = flow(network("convolution(2, 2)"), TWO[0], 3, ["K", "V"])
+    np.testing.assert_allclose(both.K.values[:, :2, :2], first.K.values, rtol=1e-12)
+    np.testing.assert_allclose(both.V.values[:, :2, :2, :2, :2], first.V.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("readout", ["mean", "flatten"])
+@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
+def test_a_readout_of_one_position_is_a_dense_layer(readout: str, weights) -> None:
+    x = np.array([[1.0, -0.3, 0.5, 0.2]])
+    net = network(f"convolution(1, 1, readout={readout})", "tanh", weights)
+    found, dense = flow(net, x, 4, FIRST), flow(network("dense", "tanh", weights), x[0], 4, FIRST)
+    for name in FIRST:
+        np.testing.assert_allclose(found[name].values, dense[name].values, rtol=1e-12)
+    assert found.V.dims == ("layer",)
+
+
+def test_a_readout_is_the_layer_behind_the_convolutions() -> None:
+    """K of layer 3 is C_b + C_W mean ⟨σσ⟩ at the convolutions' layer 2; ReLU has the mean of all
+    pairs of positions for pooling, of equal ones for flattening, and layer 1 reads the inputs."""
+    tables = {
+        readout: flow(network(f"convolution(2, 3, readout={readout})", "linear"), SIGNAL, 3, ["K"])
+        for readout in ("mean", "flatten")
+    }
+    inside = flow(network("convolution(2, 3)", "linear"), SIGNAL, 2, ["K"]).K.values[1]
+    assert tables["mean"].K.values[2] == pytest.approx(0.1 + 1.5 * inside.mean(), rel=1e-12)
+    trace = inside.diagonal().mean()
+    assert tables["flatten"].K.values[2] == pytest.approx(0.1 + 1.5 * trace, rel=1e-12)
+    pooled = SIGNAL.mean(axis=0)
+    at_inputs = 0.1 + 1.2 * (pooled @ pooled) / 4
+    assert tables["mean"].K.values[0] == pytest.approx(at_inputs, rel=1e-12)
+    flat = 0.1 + 1.2 * (SIGNAL**2).sum() / 12
+    assert tables["flatten"].K.values[0] == pytest.approx(flat, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        np.ones(3),
+        np.ones((4, 2)),
+        np.ones((2, 4, 2)),
+        np.ones((2, 3, 0)),
+        np.ones((1, 2, 3, 4)),
+        [[np.nan] * 2] * 3,
+    ],
+    ids=str,
+)
+def test_signals_of_other_shapes_are_refused(inputs) -> None:
+    net = network("convolution(2, 3)")
+    for call in (lambda: flow(net, inputs, 2), lambda: simulate(net, inputs, 4, 2, 10)):
+        with pytest.raises(InputError, match="^inputs: "):
+            call()
+
+
+def test_signals_are_for_convolutions() -> None:
+    with pytest.raises(InputError, match="^inputs: "):
+        flow(network("dense"), TWO, 2)
+
+
+def test_what_is_the_dense_layers_is_refused() -> None:
+    net = network("convolution(2, 3)")
+    with pytest.raises(InputError, match="precision"):
+        flow(net, SIGNAL, 2, precision=20)
+    with pytest.raises(InputError, match="layer"):
+        simulate(net, SIGNAL, 4, 2, 10, sampler="paths")
+    with pytest.raises(InputError, match="equal widths"):
+        flow(network("convolution(2, 3)", widths=(4, 8, 16)), SIGNAL, 2)
