@@ -36,6 +36,7 @@ class Recursion(Step):
         left_out: which of weights, square and corrections are defaults that nobody asked for.
         layer: what the network repeats, None for the dense layer.
         stage: the stage of the layer that it leads through, None for all of them.
+        ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on

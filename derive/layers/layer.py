@@ -124,6 +124,8 @@ class Layer:
         for name, given in (("C", self.variances), ("ratio", self.ratios)):
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
+        parts += [] if self.taps is None else [f"taps={self.taps!r}"]
+        parts += [] if self.readout is None else [f"readout={self.readout!r}"]
         return f"Layer({', '.join(parts)})"
 
 
