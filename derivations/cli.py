@@ -408,7 +408,8 @@ def _network_arguments(command: argparse.ArgumentParser, tensors: str) -> None:
         "--input",
         metavar="SOURCE",
         default="random:0:10",  # few numbers: orthogonal layers of any greater width extrapolate
-        help="random:SEED:N[:M], numbers such as 1,0.5,0.2 or 1,.5;.2,.8, .csv or .npy",
+        help="random:SEED:N[:M], random:SEED:N:P:M for M signals of P positions, numbers such as "
+        "1,0.5,0.2 or 1,.5;.2,.8, .csv or .npy",
     )
     command.add_argument(
         "--csv",

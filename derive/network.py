@@ -289,7 +289,7 @@ class Network:
                 if getattr(self, name)
             ]
             + ([] if self.widths is None else [f"widths={self.widths}"])
-            + ([] if self.layer.is_dense else [f"layer={self.layer}"])
+            + ([] if self.layer == dense() else [f"layer={self.layer}"])
         )
 
     def __str__(self) -> str:
@@ -310,7 +310,7 @@ class Network:
             f"  biases          C_b = {self._shown('C_b')}",
             f"  learning rates  λ_b = {self._shown('lambda_b')}, λ_W = {self._shown('lambda_W')}",
             f"  widths          {widths}",
-            *([] if self.layer.is_dense else [f"  layer           {self.layer}"]),
+            *([] if self.layer == dense() else [f"  layer           {self.layer}"]),
         ]
         for name in _CORRECTIONS:
             if getattr(self, name):

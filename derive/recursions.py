@@ -12,7 +12,7 @@ from .activations.functions import Activation, as_activation
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .engine.fields import AnyField
-from .engine.step import Step, add_name, step
+from .engine.step import Step, add_name, is_dense, step
 from .engine.tensors import FIRST_ORDER, NAMES, Name, named
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
@@ -36,6 +36,7 @@ class Recursion(Step):
         left_out: which of weights, square and corrections are defaults that nobody asked for.
         layer: what the network repeats, None for the dense layer.
         stage: the stage of the layer that it leads through, None for all of them.
+        ties: of a stage with taps, which pairs of the target have one tap, for one of its `parts`.
 
     >>> vertex = recursion("V").single_input()
     >>> vertex.depends_on
@@ -177,7 +178,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     """
     weights = net.weights_at(2)
     own = dense() if made.layer is None else made.layer
-    if own != net.layer:
+    if own != net.layer and not (is_dense(own) and is_dense(net.layer)):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not _covers(made.weights, weights):
         what, wanted = f"weights {made.weights}", f"the network's {weights}"

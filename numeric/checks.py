@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
+from derive.layers import Layer
 
 from .arrays import Array
 
@@ -47,25 +48,38 @@ def path(argument: str, value: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a network is applied to, as a matrix that remembers whether it was one vector.
+    """What a network is applied to, as a matrix that remembers in what shape it was given.
 
     Arguments:
-        X: (m, n_0), finite and real.
-        single: whether they were given as one vector (n_0,): a table then has no axes of samples.
+        X: (samples, n_0), finite and real; a sample is an input, or a signal α at a position p,
+            αP + p in their order.
+        shape: in which it was given.
+        measured: the samples of a table: those of X, or its signals where they are read out.
+        single: whether there is one that is no axis: one vector (n_0,), or one signal read out.
     """
 
     X: Array
+    shape: tuple[int, ...]
+    measured: int
     single: bool
 
     @property
     def given(self) -> Array:
         """In the shape in which they were given."""
-        return self.X[0] if self.single else self.X
+        return self.X.reshape(self.shape)
 
 
-def checked_inputs(inputs: ArrayLike) -> Inputs:
-    """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError."""
+def checked_inputs(inputs: ArrayLike, layer: Layer | None = None) -> Inputs:
+    """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError.
+
+    Arguments:
+        layer: of the network; where it has positions, inputs are (m, positions, n_0) or
+            (positions, n_0).
+    """
+    positions = None if layer is None else layer.positions
     wanted = "real numbers of shape (n_0,) or (m, n_0)"
+    if positions is not None:
+        wanted = f"real numbers of shape (m, {positions}, n_0) or ({positions}, n_0), for {layer}"
     if np.ma.isMaskedArray(inputs):
         raise InputError("inputs", "a masked array", "numbers that are all there: inputs.filled(…)")
     try:
@@ -74,8 +88,12 @@ def checked_inputs(inputs: ArrayLike) -> Inputs:
         raise InputError("inputs", inputs, wanted) from None
     if X.dtype.kind not in "biuf":
         raise InputError("inputs", f"{X.dtype} values", wanted)
-    if X.ndim not in (1, 2) or X.size == 0:
+    ranks = (1, 2) if positions is None else (2, 3)
+    if X.ndim not in ranks or X.size == 0 or positions not in (None, *X.shape[-2:-1]):
         raise InputError("inputs", f"shape {X.shape}", f"{wanted}, not empty")
     if not np.isfinite(X).all():
         raise InputError("inputs", "NaN or infinity", "finite numbers")
-    return Inputs(np.ascontiguousarray(np.atleast_2d(X), dtype=float), single=X.ndim == 1)
+    rows = np.ascontiguousarray(X.reshape(-1, X.shape[-1]), dtype=float)
+    if layer is not None and positions is not None and layer.readout is not None:
+        return Inputs(rows, X.shape, len(rows) // positions, single=X.ndim == 2)
+    return Inputs(rows, X.shape, len(rows), single=X.ndim == 1)

@@ -65,7 +65,7 @@ class Example:
 
     Arguments:
         net: the network, with numbers for all its parameters.
-        inputs: (n_0,) for one sample or (m, n_0) for m.
+        inputs: (n_0,) for one sample or (m, n_0) for m; as in `flow`, of a network of convolutions.
         depth: layers.
         tensors: names, or recursions of a user's own fields.
         seed: of the ensembles.
@@ -78,11 +78,16 @@ class Example:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", checked_inputs(self.inputs).given)
+        object.__setattr__(self, "inputs", checked_inputs(self.inputs, self.net.layer).given)
+
+    @property
+    def samples(self) -> int:
+        """How many vectors go in, those at the positions of signals each by itself."""
+        return int(self.inputs.size // self.inputs.shape[-1])
 
     def __str__(self) -> str:
         net = self.net
-        samples, n_0 = np.atleast_2d(self.inputs).shape
+        n_0, samples = self.inputs.shape[-1], self.samples
         rates = f"λ_W={net.lambda_W}, λ_b={net.lambda_b}"
         names = ", ".join(map(str, self.tensors))
         count = f"{samples} input" + "s" * (samples > 1)
@@ -215,7 +220,7 @@ def simpler(example: Example) -> Iterator[Example]:
             yield replace(example, tensors=(each,))
     for depth in range(1, example.depth):
         yield replace(example, depth=depth)
-    if example.inputs.ndim == 2:
+    if example.inputs.ndim == 2 + (example.net.layer.positions is not None):
         yield replace(example, inputs=example.inputs[0])
     for net in _simpler_networks(example.net):
         yield replace(example, net=net)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, closure, closures
+from derive.engine.step import Step, closure, closures, hidden
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -55,6 +55,8 @@ def flow(
     Arguments:
         net: the network; its ensembles and variances are numbers.
         inputs: (n_0,) for one sample or (m, n_0) for m; they may repeat, be collinear or zero.
+            Of a network of convolutions (positions, n_0) or (m, positions, n_0): a sample is then a
+            signal at a position, or, with a readout, a signal.
             Zero, without biases and on a kink of σ, is the limit of small inputs.
         depth: layers of preactivations, counted from 1; all of the network's widths by default.
         tensors: names that `recursion` knows, "K", "G1", "V", "kappa(z,z,H|01 23)", …; "all" of the
@@ -95,7 +97,7 @@ def flow(
     if given_depth is None:
         raise InputError("depth", None, "a depth, or a network with widths")
     depth = whole("depth", given_depth, 1)
-    data = checked_inputs(inputs)
+    data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
     if precision is not None:
@@ -135,7 +137,7 @@ def flow_changed(
 
     Raises InputError as `flow` does.
     """
-    data = checked_inputs(inputs)
+    data = checked_inputs(inputs, net.layer)
     names = wanted(tensors, net, depth)
     symbols = hyperparameters(net, depth, data.X.shape[1], width)
     asked = _Asked(net, data, depth, names, width, symbols, {})
@@ -289,6 +291,12 @@ def _layers(
 ) -> Layers | StagedLayers:
     """The recursions of these tensors and of all that they need."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
+        readout = scheme.readout
+        if readout is not None:
+            read = tuple(dict.fromkeys([_K, *map(_own, names)]))
+            needs = {need for name in read for need in hidden(name, readout, 0).needs}
+            needed = closures(["K", *sorted(needs)], scheme)
+            return StagedLayers(needed, activation, scheme, first, m, change, read)
         if scheme.layer is not None:
             needed = closures(["K", *names], scheme)
             return StagedLayers(needed, activation, scheme, first, m, change)

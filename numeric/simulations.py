@@ -70,7 +70,8 @@ def simulate(
 
     Arguments:
         net: the network; its ensembles, variances and learning rates are numbers.
-        inputs: (n_0,) for one sample or (m, n_0) for m.
+        inputs: (n_0,) for one sample or (m, n_0) for m; (positions, n_0) or (m, positions, n_0) of
+            a network of convolutions, as in `flow`.
         width: n; layer ℓ has n_ℓ = width_ratio(ℓ)·n neurons. By default that of the network's
             widths, or 100; another one scales its widths.
         depth: layers of preactivations, counted from 1; by default those of the network's widths,
@@ -128,7 +129,7 @@ def simulate(
     width = (net.width or 100) if width is None else width
     depth = (net.depth or 10) if depth is None else depth
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
-    plan = plan_of(wanted(tensors, net, depth), len(ensemble.inputs))
+    plan = plan_of(wanted(tensors, net, depth), ensemble.data.measured)
     ensemble = _with_parameters(ensemble, plan, parameters)
     draws = checks.draws(draws, plan.most_means + 1)
     options = chunks.Options(executor, window, run, progress)
@@ -294,7 +295,7 @@ def _tensor(target: Name, ensemble: Ensemble, record: moments.Record) -> dict[st
     if series:
         flowed = flow(
             ensemble.net,
-            ensemble.inputs,
+            ensemble.data.given,
             ensemble.depth,
             series,
             width=ensemble.width,

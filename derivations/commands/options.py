@@ -82,7 +82,7 @@ def layer_argument(command: argparse.ArgumentParser) -> None:
         metavar="LAYER",
         default="dense",
         help='layers 2, 3, …: dense, "normalized(rms)", "residual(skip=1, norm=layer, ratio=4)", '
-        '"gated(norm=rms)", …',
+        '"gated(norm=rms)", "convolution(3, 8)", …',
     )
 
 
@@ -202,15 +202,15 @@ def _of_layer(argument: str, text: str) -> sympy.Expr:
 
 
 def inputs(source: str) -> NDArray[np.float64]:
-    """random:SEED:N or random:SEED:N:M, uniform on [0, 1]; numbers, those of several inputs with
-    semicolons between; or a .csv or .npy file."""
+    """random:SEED:N, random:SEED:N:M or random:SEED:N:P:M, uniform on [0, 1]; numbers,
+    those of several inputs with semicolons between; or a .csv or .npy file."""
     import numpy as np
 
     from derive.expressions import parse_number
 
     head, *rest = source.split(":")
     counts = all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in rest)
-    if head == "random" and len(rest) in {2, 3} and counts:
+    if head == "random" and len(rest) in {2, 3, 4} and counts:
         seed, *shape = map(int, rest)
         if 0 not in shape and np.prod(shape, dtype=object) <= 10**8:
             return np.random.default_rng(seed).random(tuple(reversed(shape)))
@@ -223,7 +223,8 @@ def inputs(source: str) -> NDArray[np.float64]:
             raise InputError("--input", source, "as many numbers in every input")
         return np.array(rows if len(rows) > 1 else rows[0])
     wanted = (
-        "random:SEED:N, random:SEED:N:M for M inputs, numbers such as 1,0.5,0.2 "
+        "random:SEED:N, random:SEED:N:M for M inputs, random:SEED:N:P:M for M signals of P "
+        "positions, numbers such as 1,0.5,0.2 "
         'or "1,.5;.2,.8", or a .csv or .npy file of numbers'
     )
     if head == "random" or not source.endswith((".csv", ".npy")):

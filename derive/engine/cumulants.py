@@ -15,7 +15,8 @@ expanded in c − c*; each two of those add 1/n to the order of X, so that most 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement, product
@@ -64,6 +65,7 @@ from ..groups.pairings import (
 from ..weights import Gaussian, WeightEnsemble
 from .fields import forward
 from .stages import DENSE, Stage
+from .taps import Ties
 from .tensors import kernel_label, tensor
 from .through import Summand, compositions, lines, summand
 from .trees import AnyField, Field, Kind, Placed, Term, Z, slots_of
@@ -90,6 +92,7 @@ def layer_cumulant(
     corrections: int = 0,
     progress: Callable[[], None] | None = None,
     stage: Stage = DENSE,
+    ties: Ties | None = None,
 ) -> Moment:
     """The joint cumulant of fields behind a stage, up to n^{-order}, by pairing of neural indices.
 
@@ -104,9 +107,16 @@ def layer_cumulant(
         corrections: C_W + C_W1/n + … and C_b + C_b1/n + … up to this power (source 000, eq. 5.28).
         progress: called after every average over the weights (`work`).
         stage: of the layer; by default the only one of the dense layer.
+        ties: of the given pairing, which pairs have a matrix in common, where the stage has a
+            matrix for each block of them.
     """
     slots = slots_of(fields)
     average = _Average(stage, weights, order, square, below, corrections)
+    matrix_of: dict[int, int] = {}
+    if ties is not None:
+        assert pairing is not None
+        average = average._replace(stage=replace(stage, matrices=stage.matrices * len(ties)))
+        matrix_of = {slot: k for k, block in enumerate(ties) for p in block for slot in pairing[p]}
 
     def evaluate(whole: Summand, pairs: Pairing, count: int, result: Expansion) -> None:
         rows = _rows(whole, pairs)
@@ -122,7 +132,7 @@ def layer_cumulant(
         alike: Counter[Summand] = Counter()
         for parts in _products(stage, fields, samples, block):
             found: Expansion = {}
-            plain = tuple(_wholes(parts, 0, pairs))
+            plain = tuple(_wholes(parts, 0, pairs, matrix_of))
             for whole in plain:
                 evaluate(whole, pairs, 1, found)
             add(result, found)
@@ -312,12 +322,23 @@ def _products(
     )
 
 
-def _wholes(parts: tuple[_Expandable, ...], degree: int, pairs: Pairing) -> Iterator[Summand]:
-    """The terms of a product of this degree in c − c* that have a δ of these pairs."""
+def _wholes(
+    parts: tuple[_Expandable, ...],
+    degree: int,
+    pairs: Pairing,
+    matrix_of: Mapping[int, int] | None = None,
+) -> Iterator[Summand]:
+    """The terms of a product of this degree in c − c* that have a δ of these pairs.
+
+    `matrix_of` has the matrix of each slot, where the stage's one matrix stands for several.
+    """
     for split in compositions(degree, len(parts)):
         expanded = (part.degree(d) for part, d in zip(parts, split, strict=True))
         for terms in product(*expanded):
             whole = prod(terms, start=Summand())
+            if matrix_of:
+                weights = tuple((matrix_of[slot], slot, j) for _, slot, j in whole.weights)
+                whole = whole._replace(weights=weights)
             if _rows(whole, pairs) is not None:
                 yield whole
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..weights import WeightEnsemble
@@ -15,6 +15,10 @@ class Layered(Protocol):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Its stages, one after another."""
+
+    @property
+    def readout(self) -> Layered | None:
+        """What its tensors are read out by, where they are not what is asked for."""
 
     def __hash__(self) -> int: ...
 
@@ -41,3 +45,9 @@ class Scheme:
     def stages(self) -> tuple[Stage, ...]:
         """The layer's stages: recursions lead from one to the next."""
         return (DENSE,) if self.layer is None else self.layer.stages
+
+    @property
+    def readout(self) -> Scheme | None:
+        """The same with the layer's readout for its layer, where it has one."""
+        behind = None if self.layer is None else self.layer.readout
+        return None if behind is None else replace(self, layer=behind)

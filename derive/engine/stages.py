@@ -23,6 +23,7 @@ import sympy
 from ..arithmetic.parameters import C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..groups.pairings import set_partitions
+from .taps import Taps
 from .trees import STREAM, Kind
 
 LEFT = -1
@@ -156,6 +157,7 @@ class Stage:
         means: the collective variables.
         functions: of the collective variables.
         ratios: of the spaces that do not have n neurons, their widths over n.
+        taps: the positions that its matrix reads, where that is a convolution.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -166,13 +168,15 @@ class Stage:
     means: tuple[Mean, ...] = ()
     functions: tuple[sympy.Expr, ...] = ()
     ratios: tuple[tuple[str, Value], ...] = ()
+    taps: Taps | None = None
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.equations, self.matrices, self.arguments, self.means, self.functions))
+        parts = self.equations, self.matrices, self.arguments, self.means, self.functions
+        return hash((*parts, self.taps))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:

@@ -28,6 +28,7 @@ from .equations import Equation
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
 from .stages import DENSE, Stage
+from .taps import Ties, moved
 from .tensors import (
     MOST_ORDER,
     NAMES,
@@ -68,6 +69,7 @@ class Step(Shown):
     left_out: frozenset[str] = field(default=frozenset(), compare=False)
     layer: Layered | None = None
     stage: int | None = None
+    ties: Ties | None = None
 
     @cached_property
     def terms(self) -> Expansion:
@@ -75,6 +77,25 @@ class Step(Shown):
         if self.is_composed:
             wanted = "one of the layer's stages, of `stages`: what leads through all has no terms"
             raise InputError("layer", str(self.layer), wanted)
+        taps = self._stage.taps
+        if taps is None:
+            return self._tied(None)
+        if self.ties is None:
+            raise InputError("layer", str(self.layer), "one of `parts`: a convolution has several")
+        if not self.ties:
+            whole_block = tuple(range(len(self.target.pairing)))
+            terms = self._tied((whole_block,))
+            return {key: value for key, value in terms.items() if _is_constant(key[0])}
+        total: Expansion = {}
+        for finer, weight in taps.refinements(self.ties):
+            for (mono, _), value in self._tied(finer).items():
+                if not _is_constant(mono):
+                    add(total, {(mono, 0): value}, weight)
+        return {key: value for key, value in total.items() if value}
+
+    def _tied(self, ties: Ties | None) -> Expansion:
+        """The terms, in a convolution with a matrix for each block of these pairs."""
+        stage = self._stage if ties is None else replace(self._stage, taps=None)
         coefficient = _coefficient(
             self.target.fields,
             self._labels,
@@ -84,9 +105,34 @@ class Step(Shown):
             self.first_layer,
             self.square,
             self.corrections,
-            self._stage,
+            stage,
+            ties,
         )
         return {(mono, 0): value for (mono, at), value in coefficient.items() if at == self._power}
+
+    @cached_property
+    def parts(self) -> tuple[Self, ...]:
+        """Of a stage with taps the constant terms, and then those whose pairs are tied in a way, to
+        be summed over the taps (`taps`); of others this step alone."""
+        taps = self._stage.taps
+        if taps is None or self.ties is not None:
+            return (self,)
+        ties = ((), *taps.ties(len(self.target.pairing)))
+        made = [replace(self, ties=each) for each in ties]
+        return tuple(each for k, each in enumerate(made) if each.terms or k == 1)
+
+    def summed(self, part: Step, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
+        """One of `parts` as an expression, summed over taps where it has some."""
+        expr, taps = polynomial(part.terms, symbol), self._stage.taps
+        if taps is None or not part.ties:
+            return expr
+        single = self.is_single_input
+        if single and not taps.is_full:
+            wanted = "several samples: a boundary of zeros leaves no signal the same everywhere"
+            raise InputError("layer", str(self.layer), wanted)
+        place = {slot: k for k, slot in enumerate(self.target.subscripts)}
+        pairs = [(self.samples[place[a]], self.samples[place[b]]) for a, b in self.target.pairing]
+        return moved(expr, taps, part.ties, pairs, single)
 
     @property
     def is_composed(self) -> bool:
@@ -144,7 +190,8 @@ class Step(Shown):
 
     def atoms(self, kind: type[Kind]) -> set[Kind]:
         """The atoms of this kind on the right-hand side: `Parameter`, `Tensor` or `Bracket`."""
-        return {atom for mono, _ in self.terms for atom, _ in mono if isinstance(atom, kind)}
+        terms = (mono for part in self.parts for mono, _ in part.terms)
+        return {atom for mono in terms for atom, _ in mono if isinstance(atom, kind)}
 
     @property
     def name(self) -> str:
@@ -336,7 +383,7 @@ def compose(step: Step) -> Composed:
         if stage < 0:
             return step.symbol(atom)
         made = replace(step, target=name, samples=samples, stage=stage)
-        return polynomial(made.terms, partial(value, stage))
+        return sympy.Add(*(made.summed(part, partial(value, stage)) for part in made.parts))
 
     def value(stage: int, atom: object) -> sympy.Expr:
         if isinstance(atom, Tensor):
@@ -433,9 +480,16 @@ def hidden(name: Name, scheme: Scheme, stage: int | None = None) -> Step:
     return made.single_input() if scheme.single else made
 
 
-def at_inputs(name: Name, scheme: Scheme, weights: WeightEnsemble) -> Step:
-    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0."""
+def at_inputs(
+    name: Name, scheme: Scheme, weights: WeightEnsemble, *, readout: bool = False
+) -> Step:
+    """The tensor at layer 1, which has these weights, in terms of the inputs' K0 = xᵀx/n_0.
+
+    Layer 1 is dense, or, where the scheme is a readout's, the readout of the inputs.
+    """
     made = step(name, weights, first_layer=True, square=False, corrections=scheme.corrections)
+    if readout and scheme.layer is not None:
+        made = replace(made, layer=scheme.layer, stage=0)
     return made.single_input() if scheme.single else made
 
 
@@ -461,6 +515,7 @@ def _coefficient(
     square: bool,
     corrections: int,
     stage: Stage = DENSE,
+    ties: Ties | None = None,
 ) -> Expansion:
     if not stage.is_dense:
         return _through_stage(fields, samples, pairing, weights, power, square, corrections, stage)
@@ -480,6 +535,7 @@ def _coefficient(
             pairing=pairing,
             corrections=corrections,
             progress=progress.advance,
+            ties=ties,
         )[pairing]
     _check_order(cumulant, pairing, what)
     return cumulant
@@ -540,6 +596,11 @@ def _folded(mono: Monomial) -> tuple[Monomial, Fraction]:
         else:
             kept = times(kept, power(atom, exponent))
     return kept, factor
+
+
+def _is_constant(mono: Monomial) -> bool:
+    """Whether a term is no average over neurons: of biases."""
+    return not any(isinstance(atom, Bracket | Tensor) for atom, _ in mono)
 
 
 def add_name(found: dict[str, Name], name: Name) -> bool:

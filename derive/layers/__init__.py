@@ -1,14 +1,26 @@
-"""Layers: the dense one, norms, residual blocks, gates, and equations of one's own.
+"""Layers: the dense one, norms, residual blocks, gates, convolutions, and equations of one's own.
 
 >>> from derive import layers, recursion
 >>> print(recursion("K", layer=layers.residual(norm="rms")).single_input())
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
+from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .shipped import as_layer, dense, gated, normalized, read, residual
 
-__all__ = ["Layer", "as_layer", "dense", "gated", "normalized", "read", "residual"]
+__all__ = [
+    "Layer",
+    "as_layer",
+    "convolution",
+    "dense",
+    "flattening",
+    "gated",
+    "normalized",
+    "pooling",
+    "read",
+    "residual",
+]
 
 
 def __dir__() -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import sympy
 
-from ..engine.stages import Stage
+from ..engine.stages import DENSE, Stage
+from ..engine.taps import Taps
 from ..errors import InputError
 from ..expressions import as_expression
 from .assembly import Assembly
@@ -40,6 +41,8 @@ class Layer:
         ratio: widths over n of the variables that do not have n neurons.
         variances, ratios: what these are kept as, in pairs.
         label: what `str` shows.
+        taps: of a layer that is one convolution, the positions that its matrices read.
+        readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -55,6 +58,8 @@ class Layer:
     variances: Values
     ratios: Values
     label: str | None = field(compare=False)
+    taps: Taps | None
+    readout: Layer | None
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class Layer:
         C: Mapping[str, object] | None = None,
         ratio: Mapping[str, object] | None = None,
         label: str | None = None,
+        taps: Taps | None = None,
+        readout: Layer | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -72,6 +79,8 @@ class Layer:
         object.__setattr__(self, "variances", _checked(C or {}, least=0))
         object.__setattr__(self, "ratios", _checked(ratio or {}, least=0, strict=True))
         object.__setattr__(self, "label", label)
+        object.__setattr__(self, "taps", taps)
+        object.__setattr__(self, "readout", readout)
         assert self.stages
 
     @cached_property
@@ -81,8 +90,13 @@ class Layer:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it is z' = b + W σ(z)."""
-        return len(self.stages) == 1 and self.stages[0].is_dense
+        """Whether it is z' = b + W σ(z), at each position if there are some, and read out there."""
+        return len(self.stages) == 1 and self.stages[0].is_dense and self.readout is None
+
+    @property
+    def positions(self) -> int | None:
+        """How many positions a signal has, where samples are signals."""
+        return None if self.taps is None else self.taps.positions
 
     @property
     def matrices(self) -> int:
@@ -110,6 +124,8 @@ class Layer:
         for name, given in (("C", self.variances), ("ratio", self.ratios)):
             if given:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
+        parts += [] if self.taps is None else [f"taps={self.taps!r}"]
+        parts += [] if self.readout is None else [f"readout={self.readout!r}"]
         return f"Layer({', '.join(parts)})"
 
 
@@ -117,7 +133,12 @@ class Layer:
 def _stages(layer: Layer) -> tuple[Stage, ...]:
     statements = [parse(line) for line in layer.lines]
     made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
-    return made.stages()
+    stages = made.stages()
+    if layer.taps is None or layer.taps.is_identity:
+        return stages
+    if stages != (DENSE,):
+        raise InputError("taps", layer.lines, "the dense layer's equation, with a convolution")
+    return (replace(DENSE, taps=layer.taps),)
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

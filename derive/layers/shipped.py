@@ -1,4 +1,4 @@
-"""The layers with names: dense, with a norm, residual, gated."""
+"""The layers with names, by their text too: dense, with a norm, residual, gated, convolutions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sympy
 
 from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression
+from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 
 NORMS: dict[str | None, tuple[str, ...]] = {
@@ -171,6 +172,24 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
+    "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
+    "pooling": (pooling, ("positions",)),
+    "flattening": (flattening, ("positions",)),
+}
+
+
+_NEEDED = {
+    "normalized": ("norm",),
+    "convolution": ("size", "positions"),
+    "pooling": ("positions",),
+    "flattening": ("positions",),
+}
+
+_EXAMPLES = {
+    "normalized": "normalized(rms)",
+    "convolution": "convolution(3, 8)",
+    "pooling": "pooling(8)",
+    "flattening": "flattening(8)",
 }
 
 
@@ -199,8 +218,12 @@ def read(text: str) -> Layer:
             options = ", ".join(known) or "no arguments"
             raise InputError("layer", part.strip(), f"one of {options}, once, in {match[1]}")
         given[name] = _value(value.strip())
-    if match[1] == "normalized" and "norm" not in given:
-        raise InputError("layer", text, "normalized(rms) or normalized(layer)")
+    for name in _NEEDED.get(match[1], ()):
+        if name not in given:
+            wanted = (
+                f"{match[1]} with {' and '.join(_NEEDED[match[1]])}, as in {_EXAMPLES[match[1]]}"
+            )
+            raise InputError("layer", text, wanted)
     return make(**given)
 
 
@@ -234,7 +257,7 @@ def _value(text: str) -> object:
         return tuple(_value(part.strip()) for part in _parts(text[1:-1]))
     if text in _SYMBOLS:
         return _SYMBOLS[text]
-    return text
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else text
 
 
 _SYMBOLS = {

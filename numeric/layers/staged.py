@@ -19,6 +19,7 @@ from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
 from derive.engine.step import Step, at_inputs, hidden
+from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.errors import InputError
@@ -29,6 +30,7 @@ from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages as of
 from .program import Tables
+from .tapped import Reader, axes_of
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
@@ -45,8 +47,10 @@ class StagedLayers:
         first: the weights of layer 1.
         m: inputs.
         change: puts another recursion in the place of each.
+        read: the tensors that a convolution's readout is asked for; they come last.
 
     Attributes:
+        names: the tensors of the layers, and then those of the readout.
         parameters: the names of the hyperparameters that occur.
         noises: how many averages all stages have.
 
@@ -62,30 +66,47 @@ class StagedLayers:
         first: WeightEnsemble,
         m: int,
         change: Callable[[Step], Step] | None = None,
+        read: tuple[Name, ...] = (),
     ) -> None:
-        self.names = names[-1]
+        readout = scheme.readout
+        self.names = (*names[-1], *read)
         steps = [
             [hidden(name, scheme, stage) for name in behind] for stage, behind in enumerate(names)
         ]
-        starts = [at_inputs(name, scheme, first) for name in self.names]
+        starts = [at_inputs(name, scheme, first) for name in names[-1]]
+        if readout is not None:
+            steps.append([hidden(name, readout, 0) for name in read])
+            starts += [at_inputs(name, readout, first, readout=True) for name in read]
         if change is not None:
             steps = [[change(each) for each in part] for part in steps]
             starts = [change(each) for each in starts]
-        for behind, of_stage in zip(names, steps, strict=True):
-            identifiers = (name.identifier for name in behind)
-            check_all_finite(dict(zip(identifiers, of_stage, strict=True)), activation)
+        for of_stage in steps:
+            by_name = {each.target.identifier: each for each in of_stage}
+            check_all_finite(by_name, activation)
         if m > 1 and not activation.is_smooth:
-            _check_kinks(steps, scheme)
+            _check_kinks(steps[: len(names)], scheme)
         atoms = [each.atoms(Parameter) for each in (*chain(*steps), *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
-        below = (names[-1], *names[:-1])
+        taps = [stage.taps for stage in scheme.stages]
+        below = [names[-1], *names[:-1]]
+        if readout is not None:
+            taps.append(readout.stages[0].taps)
+            below.append(names[-1])
         self._stages = [
-            _Stage(before, of_stage, activation, self.parameters, m)
-            for before, of_stage in zip(below, steps, strict=True)
+            _stage(before, of_stage, activation, self.parameters, m, each)
+            for before, of_stage, each in zip(below, steps, taps, strict=True)
         ]
-        kernel = (named("K"),)
-        self._first = _Stage(kernel, starts, activation, self.parameters, m)
-        self.noises = sum(stage.noises for stage in self._stages)
+        self._readout = self._stages.pop() if readout is not None else None
+        own, kernel = len(names[-1]), (named("K"),)
+        self._first = [_stage(kernel, starts[:own], activation, self.parameters, m, None)]
+        if readout is not None:
+            of_readout = kernel, starts[own:], activation, self.parameters, m, taps[-1]
+            self._first.append(_stage(*of_readout))
+        self.noises = sum(stage.noises for stage in self._all)
+
+    @property
+    def _all(self) -> list[_Stage | _Tapped]:
+        return [*self._stages, *([] if self._readout is None else [self._readout])]
 
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes.
@@ -98,7 +119,8 @@ class StagedLayers:
         shape = kernel.shape if len(kernel) > 1 else ()
         inputs = np.broadcast_to(kernel.reshape(shape), (copies, *shape))
         start = [inputs], [np.abs(inputs[0])]
-        return self._first.passed(start, parameters, np.zeros((copies, 0)), [])
+        parts = [each.passed(start, parameters, np.zeros((copies, 0)), []) for each in self._first]
+        return _joined(parts)
 
     def descend(
         self,
@@ -111,18 +133,27 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
         found, sizes = begun(start, len(parameters))
-        averages_of = [stage.averages() for stage in self._stages]
-        ends = np.cumsum([stage.noises for stage in self._stages])[:-1]
+        averages_of = [stage.averages() for stage in self._all]
+        ends = np.cumsum([stage.noises for stage in self._all])[:-1]
         parts = np.split(noise, ends, axis=1)
+        own = len(self._stages[-1].names)
         for layer in range(1, len(parameters)):
-            tensors = [each[layer - 1] for each in found]
-            of_terms = [np.abs(each[0]) for each in tensors]
-            for stage, own, average in zip(self._stages, parts, averages_of, strict=True):
-                both = tensors, of_terms
-                tensors, of_terms = stage.passed(both, parameters[layer], own, average)
-            put((found, sizes), layer, (tensors, of_terms), rounding)
+            tensors = [each[layer - 1] for each in found[:own]]
+            below = both = tensors, [np.abs(each[0]) for each in tensors]
+            made = []
+            for stage, part, average in zip(self._all, parts, averages_of, strict=True):
+                before = below if stage is self._readout else both
+                both = stage.passed(before, parameters[layer], part, average)
+                made.append(both)
+            put((found, sizes), layer, _joined(made[len(self._stages) - 1 :]), rounding)
             advance(1)
         return found, sizes
+
+
+def _joined(parts: Sequence[Both]) -> Both:
+    """Tensors one after another."""
+    tensors = [each for values, _ in parts for each in values]
+    return tensors, [each for _, sizes in parts for each in sizes]
 
 
 def _check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
@@ -134,6 +165,20 @@ def _check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
             raise InputError("layer", str(scheme.layer), wanted)
 
 
+def _stage(
+    below: Sequence[Name],
+    steps: Sequence[Step],
+    activation: Activation,
+    parameters: Sequence[str],
+    m: int,
+    taps: Taps | None,
+) -> _Stage | _Tapped:
+    """The recursions through one stage, as `_Stage`; of a convolution, summed over its taps."""
+    if taps is None:
+        return _Stage(below, steps, activation, parameters, m)
+    return _Tapped(below, steps, activation, parameters, m, taps)
+
+
 class _Stage:
     """The recursions through one stage.
 
@@ -143,6 +188,7 @@ class _Stage:
         activation: σ.
         parameters: the names of the hyperparameters.
         m: inputs.
+        apart: as `averages.of_several` has it.
     """
 
     def __init__(
@@ -152,8 +198,10 @@ class _Stage:
         activation: Activation,
         parameters: Sequence[str],
         m: int,
+        apart: bool = True,
     ) -> None:
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
+        self.names = tuple(step.target for step in steps)
         brackets: dict[str, set[Bracket]] = {}
         for bracket in set().union(*(each.atoms(Bracket) for each in steps)):
             brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
@@ -162,7 +210,7 @@ class _Stage:
         self._groups = [
             of.of_one(activation, sorted(brackets[kernel]))
             if m == 1
-            else of.of_several(activation, sorted(brackets[kernel]), m, apart=True)
+            else of.of_several(activation, sorted(brackets[kernel]), m, apart=apart)
             for kernel in sorted(brackets)
         ]
         self.noises = sum(group.count for group in self._groups)
@@ -280,6 +328,65 @@ class _Stage:
         shape = (copies, *((self._m,) * len(samples) if self._m > 1 else ()))
         value = np.broadcast_to(self._compiled[number](*arguments), shape)
         return np.asarray(value, dtype=float).reshape(copies, -1)
+
+
+class _Tapped:
+    """The recursions through a convolution: of the dense layer, and then sums over taps.
+
+    Arguments:
+        taps: the positions that its matrices read.
+
+    The others are those of `_Stage`.
+    """
+
+    def __init__(
+        self,
+        below: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+        taps: Taps,
+    ) -> None:
+        self.names = tuple(step.target for step in steps)
+        parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
+        self._owners = [k for k, _ in parts]
+        self._blocks = [
+            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
+            for _, part in parts
+        ]
+        self._reader, self._m = Reader(taps, m // taps.positions), m
+        dense = below, [part for _, part in parts], activation, parameters, m
+        self._dense = _Stage(*dense, apart=False)
+        self.noises = self._dense.noises
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return self._dense.averages()
+
+    def passed(
+        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Both:
+        """The tensors behind the stage, and their sizes; arguments as of `_Stage.passed`."""
+        parts = self._dense.passed(before, parameters, noise, average)
+        found: list[Array] = [np.zeros(())] * len(self.names)
+        sizes = list(found)
+        for k, blocks, values, size in zip(self._owners, self._blocks, *parts, strict=True):
+            found[k] = found[k] + self._summed(values, blocks, 1)
+            sizes[k] = sizes[k] + self._summed(size, blocks, 0)
+        return found, sizes
+
+    def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
+        """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""
+        if not blocks:
+            shape = (self._reader.samples[1],) * (values.ndim - first)
+            corner = values.reshape(*values.shape[:first], -1)[..., :1]
+            return np.broadcast_to(
+                corner.reshape(*values.shape[:first], *(1,) * len(shape)),
+                (*values.shape[:first], *shape),
+            )
+        moved = [[axis + first for axis in block] for block in blocks]
+        return self._reader.summed(values, moved)
 
 
 def _samples(response: Response) -> tuple[int, ...]:

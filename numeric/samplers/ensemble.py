@@ -217,6 +217,14 @@ class Ensemble:
         """What this layer goes through: the first is a stem, then come the network's layers."""
         return (STEM,) if layer == 1 else self.net.layer.stages
 
+    def read_at(self, layer: int) -> Stage | None:
+        """The stage that reads this layer out, in its place, where the network's layer has one."""
+        readout = self.net.layer.readout
+        if readout is None:
+            return None
+        (stage,) = readout.stages
+        return replace(STEM, taps=stage.taps) if layer == 1 else stage
+
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.
 
@@ -288,7 +296,7 @@ def checked_ensemble(
     width, depth = whole("width", width, 1), whole("depth", depth, 1)
     check_memory("depth", depth, 2000 * depth, f"{number(depth)} layers")
     seed = checks.seed(seed)
-    data = checked_inputs(inputs)
+    data = checked_inputs(inputs, net.layer)
     X = data.X
     net.check_inputs(X.shape[1])
     held = 8 * 4 * X.shape[0] * max(width, X.shape[1])

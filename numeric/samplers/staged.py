@@ -27,10 +27,12 @@ from derive.engine.stages import (
     Collective,
     Equation,
     Function,
+    Matrix,
     Product,
     Stage,
     Variable,
 )
+from derive.engine.taps import Taps
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian, WeightEnsemble
@@ -38,6 +40,7 @@ from derive.weights import Gaussian, WeightEnsemble
 from ..arrays import Array
 from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled
+from ..layers.tapped import Reader
 from ..random import lazy
 from ..random.matrices import weight_matrix
 from . import jets
@@ -61,7 +64,8 @@ class _Place(NamedTuple):
 
     def after(self, stage: Stage) -> _Place:
         """Of the next stage."""
-        matrices = self.matrices + len(stage.matrices)
+        taps = 1 if stage.taps is None else stage.taps.count
+        matrices = self.matrices + len(stage.matrices) * taps
         return _Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
@@ -114,7 +118,8 @@ class LayerSampler(Sampler):
         """One for each neuron of every variable, jet and sample."""
         widest = max(*self.ensemble.widths, *map(self._widest, range(2, self._depth + 1)))
         kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
-        return len(self.probes.jets) * self.plan.samples * widest * kinds
+        taps = max((s.taps.count for s in self.ensemble.stages_at(2) if s.taps), default=1)
+        return len(self.probes.jets) * len(self.ensemble.inputs) * widest * kinds * taps
 
     @property
     def _depth(self) -> int:
@@ -144,8 +149,10 @@ class LayerSampler(Sampler):
                 place = place.after(stage)
             last = stages[-1]
             parts = self._parts(last, place, state)
-            z = parts[STREAM]
-            structure, coefficients = compiled(self.plan, self._sum(layer, last, z), self.probes)
+            read = ensemble.read_at(layer)
+            z = (parts if read is None else self._parts(read, place, state))[STREAM]
+            whole = self._sum(layer, read or last, z)
+            structure, coefficients = compiled(self.plan, whole, self.probes)
             factors = np.concatenate([each.gram.reshape(count, -1) for each in z.sources], axis=1)
             common_kernels().evaluate(factors, structure, coefficients, values)
             yield values
@@ -161,7 +168,7 @@ class LayerSampler(Sampler):
         """What z of this layer is the sum of."""
         ensemble = self.ensemble
         matrices = tuple(
-            (ensemble.ensemble_of(layer, stage.matrices[k]), body.jet.shape[-1])
+            (ensemble.ensemble_of(layer, _matrix(stage, k)), body.jet.shape[-1])
             for k, body in parts.bodies.items()
         )
         biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
@@ -204,10 +211,9 @@ class LayerSampler(Sampler):
     ) -> dict[tuple[Kind, int], Array]:
         """Each matrix on all that the equations give it, at once."""
         found = {}
-        for k, matrix in enumerate(stage.matrices):
+        for k in sorted({k for each in parts.values() for k in each.bodies}):
+            matrix = _matrix(stage, k)
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
-            if not kinds:
-                continue
             own = [parts[kind].bodies[k] for kind in kinds]
             bodies = own[0] if len(own) == 1 else _joined(own)
             out = self.ensemble.neurons(place.layer, stage, matrix.out)
@@ -308,6 +314,8 @@ class _Evaluated:
                     raise InputError("layer", got, "an equation for each")
                 value = self._product(term, neuron)
                 bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
+        if self._stage.taps is not None:
+            bodies = _read(self._stage.taps, bodies)
         met = {matrix: _Vectors(body) for matrix, body in bodies.items()}
         return _Parts(None if carried is None else _Vectors(carried), met, equation.bias)
 
@@ -415,6 +423,18 @@ def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
     for symbol, k in zip(symbols, orders, strict=True):
         expression = sympy.diff(expression, symbol, k)
     return sympy.lambdify(symbols, expression, "numpy")
+
+
+def _matrix(stage: Stage, number: int) -> Matrix:
+    """A matrix of a stage, or one of the taps' of a stage that has one matrix."""
+    return stage.matrices[0 if stage.taps is not None else number]
+
+
+def _read(taps: Taps, bodies: Mapping[int, Array]) -> dict[int, Array]:
+    """What the matrix of each tap meets, of what there is at all positions."""
+    (body,) = bodies.values()
+    reader = Reader(taps, body.shape[2] // taps.positions)
+    return {k: reader.read(k, body, axis=2) for k in range(reader.count)}
 
 
 def _joined(bodies: Sequence[_Vectors]) -> _Vectors:

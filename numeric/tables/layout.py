@@ -63,7 +63,7 @@ def dataset(
         arrays: the tensors and their twins.
         layers: which, counted from 1.
         about: the attributes beside the network's and the version.
-        inputs: (n_0,) or (m, n_0).
+        inputs: (n_0,) or (m, n_0), or (m, positions, n_0).
         symbols: values at each layer by their names.
         own: those of them that are a user's.
     """
@@ -73,7 +73,8 @@ def dataset(
         coordinates[key] = ("layer",), np.array(values)  # a copy: the table's own
     if inputs is not None:
         X = np.array(inputs, float)
-        coordinates["inputs"] = ("sample", "input")[2 - X.ndim :], X
+        dims = ("sample", "input") if X.ndim < 3 else ("signal", "position", "input")
+        coordinates["inputs"] = dims[-X.ndim :], X
     texts = {} if net is None else _network(net) if net.has_functions else _kept_network(net)
     attributes = {**texts, **about, "version": _version()}
     variables = {

@@ -192,8 +192,7 @@ def drawn(example: Example, seed: int) -> Iterator[Fault]:
 def _all(example: Example) -> Iterator[Fault]:
     """Every fault of the list, in an order that depends on the example alone."""
     net = example.net
-    samples = 1 if example.inputs.ndim == 1 else len(example.inputs)
-    scheme = net.scheme(example.depth, samples)
+    scheme = net.scheme(example.depth, example.samples)
     asked = wanted(example.tensors)
     for name in closure(["K", *asked], scheme):
         yield from _of_terms(hidden(name, scheme))

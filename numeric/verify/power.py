@@ -186,8 +186,7 @@ def cost(example: Example, widths: Sequence[int]) -> float:
         for name in wanted(example.tensors)
     ]
     edges = max((sum(len(tree.edges) for tree in part) for part in trees), default=0)
-    samples = 1 if example.inputs.ndim == 1 else len(example.inputs)
-    numbers = samples * (5 if edges else 1) * (_DEEP if edges > 2 else 1)
+    numbers = example.samples * (5 if edges else 1) * (_DEEP if edges > 2 else 1)
     return _NUMBER * example.depth * numbers * sum(n + _OVERHEAD for n in widths)
 
 

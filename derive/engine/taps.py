@@ -1,0 +1,150 @@
+r"""Convolutions: which positions of a signal each of a stage's matrices reads.
+
+A sample is a signal α at a position p. With s independent matrices, one a *tap*, a stage is
+
+    z'_{i,αp} = b_i + s^{-1/2} Σ_k Σ_j W^{(k)}_{ij} mean_{p' ∈ reads_k(p)} σ(z_{j,αp'}) ,
+
+the mean 0 where nothing is read. E over the weights joins neural indices in pairs, and the two of a
+pair have one matrix. So the coefficient of δ_p(i) is a sum over a tap for each pair, of what the
+dense layer's would be at the positions that are read, in which pairs of equal taps share a matrix
+and others do not. With F_ρ for the pairs that share as ρ says, Möbius' inversion gives
+
+    T' = Σ_π s^{-pairs} Σ_{k_B, B ∈ π} G_π ,    G_π = Σ_{ρ ≤ π} Π_{B ∈ π} (−1)^{r−1} (r−1)! F_ρ ,
+
+r blocks of ρ in B: sums over taps that are free. Of Gaussian matrices F_ρ is the same for each ρ,
+and one G is left; Haar matrices have Weingarten's corrections where taps coincide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import sympy
+
+from ..gaussian.brackets import Average, Component, GaussianAverage
+from ..groups.pairings import mobius, set_partitions
+
+Ties = tuple[tuple[int, ...], ...]
+"""Blocks of pairs, by their places in the pairing, each of one tap; () for what has none."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The positions that each matrix reads.
+
+    Arguments:
+        reads: by tap and by position of the result.
+        positions: of what is read.
+    """
+
+    reads: tuple[tuple[tuple[int, ...], ...], ...]
+    positions: int
+
+    @property
+    def count(self) -> int:
+        """How many matrices there are."""
+        return len(self.reads)
+
+    @property
+    def results(self) -> int:
+        """Positions of the result."""
+        return len(self.reads[0])
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each position is by itself, as in the dense layer."""
+        return self.reads == (tuple((p,) for p in range(self.positions)),)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether each tap reads something at each position: constant signals stay constant."""
+        return all(read for tap in self.reads for read in tap)
+
+    def ties(self, pairs: int) -> Iterator[Ties]:
+        """The partitions π of a cumulant's pairs; where there is one tap, the one that ties all."""
+        if self.count == 1:
+            yield (tuple(range(pairs)),)
+        else:
+            yield from set_partitions(tuple(range(pairs)))
+
+    def refinements(self, ties: Ties) -> Iterator[tuple[Ties, int]]:
+        """The ρ ≤ π and their weights in G_π."""
+        if self.count == 1:
+            yield ties, 1
+            return
+        for parts in product(*(tuple(set_partitions(block)) for block in ties)):
+            finer = tuple(block for part in parts for block in part)
+            yield finer, prod(mobius(len(part)) for part in parts)
+
+
+class Moved(sympy.Expr):
+    """An expression in tensors and averages, at samples that a sum over taps has moved.
+
+    Arguments: the expression; the samples, in blocks that one tap moves; "shift", "read" or
+    "mean", by what is done: added to a position, in its place, or averaged over.
+    """
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, expr: Any, blocks: Any, style: Any) -> Moved:
+        """From an expression, blocks of samples and a style."""
+        groups = sympy.Tuple(*(sympy.Tuple(*block) for block in blocks))
+        made: Moved = super().__new__(cls, sympy.sympify(expr), groups, sympy.Symbol(str(style)))
+        return made
+
+    def _labels(self) -> tuple[list[str], dict[int, tuple[int, str]]]:
+        """The indices that are summed over, and which of them each sample has."""
+        _, blocks, style = self.args
+        groups = [[int(sample) for sample in block.args] for block in blocks.args]
+        if str(style) == "mean":
+            groups = [[sample] for group in groups for sample in group]
+        letter = "k" if str(style) == "shift" else "p"
+        names = [letter + "'" * place for place in range(len(groups))]
+        found = {sample: (k, names[k]) for k, group in enumerate(groups) for sample in group}
+        return names, dict(sorted(found.items()))
+
+    @property
+    def _joint(self) -> str:
+        return "+" if str(self.args[2]) == "shift" else ":"
+
+    def _sympystr(self, printer: Any) -> str:
+        names, labels = self._labels()
+        at = ",".join(f"{sample}{self._joint}{name}" for sample, (_, name) in labels.items())
+        return f"Σ{{{','.join(names)}}}({printer.doprint(self.args[0])})[{at}]"
+
+    def _latex(self, printer: Any) -> str:
+        names, labels = self._labels()
+        joint = self._joint if self._joint == "+" else r"\,"
+        at = r"\;".join(
+            rf"\alpha_{{{sample}}}{joint}{name}" for sample, (_, name) in labels.items()
+        )
+        body = printer.doprint(self.args[0])
+        return rf"\sum_{{{','.join(names)}}} \left({body}\right)_{{{at}}}"
+
+
+def moved(
+    expr: sympy.Expr, taps: Taps, ties: Ties, pairs: Sequence[tuple[int, int]], single: bool
+) -> sympy.Expr:
+    """s^{-pairs} Σ_{k_B} of G_π, as an expression.
+
+    Arguments:
+        expr: G_π.
+        pairs: the samples of each pair.
+        single: whether the signal is the same at all positions, and each tap gives the same.
+    """
+    scale = sympy.Rational(taps.count) ** (-len(pairs))
+    if single:
+        return sympy.Rational(taps.count) ** len(ties) * scale * expr
+    if taps.is_identity:
+        return expr
+    blocks = [[sample for pair in block for sample in pairs[pair]] for block in ties]
+    style = "shift" if taps.results > 1 else "read" if taps.count > 1 else "mean"
+    if style == "mean":
+        scale /= taps.positions ** (2 * len(pairs))
+    outside, inside = expr.as_independent(Component, Average, GaussianAverage, as_Add=False)
+    return scale * outside * Moved(inside, blocks, style)

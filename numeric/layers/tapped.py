@@ -1,0 +1,86 @@
+"""Sums over the taps of a convolution, of arrays over samples (`derive.engine.taps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.engine.taps import Taps, Ties
+
+from ..arrays import Array
+
+
+class Reader:
+    """What the matrices of a convolution read of arrays over signals' positions.
+
+    Arguments:
+        taps: the positions that they read.
+        signals: how many signals there are; a sample is α·positions + p.
+
+    Attributes:
+        samples: of what is read, and of the result.
+    """
+
+    def __init__(self, taps: Taps, signals: int) -> None:
+        self.samples = signals * taps.positions, signals * taps.results
+        self._scale = taps.count**-0.5
+        self._index = [_index(tap, taps.positions, signals) for tap in taps.reads]
+        self._shares = [
+            np.tile([1.0 / max(1, len(read)) for read in tap], signals) for tap in taps.reads
+        ]
+
+    @property
+    def count(self) -> int:
+        """How many taps there are."""
+        return len(self._index)
+
+    def read(self, tap: int, values: Array, axis: int) -> Array:
+        """The mean over what a tap reads, times s^{-1/2}, along an axis of samples."""
+        index, axis = self._index[tap], axis % values.ndim
+        moved = np.moveaxis(values, axis, 0)
+        padded = np.concatenate([moved, np.zeros_like(moved[:1])])
+        found = padded[index[0]]
+        for row in index[1:]:
+            found += padded[row]
+        found *= (self._scale * self._shares[tap]).reshape(-1, *(1,) * (moved.ndim - 1))
+        return np.moveaxis(found, 0, axis)
+
+    def summed(self, values: Array, blocks: Sequence[Sequence[int]]) -> Array:
+        """Σ over a tap for each block of axes, read along all axes of the block."""
+        for block in blocks:
+            total: Array | None = None
+            for tap in range(self.count):
+                read = values
+                for axis in block:
+                    read = self.read(tap, read, axis)
+                total = read if total is None else total + read
+            assert total is not None
+            values = total
+        return values
+
+
+def _index(tap: Sequence[Sequence[int]], positions: int, signals: int) -> list[NDArray[np.int64]]:
+    """The samples that are added up for each sample of the result, one row for each summand; where
+    there is none, the one past the last."""
+    nowhere = signals * positions
+    longest = max(1, *map(len, tap))
+    return [
+        np.array(
+            [
+                alpha * positions + read[k] if k < len(read) else nowhere
+                for alpha in range(signals)
+                for read in tap
+            ]
+        )
+        for k in range(longest)
+    ]
+
+
+def axes_of(
+    ties: Ties, pairing: Sequence[tuple[int, int]], subscripts: Sequence[int]
+) -> list[list[int]]:
+    """The axes of a tensor that one tap moves, block by block."""
+    axis = {slot: place for place, slot in enumerate(subscripts)}
+    return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]

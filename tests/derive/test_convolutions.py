@@ -1,0 +1,154 @@
+"""Convolutions as layers: what is printed, what is refused, and the dense layer among them."""
+
+import pytest
+import sympy
+
+from derive import InputError, Network, Orthogonal, layers, recursion
+from derive.engine.taps import Taps
+from derive.symbols import C_W, K
+from derive.symbols import tensor as symbol
+
+ORTHOGONAL = Orthogonal()
+
+
+def test_the_covariance_is_averaged_along_its_diagonals() -> None:
+    K_next = str(recursion("K", layer=layers.convolution(3, 8)))
+    assert K_next == "K[1,2](ℓ+1) = C_W*Σ{k}(⟨σ₁ σ₂⟩)[1+k,2+k]/3 + C_b"
+    Theta = str(recursion("Theta", layer=layers.convolution(5, 8)))
+    right = "Σ{k}(C_W*⟨σ'₁ σ'₂⟩*Theta[1,2] + lambda_W*⟨σ₁ σ₂⟩)[1+k,2+k]/5"
+    assert Theta == f"Theta[1,2](ℓ+1) = lambda_b + {right}"
+
+
+def test_two_pairs_are_summed_over_two_taps_and_haar_matrices_correct_equal_ones() -> None:
+    gaussian = str(recursion("V", layer=layers.convolution(3, 8)))
+    haar = str(recursion("V", weights=ORTHOGONAL, layer=layers.convolution(3, 8)))
+    assert gaussian.endswith("[1+k,2+k,3+k',4+k']/9")
+    assert gaussian.count("Σ") == 1
+    assert haar.count("Σ") == 2
+    dropped = "-C_W**2*Σ{k}(⟨σ₁ σ₃⟩*⟨σ₂ σ₄⟩ + ⟨σ₁ σ₄⟩*⟨σ₂ σ₃⟩)[1+k,2+k,3+k,4+k]/9"
+    assert dropped in " ".join(haar.split())
+
+
+def test_latex_has_the_sums() -> None:
+    latex = recursion("K", layer=layers.convolution(3, 8)).latex()
+    assert r"\sum_{k}" in latex
+    assert r"_{\alpha_{1}+k\;\alpha_{2}+k}" in latex
+
+
+@pytest.mark.parametrize("tensor", ["K", "G1", "V", "Theta", "D", "F", "A", "B", "P"])
+def test_one_tap_is_the_dense_layer(tensor: str) -> None:
+    dense = recursion(tensor, weights=ORTHOGONAL)
+    for layer in (layers.convolution(1, 8), layers.convolution(3, 8, weights="delta")):
+        assert recursion(tensor, weights=ORTHOGONAL, layer=layer).expr == dense.expr
+
+
+@pytest.mark.parametrize("tensor", ["G1", "V", "D", "F", "A", "U6"])
+def test_a_constant_signal_meets_a_sum_of_matrices(tensor: str) -> None:
+    """s^{-1/2} Σ_k W^{(k)} is Gaussian where the W^{(k)} are; of Haar matrices its free fourth
+    cumulant is 1/s of theirs, and with it every term of V that they add to Gaussian ones."""
+    size = 4
+    layer = layers.convolution(size, 8)
+    plain, haar = (recursion(tensor, weights=w).single_input().expr for w in (None, ORTHOGONAL))
+    gaussian = recursion(tensor, layer=layer).single_input().expr
+    assert sympy.expand(gaussian - plain) == 0
+    found = recursion(tensor, weights=ORTHOGONAL, layer=layer).single_input().expr
+    if tensor != "U6":
+        assert sympy.expand(found - plain - (haar - plain) / size) == 0
+    else:
+        assert sympy.expand(found - plain) != 0
+
+
+def test_relu_has_numbers_for_a_constant_signal() -> None:
+    """V' = C_W² (5K² + V)/4, of Haar matrices less 2 ⟨σ²⟩² = K²/2, a third of it."""
+    layer = layers.convolution(3, 8)
+    made = recursion("V", ORTHOGONAL, layer=layer, activation="relu").single_input().expr
+    wanted = (5 * K**2 + symbol("V")) / 4 - K**2 / 6
+    assert sympy.expand(made - C_W**2 * wanted) == 0
+
+
+def test_readouts_sum_over_positions() -> None:
+    pooled = str(recursion("K", layer=layers.pooling(8)))
+    flat = str(recursion("K", layer=layers.flattening(8)))
+    assert pooled == "K[1,2](ℓ+1) = C_W*Σ{p,p'}(⟨σ₁ σ₂⟩)[1:p,2:p']/64 + C_b"
+    assert flat == "K[1,2](ℓ+1) = C_W*Σ{p}(⟨σ₁ σ₂⟩)[1:p,2:p]/8 + C_b"
+    for tensor in ("V", "G1", "A"):
+        dense = recursion(tensor, ORTHOGONAL).single_input().expr
+        made = recursion(tensor, ORTHOGONAL, layer=layers.pooling(8)).single_input().expr
+        assert sympy.expand(made - dense) == 0
+
+
+def test_the_positions_that_are_read() -> None:
+    assert layers.convolution(3, 4).taps == Taps(
+        (((3,), (0,), (1,), (2,)), ((0,), (1,), (2,), (3,)), ((1,), (2,), (3,), (0,))), 4
+    )
+    even = layers.convolution(2, 3, boundary="zero").taps
+    assert even == Taps((((0,), (1,), (2,)), ((1,), (2,), ())), 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "convolution(3, 8)",
+        "convolution(4, 8, weights=delta)",
+        "convolution(3, 8, boundary=zero)",
+        "convolution(3, 8, boundary=zero, readout=mean)",
+        "convolution(8, 8, readout=flatten)",
+        "pooling(8)",
+        "flattening(2)",
+    ],
+)
+def test_read_is_the_inverse_of_str(text: str) -> None:
+    assert str(layers.read(text)) == text
+    assert layers.read(str(layers.read(text))) == layers.read(text)
+    assert text in str(Network("tanh", layer=text))
+
+
+def test_text_takes_names_too() -> None:
+    named = layers.read("convolution(size=3, positions=8, weights=gaussian, boundary=circular)")
+    assert named == layers.convolution(3, 8)
+    assert named != layers.convolution(3, 9)
+    assert named != layers.convolution(3, 8, boundary="zero")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((0, 8), "size"),
+        ((-1, 8), "size"),
+        ((9, 8), "size"),
+        ((2.0, 8), "size"),
+        ((True, 8), "size"),
+        (("3", 8), "size"),
+        ((3, 0), "positions"),
+        ((3, 8.5), "positions"),
+        ((3, 8, "orthogonal"), "weights"),
+        ((3, 8, 1), "weights"),
+        ((3, 8, "gaussian", "reflect"), "boundary"),
+        ((3, 8, "gaussian", "zero", "max"), "readout"),
+        ((3, 8, "gaussian", "zero", ["mean"]), "readout"),
+    ],
+)
+def test_what_is_no_convolution_is_refused(arguments, name) -> None:
+    with pytest.raises(InputError, match=f"^{name}: "):
+        layers.convolution(*arguments)
+
+
+@pytest.mark.parametrize(
+    "text", ["convolution(3)", "convolution(3, 2)", "convolution(3, x)", "pooling()", "pooling(0)"]
+)
+def test_text_that_is_no_convolution_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        layers.read(text)
+
+
+def test_a_boundary_of_zeros_has_no_constant_signal() -> None:
+    made = recursion("V", layer="convolution(3, 8, boundary=zero)").single_input()
+    with pytest.raises(InputError, match="boundary of zeros"):
+        _ = made.expr
+
+
+def test_taps_are_for_the_dense_equation() -> None:
+    with pytest.raises(InputError, match="taps"):
+        layers.Layer(
+            "h[i] = W1[i,a] z[a]", "z[i] = W2[i,a] s(h[a])", taps=layers.convolution(3, 8).taps
+        )
