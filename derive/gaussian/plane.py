@@ -19,8 +19,8 @@ from flint import acb, arb, arb_poly, ctx
 
 from ..arithmetic.balls import Ball
 
-_NARROWEST = 1 / 16
-"""s from which on the plane has fewer operations than nested lines."""
+_NARROWEST = 1 / 6
+"""s from which on, for tanh, the plane has fewer operations than nested lines."""
 _NODES = 1500
 """On half a line, at most."""
 _SAFETY = 4  # digits
