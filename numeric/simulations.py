@@ -146,8 +146,9 @@ def simulate(
     what = f"simulating {number(draws)} networks of {depth} layers, {width} neurons each"
     found = record(chosen, draws, options, what)
     arrays: dict[str, xarray.Variable] = {}
-    for target in plan.targets:
-        arrays |= _tensor(target, ensemble, found)
+    estimates = unbiased.cumulants(found, plan.targets)
+    for target, estimate in zip(plan.targets, estimates, strict=True):
+        arrays |= _tensor(target, ensemble, estimate)
     about: dict[str, int | str] = {
         "width": ensemble.width,
         "draws": int(draws),
@@ -285,9 +286,10 @@ def _with_parameters(ensemble: Ensemble, plan: Plan, given: Given) -> Ensemble:
     return replace(ensemble, own=tuple((name, tuple(own[name].tolist())) for name in sorted(own)))
 
 
-def _tensor(target: Name, ensemble: Ensemble, record: moments.Record) -> dict[str, xarray.Variable]:
-    """The tensor and its standard error."""
-    found = unbiased.cumulant(record, target)
+def _tensor(
+    target: Name, ensemble: Ensemble, found: unbiased.Estimate
+) -> dict[str, xarray.Variable]:
+    """The tensor, its standard error and its floor."""
     n, order = float(ensemble.width), target.order
     power = target.pairs - 1
     value = n**power * found.value

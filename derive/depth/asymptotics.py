@@ -35,7 +35,16 @@ from ..work.progress import telling
 from .criticality import CriticalPoint
 from .systems import Quantity, Solution, System, closed_set, quotient
 
-__all__ = ["Asymptotics", "Breakdown", "Term", "asymptotics", "breakdown", "counterterm", "ell"]
+__all__ = [
+    "Asymptotics",
+    "Breakdown",
+    "Term",
+    "asymptotics",
+    "breakdown",
+    "counterterm",
+    "ell",
+    "together",
+]
 
 MOST_TERMS = 100
 """Of an expansion: each power of ℓ takes longer than the one before."""
@@ -417,6 +426,36 @@ def asymptotics(
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
     return Asymptotics(symbols.tensor(name), system, terms, lambda solved: solved.tensors[name])
+
+
+def together(
+    recursions: Sequence[Step],
+    activation: Activation,
+    terms: int = 2,
+    *,
+    lambda_b: PerLayer = lambda layer: 1 / layer,
+    lambda_W: PerLayer = 1,
+) -> dict[str, Asymptotics]:
+    """`asymptotics` of each of these recursions by name, at criticality, solved as one system.
+
+    What they share is solved once, and the free constants that `matched` finds are the same for all
+    of them.
+
+    Raises InputError as `asymptotics`, and for recursions of different weights.
+    """
+    terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
+    systems = [_system(made, activation, lambda_b, lambda_W) for made in recursions]
+    if len({system.weights for system in systems}) != 1:
+        raise InputError("recursions", list(map(str, recursions)), "some, all of the same weights")
+    system = replace(systems[0], recursions=closed_set(*recursions), _solved={})
+
+    def solution(name: str) -> Quantity:
+        return lambda solved: solved.tensors[name]
+
+    return {
+        made.name: Asymptotics(symbols.tensor(made.name), system, terms, solution(made.name))
+        for made in recursions
+    }
 
 
 def counterterm(

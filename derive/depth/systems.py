@@ -175,21 +175,23 @@ class System(Shown):
         return "\n".join(map(str, self.recursions))
 
 
-def closed_set(made: Step) -> tuple[Step, ...]:
-    """The single-input recursions that one needs, K first and itself last."""
+def closed_set(*wanted: Step) -> tuple[Step, ...]:
+    """The single-input recursions that these need, K first and each after those it needs: one alone
+    is the last."""
     found: dict[str, Step] = {}
 
     def visit(each: Step, above: tuple[str, ...]) -> None:
         for name in each.needs:
             if name.label in above:
-                wanted = f"one that needs itself through {each.name} no more"
-                raise InputError("recursion", name.label, wanted)
+                allowed = f"one that needs itself through {each.name} no more"
+                raise InputError("recursion", name.label, allowed)
             if name.label not in found and name.label != each.name:
-                visit(_single(name, made.weights), (*above, each.name))
+                visit(_single(name, wanted[0].weights), (*above, each.name))
         found[each.name] = each
 
-    visit(_single(NAMES["K"], made.weights), ())
-    visit(made.single_input(), ())
+    visit(_single(NAMES["K"], wanted[0].weights), ())
+    for made in wanted:
+        visit(made.single_input(), ())
     return tuple(found.values())
 
 

@@ -3,12 +3,13 @@
     ⟨∂^outer Π σ^{(order)}(z)⟩_q           and           ⟨σ^{(a)}(z_1) σ^{(b)}(z_2)⟩_K
 
 Analytic σ: the trapezoid rule in ball arithmetic, on the line and, for two preactivations, on the
-line of z_1 and that of z_2 given z_1. Its error squares when the step is halved, so the difference
-between the sums over even and over odd nodes, squared, is that of their mean. Its step is as fine
-as σ varies; where √q is far more than that, closed forms and Arb's adaptive integration take its
-place on the line, which needs some steps for every power of 2 in between. Piecewise σ: closed
-forms on the line; on the plane the average over z_2 given z_1 in closed form, and Arb's adaptive
-integration between the kinks. What neither does goes to `oracle`, at leisure.
+plane (`plane`) or, where they are almost the same, on the line of z_1 and that of z_2 given z_1.
+Its error squares when the step is halved, so the difference between the sums over even and over odd
+nodes, squared, is that of their mean. Its step is as fine as σ varies; where √q is far more than
+that, closed forms and Arb's adaptive integration take its place on the line, which needs some steps
+for every power of 2 in between. Piecewise σ: closed forms on the line; on the plane the average
+over z_2 given z_1 in closed form, and Arb's adaptive integration between the kinks. What neither
+does goes to `oracle`, at leisure.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..arithmetic import balls
 from ..arithmetic.balls import Ball, compile_arb, constant, exactly, to_mpf
 from ..errors import InputError
 from ..symbols import K, z
-from . import oracle
+from . import oracle, plane
 from .shapes import Shape, SingleShape, is_even, leibniz
 from .small_kernel import average_at, closed_average, small_kernel_average
 
@@ -332,9 +333,19 @@ def _smooth_plane(
 ) -> mpmath.mpf:
     """The average over z_1 ~ N(0, K_11) of σ^{(a)}(z_1) ⟨σ^{(b)}(rate·z_1 + √rest·y)⟩_y."""
     K11, rate, rest = conditional
+    if activation.is_odd and sum(orders) % 2:
+        return mpmath.mpf(0)
     first, second = (_derivative(activation, order) for order in orders)
     work = _Work(_PLANE_NODES, activation, K11)
     outer_step, inner_step = work.first_step(K11), work.first_step(rest)
+    even = activation.is_odd
+    with mpmath.workdps(2 * digits + 20):
+        K22 = rest + rate**2 * K11
+    found = plane.average(
+        (first, second), (K11, rate * K11, K22), outer_step, digits, _bits(digits), even=even
+    )
+    if found is not None:
+        return to_mpf(found)
     with ctx.workprec(_bits(digits)):
         root, slope, spread = arb(K11).sqrt(), arb(rate), arb(rest).sqrt()
 
@@ -350,7 +361,6 @@ def _smooth_plane(
             at = root * x
             return (first(acb(at), False).real * given(slope * at),)
 
-        even = activation.is_odd and sum(orders) % 2 == 0
         return to_mpf(_normal_average(integrand, outer_step, digits, even, work)[0])
 
 

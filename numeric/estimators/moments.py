@@ -61,8 +61,15 @@ def accumulate_layers(
     """`accumulate` at each of some layers: X (layers, draws, statistics), X⁰ (layers, statistics)
     and sums (BLOCKS, layers, products)."""
     reference, parent, factor = products
+    blocks = draws % sums.shape[0]
+    value = np.ones(1 + parent.size)  # 1 stands before the products
     for layer in range(X.shape[0]):
-        accumulate(X[layer], draws, (reference[layer], parent, factor), sums[:, layer])
+        for s in range(draws.size):
+            total = sums[blocks[s], layer]
+            for i in range(parent.size):
+                deviation = X[layer, s, factor[i]] - reference[layer, factor[i]]
+                value[1 + i] = deviation * value[1 + parent[i]]
+                total[i] += value[1 + i]
 
 
 @dataclass(frozen=True)

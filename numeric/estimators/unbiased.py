@@ -18,11 +18,12 @@ sizes: Busing, Meijer and van der Leeden, *Stat. Comput.* 9, 1999). Derived here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations, product
 from math import prod
+from operator import add, mul
 
 import numpy as np
 import sympy
@@ -43,7 +44,7 @@ from derive.groups.weingarten import weingarten
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from .moments import Record
+from .moments import BLOCKS, Record
 from .observables import Plan, Statistic, components, expanded
 from .polynomials import Structure, flattened
 from .probes import Jet, Probes, degrees, edges_of
@@ -285,21 +286,82 @@ def cumulant(record: Record, target: Name) -> Estimate:
     Raises:
         InputError: if there are too few draws for an unbiased estimate or for its error.
     """
-    classes = components(target, record.plan.samples)
+    return cumulants(record, (target,))[0]
+
+
+def cumulants(record: Record, targets: Sequence[Name]) -> list[Estimate]:
+    """`cumulant` of each of these tensors: the means that several of them need are taken once."""
+    plans = [_expansion(record.plan, target) for target in targets]
+    for target, (means, _) in zip(targets, plans, strict=True):
+        if record.draws <= means:
+            raise InputError("draws", record.draws, f"at least {means + 1} for {target}")
+    resampled, found = _Resampled(record), []
+    for target, (_, expansions) in zip(targets, plans, strict=True):
+        shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
+        estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
+        for terms, places in expansions:
+            value, error, size = resampled.cumulant(terms)
+            for place in places:
+                estimate.value[place], estimate.error[place] = value, error
+                estimate.terms[place] = size
+        found.append(estimate)
+    return found
+
+
+Choice = tuple[tuple[int, ...], tuple[int, ...]]
+"""Of a product Π_j (X⁰ + (X − X⁰))_j the factors X⁰ and the factors X − X⁰, as their places."""
+
+Expansion = tuple[tuple[int, tuple[Choice, ...]], ...]
+"""The terms of a cumulant: their weights, and their products of means multiplied out."""
+
+Places = tuple[tuple[slice | int, ...], ...]
+"""Where a component stands in a tensor's array."""
+
+
+@lru_cache(maxsize=256)
+def _expansion(plan: Plan, target: Name) -> tuple[int, tuple[tuple[Expansion, Places], ...]]:
+    """The number of means in the longest product; each component's expansion, and its places."""
+    classes = components(target, plan.samples)
+    every = tuple(
+        (
+            tuple(
+                (weight, _choices(tuple(plan.position[factor] for factor in factors)))
+                for weight, factors in expanded(component)
+            ),
+            _everywhere(places),
+        )
+        for component, places in classes.items()
+    )
     means = max(len(factors) for component in classes for _, factors in expanded(component))
-    if record.draws <= means:
-        raise InputError("draws", record.draws, f"at least {means + 1} for {target}")
-    shape = (len(record.reference),) + (record.plan.samples,) * (2 * target.pairs)
-    estimate = Estimate(np.empty(shape), np.empty(shape), np.empty(shape))
-    resampled = _Resampled(record)
-    for component, places in classes.items():
-        value, error, terms = resampled.cumulant(component)
-        for place in places:
-            every: tuple[slice | int, ...] = (slice(None), *place)
-            estimate.value[every] = value
-            estimate.error[every] = error
-            estimate.terms[every] = terms
-    return estimate
+    return means, every
+
+
+def _everywhere(places: Iterable[tuple[int, ...]]) -> Places:
+    """These places at all layers."""
+    return tuple((slice(None), *place) for place in places)
+
+
+def _choices(places: tuple[int, ...]) -> tuple[Choice, ...]:
+    """The terms of Π_j (X⁰ + (X − X⁰))_j, those of few factors X − X⁰ first."""
+    which = range(len(places))
+    return tuple(
+        (tuple(places[j] for j in which if j not in chosen), tuple(places[j] for j in chosen))
+        for count in range(len(places) + 1)
+        for chosen in combinations(which, count)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _power_sums(plan: Plan, places: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Σ Π_j (X − X⁰)_j over choices of different draws, in sums over all draws of products: a
+    weight, and the products whose sums are multiplied, for each partition of the factors."""
+    return tuple(
+        (
+            prod(mobius(len(block)) for block in partition),
+            tuple(plan.products[tuple(sorted(places[j] for j in block))] for block in partition),
+        )
+        for partition in set_partitions(tuple(range(len(places))))
+    )
 
 
 class _Resampled:
@@ -309,62 +371,71 @@ class _Resampled:
     """
 
     def __init__(self, record: Record) -> None:
-        used = record.counts > 0
-        block, count = record.sums[used], record.counts[used]
-        total = block.sum(axis=0)
+        used = min(record.draws, BLOCKS)  # the others are empty
+        block, count = record.sums[:used], record.counts[:used]
+        total = block.sum(axis=0).T  # by product, as all that follows
         self._plan = record.plan
         self._reference = record.reference
-        sums = np.concatenate([total[None], total - block])
-        self._sums = np.ascontiguousarray(np.moveaxis(sums, 2, 0))  # by product
+        self._sums = np.empty((len(total), 1 + used, total.shape[1]))
+        self._sums[:, 0] = total
+        np.subtract(total[:, None], block.transpose(2, 0, 1), out=self._sums[:, 1:])
+        self._constants: dict[tuple[int, ...], Array | None] = {}
         self._means: dict[tuple[int, ...], Array] = {}
-        self._draws = np.concatenate([[record.draws], record.draws - count]).astype(float)[:, None]
+        self._ways: dict[int, Array] = {}
+        draws = np.concatenate([[record.draws], record.draws - count]).astype(float)
+        self._draws = np.repeat(draws, total.shape[1]).reshape(1 + used, -1)  # to go line by line
 
-    def cumulant(self, component: Statistic) -> tuple[Array, Array, Array]:
+    def cumulant(self, expansion: Expansion) -> tuple[Array, Array, Array]:
         """The joint cumulant's coefficient, its error and its terms, layer by layer."""
-        values, terms = np.zeros(self._shape), np.zeros(self._shape[1])
-        for weight, factors in expanded(component):
-            places = [self._plan.position[factor] for factor in factors]
-            term = weight * self._product_of_means(places)
+        values, terms = np.zeros(self._sums.shape[1:]), np.zeros(self._sums.shape[2])
+        for weight, choices in expansion:
+            term = weight * self._product_of_means(choices)
             values += term
             terms += np.abs(term[0])
         return values[0], self._jackknife(values), terms
 
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return self._sums.shape[1], self._sums.shape[2]
-
-    def _product_of_means(self, places: Sequence[int]) -> Array:
+    def _product_of_means(self, choices: Sequence[Choice]) -> Array:
         """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰)."""
-        total = np.zeros(self._shape)
-        for count in range(len(places) + 1):
-            for chosen in combinations(range(len(places)), count):
-                rest = [x for j, x in enumerate(places) if j not in chosen]
-                constant = prod((self._reference[:, x] for x in rest), start=np.ones(1))
-                if constant.any():
-                    total += constant * self._distinct_draws(tuple(places[j] for j in chosen))
-        return total
+        total: Array | float = 0.0
+        for rest, places in choices:
+            if not rest:
+                total = total + self._distinct_draws(places)
+            elif (constant := self._constant(rest)) is not None:
+                total = total + (constant * self._distinct_draws(places) if places else constant)
+        return np.asarray(total)
 
-    def _distinct_draws(self, places: tuple[int, ...]) -> Array | float:
+    def _constant(self, places: tuple[int, ...]) -> Array | None:
+        """Π_j X⁰_j, layer by layer; None where it is zero at all of them."""
+        if places not in self._constants:
+            constant = reduce(mul, (self._reference[:, x] for x in places))
+            self._constants[places] = constant if constant.any() else None
+        return self._constants[places]
+
+    def _distinct_draws(self, places: tuple[int, ...]) -> Array:
         """Π_j (X − X⁰)_j averaged over all choices of a different draw for each factor."""
-        if not places:
-            return 1.0
         if places not in self._means:
-            self._means[places] = self._mean(places)
+            products = [
+                reduce(mul, (self._sums[k] for k in together)) * weight
+                for weight, together in _power_sums(self._plan, places)
+            ]
+            self._means[places] = reduce(add, products) / self._choices(len(places))
         return self._means[places]
 
-    def _mean(self, places: tuple[int, ...]) -> Array:
-        total = np.zeros(self._shape)
-        for partition in set_partitions(tuple(range(len(places)))):
-            sign = prod(mobius(len(block)) for block in partition)
-            together = (
-                self._plan.products[tuple(sorted(places[j] for j in block))] for block in partition
-            )
-            total += sign * prod((self._sums[k] for k in together), start=1.0)
-        return total / prod(self._draws - used for used in range(len(places)))
+    def _choices(self, count: int) -> Array:
+        """In how many ways so many different draws are chosen, one after the other."""
+        if count not in self._ways:
+            self._ways[count] = reduce(mul, (self._draws - used for used in range(count)))
+        return self._ways[count]
+
+    @cached_property
+    def _ratio(self) -> Array:
+        """All draws to those of each block."""
+        ratio: Array = self._draws[0] / (self._draws[0] - self._draws[1:])
+        return ratio
 
     def _jackknife(self, values: Array) -> Array:
         """The standard error of values[0] from the values without each block."""
-        ratio = self._draws[0] / (self._draws[0] - self._draws[1:])
+        ratio = self._ratio
         pseudo = (ratio - 1.0) * (values[0] - values[1:])  # pseudovalues, less values[0]
         deviation = pseudo - np.sum(pseudo / ratio, axis=0)
         error: Array = np.sqrt(np.mean(deviation**2 / (ratio - 1.0), axis=0))

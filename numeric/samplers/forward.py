@@ -130,7 +130,7 @@ class ForwardSampler(ProbeSampler):
         first, last, rooms = 0, 0, program.rooms()
         while first < ensemble.depth:
             if last + 1 < ensemble.depth:
-                start, stop, last = program.piece(last + 1, networks.size)
+                start, stop, last = program.piece(last + 1, _PIECE // networks.size)
                 part = program.steps[start:stop], program.scales[start:stop]
                 forward(networks, ensemble.key, *part, rooms, squares)
             these = slice(first, last + 1)
@@ -157,12 +157,14 @@ class _Program:
     steps: NDArray[np.int64]
     scales: Array
 
-    def piece(self, layer: int, networks: int) -> tuple[int, int, int]:
-        """The steps, from and to, that go on from this layer in one call, and the last layer."""
+    @lru_cache(maxsize=256)  # noqa: B019 (as many programs are kept as `_program` keeps)
+    def piece(self, layer: int, most: int) -> tuple[int, int, int]:
+        """The steps, from and to, that go on from this layer in one call, and the last layer: of
+        so many neurons of one network at most, unless a layer has more."""
         layers, neurons = self.steps[:, 0], self._neurons
         start = int(np.searchsorted(layers, layer))
         before = neurons[start - 1] if start else 0
-        reach = int(np.searchsorted(neurons, before + _PIECE // networks, side="right"))
+        reach = int(np.searchsorted(neurons, before + most, side="right"))
         last = max(layer, int(layers[reach]) - 1 if reach < layers.size else int(layers[-1]))
         return start, int(np.searchsorted(layers, last, side="right")), last
 
@@ -171,10 +173,13 @@ class _Program:
         """The neurons of one network in all steps so far."""
         return np.cumsum(self.steps[:, 2:4].max(axis=1, initial=1))
 
+    @cached_property
+    def _widest(self) -> int:
+        return 4 + int(self.steps[:, 2:4].max(initial=1))
+
     def rooms(self) -> tuple[Array, Array, Array, Array]:
         """Room for a group's neurons, their normals, and numbers by network."""
-        widest = 4 + int(self.steps[:, 2:4].max(initial=1))
-        Z = np.empty((widest, LANES))
+        Z = np.empty((self._widest, LANES))
         return Z, Z.reshape(-1), np.empty_like(Z), np.empty((2, LANES))
 
 

@@ -85,9 +85,10 @@ def dataset(
     numbers = tuple(layers)
     form = _form if len(numbers) <= _KEPT_LAYERS else _form.__wrapped__
     table = form(numbers, tuple(variables.items()), tuple(beside.items()))
-    table = table.copy(data={name: each.to_numpy() for name, each in arrays.items()})
+    table = table.copy(data={name: each.values for name, each in arrays.items()})
+    kept = table.variables
     for name, (_, values) in coordinates.items():
-        table.variables[name].data = values
+        kept[name].data = values
     table.attrs = {k: _stored(v) for k, v in attributes.items()}
     return table
 

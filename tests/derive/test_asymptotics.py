@@ -8,7 +8,7 @@ from sympy import log
 
 from derive import activations as a
 from derive import exact, symbols
-from derive.depth.asymptotics import asymptotics, breakdown, counterterm, ell
+from derive.depth.asymptotics import asymptotics, breakdown, counterterm, ell, together
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network
@@ -206,3 +206,15 @@ def test_learning_rates_that_are_no_powers_are_refused():
 def test_a_counterterm_of_no_number_of_terms_is_refused(terms):
     with pytest.raises(InputError, match=r"terms: .* a number of terms, 1 to"):
         counterterm(a.tanh, terms=terms)
+
+
+def test_tensors_solved_together_are_those_solved_alone():
+    """Their constants are the same in all of them, and other weights are no part of the system."""
+    made = [recursion(name, Orthogonal()) for name in ("V", "D")]
+    tower = together(made, a.tanh, 3)
+    for each in made:
+        alone = asymptotics(each, a.tanh, 3)
+        assert [term.expr for term in tower[each.name].terms] == [t.expr for t in alone.terms]
+    assert tower["V"].system is tower["D"].system
+    with pytest.raises(InputError, match="recursions"):
+        together([made[0], recursion("V")], a.tanh)
