@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -46,18 +48,25 @@ def sampler(layer, weights, width=9, depth=4, **others):
     return make_sampler(checked_ensemble(net, ONE, width, depth, 3), PLAN)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+WEIGHTS = {
+    "gaussian": (Gaussian(1.5), 0),
+    "biases in some": (Orthogonal(1.5), lambda layer: layer % 2),
+    "low rank": (LowRankGaussian(1.5, gamma="1/2"), 0.1),
+}
+FEW = {("residual", "biases in some"), ("gated", "low rank")}
+"""Others are slow: every layer is compiled, with biases and without."""
+
+
 @pytest.mark.parametrize(
-    ("weights", "C_b"),
+    ("name", "weights"),
     [
-        (Gaussian(1.5), 0),
-        (Orthogonal(1.5), lambda layer: layer % 2),
-        (LowRankGaussian(1.5, gamma="1/2"), 0.1),
+        pytest.param(*case, marks=() if case in FEW else pytest.mark.slow)
+        for case in product(LAYERS, WEIGHTS)
     ],
-    ids=["gaussian", "biases in some", "low rank"],
 )
-def test_the_networks_are_those_of_the_stages(name, weights, C_b):
-    made = sampler(LAYERS[name], weights, width=8, C_b=C_b)
+def test_the_networks_are_those_of_the_stages(name, weights):
+    ensemble, C_b = WEIGHTS[weights]
+    made = sampler(LAYERS[name], ensemble, width=8, C_b=C_b)
     assert type(made) is LayerForwardSampler
     draws = np.arange(LANES + 3)
     one_by_one = LayerSampler(made.ensemble, PLAN, made.probes)
@@ -74,7 +83,9 @@ def test_no_network_depends_on_those_beside_it():
     np.testing.assert_array_equal(made.statistics(draws[31:33]), together[31:33])
 
 
-@pytest.mark.parametrize("name", ["rms", "residual"])
+@pytest.mark.parametrize(
+    "name", ["residual", pytest.param("rms", marks=pytest.mark.slow)]
+)
 def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
     made = sampler(LAYERS[name], Gaussian(1.5), depth=9)
     draws, expected, spans = np.arange(2 * LANES), made.statistics(np.arange(2 * LANES)), []
