@@ -83,9 +83,7 @@ def test_no_network_depends_on_those_beside_it():
     np.testing.assert_array_equal(made.statistics(draws[31:33]), together[31:33])
 
 
-@pytest.mark.parametrize(
-    "name", ["residual", pytest.param("rms", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["residual", pytest.param("rms", marks=pytest.mark.slow)])
 def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
     made = sampler(LAYERS[name], Gaussian(1.5), depth=9)
     draws, expected, spans = np.arange(2 * LANES), made.statistics(np.arange(2 * LANES)), []
