@@ -101,7 +101,7 @@ def test_a_norm_is_met_by_its_ensemble():
 @pytest.mark.parametrize("layer", SHIPPED)
 @pytest.mark.parametrize(
     ("activation", "weights", "C_b"),
-    product(("tanh", "gelu", "relu"), (Gaussian(1.5), Orthogonal(1.5)), (0, 0.1)),
+    list(product(("tanh", "gelu", "relu"), (Gaussian(1.5), Orthogonal(1.5)), (0, 0.1))),
 )
 def test_shipped_layers_are_met_by_ensembles(layer, activation, weights, C_b):
     assert agrees(layer, activation, weights, C_b, ONE, 20) < 0.03
