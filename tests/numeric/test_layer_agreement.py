@@ -1,7 +1,8 @@
 """Layers, shipped ones and ones that nobody listed, against ensembles by `verify`: K, V and G1.
 
 What is resolved is asserted: of V, at layers 2 to 6, 3 % of its natural size 2K² or of itself,
-whichever is more. Behind a skip V itself is a small part of that in the first layers.
+whichever is more, behind norms without a skip, and 10 % elsewhere in the same time. Behind a skip V
+itself is a small part of 2K² in the first layers.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def test_a_norm_is_met_by_its_ensemble():
     list(product(("tanh", "gelu", "relu"), (Gaussian(1.5), Orthogonal(1.5)), (0, 0.1))),
 )
 def test_shipped_layers_are_met_by_ensembles(layer, activation, weights, C_b):
-    assert agrees(layer, activation, weights, C_b, ONE, 20) < 0.03
+    norm_alone = "norm" in layer and "skip" not in layer
+    assert agrees(layer, activation, weights, C_b, ONE, 20) < (0.03 if norm_alone else 0.1)
 
 
 @pytest.mark.slow
@@ -119,4 +121,4 @@ def test_shipped_layers_of_two_inputs_are_met_by_ensembles(layer, weights):
 @pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
 @pytest.mark.parametrize("weights", [Gaussian(1), Orthogonal(1)])
 def test_layers_that_nobody_listed_are_met_by_ensembles(name, activation, weights):
-    assert agrees(OWN[name], activation, weights, 0.1, ONE, 10) < 0.05
+    assert agrees(OWN[name], activation, weights, 0.1, ONE, 10) < 0.1
