@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import sympy
 
-from derive import activations
+from derive import activations, layers
 from derive.activations.functions import Activation
 from derive.errors import whole
 from derive.expressions import parse_layer_expression
+from derive.layers.layer import Layer
 from derive.layers.per_layer import PerLayer
 from derive.network import Network
 from derive.recursions import Wanted
@@ -105,6 +106,17 @@ FORMS = (
 COEFFICIENTS = ("1", "1/2", "3/2", "3/4")
 """Activations by name, and random ones by their expression."""
 
+DENSE = ("dense()",)
+NORMS = ("normalized(rms)", "normalized(layer)", "normalized(rms, eps=1/10)")
+BLOCKS = (
+    "residual(skip=1/2)",
+    "residual(skip=1, norm=rms)",
+    "residual(skip=1/2, norm=layer, ratio=2)",
+    "gated(norm=rms)",
+    "gated(skip=1/2, norm=rms, C=(1, 3/2, 1))",
+)
+"""Layers, most of them dense."""
+
 WEIGHT_VARIANCES = ("1", "1/2", "3/2")
 BIAS_VARIANCES = ("0", "1/10", "1/2")
 WEIGHT_RATES: tuple[PerLayer, ...] = (1, sympy.Rational(1, 2), OfLayer("2/(l + 1)"))
@@ -121,6 +133,8 @@ FIRST_DERIVATIVES: tuple[Names, ...] = (
 )
 """Tensors that an activation with kinks has; few sets, so that little is compiled."""
 ALL_DERIVATIVES: tuple[Names, ...] = (*FIRST_DERIVATIVES, ("P", "Q"), ("R", "S", "T", "U"))
+OF_LAYERS: tuple[Names, ...] = (("K", "V"), ("K", "V"), ("G1", "V"), ("Theta", "D", "F", "A", "B"))
+"""Of other layers than the dense one, whose tower costs more: they are followed by probes."""
 OF_TWO_INPUTS: tuple[Names, ...] = (("K", "V"),)
 WITH_TWO_INPUTS = ("linear", "relu", "tanh")
 """What is looked at with two inputs, and in which networks."""
@@ -152,24 +166,40 @@ def draw_ensemble(choose: Choose) -> WeightEnsemble:
     return choose(choose((plain, rare)))
 
 
+def draw_layer(choose: Choose, *, centred: bool = True) -> Layer:
+    """The dense layer, or one with a norm, a skip or a gate; without LayerNorm if not `centred`."""
+    names = choose((DENSE, DENSE, DENSE, NORMS, BLOCKS))
+    return layers.read(choose(tuple(name for name in names if centred or "layer" not in name)))
+
+
 def draw_network(
-    choose: Choose, activation: Activation | None = None, weights: WeightEnsemble | None = None
+    choose: Choose,
+    activation: Activation | None = None,
+    weights: WeightEnsemble | None = None,
+    layer: Layer | None = None,
 ) -> Network:
     """A network; low-rank and bi-invariant layers follow a Gaussian first one, which has the
-    sizes that such matrices need to be square."""
+    sizes that such matrices need to be square, and are dense. LayerNorm comes without kinks, which
+    several inputs do not have behind it."""
     sigma = draw_activation(choose) if activation is None else activation
     hidden = draw_ensemble(choose) if weights is None else weights
     gaussian = Gaussian(hidden.C_W)
     first = choose((None, gaussian))
     if not isinstance(hidden, Gaussian | Orthogonal | Truncated):
         first = gaussian
+    C_b, rates = choose(BIAS_VARIANCES), (choose(BIAS_RATES), choose(WEIGHT_RATES))
+    if layer is None:  # drawn for all, so that no network has fewer choices than the plainest
+        any_layer = draw_layer(choose, centred=sigma.is_smooth)
+        plain = isinstance(hidden, Gaussian | Orthogonal | Truncated)
+        layer = any_layer if plain else layers.dense()
     return Network(
         sigma,
         hidden,
         None if first == hidden else first,
-        C_b=sympy.Rational(choose(BIAS_VARIANCES)),
-        lambda_b=choose(BIAS_RATES),
-        lambda_W=choose(WEIGHT_RATES),
+        C_b=sympy.Rational(C_b),
+        lambda_b=rates[0],
+        lambda_W=rates[1],
+        layer=layer,
     )
 
 
@@ -190,6 +220,8 @@ def draw_example(
         sets = ALL_DERIVATIVES if net.activation.is_smooth else FIRST_DERIVATIVES
         if samples > 1:
             sets = OF_TWO_INPUTS
+        elif not net.layer.is_dense:
+            sets = OF_LAYERS
         elif isinstance(net.weights, BiInvariant):  # R … U need more moments than are given
             sets = tuple(names for names in sets if "R" not in names)
         tensors = choose(sets)
@@ -230,6 +262,10 @@ def simpler(example: Example) -> Iterator[Example]:
 
 
 def _simpler_networks(net: Network) -> Iterator[Network]:
+    for plain in (layers.dense(), layers.normalized("rms"), layers.residual(norm="rms")):
+        if net.layer == plain:
+            break
+        yield replace(net, layer=plain)
     plain_activations = (activations.linear, activations.tanh)
     for sigma in plain_activations:
         if net.activation == sigma:

@@ -42,6 +42,7 @@ from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
 from .samplers.staged import ExplicitLayerSampler, LayerSampler
+from .samplers.staged_forward import LayerForwardSampler
 from .tables import layout
 
 _RATE = 10**8
@@ -256,8 +257,10 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
         names = ", ".join(sorted(map(str, symbols)))
         raise InputError("layer", str(ensemble.net.layer), f"numbers for {names}, to be sampled")
     probes = needed(plan.trees(), spare(plan.trees()))
-    kind = ExplicitLayerSampler if name == "explicit" else LayerSampler
-    return kind(ensemble, plan, probes)
+    if name == "explicit":
+        return ExplicitLayerSampler(ensemble, plan, probes)
+    forward_alone = LayerForwardSampler(ensemble, plan, probes)
+    return forward_alone if forward_alone.applies else LayerSampler(ensemble, plan, probes)
 
 
 def _check_kinks(ensemble: Ensemble, plan: Plan) -> None:

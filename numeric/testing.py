@@ -3,9 +3,9 @@
     @given(net=networks(ensembles=just(Orthogonal(1))), x=inputs(samples=2))
     def test_my_theory(net, x): ...
 
-They draw from the lists of `examples` and shrink towards linear networks with Gaussian weights and
-no biases. Every network can be flowed and, at widths divisible by 6, simulated. Hypothesis, of the
-extra `wickgarten[test]`, is imported when a strategy is asked for.
+They draw from the lists of `examples` and shrink towards dense linear networks with Gaussian
+weights and no biases. Every network can be flowed and, at widths divisible by 6, simulated.
+Hypothesis, of the extra `wickgarten[test]`, is imported when a strategy is asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from derive.activations.functions import Activation
 from derive.errors import InputError, whole
+from derive.layers.layer import Layer
 from derive.network import Network
 from derive.weights import WeightEnsemble
 
@@ -27,7 +28,7 @@ from .examples import Choose, Example
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["activations", "ensembles", "examples", "inputs", "networks", "sample"]
+__all__ = ["activations", "ensembles", "examples", "inputs", "layers", "networks", "sample"]
 
 T = TypeVar("T")
 Option = TypeVar("Option")
@@ -58,16 +59,29 @@ def ensembles() -> SearchStrategy[WeightEnsemble]:
     return _strategy(lambda choose, _: drawing.draw_ensemble(choose))
 
 
+def layers() -> SearchStrategy[Layer]:
+    """Layers of `derive.layers`: the dense one, norms, residual blocks and gates, with numbers for
+    all that they have. The lists are chosen, not derived here.
+
+    >>> all(not layer.free_symbols for layer in sample(layers(), count=5, seed=0))
+    True
+    """
+    return _strategy(lambda choose, _: drawing.draw_layer(choose))
+
+
 def networks(
     activations: SearchStrategy[Activation] | None = None,
     ensembles: SearchStrategy[WeightEnsemble] | None = None,
+    layers: SearchStrategy[Layer] | None = None,
 ) -> SearchStrategy[Network]:
-    """Networks of source 000, eq. (3.1), with numbers for all their parameters.
+    """Networks of source 000, eq. (3.1), or of other layers, with numbers for all their parameters.
 
     Arguments:
         activations: a strategy for σ; `activations()` by default.
         ensembles: a strategy for the weights; `ensembles()` by default. Biases, learning rates and
             the first layer's weights are drawn anyway.
+        layers: a strategy for the layer; by default `layers()`, but the dense one for weights that
+            are neither Gaussian nor blocks of orthogonal ones, and no LayerNorm with kinks.
 
     >>> from hypothesis.strategies import just
     >>> from derive import Orthogonal
@@ -79,7 +93,8 @@ def networks(
     def build(choose: Choose, draw: DrawFn) -> Network:
         sigma = None if activations is None else draw(activations)
         weights = None if ensembles is None else draw(ensembles)
-        return drawing.draw_network(choose, sigma, weights)
+        layer = None if layers is None else draw(layers)
+        return drawing.draw_network(choose, sigma, weights, layer)
 
     return _strategy(build)
 

@@ -22,6 +22,7 @@ import sympy
 
 from ..arithmetic.parameters import C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, times
+from ..errors import InputError
 from ..groups.pairings import set_partitions
 from .taps import Taps
 from .trees import STREAM, Kind
@@ -212,6 +213,15 @@ class Stage:
     def argument_kinds(self) -> tuple[Kind, ...]:
         """The variable that each σ's argument is in the limit."""
         return tuple(self._limit(argument) for argument in self.arguments)
+
+    def carried(self, term: Product) -> Kind:
+        """A variable that has the index on the left in a product that is carried past matrices."""
+        for factor in term.factors:
+            if isinstance(factor, Variable) and factor.at == LEFT:
+                return factor.kind
+            if isinstance(factor, Function) and factor.at == LEFT:
+                return self.argument_kinds[factor.argument]
+        raise InputError("layer", term, "a variable with the index on the left, or a matrix")
 
     def _limit(self, argument: Sum) -> Kind:
         (kind,) = {

@@ -75,7 +75,10 @@ def residual(
     given = _Norm(norm, eps)
     gamma = as_expression("skip", skip, _NUMBER)
     variances = _variances(C, 2)
-    width = as_expression("ratio", ratio, "a width of the hidden layer over n, above 0")
+    wanted = "a width of the hidden layer over n, above 0"
+    width = as_expression("ratio", ratio, wanted)
+    if width.is_nonpositive:
+        raise InputError("ratio", ratio, wanted)
     shape = _shown(ratio=None if width == 1 else width, C=C)
     parts = [f"skip={gamma}", *given.shown("norm="), *shape]
     return Layer(

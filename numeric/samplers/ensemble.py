@@ -6,7 +6,7 @@ The activation is compiled here, once for each: the one kernel that differs betw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from types import ModuleType
@@ -17,7 +17,7 @@ import sympy
 from numpy.typing import ArrayLike, NDArray
 
 from derive import activations
-from derive.arithmetic.parameters import C_W, Value
+from derive.arithmetic.parameters import C_W, Parameter, Value
 from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
 from derive.engine.trees import STREAM
 from derive.errors import InputError, whole
@@ -208,6 +208,10 @@ class Ensemble:
         """What every symbol of a forward equation stands for at layers 1 … depth."""
         return self.layers.symbols | {name: np.array(values) for name, values in self.own}
 
+    def symbols_at(self, layer: int) -> dict[str, float]:
+        """The same at one layer."""
+        return {name: float(column[layer - 1]) for name, column in self.symbols.items()}
+
     @property
     def steps(self) -> tuple[tuple[lazy.Step, ...], ...]:
         """The factors of the weight matrices of layers 1 … depth."""
@@ -285,6 +289,15 @@ def number_of(value: Value) -> float:
         return float(value.expr)
     except TypeError:
         raise InputError("layer", value.expr, "a number, not a symbol, to be sampled") from None
+
+
+def number_at(symbols: Mapping[str, float], atom: object) -> float:
+    """A number of the layer's own, or one of the network's symbols."""
+    if isinstance(atom, Value):
+        return number_of(atom)
+    if isinstance(atom, Parameter):
+        return symbols[atom.name]
+    raise InputError("layer", atom, "numbers")
 
 
 def checked_ensemble(

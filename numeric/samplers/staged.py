@@ -20,7 +20,6 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.stages import (
     HERE,
     LEFT,
@@ -45,7 +44,7 @@ from ..random import lazy
 from ..random.matrices import weight_matrix
 from . import jets
 from .base import Sampler, common_kernels
-from .ensemble import number_of
+from .ensemble import Ensemble, number_at
 from .probing import kernels, weighted
 
 _NUMBER, _BIAS = 24, 1 << 7
@@ -55,18 +54,26 @@ State = Mapping[Kind, Array]
 """The variables as jets, (draws, jets, m, neurons)."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a stage is: its layer, and how many matrices and equations the layer has before it."""
 
     layer: int
-    matrices: int
-    equations: int
+    matrices: int = 0
+    equations: int = 0
 
-    def after(self, stage: Stage) -> _Place:
+    def weights(self, number: int) -> int:
+        """The stream of this matrix of the stage."""
+        return self.layer + (self.matrices + number << _NUMBER)
+
+    def biases(self, number: int) -> int:
+        """The stream of the biases of this equation of the stage."""
+        return self.layer + (_BIAS + self.equations + number << _NUMBER)
+
+    def after(self, stage: Stage) -> Place:
         """Of the next stage."""
         taps = 1 if stage.taps is None else stage.taps.count
         matrices = self.matrices + len(stage.matrices) * taps
-        return _Place(self.layer, matrices, self.equations + len(stage.equations))
+        return Place(self.layer, matrices, self.equations + len(stage.equations))
 
 
 class _Vectors:
@@ -143,7 +150,7 @@ class LayerSampler(Sampler):
         state: State = {STREAM: jets.constant(self.probes, x)}
         values = np.empty((count, len(self.plan.statistics)))
         for layer in range(1, ensemble.depth + 1):
-            stages, place = ensemble.stages_at(layer), _Place(layer, 0, 0)
+            stages, place = ensemble.stages_at(layer), Place(layer)
             for stage in stages[:-1]:
                 state = self._after(stage, place, draws, self._parts(stage, place, state))
                 place = place.after(stage)
@@ -151,39 +158,25 @@ class LayerSampler(Sampler):
             parts = self._parts(last, place, state)
             read = ensemble.read_at(layer)
             z = (parts if read is None else self._parts(read, place, state))[STREAM]
-            whole = self._sum(layer, read or last, z)
-            structure, coefficients = compiled(self.plan, whole, self.probes)
+            n_in = {k: body.jet.shape[-1] for k, body in z.bodies.items()}
+            made = read or last
+            given = sum_of(ensemble, layer, made, n_in, carried=z.carried is not None, bias=z.bias)
+            structure, coefficients = compiled(self.plan, given, self.probes)
             factors = np.concatenate([each.gram.reshape(count, -1) for each in z.sources], axis=1)
             common_kernels().evaluate(factors, structure, coefficients, values)
             yield values
             if layer < ensemble.depth:
                 state = self._after(last, place, draws, parts)
 
-    def _parts(self, stage: Stage, place: _Place, state: State) -> dict[Kind, _Parts]:
+    def _parts(self, stage: Stage, place: Place, state: State) -> dict[Kind, _Parts]:
         """What each equation of a stage adds up."""
         at = _Evaluated(self, place.layer, stage, state)
         return {kind: at.parts(equation) for kind, equation in stage.equations}
 
-    def _sum(self, layer: int, stage: Stage, parts: _Parts) -> Sum:
-        """What z of this layer is the sum of."""
-        ensemble = self.ensemble
-        matrices = tuple(
-            (ensemble.ensemble_of(layer, _matrix(stage, k)), body.jet.shape[-1])
-            for k, body in parts.bodies.items()
-        )
-        biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
-        return Sum(
-            ensemble.widths[layer],
-            matrices,
-            parts.carried is not None,
-            biases if parts.bias else None,
-            float(ensemble.lambda_W[layer - 1]),
-        )
-
     def _after(
         self,
         stage: Stage,
-        place: _Place,
+        place: Place,
         draws: NDArray[np.int64],
         parts: Mapping[Kind, _Parts],
     ) -> State:
@@ -194,7 +187,7 @@ class LayerSampler(Sampler):
             terms = [met[kind, k] for k in each.bodies]
             if each.carried is not None:
                 terms.append(each.carried.jet)
-            if each.bias:
+            if each.bias and self._has_biases(place.layer):
                 terms.append(self._biases(terms[0].shape[-1], place, number, draws))
             if len({term.shape[-1] for term in terms}) > 1:
                 widths = sorted({term.shape[-1] for term in terms})
@@ -205,7 +198,7 @@ class LayerSampler(Sampler):
     def _matrices(
         self,
         stage: Stage,
-        place: _Place,
+        place: Place,
         draws: NDArray[np.int64],
         parts: Mapping[Kind, _Parts],
     ) -> dict[tuple[Kind, int], Array]:
@@ -219,20 +212,22 @@ class LayerSampler(Sampler):
             out = self.ensemble.neurons(place.layer, stage, matrix.out)
             weights = self.ensemble.ensemble_of(place.layer, matrix)
             rate = float(self.ensemble.lambda_W[place.layer - 1])
-            stream = place.layer + (place.matrices + k << _NUMBER)
-            applied = self._applied(weights, rate, bodies, out, draws, stream)
+            applied = self._applied(weights, rate, bodies, out, draws, place.weights(k))
             for kind, each in zip(kinds, np.split(applied, len(kinds), axis=2), strict=True):
                 found[kind, k] = each
         return found
 
-    def _biases(self, n: int, place: _Place, number: int, draws: NDArray[np.int64]) -> Array:
+    def _has_biases(self, layer: int) -> bool:
+        rates = self.ensemble.lambda_b[layer - 1] if self.probes.order else 0.0
+        return bool(self.ensemble.C_b[layer - 1] > 0.0 or rates > 0.0)
+
+    def _biases(self, n: int, place: Place, number: int, draws: NDArray[np.int64]) -> Array:
         """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
         C_b, rate = (
             float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
         )
         one = jets.constant(self.probes, np.ones((draws.size, 1, 1)))
-        stream = place.layer + (_BIAS + place.equations + number << _NUMBER)
-        return self._applied(Gaussian(C_b), rate, _Vectors(one), n, draws, stream)
+        return self._applied(Gaussian(C_b), rate, _Vectors(one), n, draws, place.biases(number))
 
     def _applied(
         self,
@@ -289,13 +284,39 @@ class ExplicitLayerSampler(LayerSampler):
         return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
 
 
+def check_indices(term: Product) -> None:
+    """Refuse products of a matrix and what has the index on the left."""
+    if any(isinstance(each, Variable | Function) and each.at == LEFT for each in term.factors):
+        got = "a matrix and a factor of the left index in one product"
+        raise InputError("layer", got, "an equation for each")
+
+
+def sum_of(
+    ensemble: Ensemble,
+    layer: int,
+    stage: Stage,
+    n_in: Mapping[int, int],
+    *,
+    carried: bool,
+    bias: bool,
+) -> Sum:
+    """What z of a layer is the sum of: this stage's matrices, on so many neurons each."""
+    biases = float(ensemble.C_b[layer - 1]), float(ensemble.lambda_b[layer - 1])
+    return Sum(
+        ensemble.widths[layer],
+        tuple((ensemble.ensemble_of(layer, _matrix(stage, k)), n) for k, n in n_in.items()),
+        carried,
+        biases if bias else None,
+        float(ensemble.lambda_W[layer - 1]),
+    )
+
+
 class _Evaluated:
     """A stage's products at given variables; each argument and collective variable once."""
 
     def __init__(self, sampler: LayerSampler, layer: int, stage: Stage, state: State) -> None:
         self._stage, self._state, self._probes = stage, state, sampler.probes
-        symbols = sampler.ensemble.symbols
-        self._values = {name: float(column[layer - 1]) for name, column in symbols.items()}
+        self._values = sampler.ensemble.symbols_at(layer)
         self._activation = sampler.ensemble.activation
         self._kept: dict[Any, Array] = {}
 
@@ -309,9 +330,7 @@ class _Evaluated:
                 carried = value if carried is None else carried + value
             else:
                 matrix, neuron = term.weight
-                if any(isinstance(f, Variable | Function) and f.at == LEFT for f in term.factors):
-                    got = "a matrix and a factor of the left index in one product"
-                    raise InputError("layer", got, "an equation for each")
+                check_indices(term)
                 value = self._product(term, neuron)
                 bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
         if self._stage.taps is not None:
@@ -333,7 +352,7 @@ class _Evaluated:
         n = {kind.space: jet.shape[-1] for kind, jet in self._state.items()}
         scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
         for atom, power in term.parameters:
-            scale *= self._number(atom) ** power
+            scale *= number_at(self._values, atom) ** power
         result = None
         for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
             result = value if result is None else jets.times(self._probes, result, value)
@@ -341,14 +360,6 @@ class _Evaluated:
         if not own and at in dict(term.neurons):
             result = np.broadcast_to(result, (*result.shape[:-1], n[dict(term.neurons)[at]]))
         return result if scale == 1.0 else scale * result
-
-    def _number(self, atom: object) -> float:
-        """A number of the layer's own, or one of the network's."""
-        if isinstance(atom, Value):
-            return number_of(atom)
-        if isinstance(atom, Parameter):
-            return self._values[atom.name]
-        raise InputError("layer", atom, "numbers")
 
     def _summed(self, values: Sequence[Array]) -> Array:
         first, *others = values

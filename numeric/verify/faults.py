@@ -21,7 +21,7 @@ import xarray
 from derive.arithmetic.polynomials import Atom, Monomial
 from derive.display.lines import text
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, at_inputs, closure, hidden
+from derive.engine.step import Step, at_inputs, closures, hidden
 from derive.engine.tensors import Name
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
@@ -42,6 +42,7 @@ KINDS = {
     "first weights": "the first layer's weights are the hidden layers', or Gaussian",
     "biases": "C_b is forgotten",
     "variance": "C_W is 1, or 1/2 where it is 1",
+    "block": "all layers are dense",
     "rates": "λ_W and λ_b are exchanged, or one of them is that of the layer above",
     "layer": "a tensor is that of the layer below",
 }
@@ -72,6 +73,7 @@ class OfTerm(Fault):
         term: the monomial.
         atom: which of its factors is changed, for "factor" and "derivative".
         spelled: the term, and the factor, in words.
+        stage: the layer's stage that the recursion leads through, if it has several.
     """
 
     kind: str
@@ -80,10 +82,12 @@ class OfTerm(Fault):
     term: Monomial
     atom: Atom | None
     spelled: str
+    stage: int | None = None
 
     def __str__(self) -> str:
         layer = "1" if self.first_layer else "ℓ+1"
-        return f"{self.kind}: {self.spelled} in {self.target.label}({layer})"
+        through = "" if self.stage is None else f", stage {self.stage + 1}"
+        return f"{self.kind}: {self.spelled} in {self.target.label}({layer}{through})"
 
     def theory(self, example: Example, width: int) -> xarray.Dataset:
         """By the changed recursion and all others."""
@@ -92,7 +96,8 @@ class OfTerm(Fault):
 
     def __call__(self, step: Step) -> Step:
         """The recursion with its changed term, if it is this one."""
-        if (step.target, step.first_layer) != (self.target, self.first_layer):
+        own = self.target, self.first_layer, self.stage
+        if (step.target, step.first_layer, step.stage) != own:
             return step
         terms = dict(step.terms)
         value = terms.pop((self.term, 0))
@@ -114,7 +119,7 @@ class OfTerm(Fault):
         if self.kind == "derivative":
             assert isinstance(self.atom, Bracket)
             (sample, order), *others = self.atom.factors
-            other = Bracket(tuple(sorted([(sample, order + 1), *others])), self.atom.outer)
+            other = self.atom._replace(factors=tuple(sorted([(sample, order + 1), *others])))
             powers[other] = powers.get(other, 0) + 1
         return [(frozenset((each, power) for each, power in powers.items() if power), 1)]
 
@@ -194,9 +199,12 @@ def _all(example: Example) -> Iterator[Fault]:
     net = example.net
     scheme = net.scheme(example.depth, example.samples)
     asked = wanted(example.tensors)
-    for name in closure(["K", *asked], scheme):
-        yield from _of_terms(hidden(name, scheme))
-        yield from _of_terms(at_inputs(name, scheme, net.weights_at(1)))
+    behind = closures(["K", *asked], scheme)
+    for stage, names in enumerate(behind):
+        for name in names:
+            yield from _of_terms(hidden(name, scheme, stage))
+            if names is behind[-1]:
+                yield from _of_terms(at_inputs(name, scheme, net.weights_at(1)))
     yield from _of_networks(net, scheme)
     for name in asked:
         yield OfLayers("layer", name.label)
@@ -206,14 +214,15 @@ def _of_terms(step: Step) -> Iterator[Fault]:
     spelled = {
         mono: text(str(_expression(step, mono, value))) for (mono, _), value in step.terms.items()
     }
+    where = step.target, step.first_layer
     for mono in sorted(spelled, key=lambda each: spelled[each]):
         for kind in ("sign", "factor 2", "term"):
-            yield OfTerm(kind, step.target, step.first_layer, mono, None, spelled[mono])
+            yield OfTerm(kind, *where, mono, None, spelled[mono], step.stage)
         for atom in sorted((atom for atom, _ in mono), key=repr):
             told = f"{step.symbol(atom)} of {spelled[mono]}"
-            yield OfTerm("factor", step.target, step.first_layer, mono, atom, told)
+            yield OfTerm("factor", *where, mono, atom, told, step.stage)
             if isinstance(atom, Bracket):
-                yield OfTerm("derivative", step.target, step.first_layer, mono, atom, told)
+                yield OfTerm("derivative", *where, mono, atom, told, step.stage)
 
 
 def _expression(step: Step, mono: Monomial, value: Fraction) -> sympy.Expr:
@@ -237,6 +246,8 @@ def _of_networks(net: Network, scheme: Scheme) -> Iterator[Fault]:
     changes.append(("first weights", {"first_weights": at_first}, f"{at_first or hidden_weights}"))
     if net.C_b != 0:
         changes.append(("biases", {"C_b": 0}, "C_b = 0"))
+    if not net.layer.is_dense:
+        changes.append(("block", {"layer": "dense"}, "dense layers"))
     rates = {"lambda_W": net.lambda_b, "lambda_b": net.lambda_W}
     if str(net.lambda_W) != str(net.lambda_b):
         changes.append(("rates", rates, "λ_W and λ_b exchanged"))

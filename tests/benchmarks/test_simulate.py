@@ -166,6 +166,33 @@ def test_forward_pass_against_its_normals(benchmark, draws):
         benchmark.extra_info["two_threads"] = elapsed(work, 1) / elapsed(work, 2)
 
 
+LAYERS = {
+    "normalized(rms)": 1,
+    "normalized(layer)": 1,
+    "residual(skip=1)": 2,
+    "residual(skip=1, norm=rms)": 2,
+    "gated(norm=rms)": 3,
+}
+"""Layers, and how many matrices they have."""
+
+
+@pytest.mark.parametrize("inputs", [X, np.stack([X, X[::-1]])], ids=["one input", "two inputs"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_against_the_dense_one(benchmark, layer, inputs):
+    """K, G1 and V: `of_a_matrix` is the time over a dense layer's, for each matrix."""
+    net, dense = (Network(activations.tanh, Orthogonal(1), layer=each) for each in (layer, "dense"))
+
+    def work(net=net):
+        simulate(net, inputs, WIDTH, DEPTH, 8192, tensors=["K", "G1", "V"])
+
+    numba.set_num_threads(1)
+    benchmark.pedantic(work, rounds=5, warmup_rounds=1)
+    work(dense)
+    ratios = [seconds(work, 1) / seconds(lambda: work(dense), 1) for _ in range(10)]
+    benchmark.extra_info["of_a_matrix"] = float(np.median(ratios)) / LAYERS[layer]
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+
+
 TOWER = {
     "ABDF, n=50": (50, 10, "ABDF"),
     "ABDF, n=500": (500, 10, "ABDF"),

@@ -255,6 +255,9 @@ def test_what_cannot_be_sampled_is_refused():
         sampler(network("residual(skip=gamma)"), ONE, 8, "V")
     with pytest.raises(InputError, match="whole part"):
         sampler(network("residual(ratio=1/3)"), ONE, 8, "V").statistics(np.arange(1))
-    widening = sampler(network("residual", width_ratio=lambda layer: layer), ONE, 8, "V")
+    widening = network("residual", width_ratio=lambda layer: layer)
     with pytest.raises(InputError, match="skip between widths"):
-        widening.statistics(np.arange(1))
+        sampler(widening, ONE, 8, "V")
+    two = sampler(widening, TWO, 8, "V")
+    with pytest.raises(InputError, match="skip between widths"):
+        two.statistics(np.arange(1))

@@ -9,7 +9,7 @@ import sympy
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
-from derive import Activation, Gaussian, Network, Orthogonal, activations
+from derive import Activation, Gaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from numeric import flow, simulate, testing
 from numeric.examples import Example
@@ -61,6 +61,26 @@ def test_strategies_shrink_to_the_plainest_network():
     kinked = find(testing.activations(), lambda sigma: not sigma.is_smooth)
     assert kinked == activations.relu
     assert find(testing.ensembles(), lambda weights: weights.C_W != 1) == Gaussian(HALF)
+
+
+def test_layers_shrink_to_the_dense_one():
+    assert find(testing.layers(), lambda _: True).is_dense
+    assert find(testing.layers(), lambda layer: not layer.is_dense) == layers.normalized("rms")
+    skipping = find(testing.networks(), lambda net: len(net.layer.stages) > 2)
+    assert skipping == Network(activations.linear, layer=layers.residual(norm="rms"))
+
+
+def test_networks_have_the_layers_that_are_given():
+    nets = testing.networks(layers=st.just(layers.gated(norm="rms")))
+    assert {str(net.layer) for net in testing.sample(nets, 5, 0)} == {"gated(norm=rms)"}
+
+
+def test_kinks_come_without_a_mean_taken_off():
+    nets = testing.sample(testing.networks(), 200, 1)
+    kinked = [net for net in nets if not net.activation.is_smooth]
+    assert any(not net.layer.is_dense for net in kinked)
+    assert not any("layer" in str(net.layer) for net in kinked)
+    assert any("layer" in str(net.layer) for net in nets)
 
 
 def test_examples_are_drawn_by_a_seed():

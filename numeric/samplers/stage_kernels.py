@@ -1,0 +1,73 @@
+"""Kernels for the stages of a layer, `LANES` networks side by side, (neurons, LANES).
+
+What the stages themselves fill in is written by `stage_source`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array
+from ..emit.jit import driver, wide_vectors
+from ..random.lazy import HAAR
+from .forward_kernels import LANES, add_squares, fill_normals
+
+
+@driver
+def draw(
+    G: Array,
+    length: Array,
+    factors: tuple[NDArray[np.int64], Array],
+    which: tuple[int, int],
+    key: NDArray[np.uint64],
+    networks: NDArray[np.uint64],
+) -> None:
+    """W v of each network as `length` times the rows of G; `length` is |v|² when it comes.
+
+    Arguments:
+        G: room for the normals of the widest factor.
+        factors: rows (kind, big, size, stream, use), and their scales, of all matrices.
+        which: the rows of this one, from and to; a bias is a matrix on the vector 1.
+
+    Between two factors of one matrix the length alone counts.
+    """
+    wide_vectors()
+    rows, scales = factors
+    square = np.empty(LANES)
+    for t in range(which[0], which[1]):
+        kind, size = rows[t, 0], rows[t, 2]
+        drawn = rows[t, 1] if kind == HAAR else size
+        whole = drawn + -drawn % 4
+        if t > which[0]:
+            for s in range(LANES):
+                square[s] = 0.0
+            add_squares(G[: rows[t - 1, 2]], square)
+            for s in range(LANES):
+                length[s] *= length[s] * square[s]
+        for s in range(LANES):
+            square[s] = 0.0
+        fill_normals(G[:whole], square, key, networks, rows[t, 3], rows[t, 4])
+        if kind != HAAR:
+            for s in range(LANES):
+                square[s] = 1.0
+        elif whole > drawn:
+            for s in range(LANES):
+                square[s] = 0.0
+            add_squares(G[:drawn], square)
+        for s in range(LANES):
+            length[s] = scales[t] * math.sqrt(length[s] / square[s])
+
+
+@driver
+def add_columns(X: Array, total: Array) -> None:
+    """Add the sum of each column of X (n, LANES) to `total`."""
+    whole = X.shape[0] - X.shape[0] % 4
+    for i in range(0, whole, 4):  # as in `add_squares`
+        for s in range(LANES):
+            total[s] += (X[i, s] + X[i + 1, s]) + (X[i + 2, s] + X[i + 3, s])
+    for i in range(whole, X.shape[0]):
+        for s in range(LANES):
+            total[s] += X[i, s]

@@ -1,0 +1,120 @@
+"""Layers of several stages on one input, networks side by side: those of `staged`, to rounding."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from derive import Gaussian, LowRankGaussian, Network, Orthogonal, activations, layers
+from derive.errors import InputError
+from derive.recursions import wanted
+from numeric.estimators.observables import Plan
+from numeric.samplers import staged_forward
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers.forward import WIDEST
+from numeric.samplers.forward_kernels import LANES
+from numeric.samplers.staged import LayerSampler
+from numeric.samplers.staged_forward import LayerForwardSampler
+from numeric.simulations import make_sampler
+
+ONE, PLAN = [[1.0, 0.5, -0.7]], Plan(wanted(["K", "V"]), 1)
+
+LAYERS = {
+    "rms": layers.normalized("rms"),
+    "layer": layers.normalized("layer", eps=0.1),
+    "residual": layers.residual(skip=0.8, norm="layer", ratio=2, C=(1.3, 0.6)),
+    "gated": layers.gated(skip=0.5, norm="rms"),
+    "carried": layers.Layer(
+        "h[i] = W1[i,a] z[a]",
+        "g[i] = W2[i,a] z[a]",
+        "q = h[a] h[a]/n",
+        "f = 1/(1 + q)",
+        "k[i] = f W3[i,a] h[a] s(g[a]) + W4[i,a] s(g[a]) h[a] h[a]",
+        "p = k[a] k[a]/n",
+        "y[i] = k[i]/sqrt(1 + p)",
+        "u[i] = 0.5 z[i] + W5[i,a] s(y[a]) s(y[a])",
+        "v[i] = W6[i,a] u[a]",
+        "r = u[a] u[a]/n",
+        "z[i] = u[i]/sqrt(1 + r) + 2 z[i] + b[i] + W7[i,a] s(v[a]) v[a]",
+    ),
+}
+"""The shipped ones, and one with all that can be in an equation."""
+
+
+def sampler(layer, weights, width=9, depth=4, **others):
+    net = Network(activations.tanh, weights, Gaussian(1.2), layer=layer, **{"C_b": 0.1, **others})
+    return make_sampler(checked_ensemble(net, ONE, width, depth, 3), PLAN)
+
+
+WEIGHTS = {
+    "gaussian": (Gaussian(1.5), 0),
+    "biases in some": (Orthogonal(1.5), lambda layer: layer % 2),
+    "low rank": (LowRankGaussian(1.5, gamma="1/2"), 0.1),
+}
+FEW = {("residual", "biases in some"), ("gated", "low rank")}
+"""Others are slow: every layer is compiled, with biases and without."""
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        pytest.param(*case, marks=() if case in FEW else pytest.mark.slow)
+        for case in product(LAYERS, WEIGHTS)
+    ],
+)
+def test_the_networks_are_those_of_the_stages(name, weights):
+    ensemble, C_b = WEIGHTS[weights]
+    made = sampler(LAYERS[name], ensemble, width=8, C_b=C_b)
+    assert type(made) is LayerForwardSampler
+    draws = np.arange(LANES + 3)
+    one_by_one = LayerSampler(made.ensemble, PLAN, made.probes)
+    np.testing.assert_allclose(
+        made.statistics(draws), one_by_one.statistics(draws), rtol=1e-11, atol=1e-14
+    )
+
+
+def test_no_network_depends_on_those_beside_it():
+    made, draws = sampler(LAYERS["gated"], Orthogonal(1.5)), np.arange(40)
+    together = made.statistics(draws)
+    order = np.random.default_rng(0).permutation(40)
+    np.testing.assert_array_equal(made.statistics(draws[order]), together[order])
+    np.testing.assert_array_equal(made.statistics(draws[31:33]), together[31:33])
+
+
+@pytest.mark.parametrize("name", ["residual", pytest.param("rms", marks=pytest.mark.slow)])
+def test_calls_of_compiled_code_are_short_and_leave_no_trace(name, monkeypatch):
+    made = sampler(LAYERS[name], Gaussian(1.5), depth=9)
+    draws, expected, spans = np.arange(2 * LANES), made.statistics(np.arange(2 * LANES)), []
+    compiled = staged_forward._kernels(made.ensemble.net.activation, made._tables.written).forward
+
+    def counted(networks, key, span, *rest):
+        spans.append((*span, len(networks)))
+        compiled(networks, key, span, *rest)
+
+    monkeypatch.setattr(
+        staged_forward, "_kernels", lambda *_: type("", (), {"forward": staticmethod(counted)})
+    )
+    np.testing.assert_array_equal(made.statistics(draws), expected)
+    assert spans == [(1, 9, 2)]
+    spans.clear()
+    monkeypatch.setattr(staged_forward, "_PIECE", 3 * LANES * int(made._tables.neurons[-1]))
+    np.testing.assert_array_equal(made.statistics(draws), expected)
+    assert [groups for *_, groups in spans] == [1] * len(spans)
+    assert [span[:2] for span in spans[: len(spans) // 2]] == [(1, 3), (4, 6), (7, 9)]
+
+
+def test_what_it_does_not_do_is_done_by_stages():
+    made = sampler(LAYERS["rms"], Orthogonal(1), width=WIDEST + 1)
+    assert type(made) is LayerSampler
+    net = Network("tanh", layer=LAYERS["rms"])
+    two = make_sampler(checked_ensemble(net, ONE * 2, 8, 3, 0), Plan(wanted(["K"]), 2))
+    assert type(two) is LayerSampler
+    tower = make_sampler(checked_ensemble(net, ONE, 8, 3, 0), Plan(wanted(["Theta"]), 1))
+    assert type(tower) is LayerSampler
+
+
+def test_skips_between_unequal_widths_are_refused():
+    with pytest.raises(InputError, match=r"skip between widths \[9, 18\]"):
+        sampler(LAYERS["residual"], Gaussian(1), width_ratio=lambda layer: layer)
