@@ -177,7 +177,7 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     """
     weights = net.weights_at(2)
     own = dense() if made.layer is None else made.layer
-    if own != net.layer:
+    if any(net.layer_at(layer, depth) != own for layer in range(2, depth + 1)):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not _covers(made.weights, weights):
         what, wanted = f"weights {made.weights}", f"the network's {weights}"

@@ -162,12 +162,14 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entries]:
     """`flow` without a precision."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    scheme = net.scheme(asked.depth, len(X))
+    schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
-    layers = made(asked.names, net.activation, scheme, net.weights_at(1), len(X), change)
+    layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change)
+    if isinstance(layers, StagedLayers):
+        layers = layers.along(order)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
-        raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
+        raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
         with telling("running through the layers", total=depth) as progress:
@@ -282,17 +284,17 @@ def _slots(name: Name) -> tuple[int, ...]:
 def _layers(
     names: tuple[Name, ...],
     activation: Activation,
-    scheme: Scheme,
+    schemes: tuple[Scheme, ...],
     first: WeightEnsemble,
     m: int,
     change: Change | None,
 ) -> Layers | StagedLayers:
     """The recursions of these tensors and of all that they need."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
-        if scheme.layer is not None:
-            needed = closures(["K", *names], scheme)
-            return StagedLayers(needed, activation, scheme, first, m, change)
-        return Layers(closure(["K", *names], scheme), activation, scheme, first, m, change)
+        needed = closures(["K", *names], schemes)
+        if [scheme.layer for scheme in schemes] == [None]:
+            return Layers(needed[0][-1], activation, schemes[0], first, m, change)
+        return StagedLayers(needed, activation, schemes, first, m, change)
 
 
 class _Run(NamedTuple):

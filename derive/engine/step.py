@@ -565,32 +565,42 @@ def closure(
         InputError: where a bracket of several inputs would have more factors σ than
             `most_factors`, if given, as for the kernels of a written module.
     """
-    return closures(targets, scheme, most_factors=most_factors)[-1]
+    return closures(targets, [scheme], most_factors=most_factors)[0][-1]
 
 
 def closures(
-    targets: Iterable[str | Name], scheme: Scheme, *, most_factors: int | None = None
-) -> tuple[tuple[Name, ...], ...]:
-    """The tensors behind each stage of the layer that these need, layer after layer, first to last.
+    targets: Iterable[str | Name],
+    schemes: Sequence[Scheme],
+    *,
+    most_factors: int | None = None,
+) -> tuple[tuple[tuple[Name, ...], ...], ...]:
+    """The tensors behind each stage of each scheme's layer that these need.
 
-    Those behind the last are the tensors of the layer, of which the first stage's steps are made.
-    Raises InputError as `closure`.
+    Those behind the last stage are the tensors of all layers alike, of which the steps of each
+    first stage are made. Raises InputError as `closure`.
     """
-    last = len(scheme.stages) - 1
-    found: list[dict[str, Name]] = [{} for _ in scheme.stages]
-    pending = [(last, canonical(named(t) if isinstance(t, str) else t)) for t in targets]
-    asker = {name: name for _, name in pending}
+    stream: dict[str, Name] = {}
+    found: list[list[dict[str, Name]]] = [
+        [*({} for _ in scheme.stages[1:]), stream] for scheme in schemes
+    ]
+    ends = [(k, len(scheme.stages) - 1) for k, scheme in enumerate(schemes)]
+    wanted = [canonical(named(t) if isinstance(t, str) else t) for t in targets]
+    pending = [((0, ends[0][1]), name) for name in wanted]
+    asker = {name: name for name in wanted}
     with telling("deriving the tensors that are needed"):
         while pending:
-            stage, name = pending.pop()
-            if add_name(found[stage], name):
-                made = hidden(name, scheme, stage)
-                if most_factors is not None and not scheme.single:
+            (k, stage), name = pending.pop()
+            if not add_name(found[k][stage], name):
+                continue
+            for at in ends if found[k][stage] is stream else [(k, stage)]:
+                made = hidden(name, schemes[at[0]], at[1])
+                if most_factors is not None and not schemes[at[0]].single:
                     _check_factors(made, most_factors, asker[name])
-                pending.extend(((stage - 1) % (last + 1), need) for need in made.needs)
+                before = (at[0], at[1] - 1) if at[1] else ends[at[0]]
+                pending.extend((before, need) for need in made.needs)
                 for need in made.needs:
                     asker.setdefault(need, asker[name])
-    return tuple(map(_in_order, found))
+    return tuple(tuple(map(_in_order, part)) for part in found)
 
 
 def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:

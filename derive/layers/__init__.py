@@ -5,10 +5,11 @@
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
+from .by_depth import by_depth
 from .layer import Layer
 from .shipped import as_layer, dense, gated, normalized, read, residual
 
-__all__ = ["Layer", "as_layer", "dense", "gated", "normalized", "read", "residual"]
+__all__ = ["Layer", "as_layer", "by_depth", "dense", "gated", "normalized", "read", "residual"]
 
 
 def __dir__() -> list[str]:

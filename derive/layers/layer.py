@@ -84,6 +84,10 @@ class Layer:
         """Whether it is z' = b + W σ(z)."""
         return len(self.stages) == 1 and self.stages[0].is_dense
 
+    def at(self, layer: int, depth: int) -> Layer:
+        """Itself: a network of which it is the layer has it at every depth."""
+        return self
+
     @property
     def matrices(self) -> int:
         """How many matrices it has."""

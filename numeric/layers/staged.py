@@ -8,7 +8,7 @@ functions of the collective variables' limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from copy import copy
 from typing import TypeAlias
 
 import numpy as np
@@ -36,17 +36,18 @@ Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 
 class StagedLayers:
-    """The recursions of these tensors through the stages of a layer; `run.Layers` has another's.
+    """The recursions of these tensors through layers of several stages; `run.Layers` has another's.
 
     Arguments:
-        names: the tensors behind each stage, which need no others.
+        names: the tensors behind each stage of each scheme's layer, which need no others.
         activation: σ.
-        scheme: under what the recursions are derived.
+        schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
         m: inputs.
         change: puts another recursion in the place of each.
 
     Attributes:
+        names: the tensors behind a layer.
         parameters: the names of the hyperparameters that occur.
         noises: how many averages all stages have.
 
@@ -56,36 +57,53 @@ class StagedLayers:
 
     def __init__(
         self,
-        names: tuple[tuple[Name, ...], ...],
+        names: tuple[tuple[tuple[Name, ...], ...], ...],
         activation: Activation,
-        scheme: Scheme,
+        schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
         m: int,
         change: Callable[[Step], Step] | None = None,
     ) -> None:
-        self.names = names[-1]
+        self.names = names[0][-1]
         steps = [
-            [hidden(name, scheme, stage) for name in behind] for stage, behind in enumerate(names)
+            [
+                [hidden(name, scheme, stage) for name in behind]
+                for stage, behind in enumerate(of_layer)
+            ]
+            for scheme, of_layer in zip(schemes, names, strict=True)
         ]
-        starts = [at_inputs(name, scheme, first) for name in self.names]
+        starts = [at_inputs(name, schemes[0], first) for name in self.names]
         if change is not None:
-            steps = [[change(each) for each in part] for part in steps]
+            steps = [[[change(each) for each in part] for part in layer] for layer in steps]
             starts = [change(each) for each in starts]
-        for behind, of_stage in zip(names, steps, strict=True):
-            identifiers = (name.identifier for name in behind)
-            check_all_finite(dict(zip(identifiers, of_stage, strict=True)), activation)
+        for of_layer in steps:
+            for of_stage in of_layer:
+                check_all_finite({each.target.identifier: each for each in of_stage}, activation)
         if m > 1 and not activation.is_smooth:
-            _check_kinks(steps, scheme)
-        atoms = [each.atoms(Parameter) for each in (*chain(*steps), *starts)]
+            for scheme, of_layer in zip(schemes, steps, strict=True):
+                _check_kinks(of_layer, scheme)
+        every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
+        atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
-        below = (names[-1], *names[:-1])
-        self._stages = [
-            _Stage(before, of_stage, activation, self.parameters, m)
-            for before, of_stage in zip(below, steps, strict=True)
+        self._layers = [
+            [
+                _Stage(before, of_stage, activation, self.parameters, m)
+                for before, of_stage in zip((behind[-1], *behind[:-1]), of_layer, strict=True)
+            ]
+            for behind, of_layer in zip(names, steps, strict=True)
         ]
         kernel = (named("K"),)
         self._first = _Stage(kernel, starts, activation, self.parameters, m)
-        self.noises = sum(stage.noises for stage in self._stages)
+        self.noises = sum(stage.noises for layer in self._layers for stage in layer)
+        self._order: Sequence[int] | None = None
+
+    def along(self, order: Sequence[int]) -> StagedLayers:
+        """The same with these of the distinct layers as layers 2, 3, …"""
+        if len(self._layers) == 1:
+            return self
+        other = copy(self)
+        other._order = order
+        return other
 
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes.
@@ -111,13 +129,14 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
         found, sizes = begun(start, len(parameters))
-        averages_of = [stage.averages() for stage in self._stages]
-        ends = np.cumsum([stage.noises for stage in self._stages])[:-1]
-        parts = np.split(noise, ends, axis=1)
+        stages = [stage for layer in self._layers for stage in layer]
+        ends = np.cumsum([stage.noises for stage in stages])[:-1]
+        parts = iter(np.split(noise, ends, axis=1))
+        runs = [[(stage, next(parts), stage.averages()) for stage in of] for of in self._layers]
         for layer in range(1, len(parameters)):
             tensors = [each[layer - 1] for each in found]
             of_terms = [np.abs(each[0]) for each in tensors]
-            for stage, own, average in zip(self._stages, parts, averages_of, strict=True):
+            for stage, own, average in runs[self._order[layer - 1] if self._order else 0]:
                 both = tensors, of_terms
                 tensors, of_terms = stage.passed(both, parameters[layer], own, average)
             put((found, sizes), layer, (tensors, of_terms), rounding)

@@ -215,7 +215,7 @@ class Ensemble:
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
         """What this layer goes through: the first is a stem, then come the network's layers."""
-        return (STEM,) if layer == 1 else self.net.layer.stages
+        return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
 
     def neurons(self, layer: int, stage: Stage, space: str) -> int:
         """How many indices a space has after this layer's matrices.

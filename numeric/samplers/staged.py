@@ -112,8 +112,9 @@ class LayerSampler(Sampler):
     @property
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
-        widest = max(*self.ensemble.widths, *map(self._widest, range(2, self._depth + 1)))
-        kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
+        ensemble, layers = self.ensemble, range(1, self._depth + 1)
+        widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
+        kinds = max(len(each.equations) for at in layers for each in ensemble.stages_at(at))
         return len(self.probes.jets) * self.plan.samples * widest * kinds
 
     @property

@@ -324,7 +324,8 @@ def test_a_norm_in_the_text_of_the_argument():
 )
 def test_layers_that_nobody_named(lines):
     layer = Layer(*lines)
-    names = closures(["K", "V", "G1", "Theta"], Scheme(Gaussian(), single=True, layer=layer))
+    scheme = Scheme(Gaussian(), single=True, layer=layer)
+    (names,) = closures(["K", "V", "G1", "Theta"], [scheme])
     assert len(names) == len(layer.stages)
     assert {"K", "V", "G1", "Theta"} <= {name.label for name in names[-1]}
     assert set(single("V", layer).depends_on) <= {"K", "V"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from derive import Gaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from derive.gaussian.brackets import Average
 from derive.recursions import recursion, wanted
+from numeric import compare, flow
 from numeric.estimators import unbiased
 from numeric.estimators.observables import Plan
 from numeric.estimators.probes import Probes, needed
@@ -201,6 +203,30 @@ def test_ensembles_meet_the_recursions(layer, K, weights):
     found, error = extrapolated(network(given, weights), (24, 48, 96), 12000, theory[:, 0], depth)
     assert np.abs((found - theory) / error).max() < 5.5  # 9 scores
     assert (error[:, 1] < 0.03 * np.abs(theory[:, 1]).max() + 0.03).all()
+
+
+DIFFERING = "dense; residual(norm=rms)*; normalized(layer)"
+
+
+def test_ensembles_meet_layers_that_differ():
+    net = network(DIFFERING, Orthogonal(1.5))
+    sampled = [simulate(net, ONE[0], n, 4, 12000, tensors=["K", "V"], seed=5) for n in (24, 48, 96)]
+    compared = compare(flow(net, ONE[0], 4, ["K", "V"]), sampled)
+    assert compared.agrees  # 8 scores
+    assert compared.resolution < 0.15
+    for other in ("residual(norm=rms); dense; normalized(layer)", "dense; gated*"):
+        theory = flow(replace(net, layer=other), ONE[0], 4, ["K", "V"])
+        assert not compare(theory, sampled).agrees
+
+
+@pytest.mark.parametrize("name", ["lazy", "explicit"])
+def test_each_layer_is_drawn_in_its_place(name):
+    """A head that normalizes a linear network: K is known at every width."""
+    net = Network(activations.linear, Gaussian(1.5), layer="dense; gated*; normalized(rms)")
+    made = sampler(net, ONE, 7, ["K"], name, depth=5)
+    values = made.statistics(np.arange(10))[..., 0]
+    np.testing.assert_allclose(values[:, 4], 1.5, rtol=1e-12)
+    assert values[:, 1:4].std(axis=0).min() > 0.05
 
 
 def test_a_wrong_recursion_is_noticed():
