@@ -254,14 +254,12 @@ class Network:
     def schemes(self, depth: int, samples: int) -> Schemes:
         """Under what the recursions of each layer are derived, for so many inputs, to this depth.
 
-        Raises InputError for layers between unequal widths.
+        Raises InputError for a skip between unequal widths.
         """
+        self.check_skips(depth)
         square = self.has_equal_widths(depth)
 
         def scheme(layer: Layer) -> Scheme:
-            if not layer.is_dense and not square:
-                wanted = f"equal widths of the hidden layers, with {layer}"
-                raise InputError("widths", self.widths or self.width_ratio, wanted)
             own = None if layer.is_dense else layer
             return Scheme(self.weights_at(2), square, self.corrections, samples == 1, own)
 
@@ -271,6 +269,20 @@ class Network:
         numbers = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
         order = tuple(numbers[layer] for layer in layers[: depth - 1])
         return Schemes(tuple(scheme(layer) for layer in numbers), order)
+
+    def check_skips(self, depth: int) -> None:
+        """Raise InputError for a layer that adds z to what has another width."""
+        if self.layer.is_dense or self.has_equal_widths(depth):
+            return
+        for at in range(2, depth + 1):
+            before, behind = (self.width_ratio_at(each) for each in (at - 1, at))
+            layer = self.layer_at(at, depth)
+            if before != behind and layer.keeps_width:
+                given = self._shown("width_ratio") if self.widths is None else self.widths
+                wanted = (
+                    f"equal widths of layers {at - 1} and {at}, around which {layer} has a skip"
+                )
+                raise InputError("widths", given, wanted)
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""

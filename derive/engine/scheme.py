@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import sympy
+
 from ..weights import WeightEnsemble
 from .stages import DENSE, Stage
 
@@ -15,6 +17,10 @@ class Layered(Protocol):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Its stages, one after another."""
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols that are no numbers yet."""
 
     def __hash__(self) -> int: ...
 

@@ -23,7 +23,7 @@ import sympy
 from ..arithmetic.parameters import C_W, Parameter, Value
 from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..groups.pairings import set_partitions
-from .trees import STREAM, Kind
+from .trees import ABOVE, STREAM, Kind
 
 LEFT = -1
 """The index on the left of an equation."""
@@ -155,7 +155,7 @@ class Stage:
         arguments: of the σ's, with HERE for the neuron.
         means: the collective variables.
         functions: of the collective variables.
-        ratios: of the spaces that do not have n neurons, their widths over n.
+        ratios: of the layer's own spaces that do not have n neurons, their widths over n.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -323,7 +323,7 @@ DENSE = Stage(
             Equation((Product((Function(0, 0, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
         ),
     ),
-    (Matrix(C_W, "z", "z"),),
+    (Matrix(C_W, STREAM.space, ABOVE),),
     ((linear(STREAM),),),
 )
 """z[i] = b[i] + Σ_a W[i,a] σ(z[a])."""

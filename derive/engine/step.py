@@ -407,8 +407,6 @@ def step(
         chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
-    if layer is not None and not square:
-        raise InputError("square", False, "True, equal widths, with a layer that is not dense")
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out, layer)
     return made if activation is None else made.specialise(activation)

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 import sympy
 
 from ..engine.stages import Stage
+from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
 from .assembly import Assembly
@@ -92,6 +93,11 @@ class Layer:
     def matrices(self) -> int:
         """How many matrices it has."""
         return sum(len(stage.matrices) for stage in self.stages)
+
+    @property
+    def keeps_width(self) -> bool:
+        """Whether z has as many neurons behind it as before, as a skip needs."""
+        return all(matrix.out != ABOVE for stage in self.stages for matrix in stage.matrices)
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

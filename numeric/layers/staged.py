@@ -23,6 +23,7 @@ from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
+from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -65,6 +66,10 @@ class StagedLayers:
         change: Callable[[Step], Step] | None = None,
     ) -> None:
         self.names = names[0][-1]
+        for scheme in schemes:
+            if scheme.layer is not None and scheme.layer.free_symbols:
+                symbols = ", ".join(sorted(map(str, scheme.layer.free_symbols)))
+                raise InputError("layer", str(scheme.layer), f"numbers for {symbols}, to be run")
         steps = [
             [
                 [hidden(name, scheme, stage) for name in behind]
@@ -84,7 +89,10 @@ class StagedLayers:
                 _check_kinks(of_layer, scheme)
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
-        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
+        names_of = {atom.name for atom in set().union(*atoms)}
+        values = set().union(*(each.atoms(Value) for each in every))
+        names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
+        self.parameters = sorted({"C_W", "C_b", *names_of})
         self._layers = [
             [
                 _Stage(before, of_stage, activation, self.parameters, m)
@@ -199,7 +207,8 @@ class _Stage:
             self._begins[name] = end
             end += m ** (0 if m == 1 else len(name.subscripts))
         numbers = sorted(set().union(*(each.atoms(Value) for each in steps)), key=str)
-        self._numbers = np.array([float(number.expr) for number in numbers])
+        known = [PARAMETERS.get(name, sympy.Symbol(name)) for name in self._parameters]
+        self._values = sympy.lambdify([known], [number.expr for number in numbers], "math")
         for number in numbers:
             self._begins[number], self._begins[number, True] = end, end + len(numbers)
             end += 1
@@ -268,7 +277,8 @@ class _Stage:
             np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
             for each, size in zip(tensors, sizes_before, strict=True)
         ]
-        numbers = np.concatenate([self._numbers, 1.0 / self._numbers])
+        values = np.array(self._values(parameters[0]), float)
+        numbers = np.concatenate([values, 1.0 / values])
         parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
         parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
         begin = 0

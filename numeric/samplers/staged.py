@@ -190,9 +190,6 @@ class LayerSampler(Sampler):
                 terms.append(each.carried.jet)
             if each.bias:
                 terms.append(self._biases(terms[0].shape[-1], place, number, draws))
-            if len({term.shape[-1] for term in terms}) > 1:
-                widths = sorted({term.shape[-1] for term in terms})
-                raise InputError("layer", f"a skip between widths {widths}", "equal widths")
             after[kind] = sum(terms[1:], start=terms[0])
         return after
 

@@ -8,7 +8,16 @@ import sympy
 from layer_ensembles import matrix, moments, normed, predicted
 from scipy.special import erf
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
+from derive import (
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    activations,
+    layers,
+    recursion,
+    symbols,
+)
 from derive.engine.cumulants import layer_cumulant
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE
@@ -181,6 +190,31 @@ def test_pre_norm_blocks_add_the_same_to_the_kernel_at_each():
     made = single("K", layers.residual(norm="layer"))
     assert made.expr - K == C_W * Average(((1, 0), (1, 0)), (), "K_h") + C_b
     assert made.kernels == {"K_h": C_W}
+
+
+def test_a_layer_without_a_skip_may_change_the_width():
+    assert not layers.normalized("layer").keeps_width
+    assert not layers.gated().keeps_width
+    assert layers.gated(skip=1).keeps_width
+    assert layers.residual().keeps_width
+    wide = Network("tanh", layer="gated; residual(norm=rms)*", width_ratio=[1, 2, 2, 2])
+    assert wide.schemes(4, 1).order == (0, 1, 1)
+    with pytest.raises(InputError, match="layers 1 and 2, around which residual"):
+        Network("tanh", layer="residual(norm=rms); gated", width_ratio=[1, 2, 2]).schemes(3, 1)
+
+
+def test_the_larger_width_of_a_rectangle_is_that_of_its_haar_matrix():
+    """W₁ from r_in n neurons to 3n, W₂ to r_out n: K_h² (2/r − 2/r_big) of V is W₂'s alone."""
+    layer = Layer("h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] h[a]", ratio={"h": 3})
+    ((first,), (second,)) = (
+        [made for made in of_stage if made.name.startswith("V")]
+        for of_stage in recursion("V", Orthogonal(), layer=layer, square=False).stages
+    )
+    first, second = first.single_input(), second.single_input()
+    square = Average(((1, 0), (1, 0)), ())
+    assert first.expr.expand().coeff(square**2).has(sympy.Max(3, symbols.r_in))
+    expected = C_W**2 * (sympy.Rational(2, 3) - 2 / sympy.Max(3, symbols.r_out))
+    assert sympy.expand(second.expr.expand().coeff(tensor("K_h") ** 2) - expected) == 0
 
 
 def test_the_width_of_the_hidden_layer_divides_its_fluctuations():
@@ -390,12 +424,11 @@ def test_what_is_no_layer_is_refused_with_the_reason(lines, says):
         (lambda: Layer("z[i] = W[i,a] s(z[a])", gamma=1), "layer"),
         (lambda: Layer(*SKIP, ratio={"g": 2}), "ratio"),
         (lambda: Layer("h[i] = W1[i,a] z[a]", "z[i] = h[i]", ratio={"h": 2}), "ratio"),
-        (lambda: recursion("V", layer=SPHERE, square=False), "square"),
         (lambda: recursion("V", layer="nothing"), "layer"),
         (lambda: single("G2", layers.normalized("layer")).expr, "fields"),
         (lambda: recursion("V", layer=SPHERE).kernel_form(), "layer"),
         (lambda: recursion("V", layer=SPHERE).terms, "layer"),
-        (lambda: Network("tanh", width_ratio=[1, 2], layer=SPHERE).scheme(2, 1), "widths"),
+        (lambda: Network("tanh", widths=[3, 8, 9], layer="residual").scheme(2, 1), "widths"),
     ],
 )
 def test_bad_arguments_are_named(make, argument):

@@ -9,6 +9,7 @@ import pytest
 from derive import (
     Gaussian,
     InputError,
+    LowRankOrthogonal,
     Network,
     Orthogonal,
     exact,
@@ -160,6 +161,20 @@ def test_two_layers_are_one_layer_of_both_their_equations(activation, inputs) ->
     assert np.abs(two.V.values[2]).min() > 0
     for name in TOWER:
         np.testing.assert_allclose(two[name].values[2], one[name].values[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("weights", [Gaussian(1.3), LowRankOrthogonal(1.3, gamma=0.5)])
+@pytest.mark.parametrize("inputs", [[1.0, -0.4, 0.3], [[1.0, -0.4, 0.2], [0.3, 0.8, 1.0]]])
+def test_two_dense_layers_of_unequal_widths_are_one_layer(weights, inputs) -> None:
+    both = layers.Layer(
+        "h[i] = b[i] + W1[i,a] s(z[a])", "z[i] = b[i] + W2[i,a] s(h[a])", ratio={"h": 2}
+    )
+    first = {"first_weights": "gaussian", "C_b": 0.1, "lambda_b": 0.7}
+    net = Network("tanh", weights, **first, width_ratio=[1, 2, 3])
+    two = flow(net, inputs, 3, TOWER, width=2)
+    one = flow(replace(net, layer=both, width_ratio=[1, 3]), inputs, 2, TOWER, width=2)
+    for name in TOWER:
+        np.testing.assert_allclose(one[name][1], two[name][2], rtol=1e-10, atol=1e-12)
 
 
 def test_each_layer_is_run_in_its_place() -> None:
