@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, closure, closures
+from derive.engine.step import Step, closures
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -100,8 +100,6 @@ def flow(
     names = wanted(tensors, net, depth)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
-        if not net.layer.is_dense:
-            raise InputError("precision", precision, f"none, with the layer {net.layer}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -196,7 +194,7 @@ def _in_balls(asked: _Asked, digits: int) -> dict[Name, _Entries]:
     net, X = asked.net, asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
-    needed = closure(["K", *asked.names], net.scheme(asked.depth, len(X)))
+    needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
     tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size)
     return {name: (table.values, table.errors) for name, table in tables.items()}
 

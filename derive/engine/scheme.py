@@ -7,6 +7,7 @@ from typing import Protocol
 
 import sympy
 
+from ..errors import InputError
 from ..weights import WeightEnsemble
 from .stages import DENSE, Stage
 
@@ -42,6 +43,12 @@ class Scheme:
     corrections: int = 0
     single: bool = False
     layer: Layered | None = None
+
+    def check_numbers(self) -> None:
+        """Raise InputError for a layer with symbols, which cannot be run."""
+        if self.layer is not None and self.layer.free_symbols:
+            symbols = ", ".join(sorted(map(str, self.layer.free_symbols)))
+            raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -67,9 +67,7 @@ class StagedLayers:
     ) -> None:
         self.names = names[0][-1]
         for scheme in schemes:
-            if scheme.layer is not None and scheme.layer.free_symbols:
-                symbols = ", ".join(sorted(map(str, scheme.layer.free_symbols)))
-                raise InputError("layer", str(scheme.layer), f"numbers for {symbols}, to be run")
+            scheme.check_numbers()
         steps = [
             [
                 [hidden(name, scheme, stage) for name in behind]
