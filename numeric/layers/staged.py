@@ -21,13 +21,12 @@ from derive.engine.scheme import Scheme
 from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
-from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_all_finite
+from ..brackets.shapes import check_all_finite, check_kinks
 from . import averages as of
 from .program import Tables
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
@@ -84,7 +83,7 @@ class StagedLayers:
                 check_all_finite({each.target.identifier: each for each in of_stage}, activation)
         if m > 1 and not activation.is_smooth:
             for scheme, of_layer in zip(schemes, steps, strict=True):
-                _check_kinks(of_layer, scheme)
+                check_kinks(of_layer, scheme)
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         names_of = {atom.name for atom in set().union(*atoms)}
@@ -148,15 +147,6 @@ class StagedLayers:
             put((found, sizes), layer, (tensors, of_terms), rounding)
             advance(1)
         return found, sizes
-
-
-def _check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
-    """Refuse kinked σ of several inputs where a mean is taken off before σ: derivatives outside are
-    each of one label there, and labels that meet at one input share theirs."""
-    for stage, of_stage in zip(scheme.stages, steps, strict=True):
-        if stage.means and any(each.atoms(Bracket) for each in of_stage):
-            wanted = "one input, or σ without kinks, where a mean is taken off before σ"
-            raise InputError("layer", str(scheme.layer), wanted)
 
 
 class _Stage:

@@ -192,8 +192,3 @@ def test_each_layer_is_run_in_its_place() -> None:
 
 
 FUNCTION = {2: "gated", 6: "normalized(layer)"} | dict.fromkeys((3, 4, 5), "residual(norm=rms)")
-
-
-def test_no_digits_are_asked_of_layers_yet() -> None:
-    with pytest.raises(InputError, match="precision"):
-        flow(Network("tanh", layer="normalized(rms)"), [1.0, 2.0], 3, precision=30)

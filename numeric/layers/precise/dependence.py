@@ -15,7 +15,7 @@ from typing import TypeAlias
 import sympy
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.parameters import Parameter
 from derive.engine.stages import Collective, Function, Product, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError
@@ -79,9 +79,7 @@ def _of_product(stage: Stage, term: Product, before: Known, activation: Activati
     return tuple(rows)
 
 
-def _vanishes(
-    stage: Stage, term: Product, before: Known, activation: Activation, b: int
-) -> bool:
+def _vanishes(stage: Stage, term: Product, before: Known, activation: Activation, b: int) -> bool:
     """Whether a factor is 0 at input b: a variable, or σ of one where σ(0) = 0."""
     kinds = [factor.kind for factor in term.factors if isinstance(factor, Variable)]
     if at_zero(activation) == 0:

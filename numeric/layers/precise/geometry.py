@@ -68,6 +68,7 @@ def image(activation: Activation, c: Fraction) -> Fraction | None:
 
 
 def at_zero(activation: Activation) -> object:
+    """σ(0), from the right."""
     return activation.beside_zero(1).subs(z, 0)
 
 

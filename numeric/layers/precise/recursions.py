@@ -31,7 +31,7 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ...brackets.shapes import check_all_finite
+from ...brackets.shapes import check_all_finite, check_kinks
 from ..vectors import relabelled
 from .functions import ball, compiled
 
@@ -84,6 +84,9 @@ class Recursions:
             for scheme, of_layer in zip(schemes, names, strict=True)
         ]
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
+        if m > 1 and not activation.is_smooth:
+            for scheme, of_layer in zip(schemes, steps, strict=True):
+                check_kinks(of_layer, scheme)
         for of_stage in (part for of_layer in steps for part in of_layer):
             check_all_finite({each.target.identifier: each for each in of_stage}, activation)
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
@@ -227,9 +230,7 @@ class Passage:
         if isinstance(atom, Bracket):
             return self._bracket(atom, to)
         if isinstance(atom, Response):
-            labels = tuple(
-                sorted({sample for _, limit in atom.limits for sample in limit.samples})
-            )
+            labels = tuple(sorted({sample for _, limit in atom.limits for sample in limit.samples}))
             key = atom, () if self._single else tuple(to[label] for label in labels)
             at = self._responses.setdefault(key, len(self._responses))
             return [(Fraction(1), ("response", at))]
