@@ -86,6 +86,16 @@ def layer_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
+def one_layer_argument(command: argparse.ArgumentParser) -> None:
+    """--layer of what a network repeats."""
+    command.add_argument(
+        "--layer",
+        metavar="LAYER",
+        default="dense",
+        help='what the network repeats: dense, "normalized(rms)", "residual(skip=1, norm=rms)", …',
+    )
+
+
 def ensemble(
     arguments: argparse.Namespace, C_W: sympy.Expr | int = 1, names: Iterable[str] = ()
 ) -> WeightEnsemble:
