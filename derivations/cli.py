@@ -99,9 +99,7 @@ def _derive(arguments: argparse.Namespace) -> int:
     activation = options.activation(arguments.activation) if arguments.activation else None
     names = [name for text in arguments.tensors for name in options.tensor_names(text)]
     for name in names:
-        made = recursion(
-            name, weights, first_layer=arguments.first_layer, layer=arguments.layer
-        )
+        made = recursion(name, weights, first_layer=arguments.first_layer, layer=arguments.layer)
         made = made.single_input() if arguments.single else made
         made = made.specialise(activation) if activation else made
         with telling(f"writing {name}"):

@@ -45,6 +45,7 @@ from .tensors import (
     tensor,
 )
 from .through import Response
+from .trees import STREAM
 
 Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
 
@@ -270,6 +271,10 @@ class Step(Shown):
             for label in labels
             if self.is_single_input
         }
+        if self.layer is not None:
+            names |= {
+                each: r"\varepsilon" for each in self.layer.free_symbols if str(each) == "eps"
+            }
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
@@ -402,14 +407,34 @@ def step(
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
-        chosen = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
+        inside = _inside(tensor_name, layer) if isinstance(tensor_name, str) else None
+        chosen, stage = inside or (
+            named(tensor_name) if isinstance(tensor_name, str) else tensor_name,
+            None,
+        )
     else:
+        stage = None
         chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
-    made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out, layer)
+    made = Step(
+        chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
+    )
     return made if activation is None else made.specialise(activation)
+
+
+def _inside(label: str, layer: Layered | None) -> tuple[Name, int] | None:
+    """The tensor of a layer's own variable, such as V_y, and the stage that makes it."""
+    plain, _, own = label.partition("_")
+    for number, stage in enumerate(layer.stages if layer is not None and own else ()):
+        for kind, _ in stage.equations:
+            if kind.name == own and kind != STREAM and plain in NAMES:
+                name = NAMES[plain]
+                trees = [each for each in name.fields if isinstance(each, Field)]
+                fields = [Field(each.nodes, each.edges, (kind,) * each.nodes) for each in trees]
+                return canonical(target(fields, name.pairing, name.order)), number
+    return None
 
 
 def is_dense(layer: Layered) -> bool:

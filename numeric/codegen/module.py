@@ -186,7 +186,7 @@ def right_side(made: Step, symbols: Mapping[Atom, sympy.Symbol]) -> sympy.Expr:
             return atom.expr.xreplace(parameters)
         if isinstance(atom, Response):
             return atom.value.xreplace({name: symbols[limit] for name, limit in atom.limits})
-        return symbols[atom]  # type: ignore[index]
+        return symbols[atom]
 
     return polynomial(made.terms, symbol)
 

@@ -130,10 +130,10 @@ class MultiModule(Module):
                 for shape, labels in self.tables[atom]
             ]
             known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
-        for atom in tensors_of(made):
-            tensor, labels = identify(atom)
+        for component in tensors_of(made):
+            tensor, labels = identify(component)
             array = "K0" if made.first_layer else self.behind(stage - 1, tensor.identifier)
-            known[atom] = f"{array}[{', '.join(index[label] for label in labels)}]"
+            known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         loops = [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
         loops += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]

@@ -27,6 +27,7 @@ from derive.engine.trees import Field
 from derive.gaussian.brackets import Average, Bracket, normal_form
 from derive.layers import Layer, read
 from derive.symbols import C_W, C_b, K, tensor
+from numeric import flow
 
 GAMMA, EPS = sympy.symbols("gamma eps", positive=True)
 SKIP = ("h[i] = W1[i,a] z[a]", "z[i] = gamma z[i] + W2[i,a] h[a]")
@@ -466,11 +467,34 @@ def test_a_network_has_its_layer():
     assert Network("tanh").scheme(3, 1).layer is None
 
 
+def test_a_layers_own_variables_have_tensors_by_name():
+    """K_y, V_y, G1_h through the stage that makes the variable; they are no tensors of z."""
+    block = layers.residual(norm="rms", eps=EPS)
+    for name, stage, variable in (("K", 0, "y"), ("V", 0, "y"), ("V", 1, "h"), ("G1", 1, "h")):
+        assert single(f"{name}_{variable}", block).expr == behind(block, stage, name, variable)
+    assert str(single("K_h", block)) == "K_h(ℓ+1) = C_W*K_y"
+    assert single("V_h", block, Orthogonal()).latex() == r"V_{h}^{(\ell+1)} = C_{W}^{2} V_{y}"
+    for name, layer in (("V_x", block), ("V_h", layers.dense()), ("W_h", block), ("V_", block)):
+        with pytest.raises(InputError, match="tensor"):
+            recursion(name, layer=layer)
+    with pytest.raises(InputError, match="behind all stages"):
+        flow(Network("tanh", layer="residual"), [1.0], 2, recursion("V_h", layer="residual"))
+
+
+def test_a_specialised_bracket_says_at_which_kernel_it_is():
+    made = single("K", layers.normalized("rms")).specialise("tanh")
+    assert str(made) == "K(ℓ+1) = C_W*⟨tanh(z)**2⟩_(1) + C_b"
+    assert r"\right\rangle_{1}" in made.latex()
+    two = recursion("K", layer=layers.normalized("rms")).specialise("tanh")
+    assert "⟩_(1, K[1,2]/(sqrt(K[1,1])*sqrt(K[2,2])), 1)" in str(two)
+    assert "⟩_" not in str(recursion("K").specialise("tanh"))
+
+
 def test_printed():
     made = single("V", layers.normalized("rms", eps=EPS))
     assert made.kernels == {"K_y": K / (K + EPS)}
     assert ", with ⟨…⟩_y at K_y = " in str(made)
-    assert r"K_{y} = \frac{K}{K + eps}" in made.latex()
+    assert r"K_{y} = \frac{K}{K + \varepsilon}" in made.latex()
     steps = made.stages
     assert [[step.name for step in part] for part in steps] == [["K_y", "V_y"], ["V"]]
     assert NAMES["V"] == steps[1][0].target
