@@ -50,7 +50,7 @@ class Recursion(Step):
         With several inputs the sums run over `data`, or stay raised indices
         (`derive.gaussian.kernel_form`). Raises InputError for a layer that is not dense.
         """
-        self._check_dense("kernel_form, all brackets at K")
+        self._check_dense("kernel_form, with all brackets at one K")
         return kernel_form(self, data)
 
     def asymptotics(
