@@ -99,7 +99,7 @@ def _derive(arguments: argparse.Namespace) -> int:
     activation = options.activation(arguments.activation) if arguments.activation else None
     names = [name for text in arguments.tensors for name in options.tensor_names(text)]
     for name in names:
-        made = recursion(name, weights, first_layer=arguments.first_layer)
+        made = recursion(name, weights, first_layer=arguments.first_layer, layer=arguments.layer)
         made = made.single_input() if arguments.single else made
         made = made.specialise(activation) if activation else made
         with telling(f"writing {name}"):
@@ -366,6 +366,7 @@ def _derive_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--single", action="store_true", help="one input")
     command.add_argument("--latex", action="store_true", help="print LaTeX")
     command.add_argument("--first-layer", action="store_true", help="layer 1, from the inputs")
+    options.one_layer_argument(command)
 
 
 def _haar_arguments(command: argparse.ArgumentParser) -> None:

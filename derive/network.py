@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 
@@ -16,13 +16,24 @@ from .depth.criticality import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
-from .layers import Layer, as_layer, dense
+from .layers import Layer, dense
+from .layers.by_depth import ByDepth, Layers, OfFunction, as_layers
 from .layers.per_layer import PerLayer, Tabulated, changes, check_sendable, normal, value_at
 from .symbols import layer as _ell
 from .weights import Gaussian, WeightEnsemble, as_weights
 
 _PER_LAYER = ("C_b", "lambda_b", "lambda_W", "width_ratio")
 _CORRECTIONS = ("C_W_corrections", "C_b_corrections")
+
+
+class Schemes(NamedTuple):
+    """Under what a network's recursions are derived, layer by layer.
+
+    `distinct` are the schemes, and `order` has the number of the one of layers 2, 3, …
+    """
+
+    distinct: tuple[Scheme, ...]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,8 @@ class Network:
             likewise.
         widths: n_0, n_1, …, n_L, all of them, in place of `width_ratio`: n is n_1, the width of the
             first hidden layer, n_0 the size of the inputs, and L the depth.
-        layer: what layers 2, 3, … are, of `derive.layers`, or its text; layer 1 is z = b + W x.
+        layer: what layers 2, 3, … are, of `derive.layers`, or its text; or a sequence of those in
+            turn, `layers.by_depth(…)`, or a function of ℓ. Layer 1 is z = b + W x.
 
     Raises InputError for a variance, rate or ratio that is negative, not finite or not real.
 
@@ -63,7 +75,7 @@ class Network:
     C_W_corrections: tuple[PerLayer, ...] = ()
     C_b_corrections: tuple[PerLayer, ...] = ()
     widths: Sequence[int] | None = None
-    layer: Layer = field(default_factory=dense)
+    layer: Layers = field(default_factory=dense)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", as_activation(self.activation))
@@ -71,7 +83,7 @@ class Network:
         if self.first_weights is not None:
             first = as_weights("first_weights", self.first_weights)
             object.__setattr__(self, "first_weights", first)
-        object.__setattr__(self, "layer", as_layer(self.layer))
+        object.__setattr__(self, "layer", as_layers(self.layer))
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
             object.__setattr__(self, name, given)
@@ -151,7 +163,8 @@ class Network:
         A function may give something else each time, so that nothing is kept by such a network.
         """
         corrections = (each for name in _CORRECTIONS for each in getattr(self, name))
-        return any(map(callable, (*(getattr(self, name) for name in _PER_LAYER), *corrections)))
+        quantities = (*(getattr(self, name) for name in _PER_LAYER), *corrections)
+        return isinstance(self.layer, OfFunction) or any(map(callable, quantities))
 
     def changes(self, name: str) -> bool:
         """Whether "C_b", "lambda_b", "lambda_W" or "width_ratio" may differ between layers."""
@@ -224,14 +237,52 @@ class Network:
         layers = range(1, 2 if same else depth + 1)
         return all(self.width_ratio_at(layer) == 1 for layer in layers)
 
+    def layer_at(self, layer: int, depth: int) -> Layer:
+        """What layer 2, 3, … of a network of this depth is; InputError where there is none."""
+        return self.layer.at(layer, depth)
+
     def scheme(self, depth: int, samples: int) -> Scheme:
-        """Under what recursions are derived for so many inputs, to this depth."""
+        """Under what recursions are derived for so many inputs, to this depth.
+
+        Raises InputError for layers that differ: `schemes` has one for each of them.
+        """
+        schemes = self.schemes(depth, samples).distinct
+        if len(schemes) > 1:
+            raise InputError("layer", str(self.layer), "one layer at every depth, here")
+        return schemes[0]
+
+    def schemes(self, depth: int, samples: int) -> Schemes:
+        """Under what the recursions of each layer are derived, for so many inputs, to this depth.
+
+        Raises InputError for a skip between unequal widths.
+        """
+        self.check_skips(depth)
         square = self.has_equal_widths(depth)
-        layer = None if self.layer.is_dense else self.layer
-        if layer is not None and not square:
-            wanted = f"equal widths of the hidden layers, with {layer}"
-            raise InputError("widths", self.widths or self.width_ratio, wanted)
-        return Scheme(self.weights_at(2), square, self.corrections, samples == 1, layer)
+
+        def scheme(layer: Layer) -> Scheme:
+            own = None if layer.is_dense else layer
+            return Scheme(self.weights_at(2), square, self.corrections, samples == 1, own)
+
+        if isinstance(self.layer, Layer):
+            return Schemes((scheme(self.layer),), (0,) * (depth - 1))
+        layers = [self.layer_at(layer, depth) for layer in range(2, depth + 1)] or [dense()]
+        numbers = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
+        order = tuple(numbers[layer] for layer in layers[: depth - 1])
+        return Schemes(tuple(scheme(layer) for layer in numbers), order)
+
+    def check_skips(self, depth: int) -> None:
+        """Raise InputError for a layer that adds z to what has another width."""
+        if self.layer.is_dense or self.has_equal_widths(depth):
+            return
+        for at in range(2, depth + 1):
+            before, behind = (self.width_ratio_at(each) for each in (at - 1, at))
+            layer = self.layer_at(at, depth)
+            if before != behind and layer.keeps_width:
+                given = self._shown("width_ratio") if self.widths is None else self.widths
+                wanted = (
+                    f"equal widths of layers {at - 1} and {at}, around which {layer} has a skip"
+                )
+                raise InputError("widths", given, wanted)
 
     def tabulated(self, depth: int) -> Network:
         """The same network to this depth, its functions of the layer replaced by their values."""
@@ -248,6 +299,9 @@ class Network:
         changed: dict[str, Any] = {name: values(name, getattr(self, name)) for name in _PER_LAYER}
         for name in _CORRECTIONS:
             changed[name] = tuple(values(name, each) for each in getattr(self, name))
+        if isinstance(self.layer, OfFunction):
+            layers = range(2, depth + 1)
+            changed["layer"] = ByDepth(tuple(self.layer_at(at, depth) for at in layers))
         return replace(self, **changed)
 
     def _value(self, name: str, layer: int) -> sympy.Expr:

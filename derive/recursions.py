@@ -51,7 +51,7 @@ class Recursion(Step):
         With several inputs the sums run over `data`, or stay raised indices
         (`derive.gaussian.kernel_form`). Raises InputError for a layer that is not dense.
         """
-        self._check_dense("kernel_form")
+        self._check_dense("kernel_form, with all brackets at one K")
         return kernel_form(self, data)
 
     def asymptotics(
@@ -95,7 +95,8 @@ def recursion(
     """Derive how a tensor moves from layer ℓ to ℓ+1, from the forward equation alone.
 
     Arguments:
-        tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; or a list of fields,
+        tensor_name: a name, "K", "G1", "V", … or "kappa(z,z,H|01 23)"; "V_y" of a layer's own
+            variable y, through the stage that makes it; or a list of fields,
             ["z", "z", "H"], whose joint cumulant is n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^g_p. A field
             is "z", "H", "dH", "ddI", "ddII", a tree of derivatives (`engine.fields.Field`) or
             a forward equation of one's own (`derive.Equation`).
@@ -178,7 +179,8 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
     """
     weights = net.weights_at(2)
     own = dense() if made.layer is None else made.layer
-    if own != net.layer and not (is_dense(own) and is_dense(net.layer)):
+    layers = {net.layer_at(layer, depth) for layer in range(2, depth + 1)}
+    if not all(own == each or (is_dense(own) and is_dense(each)) for each in layers):
         what, wanted = f"layer {own}", f"the network's {net.layer}"
     elif "weights" not in made.left_out and not _covers(made.weights, weights):
         what, wanted = f"weights {made.weights}", f"the network's {weights}"
@@ -188,6 +190,8 @@ def _check_same(made: Recursion, net: Network, depth: int) -> None:
         what, wanted = f"corrections={made.corrections}", f"the network's {net.corrections}"
     elif "square" not in made.left_out and made.square and not net.has_equal_widths(depth):
         what, wanted = "square=True", "square=False, for the network's unequal widths"
+    elif made.stage is not None:
+        what, wanted = f"stage={made.stage}", "a tensor of z, behind all stages of the layer"
     elif made.first_layer:
         what, wanted = "first_layer=True", "a recursion of hidden layers"
     else:

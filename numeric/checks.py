@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
-from derive.layers import Layer
+from derive.layers.by_depth import Layers
 
 from .arrays import Array
 
@@ -69,12 +69,12 @@ class Inputs:
         return self.X.reshape(self.shape)
 
 
-def checked_inputs(inputs: ArrayLike, layer: Layer | None = None) -> Inputs:
+def checked_inputs(inputs: ArrayLike, layer: Layers | None = None) -> Inputs:
     """The inputs, (n_0,) or (m, n_0), finite and real, or an InputError.
 
     Arguments:
-        layer: of the network; where it has positions, inputs are (m, positions, n_0) or
-            (positions, n_0).
+        layer: what the network's layers are; where they have positions, inputs are
+            (m, positions, n_0) or (positions, n_0).
     """
     positions = None if layer is None else layer.positions
     wanted = "real numbers of shape (n_0,) or (m, n_0)"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.step import Step, closure, closures, hidden
+from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
@@ -102,8 +102,6 @@ def flow(
     names = wanted(tensors, net, depth)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
-        if not net.layer.is_dense:
-            raise InputError("precision", precision, f"none, with the layer {net.layer}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -164,12 +162,14 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entries]:
     """`flow` without a precision."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    scheme = net.scheme(asked.depth, len(X))
+    schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
-    layers = made(asked.names, net.activation, scheme, net.weights_at(1), len(X), change)
+    layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change)
+    if isinstance(layers, StagedLayers):
+        layers = layers.along(order)
     unknown = [name for name in layers.parameters if name not in values]
     if unknown:
-        raise InputError("weights", str(scheme.weights), f"a number for {', '.join(unknown)}")
+        raise InputError("weights", str(schemes[0].weights), f"a number for {', '.join(unknown)}")
 
     def run(kernel: Array, symbols: dict[str, Array], depth: int) -> _Run:
         with telling("running through the layers", total=depth) as progress:
@@ -196,7 +196,7 @@ def _in_balls(asked: _Asked, digits: int) -> dict[Name, _Entries]:
     net, X = asked.net, asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
-    needed = closure(["K", *asked.names], net.scheme(asked.depth, len(X)))
+    needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
     tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size)
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
@@ -284,23 +284,23 @@ def _slots(name: Name) -> tuple[int, ...]:
 def _layers(
     names: tuple[Name, ...],
     activation: Activation,
-    scheme: Scheme,
+    schemes: tuple[Scheme, ...],
     first: WeightEnsemble,
     m: int,
     change: Change | None,
 ) -> Layers | StagedLayers:
     """The recursions of these tensors and of all that they need."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
-        readout = scheme.readout
+        readout = schemes[0].readout
         if readout is not None:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
             needs = {need for name in read for need in hidden(name, readout, 0).needs}
-            needed = closures(["K", *sorted(needs)], scheme)
-            return StagedLayers(needed, activation, scheme, first, m, change, read)
-        if scheme.layer is not None:
-            needed = closures(["K", *names], scheme)
-            return StagedLayers(needed, activation, scheme, first, m, change)
-        return Layers(closure(["K", *names], scheme), activation, scheme, first, m, change)
+            needed = closures(["K", *sorted(needs)], schemes)
+            return StagedLayers(needed, activation, schemes, first, m, change, read)
+        needed = closures(["K", *names], schemes)
+        if [scheme.layer for scheme in schemes] == [None]:
+            return Layers(needed[0][-1], activation, schemes[0], first, m, change)
+        return StagedLayers(needed, activation, schemes, first, m, change)
 
 
 class _Run(NamedTuple):

@@ -20,6 +20,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--activation", metavar="NAME", default="tanh", help="σ")
     options.ensemble_arguments(command)
     command.add_argument("--first-weights", choices=options.WEIGHTS[:2], help="of layer 1")
+    options.one_layer_argument(command)
     command.add_argument("--multi", action="store_true", help="arrays over several inputs")
     command.add_argument(
         "--target", choices=("numba", "c"), default="numba", help="a Python module, or C99"
@@ -50,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
     (outputs.check_file if given.target == "c" else outputs.check_module)(output, "-o")
     weights = options.ensemble(given)
     names = [name for text in given.tensors for name in options.tensor_names(text)]
-    made = [recursion(name, weights) for name in names]
+    made = [recursion(name, weights, layer=given.layer) for name in names]
     made = made if given.multi else [each.single_input() for each in made]
     sigma, first = options.activation(given.activation), options.first_ensemble(given)
     if given.target == "c":

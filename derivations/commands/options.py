@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from derive import Activation, Network, WeightEnsemble
     from derive.engine.tensors import Name
-    from derive.layers import Layer
 
 WEIGHTS = (
     "gaussian",
@@ -82,7 +81,18 @@ def layer_argument(command: argparse.ArgumentParser) -> None:
         metavar="LAYER",
         default="dense",
         help='layers 2, 3, …: dense, "normalized(rms)", "residual(skip=1, norm=layer, ratio=4)", '
-        '"gated(norm=rms)", "convolution(3, 8)", …',
+        '"gated(norm=rms)", "convolution(3, 8)", …; or several, one behind another, with * behind '
+        'what is repeated: "dense; residual(norm=rms)*; normalized(rms)"',
+    )
+
+
+def one_layer_argument(command: argparse.ArgumentParser) -> None:
+    """--layer of what a network repeats."""
+    command.add_argument(
+        "--layer",
+        metavar="LAYER",
+        default="dense",
+        help='what the network repeats: dense, "normalized(rms)", "residual(skip=1, norm=rms)", …',
     )
 
 
@@ -159,13 +169,6 @@ def activation(name: str) -> Activation:
     return by_name(name)
 
 
-def layer(arguments: argparse.Namespace) -> Layer:
-    """The layer of --layer."""
-    from derive import layers
-
-    return layers.read(arguments.layer)
-
-
 def network(arguments: argparse.Namespace) -> Network:
     """The network of --weights …, with the defaults of `derive.Network`."""
     from derive import Network
@@ -177,7 +180,7 @@ def network(arguments: argparse.Namespace) -> Network:
     others: dict[str, Any] = {
         "lambda_b": _of_layer("--lambda_b", arguments.lambda_b),
         "lambda_W": _of_layer("--lambda_W", arguments.lambda_W),
-        "layer": layer(arguments),
+        "layer": arguments.layer,
     }
     if arguments.C_b is not None:
         others["C_b"] = _number("--C_b", arguments.C_b)

@@ -64,10 +64,15 @@ def _cumulant_latex(name: str) -> tuple[str, str]:
         return rf"{head}_{{{kind}}}", upper
     if label is None:
         return rf"\mathrm{{{name}}}", ""
-    fields = ",".join(FIELD_LATEX.get(each, rf"\mathrm{{{each}}}") for each in label.fields)
+    fields = ",".join(map(_field_latex, label.fields))
     upper = "".join(rf"({a + 1}\,{b + 1})" for a, b in label.pairing)
     upper += rf"\{{{label.order}\}}" if label.order else ""
     return rf"\kappa[{fields}]", upper + ("(0)" if first else "")
+
+
+def _field_latex(name: str) -> str:
+    """A field of the literature, a layer's variable such as y, or a word."""
+    return FIELD_LATEX.get(name) or (name if len(name) == 1 else rf"\mathrm{{{name}}}")
 
 
 FIELD_LATEX = {

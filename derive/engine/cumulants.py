@@ -62,13 +62,14 @@ from ..groups.pairings import (
     refining_pairings,
     set_partitions,
 )
+from ..symbols import PARAMETERS
 from ..weights import Gaussian, WeightEnsemble
 from .fields import forward
 from .stages import DENSE, Stage
 from .taps import Ties
 from .tensors import kernel_label, tensor
 from .through import Summand, compositions, lines, summand
-from .trees import AnyField, Field, Kind, Placed, Term, Z, slots_of
+from .trees import ABOVE, STREAM, AnyField, Field, Kind, Placed, Term, Z, slots_of
 
 Moment = dict[Pairing, Expansion]
 Below = Callable[[Term, int, bool], Expansion]
@@ -443,14 +444,17 @@ class _Average(NamedTuple):
 
     def ratio(self, space: str) -> Atom | None:
         """The width of a space over n, None where they are equal."""
-        return dict(self.stage.ratios).get(space, None if self.square else R_IN)
+        own = dict(self.stage.ratios).get(space)
+        if own is not None or self.square:
+            return own
+        return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
 
     def spectrum(self, matrix: int, rows: Pairing, columns: Pairing, half: int) -> Expansion:
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
-        into, out = (dict(self.stage.ratios).get(s) for s in self.stage.matrices[matrix][1:])
-        square = self.square and into is None and out is None
+        into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:])
+        square = into is None and out is None
         found = self.weights.expansion(coset_type(rows, columns), self.order + half, square)
-        return found if square or not self.stage.ratios else _renamed(found, into, out)
+        return found if square or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
 
     def neurons(self, whole: Summand, order: int) -> Expansion:
         """Σ_j E[Π σ^{(…)}_j · fields] over the neurons of the stage below: steps 3 and 4."""
@@ -506,10 +510,10 @@ def _over(ratio: Atom | None) -> Expansion:
     return {(UNIT if ratio is None else power(ratio, -1), 1): Fraction(1)}
 
 
-def _renamed(spectrum: Expansion, into: Value | None, out: Value | None) -> Expansion:
+def _renamed(spectrum: Expansion, into: Atom | None, out: Atom | None) -> Expansion:
     """The widths' ratios of a matrix as those of its spaces, 1 for None."""
-    sizes = [sympy.Integer(1) if each is None else each.expr for each in (into, out)]
-    names: dict[Atom, Value | None] = {R_IN: into, R_OUT: out, R_BIG: Value(sympy.Max(*sizes))}
+    big = into if into == out else Value(sympy.Max(_size(into), _size(out)))
+    names: dict[Atom, Atom | None] = {R_IN: into, R_OUT: out, R_BIG: big}
     result: Expansion = {}
     for (mono, at), value in spectrum.items():
         named = UNIT
@@ -519,6 +523,12 @@ def _renamed(spectrum: Expansion, into: Value | None, out: Value | None) -> Expa
                 named = times(named, power(ratio, exponent))
         add(result, {(named, at): value})
     return result
+
+
+def _size(ratio: Atom | None) -> sympy.Expr:
+    if isinstance(ratio, Parameter):
+        return PARAMETERS[ratio.name]
+    return ratio.expr if isinstance(ratio, Value) else sympy.Integer(1)
 
 
 @cache

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import sympy
+
+from ..errors import InputError
 from ..weights import WeightEnsemble
 from .stages import DENSE, Stage
 
@@ -19,6 +22,10 @@ class Layered(Protocol):
     @property
     def readout(self) -> Layered | None:
         """What its tensors are read out by, where they are not what is asked for."""
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols that are no numbers yet."""
 
     def __hash__(self) -> int: ...
 
@@ -40,6 +47,12 @@ class Scheme:
     corrections: int = 0
     single: bool = False
     layer: Layered | None = None
+
+    def check_numbers(self) -> None:
+        """Raise InputError for a layer with symbols, which cannot be run."""
+        if self.layer is not None and self.layer.free_symbols:
+            symbols = ", ".join(sorted(map(str, self.layer.free_symbols)))
+            raise InputError("layer", str(self.layer), f"numbers for {symbols}, to be run")
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -25,7 +25,7 @@ from ..arithmetic.polynomials import UNIT, Monomial, times
 from ..errors import InputError
 from ..groups.pairings import set_partitions
 from .taps import Taps
-from .trees import STREAM, Kind
+from .trees import ABOVE, STREAM, Kind
 
 LEFT = -1
 """The index on the left of an equation."""
@@ -157,7 +157,7 @@ class Stage:
         arguments: of the σ's, with HERE for the neuron.
         means: the collective variables.
         functions: of the collective variables.
-        ratios: of the spaces that do not have n neurons, their widths over n.
+        ratios: of the layer's own spaces that do not have n neurons, their widths over n.
         taps: the positions that its matrix reads, where that is a convolution.
 
     `derive.layers` makes them, and checks that they are invariant.
@@ -337,7 +337,7 @@ DENSE = Stage(
             Equation((Product((Function(0, 0, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
         ),
     ),
-    (Matrix(C_W, "z", "z"),),
+    (Matrix(C_W, STREAM.space, ABOVE),),
     ((linear(STREAM),),),
 )
 """z[i] = b[i] + Σ_a W[i,a] σ(z[a])."""

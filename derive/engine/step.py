@@ -46,6 +46,7 @@ from .tensors import (
     tensor,
 )
 from .through import Response
+from .trees import STREAM
 
 Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
 
@@ -317,6 +318,10 @@ class Step(Shown):
             for label in labels
             if self.is_single_input
         }
+        if self.layer is not None:
+            names |= {
+                each: r"\varepsilon" for each in self.layer.free_symbols if str(each) == "eps"
+            }
         left = component_latex(
             name, () if self.is_single_input else samples, "1" if self.first_layer else r"\ell+1"
         )
@@ -449,16 +454,34 @@ def step(
     if isinstance(tensor_name, str | Name):
         if pairing is not None or order:
             raise InputError("pairing, order", (pairing, order), "neither, with a tensor's name")
-        chosen = named(tensor_name) if isinstance(tensor_name, str) else tensor_name
+        inside = _inside(tensor_name, layer) if isinstance(tensor_name, str) else None
+        chosen, stage = inside or (
+            named(tensor_name) if isinstance(tensor_name, str) else tensor_name,
+            None,
+        )
     else:
+        stage = None
         chosen = target(checked_fields(tensor_name), pairing, order)
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
-    if layer is not None and not square:
-        raise InputError("square", False, "True, equal widths, with a layer that is not dense")
     layer = None if first_layer or layer is None or is_dense(layer) else layer
-    made = Step(chosen, weights, samples, None, first_layer, square, corrections, left_out, layer)
+    made = Step(
+        chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
+    )
     return made if activation is None else made.specialise(activation)
+
+
+def _inside(label: str, layer: Layered | None) -> tuple[Name, int] | None:
+    """The tensor of a layer's own variable, such as V_y, and the stage that makes it."""
+    plain, _, own = label.partition("_")
+    for number, stage in enumerate(layer.stages if layer is not None and own else ()):
+        for kind, _ in stage.equations:
+            if kind.name == own and kind != STREAM and plain in NAMES:
+                name = NAMES[plain]
+                trees = [each for each in name.fields if isinstance(each, Field)]
+                fields = [Field(each.nodes, each.edges, (kind,) * each.nodes) for each in trees]
+                return canonical(target(fields, name.pairing, name.order)), number
+    return None
 
 
 def is_dense(layer: Layered) -> bool:
@@ -626,32 +649,42 @@ def closure(
         InputError: where a bracket of several inputs would have more factors σ than
             `most_factors`, if given, as for the kernels of a written module.
     """
-    return closures(targets, scheme, most_factors=most_factors)[-1]
+    return closures(targets, [scheme], most_factors=most_factors)[0][-1]
 
 
 def closures(
-    targets: Iterable[str | Name], scheme: Scheme, *, most_factors: int | None = None
-) -> tuple[tuple[Name, ...], ...]:
-    """The tensors behind each stage of the layer that these need, layer after layer, first to last.
+    targets: Iterable[str | Name],
+    schemes: Sequence[Scheme],
+    *,
+    most_factors: int | None = None,
+) -> tuple[tuple[tuple[Name, ...], ...], ...]:
+    """The tensors behind each stage of each scheme's layer that these need.
 
-    Those behind the last are the tensors of the layer, of which the first stage's steps are made.
-    Raises InputError as `closure`.
+    Those behind the last stage are the tensors of all layers alike, of which the steps of each
+    first stage are made. Raises InputError as `closure`.
     """
-    last = len(scheme.stages) - 1
-    found: list[dict[str, Name]] = [{} for _ in scheme.stages]
-    pending = [(last, canonical(named(t) if isinstance(t, str) else t)) for t in targets]
-    asker = {name: name for _, name in pending}
+    stream: dict[str, Name] = {}
+    found: list[list[dict[str, Name]]] = [
+        [*({} for _ in scheme.stages[1:]), stream] for scheme in schemes
+    ]
+    ends = [(k, len(scheme.stages) - 1) for k, scheme in enumerate(schemes)]
+    wanted = [canonical(named(t) if isinstance(t, str) else t) for t in targets]
+    pending = [((0, ends[0][1]), name) for name in wanted]
+    asker = {name: name for name in wanted}
     with telling("deriving the tensors that are needed"):
         while pending:
-            stage, name = pending.pop()
-            if add_name(found[stage], name):
-                made = hidden(name, scheme, stage)
-                if most_factors is not None and not scheme.single:
+            (k, stage), name = pending.pop()
+            if not add_name(found[k][stage], name):
+                continue
+            for at in ends if found[k][stage] is stream else [(k, stage)]:
+                made = hidden(name, schemes[at[0]], at[1])
+                if most_factors is not None and not schemes[at[0]].single:
                     _check_factors(made, most_factors, asker[name])
-                pending.extend(((stage - 1) % (last + 1), need) for need in made.needs)
+                before = (at[0], at[1] - 1) if at[1] else ends[at[0]]
+                pending.extend((before, need) for need in made.needs)
                 for need in made.needs:
                     asker.setdefault(need, asker[name])
-    return tuple(map(_in_order, found))
+    return tuple(tuple(map(_in_order, part)) for part in found)
 
 
 def _in_order(found: dict[str, Name]) -> tuple[Name, ...]:

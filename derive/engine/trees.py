@@ -36,6 +36,8 @@ class Kind(NamedTuple):
 
 
 STREAM = Kind("z", "z", "z")
+ABOVE = "z'"
+"""The neurons of z behind a layer, where they need not be as many as those before it."""
 
 
 class Placed(NamedTuple):

@@ -217,11 +217,23 @@ class GaussianAverage(sympy.Expr):
         value = gaussian_average(integrand, covariance.args[0].evalf(digits + 5), digits)[0]
         return sympy.Float(value, digits)
 
+    @property
+    def _is_at_kernel(self) -> bool:
+        """Whether the covariance is K of the layer below, as it is but in layers with stages."""
+        names = (
+            each.args[0] if isinstance(each, Component) else each for each in self.args[2].args
+        )
+        return all(str(name) == "K" for name in names)
+
     def _sympystr(self, printer: Any) -> str:
-        return f"⟨{printer.doprint(self.args[0])}⟩"
+        kernel = ", ".join(map(printer.doprint, self.args[2].args))
+        at = "" if self._is_at_kernel else f"_({kernel})"
+        return f"⟨{printer.doprint(self.args[0])}⟩{at}"
 
     def _latex(self, printer: Any) -> str:
-        return rf"\left\langle {printer.doprint(self.args[0])}\right\rangle_{{K}}"
+        kernel = ", ".join(map(printer.doprint, self.args[2].args))
+        at = "K" if self._is_at_kernel else kernel
+        return rf"\left\langle {printer.doprint(self.args[0])}\right\rangle_{{{at}}}"
 
 
 class Component(sympy.Expr):

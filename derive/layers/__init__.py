@@ -5,6 +5,7 @@
 K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 """
 
+from .by_depth import by_depth
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 from .shipped import as_layer, dense, gated, normalized, read, residual
@@ -12,6 +13,7 @@ from .shipped import as_layer, dense, gated, normalized, read, residual
 __all__ = [
     "Layer",
     "as_layer",
+    "by_depth",
     "convolution",
     "dense",
     "flattening",

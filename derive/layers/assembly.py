@@ -33,7 +33,7 @@ from ..engine.stages import (
     Variable,
     linear,
 )
-from ..engine.trees import STREAM, Kind
+from ..engine.trees import ABOVE, STREAM, Kind
 from ..errors import InputError
 from .notation import WIDTH, Addend, Bias, Entry, Sigma, Statement, Weight
 
@@ -385,15 +385,16 @@ class Assembly:
                     same.join(number, line.at)
                 for v in (*line.entries, *(v for v, _ in line.sigmas)):
                     same.join(v, line.at)
-        same.join(0, self.variables["z"].variable)
         self.spaces = same
+        last = same.of(self.variables["z"].variable)
+        self.names_of_spaces = {last: ABOVE, same.of(0): STREAM.space}
         self.space_ratios: dict[int, sympy.Expr] = {}
         numbers: dict[str, int] = {made.name: v for v, made in enumerate(self.definitions)}
         for name, ratio in self.ratios.items():
             if name not in numbers:
                 raise InputError("ratio", name, f"a variable of the layer, {', '.join(numbers)}")
             space = same.of(numbers[name])
-            if space == same.of(0) and ratio != 1:
+            if space in self.names_of_spaces and ratio != 1:
                 wanted = f"1: {name} is added to z, or stands beside it, and has as many neurons"
                 raise InputError("ratio", f"{ratio} of {name}", wanted)
             if self.space_ratios.setdefault(space, ratio) != ratio:
@@ -412,8 +413,8 @@ class Assembly:
             tries = (made.name, *(f"{made.name}{k}" for k in range(1, len(names) + 2)))
             free = (each for each in tries if each == made.name or each not in names)
             name = next(each for each in free if each not in taken)
-            space = f"{names[self.spaces.of(number)]}{self.spaces.of(number)}"
-            space = space if self.spaces.of(number) else "z"
+            own = self.spaces.of(number)
+            space = self.names_of_spaces.get(own, f"{names[own]}{own}")
             group = f"{names[self.groups.of(number)]}{self.groups.of(number)}"
             self.kinds[number] = Kind(name, space, group if self.groups.of(number) else "z")
 
@@ -492,7 +493,11 @@ class _StageMaker:
             return Product((Variable(self.whole.kinds[line.at], LEFT),)) * scaled
         into = self.whole.kinds[line.at].space
         variance = self.whole.variances.get(line.matrix)
-        matrix = Matrix(C_W if variance is None else Value(variance), into, kind.space)
+        out = kind.space
+        if kind == STREAM:  # behind the layer
+            whole = self.whole
+            out = whole.names_of_spaces[whole.spaces.of(whole.variables["z"].variable)]
+        matrix = Matrix(C_W if variance is None else Value(variance), into, out)
         if self.matrices.setdefault(line.matrix, matrix) != matrix:
             raise self.whole.wrong(f"{line.matrix} between the same two widths everywhere")
         factors: list[Factor] = [Variable(self.whole.kinds[v], 0) for v in line.entries]

@@ -10,6 +10,7 @@ import sympy
 
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
+from ..engine.trees import ABOVE
 from ..errors import InputError
 from ..expressions import as_expression
 from .assembly import Assembly
@@ -99,9 +100,24 @@ class Layer:
         return None if self.taps is None else self.taps.positions
 
     @property
+    def reads(self) -> bool:
+        """Whether it makes another signal of one, or is read out: not a layer among others."""
+        changes = self.taps is not None and self.taps.results != self.taps.positions
+        return changes or self.readout is not None
+
+    def at(self, layer: int, depth: int) -> Layer:
+        """Itself: a network of which it is the layer has it at every depth."""
+        return self
+
+    @property
     def matrices(self) -> int:
         """How many matrices it has."""
         return sum(len(stage.matrices) for stage in self.stages)
+
+    @property
+    def keeps_width(self) -> bool:
+        """Whether z has as many neurons behind it as before, as a skip needs."""
+        return all(matrix.out != ABOVE for stage in self.stages for matrix in stage.matrices)
 
     @property
     def free_symbols(self) -> set[sympy.Symbol]:

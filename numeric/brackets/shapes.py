@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
+from derive.engine.scheme import Scheme
 from derive.engine.step import Step
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average, Bracket
@@ -83,3 +84,12 @@ def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
             step.single_input().atoms(Bracket), key=lambda each: (len(each.factors), each)
         )
         check_finite(tensor, activation, map(shape_of, found))
+
+
+def check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
+    """Refuse kinked σ of several inputs where a mean is taken off before σ: derivatives outside are
+    each of one label there, and labels that meet at one input share theirs."""
+    for stage, of_stage in zip(scheme.stages, steps, strict=True):
+        if stage.means and any(each.atoms(Bracket) for each in of_stage):
+            wanted = "one input, or σ without kinks, where a mean is taken off before σ"
+            raise InputError("layer", str(scheme.layer), wanted)

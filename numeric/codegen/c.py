@@ -9,7 +9,7 @@ sympy's C printer, so that the two agree to rounding.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import sympy
@@ -83,6 +83,8 @@ def write_c(
     planned = python.planned(made, activation, first_weights)
     if not isinstance(planned, SingleModule):
         raise InputError("made", made, "recursions of one input, for C")
+    if not planned.shapes:
+        raise InputError("made", made, "recursions with averages of the activation, for C")
     rules = _smooth(planned) if planned.activation.is_smooth else _kinked(planned)
     header, source = _header(planned, target.stem), _source(planned, target.stem, rules)
     return outputs.write(source, target), outputs.write(header, target.with_suffix(".h"))
@@ -102,9 +104,11 @@ def _header(planned: SingleModule, stem: str) -> str:
     first, step, flow = _signatures(planned, stem)
     tensors, guard = ", ".join(planned.names), f"{stem.upper()}_H"
     weights, at_first = (type(each).__name__ for each in planned.ensembles)
-    about = f"{tensors} of a network with {planned.activation.name}, layer by layer."
+    of_layer = "" if planned.layer is None else f", layer {planned.layer}".replace("*/", "* /")
+    about = f"{tensors} of a network with {planned.activation.name}{of_layer}, layer by layer."
     ensembles = f"weights: {weights}; first layer: {at_first}"
-    equations = "\n".join([*planned.equations(planned.steps), *planned.equations(planned.first)])
+    parts = [*planned.stages, planned.first]
+    equations = "\n".join(line for part in parts for line in planned.equations(part))
     return f"""\
 /* {about}
    {ensembles}
@@ -131,28 +135,29 @@ def _header(planned: SingleModule, stem: str) -> str:
 
 def _source(planned: SingleModule, stem: str, rules: str) -> str:
     first, step, flow = _signatures(planned, stem)
-    names, count = planned.names, len(planned.names)
-    known, at_inputs = planned.atoms([f"average[{k}]" for k in range(len(planned.shapes))])
-    steps = [_named(each, known) for each in planned.steps.values()]
-    starts = [_named(each, at_inputs) for each in planned.first.values()]
-    given = [f"const double {name} = at[{k}];" for k, name in enumerate(names)]
-    unused = [f"(void){name};" for name in (*names, *planned.arguments)]
-    at_first = ", ".join(["K0", *(f"{name}[0]" for name in planned.arguments)])
-    entries = ", ".join(f"{name}[layer]" for name in planned.arguments)
+    count, arguments = len(planned.names), planned.arguments
+    starts = [_named(each, planned.atoms_at_inputs()) for each in planned.first.values()]
+    unused = [f"(void){name};" for name in arguments]
+    at_first = ", ".join(["K0", *(f"{name}[0]" for name in arguments)])
+    entries = ", ".join(f"{name}[layer]" for name in arguments)
+    last = len(planned.stages) - 1
+    stages = [
+        _function(
+            step if stage == last == 0 else _stage_signature(planned, stage),
+            [
+                _named(each, planned.atoms(stage, lambda group, k: f"average{group}[{k}]"))
+                for each in planned.stages[stage].values()
+            ],
+            before=[*_before(planned, stage), *unused],
+        )
+        for stage in range(last + 1)
+    ]
     parts = [
         f'/* See {stem}.h. */\n#include "{stem}.h"\n\n#include <math.h>\n',
         rules,
-        _function(first, starts, before=unused[count:]),
-        _function(
-            step,
-            steps,
-            before=[
-                *given,
-                f"double average[{len(planned.shapes)}];",
-                "brackets(K, average);",
-                *unused,
-            ],
-        ),
+        _function(first, starts, before=unused),
+        *stages,
+        *([_in_turn(planned, step)] if last else []),
         f"""\
 {flow} {{
     {stem}_first_layer({at_first}, out);
@@ -162,6 +167,35 @@ def _source(planned: SingleModule, stem: str, rules: str) -> str:
 """,
     ]
     return "\n".join(parts)
+
+
+def _stage_signature(planned: SingleModule, stage: int) -> str:
+    numbers = ", ".join(f"double {name}" for name in planned.arguments)
+    return f"static void stage_{1 + stage}(const double *at, {numbers}, double *out)"
+
+
+def _before(planned: SingleModule, stage: int) -> Iterator[str]:
+    """The tensors before a stage, by their names, and its averages."""
+    for k, name in enumerate(planned.tensors_before(stage)):
+        yield f"const double {name} = at[{k}];"
+        yield f"(void){name};"
+    for number, group in enumerate(planned.groups):
+        if group.stage == stage:
+            yield f"double average{number}[{len(planned.shapes)}];"
+            yield f"brackets({group.kernel}, average{number});"
+
+
+def _in_turn(planned: SingleModule, signature: str) -> str:
+    """A layer, stage by stage."""
+    lines, before = [], "at"
+    for stage, steps in enumerate(planned.stages):
+        behind = "out" if stage == len(planned.stages) - 1 else f"behind_{1 + stage}"
+        if behind != "out":
+            lines.append(f"double {behind}[{len(steps)}];")
+        passed = ", ".join([before, *planned.arguments, behind])
+        lines.append(f"stage_{1 + stage}({passed});")
+        before = behind
+    return "\n".join([f"{signature} {{", *printer.indented(lines), "}"]) + "\n"
 
 
 def _named(made: Step, names: dict[Atom, str]) -> sympy.Expr:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
+from typing import NamedTuple
 
 import sympy
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter
-from derive.arithmetic.polynomials import Atom, Monomial
-from derive.engine.step import Step
+from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.polynomials import Atom
+from derive.engine.scheme import Layered
+from derive.engine.step import Step, polynomial
+from derive.engine.tensors import Tensor
+from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
+from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..emit import printer
@@ -23,18 +29,35 @@ Recursions = dict[str, Step]
 """By the tensor's identifier."""
 
 
+class Group(NamedTuple):
+    """The brackets of a stage at one kernel, the tensor of this identifier."""
+
+    stage: int
+    kernel: str
+    brackets: tuple[Bracket, ...]
+
+
 class Module:
-    """What the modules of one and of several inputs share."""
+    """What the modules of one and of several inputs share.
+
+    Arguments:
+        stages: the recursions through each stage of the layer; the dense one has one.
+        first: those of layer 1.
+        activation: σ.
+        ensembles: the weights' of hidden layers, and of layer 1.
+        layer: what the network repeats, None for the dense layer.
+    """
 
     def __init__(
         self,
-        steps: Recursions,
+        stages: Sequence[Recursions],
         first: Recursions,
         activation: Activation,
         ensembles: tuple[WeightEnsemble, WeightEnsemble],
+        layer: Layered | None = None,
     ) -> None:
-        self.steps, self.first, self.activation = steps, first, activation
-        self.ensembles = ensembles
+        self.stages, self.steps, self.first = tuple(stages), stages[-1], first
+        self.activation, self.ensembles, self.layer = activation, ensembles, layer
 
     def text(self) -> str:
         """The whole module."""
@@ -54,11 +77,10 @@ class Module:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The hyperparameters that occur, in the order in which they are passed."""
-        found = {
-            atom.name
-            for each in (*self.steps.values(), *self.first.values())
-            for atom in each.atoms(Parameter)
-        }
+        steps = [each for stage in (*self.stages, self.first) for each in stage.values()]
+        found = {atom.name for each in steps for atom in each.atoms(Parameter)}
+        values = {atom for each in steps for atom in each.atoms(Value)}
+        found |= {symbol.name for value in values for symbol in value.expr.free_symbols}
         return tuple(sorted({"C_W", "C_b", *found}))
 
     @cached_property
@@ -75,10 +97,24 @@ class Module:
         }
 
     @cached_property
-    def brackets(self) -> tuple[Bracket, ...]:
-        """The brackets of all steps."""
-        found = {atom for each in self.steps.values() for atom in each.atoms(Bracket)}
-        return tuple(sorted(found))
+    def groups(self) -> tuple[Group, ...]:
+        """The brackets of all steps, stage after stage and kernel after kernel."""
+        groups = []
+        for stage, steps in enumerate(self.stages):
+            found = {atom for each in steps.values() for atom in each.atoms(Bracket)}
+            kernels = {made.target.label: name for name, made in self.stages[stage - 1].items()}
+            for label in sorted({each.kernel for each in found}):
+                own = tuple(sorted(each for each in found if each.kernel == label))
+                groups.append(Group(stage, self.behind(stage - 1, kernels[label]), own))
+        return tuple(groups)
+
+    def behind(self, stage: int, name: str) -> str:
+        """What a tensor behind this stage is called in the source; −1 for those of layer l."""
+        return name if stage < 0 else f"{name}_behind_{1 + stage}"
+
+    def tensors_before(self, stage: int) -> list[str]:
+        """What the tensors before this stage are called, in their order."""
+        return [self.behind(stage - 1, name) for name in self.stages[stage - 1]]
 
     def expression(self, made: Step, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
@@ -97,13 +133,16 @@ class Module:
             "",
             f"weights: {type(weights).__name__}; first layer: {type(first).__name__};",
             f"activation: {self.activation.expr}",
+            *([] if self.layer is None else textwrap.wrap(f"layer: {self.layer}", 96)),
             "",
             *self.usage(),
             "",
             *self.examples(),
             "",
-            "At layer l+1, in terms of layer l:",
-            *self.equations(self.steps),
+            "At layer l+1, in terms of layer l:"
+            if len(self.stages) == 1
+            else "Through the stages of layer l+1, each in terms of the one before:",
+            *(line for stage in self.stages for line in self.equations(stage)),
             "At layer 1, in terms of the inputs' K0 = x.x/n_0:",
             *self.equations(self.first),
             "",
@@ -134,16 +173,25 @@ class Module:
         raise NotImplementedError
 
 
-def right_side(made: Step, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
+def right_side(made: Step, symbols: Mapping[Atom, sympy.Symbol]) -> sympy.Expr:
     """A recursion's right-hand side in these symbols."""
-    total = sympy.Add(
-        *(
-            sympy.Rational(value.numerator, value.denominator) * _product(mono, symbols)
-            for (mono, _), value in made.terms.items()
-        )
-    )
-    return sympy.factor_terms(total)
+    parameters = {
+        PARAMETERS[atom.name]: symbol
+        for atom, symbol in symbols.items()
+        if isinstance(atom, Parameter) and atom.name in PARAMETERS
+    }
+
+    def symbol(atom: object) -> sympy.Expr:
+        if isinstance(atom, Value):
+            return atom.expr.xreplace(parameters)
+        if isinstance(atom, Response):
+            return atom.value.xreplace({name: symbols[limit] for name, limit in atom.limits})
+        return symbols[atom]
+
+    return polynomial(made.terms, symbol)
 
 
-def _product(mono: Monomial, symbols: dict[Atom, sympy.Symbol]) -> sympy.Expr:
-    return sympy.prod([symbols[atom] ** exponent for atom, exponent in mono])
+def tensors_of(made: Step) -> set[Tensor]:
+    """The tensors in a recursion, those that its functions are taken at included."""
+    limits = {limit for atom in made.atoms(Response) for _, limit in atom.limits}
+    return made.atoms(Tensor) | limits

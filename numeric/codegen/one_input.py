@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from derive.arithmetic.polynomials import Atom
@@ -13,7 +13,7 @@ from ..brackets import module as brackets
 from ..brackets.shapes import shape_of
 from ..emit import modules, printer
 from . import usage
-from .module import Module
+from .module import Module, tensors_of
 
 
 class SingleModule(Module):
@@ -21,22 +21,43 @@ class SingleModule(Module):
 
     @cached_property
     def shapes(self) -> tuple[SingleShape, ...]:
-        """Of the brackets, in their order."""
-        return tuple(shape_of(each) for each in self.brackets)
+        """Of the brackets, in their order; those at any kernel are computed at each."""
+        found = (shape_of(each) for group in self.groups for each in group.brackets)
+        return tuple(dict.fromkeys(found))
 
-    def atoms(self, averages: Sequence[str]) -> tuple[dict[Atom, str], dict[Atom, str]]:
-        """What each atom of the steps, and of the first layer, is called."""
-        parameters = self._atoms()
+    def atoms(self, stage: int, average: Callable[[int, int], str]) -> dict[Atom, str]:
+        """What each atom of a stage's steps is called, given the name of a shape's average."""
+        called: dict[Atom, str] = {
+            bracket: average(number, self.shapes.index(shape_of(bracket)))
+            for number, group in enumerate(self.groups)
+            if group.stage == stage
+            for bracket in group.brackets
+        }
         components: dict[Atom, str] = {
-            atom: identify(atom)[0].identifier
-            for each in self.steps.values()
-            for atom in each.atoms(Tensor)
+            atom: self.behind(stage - 1, identify(atom)[0].identifier)
+            for each in self.stages[stage].values()
+            for atom in tensors_of(each)
         }
-        inputs: dict[Atom, str] = {
-            atom: "K0" for each in self.first.values() for atom in each.atoms(Tensor)
-        }
-        called: dict[Atom, str] = dict(zip(self.brackets, averages, strict=True))
-        return {**called, **parameters, **components}, {**parameters, **inputs}
+        return {**called, **self._atoms(), **components}
+
+    def atoms_at_inputs(self) -> dict[Atom, str]:
+        """What each atom of the first layer's steps is called."""
+        tensors = (atom for each in self.first.values() for atom in each.atoms(Tensor))
+        return {**self._atoms(), **dict.fromkeys(tensors, "K0")}
+
+    def _stage(self, stage: int) -> Iterator[str]:
+        """The lines that compute the tensors behind a stage."""
+
+        def average(number: int, place: int) -> str:
+            return f"average_{place}" if len(self.groups) == 1 else f"average_{number}_{place}"
+
+        for number, group in enumerate(self.groups):
+            if group.stage == stage:
+                averages = (average(number, place) for place in range(len(self.shapes)))
+                yield f"{', '.join(averages)}, = brackets({group.kernel})"
+        known = self.atoms(stage, average)
+        for name, each in self.stages[stage].items():
+            yield f"{self.behind(stage, name)} = {self.expression(each, known)}"
 
     def usage(self) -> list[str]:
         """How to call the module."""
@@ -55,13 +76,12 @@ class SingleModule(Module):
 
     def source(self) -> str:
         """The module after its docstring."""
-        averages = [f"average_{place}" for place in range(len(self.brackets))]
-        known, at_inputs = self.atoms(averages)
+        at_inputs, last = self.atoms_at_inputs(), len(self.stages) - 1
         return printer.filled(
             _MODULE,
             prelude=modules.PRELUDE,
             support=brackets.support_source(self.activation),
-            brackets=brackets.single_source(self.activation, self.shapes),
+            brackets=brackets.single_source(self.activation, self.shapes) if self.shapes else "",
             tensors=self.names,
             parameters=self.parameters,
             names=", ".join(self.names),
@@ -70,10 +90,9 @@ class SingleModule(Module):
             at_first=", ".join(f"{name}[0]" for name in self.arguments),
             demonstrated=", ".join(usage.columns(self.parameters)),
             starts=[f"{k} = {self.expression(each, at_inputs)}" for k, each in self.first.items()],
-            steps=[f"{k}_next = {self.expression(each, known)}" for k, each in self.steps.items()],
-            results=", ".join(f"{name}_next" for name in self.names),
+            steps=[line for stage in range(len(self.stages)) for line in self._stage(stage)],
+            results=", ".join(self.behind(last, name) for name in self.names),
             stores=[f"out[layer, {place}] = {name}" for place, name in enumerate(self.names)],
-            averages=", ".join(averages),
             rows=len(self.names),
         )
 
@@ -100,7 +119,6 @@ def first_layer(K0, $arguments):
 
 @driver
 def next_layer($names, $arguments):
-    $averages, = brackets(K)
     $steps
     return $results,
 

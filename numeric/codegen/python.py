@@ -14,14 +14,14 @@ from pathlib import Path
 
 from derive.activations.functions import Activation, as_activation, z
 from derive.engine.scheme import Scheme
-from derive.engine.step import at_inputs, closure, hidden
+from derive.engine.step import at_inputs, closures, hidden
 from derive.engine.tensors import Name
 from derive.errors import InputError, listed
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
 
-from ..brackets.shapes import MAX_POSITIONS, check_all_finite
+from ..brackets.shapes import MAX_POSITIONS, check_all_finite, check_kinks
 from ..emit import outputs
 from .one_input import SingleModule
 from .several_inputs import MultiModule
@@ -77,25 +77,27 @@ def planned(
     sigma = head.activation if activation is None else activation
     sigma = as_activation(sigma)
     for each in recursions:
-        if (each.weights, each.square, each.is_single_input) != (
+        if (each.weights, each.square, each.is_single_input, each.layer) != (
             head.weights,
             head.square,
             head.is_single_input,
-        ) or each.first_layer:
-            wanted = "recursions of hidden layers with the same weights, inputs and widths"
+            head.layer,
+        ) or (each.first_layer or each.stage is not None):
+            wanted = "recursions of hidden layers with the same weights, layer, inputs and widths"
             raise InputError("made", each, wanted)
     corrections = max(each.corrections for each in recursions)
-    scheme = Scheme(head.weights, head.square, corrections, head.is_single_input)
+    scheme = Scheme(head.weights, head.square, corrections, head.is_single_input, head.layer)
+    scheme.check_numbers()
     _check_known(sigma)
     targets = [each.target for each in recursions]
-    closed = closure(["K", *targets], scheme, most_factors=MAX_POSITIONS)
+    (closed,) = closures(["K", *targets], [scheme], most_factors=MAX_POSITIONS)
     return _planned(closed, sigma, scheme, first_weights)
 
 
 def module_source(names: Sequence[Name], activation: Activation, scheme: Scheme) -> str:
     """The module's text, of tensors that `closure` gave. Everything in it is derived."""
     _check_known(activation)
-    return _planned(names, activation, scheme).text()
+    return _planned((names,), activation, scheme).text()
 
 
 def _check_known(activation: Activation) -> None:
@@ -104,14 +106,20 @@ def _check_known(activation: Activation) -> None:
 
 
 def _planned(
-    names: Sequence[Name],
+    names: Sequence[Sequence[Name]],
     activation: Activation,
     scheme: Scheme,
     first_weights: WeightEnsemble | None = None,
 ) -> SingleModule | MultiModule:
     first = first_weights or scheme.weights
     emit = SingleModule if scheme.single else MultiModule
-    steps = {name.identifier: hidden(name, scheme) for name in names}
-    at_first = {name.identifier: at_inputs(name, scheme, first) for name in names}
-    check_all_finite(steps, activation)
-    return emit(steps, at_first, activation, (scheme.weights, first))
+    stages = [
+        {name.identifier: hidden(name, scheme, stage) for name in behind}
+        for stage, behind in enumerate(names)
+    ]
+    at_first = {name.identifier: at_inputs(name, scheme, first) for name in names[-1]}
+    for steps in stages:
+        check_all_finite(steps, activation)
+    if not scheme.single and not activation.is_smooth:
+        check_kinks([list(steps.values()) for steps in stages], scheme)
+    return emit(stages, at_first, activation, (scheme.weights, first), scheme.layer)

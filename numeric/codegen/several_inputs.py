@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from derive.engine.step import Step
-from derive.engine.tensors import Tensor, identify
+from derive.engine.tensors import identify
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import Shape
 
@@ -14,7 +15,7 @@ from ..brackets import several_inputs
 from ..brackets.shapes import positions_of
 from ..emit import modules, printer
 from . import usage
-from .module import Module
+from .module import Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
 
@@ -40,33 +41,65 @@ class MultiModule(Module):
     @cached_property
     def tables(self) -> dict[Bracket, tuple[tuple[Shape, tuple[int, ...]], ...]]:
         """Each bracket as a sum of table entries: (shape, the sample label of each position)."""
-        return {each: tuple(positions_of(each)) for each in self.brackets}
+        found = (each for group in self.groups for each in group.brackets)
+        return {each: tuple(positions_of(each)) for each in found}
+
+    @cached_property
+    def called(self) -> list[dict[Shape, str]]:
+        """What the tables of each group are called."""
+        found: list[dict[Shape, str]] = []
+        for number, group in enumerate(self.groups):
+            shapes = sorted({shape for each in group.brackets for shape, _ in self.tables[each]})
+            before = "table" if len(self.groups) == 1 else f"table_{number}"
+            found.append({shape: f"{before}_{place}" for place, shape in enumerate(shapes)})
+        return found
+
+    def _passed(self, stage: int) -> str:
+        """The arguments of the kernels of a stage: tensors, tables, hyperparameters."""
+        tables = [
+            name
+            for group, tables in zip(self.groups, self.called, strict=True)
+            if group.stage == stage
+            for name in tables.values()
+        ]
+        return ", ".join([*self.tensors_before(stage), *tables, *self.arguments])
+
+    def _lines(self, stage: int, fills: dict[Shape, str]) -> Iterator[str]:
+        """What computes the tensors behind a stage."""
+        for group, tables in zip(self.groups, self.called, strict=True):
+            if group.stage == stage:
+                for shape, name in tables.items():
+                    yield f"{name} = fill_{fills[shape]}({group.kernel})"
+        for name in self.stages[stage]:
+            after = self.behind(stage, name)
+            yield f"{after} = next_{after}({self._passed(stage)})"
 
     def source(self) -> str:
         """The module after its docstring."""
         shapes = sorted({shape for entries in self.tables.values() for shape, _ in entries})
         table = {shape: f"table_{place}" for place, shape in enumerate(shapes)}
         names, arguments = ", ".join(self.names), ", ".join(self.arguments)
-        passed = ", ".join([names, *table.values(), arguments])
+        last = len(self.stages) - 1
         kernels = {shape: several_inputs.kernel(self.activation, shape) for shape in shapes}
         called = {(name, len(shape.orders), bool(more)) for shape, (name, more) in kernels.items()}
         functions = [
             *(_values(kernel, rank, extra=more) for kernel, rank, more in sorted(called)),
             *(_fill(name, shape, *kernels[shape]) for shape, name in table.items()),
             *(
-                self._kernel(f"first_{name}", each, f"K0, {arguments}", table)
+                self._kernel(f"first_{name}", each, f"K0, {arguments}", -1)
                 for name, each in self.first.items()
             ),
             *(
-                self._kernel(f"next_{name}", each, passed, table)
-                for name, each in self.steps.items()
+                self._kernel(f"next_{self.behind(stage, name)}", each, self._passed(stage), stage)
+                for stage, steps in enumerate(self.stages)
+                for name, each in steps.items()
             ),
         ]
         return printer.filled(
             _MODULE,
             prelude=modules.PRELUDE,
             support=brackets.support_source(self.activation),
-            brackets=brackets.multi_source(self.activation, shapes),
+            brackets=brackets.multi_source(self.activation, shapes) if shapes else "",
             tensors=self.names,
             parameters=self.parameters,
             functions="\n\n".join(functions),
@@ -76,27 +109,31 @@ class MultiModule(Module):
             at_first=", ".join(f"{name}[0]" for name in self.arguments),
             demonstrated=", ".join(usage.columns(self.parameters)),
             starts=[f"first_{name}(K0, {arguments})," for name in self.names],
-            steps=[f"next_{name}({passed})," for name in self.names],
-            fills=[f"{name} = fill_{name}(K)" for name in table.values()],
+            steps=[line for stage in range(last + 1) for line in self._lines(stage, table)],
+            results=", ".join(self.behind(last, name) for name in self.names),
         )
 
-    def _kernel(self, name: str, made: Step, arguments: str, table: dict[Shape, str]) -> str:
+    def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
         """A loop over the samples of one tensor; what is symmetric is computed all the same."""
+        tables = {
+            bracket: names
+            for group, names in zip(self.groups, self.called, strict=True)
+            if group.stage == stage
+            for bracket in group.brackets
+        }
         rank = len(made.samples)
         index = dict(zip(made.samples, _LETTERS, strict=False))
         known = self._atoms()
-        for mono, _ in made.terms:
-            for atom, _ in mono:
-                if isinstance(atom, Bracket):
-                    parts = [
-                        f"{table[shape]}[{', '.join(index[label] for label in labels)}]"
-                        for shape, labels in self.tables[atom]
-                    ]
-                    known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
-                elif isinstance(atom, Tensor):
-                    tensor, labels = identify(atom)
-                    array = "K0" if made.first_layer else tensor.identifier
-                    known[atom] = f"{array}[{', '.join(index[label] for label in labels)}]"
+        for atom in made.atoms(Bracket):
+            parts = [
+                f"{tables[atom][shape]}[{', '.join(index[label] for label in labels)}]"
+                for shape, labels in self.tables[atom]
+            ]
+            known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+        for component in tensors_of(made):
+            tensor, labels = identify(component)
+            array = "K0" if made.first_layer else self.behind(stage - 1, tensor.identifier)
+            known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
         loops = [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
         loops += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]
@@ -175,10 +212,8 @@ def first_layer(K0, $arguments):
 
 
 def next_layer($names, $arguments):
-    $fills
-    return (
-        $steps
-    )
+    $steps
+    return $results,
 
 
 def layers($names, $arguments):

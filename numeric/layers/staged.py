@@ -8,6 +8,7 @@ functions of the collective variables' limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import chain
 from typing import TypeAlias
 
@@ -22,12 +23,12 @@ from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
-from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
+from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
-from ..brackets.shapes import check_all_finite
+from ..brackets.shapes import check_all_finite, check_kinks
 from . import averages as of
 from .program import Tables
 from .tapped import Reader, axes_of
@@ -38,19 +39,19 @@ Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 
 class StagedLayers:
-    """The recursions of these tensors through the stages of a layer; `run.Layers` has another's.
+    """The recursions of these tensors through layers of several stages; `run.Layers` has another's.
 
     Arguments:
-        names: the tensors behind each stage, which need no others.
+        names: the tensors behind each stage of each scheme's layer, which need no others.
         activation: σ.
-        scheme: under what the recursions are derived.
+        schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
         m: inputs.
         change: puts another recursion in the place of each.
         read: the tensors that a convolution's readout is asked for; they come last.
 
     Attributes:
-        names: the tensors of the layers, and then those of the readout.
+        names: the tensors behind a layer, and then those of the readout.
         parameters: the names of the hyperparameters that occur.
         noises: how many averages all stages have.
 
@@ -60,53 +61,78 @@ class StagedLayers:
 
     def __init__(
         self,
-        names: tuple[tuple[Name, ...], ...],
+        names: tuple[tuple[tuple[Name, ...], ...], ...],
         activation: Activation,
-        scheme: Scheme,
+        schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
         m: int,
         change: Callable[[Step], Step] | None = None,
         read: tuple[Name, ...] = (),
     ) -> None:
-        readout = scheme.readout
-        self.names = (*names[-1], *read)
+        readout = schemes[0].readout
+        own = len(names[0][-1])
+        self.names = (*names[0][-1], *read)
+        for scheme in schemes:
+            scheme.check_numbers()
         steps = [
-            [hidden(name, scheme, stage) for name in behind] for stage, behind in enumerate(names)
+            [
+                [hidden(name, scheme, stage) for name in behind]
+                for stage, behind in enumerate(of_layer)
+            ]
+            for scheme, of_layer in zip(schemes, names, strict=True)
         ]
-        starts = [at_inputs(name, scheme, first) for name in names[-1]]
+        starts = [at_inputs(name, schemes[0], first) for name in names[0][-1]]
+        reading: list[Step] = []
         if readout is not None:
-            steps.append([hidden(name, readout, 0) for name in read])
+            reading = [hidden(name, readout, 0) for name in read]
             starts += [at_inputs(name, readout, first, readout=True) for name in read]
         if change is not None:
-            steps = [[change(each) for each in part] for part in steps]
+            steps = [[[change(each) for each in part] for part in layer] for layer in steps]
             starts = [change(each) for each in starts]
-        for of_stage in steps:
-            by_name = {each.target.identifier: each for each in of_stage}
-            check_all_finite(by_name, activation)
+            reading = [change(each) for each in reading]
+        for of_stage in (*chain(*steps), reading):
+            check_all_finite({each.target.identifier: each for each in of_stage}, activation)
         if m > 1 and not activation.is_smooth:
-            _check_kinks(steps[: len(names)], scheme)
-        atoms = [each.atoms(Parameter) for each in (*chain(*steps), *starts)]
-        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
-        taps = [stage.taps for stage in scheme.stages]
-        below = [names[-1], *names[:-1]]
-        if readout is not None:
-            taps.append(readout.stages[0].taps)
-            below.append(names[-1])
-        self._stages = [
-            _stage(before, of_stage, activation, self.parameters, m, each)
-            for before, of_stage, each in zip(below, steps, taps, strict=True)
+            for scheme, of_layer in zip(schemes, steps, strict=True):
+                check_kinks(of_layer, scheme)
+        every = [each for of_stage in (*chain(*steps), reading) for each in of_stage]
+        atoms = [each.atoms(Parameter) for each in (*every, *starts)]
+        names_of = {atom.name for atom in set().union(*atoms)}
+        values = set().union(*(each.atoms(Value) for each in every))
+        names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
+        self.parameters = sorted({"C_W", "C_b", *names_of})
+        given = activation, self.parameters, m
+        self._layers = [
+            [
+                _stage(before, of_stage, *given, stage.taps)
+                for before, of_stage, stage in zip(
+                    (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
+                )
+            ]
+            for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
         ]
-        self._readout = self._stages.pop() if readout is not None else None
-        own, kernel = len(names[-1]), (named("K"),)
-        self._first = [_stage(kernel, starts[:own], activation, self.parameters, m, None)]
+        kernel = (named("K"),)
+        self._first = [_stage(kernel, starts[:own], *given, None)]
+        self._readout: _Stage | _Tapped | None = None
         if readout is not None:
-            of_readout = kernel, starts[own:], activation, self.parameters, m, taps[-1]
-            self._first.append(_stage(*of_readout))
+            taps = readout.stages[0].taps
+            self._readout = _stage(names[0][-1], reading, *given, taps)
+            self._first.append(_stage(kernel, starts[own:], *given, taps))
         self.noises = sum(stage.noises for stage in self._all)
+        self._order: Sequence[int] | None = None
 
     @property
     def _all(self) -> list[_Stage | _Tapped]:
-        return [*self._stages, *([] if self._readout is None else [self._readout])]
+        stages = [stage for layer in self._layers for stage in layer]
+        return stages if self._readout is None else [*stages, self._readout]
+
+    def along(self, order: Sequence[int]) -> StagedLayers:
+        """The same with these of the distinct layers as layers 2, 3, …"""
+        if len(self._layers) == 1:
+            return self
+        other = copy(self)
+        other._order = order
+        return other
 
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes.
@@ -133,19 +159,20 @@ class StagedLayers:
         """The tensors at every layer, (depth, copies, m, m, …) each, and the sizes of the first
         copy's, (depth, m, m, …) each; arguments as of `run.Layers.descend`."""
         found, sizes = begun(start, len(parameters))
-        averages_of = [stage.averages() for stage in self._all]
         ends = np.cumsum([stage.noises for stage in self._all])[:-1]
-        parts = np.split(noise, ends, axis=1)
-        own = len(self._stages[-1].names)
+        parts = iter(np.split(noise, ends, axis=1))
+        runs = [[(stage, next(parts), stage.averages()) for stage in of] for of in self._layers]
+        readout, kept = self._readout, len(self._layers[0][-1].names)
+        last = None if readout is None else (readout, next(parts), readout.averages())
         for layer in range(1, len(parameters)):
-            tensors = [each[layer - 1] for each in found[:own]]
+            tensors = [each[layer - 1] for each in found[:kept]]
             below = both = tensors, [np.abs(each[0]) for each in tensors]
-            made = []
-            for stage, part, average in zip(self._all, parts, averages_of, strict=True):
-                before = below if stage is self._readout else both
-                both = stage.passed(before, parameters[layer], part, average)
-                made.append(both)
-            put((found, sizes), layer, _joined(made[len(self._stages) - 1 :]), rounding)
+            for stage, own, average in runs[self._order[layer - 1] if self._order else 0]:
+                both = stage.passed(both, parameters[layer], own, average)
+            if last is not None:
+                stage, own, average = last
+                both = _joined([both, stage.passed(below, parameters[layer], own, average)])
+            put((found, sizes), layer, both, rounding)
             advance(1)
         return found, sizes
 
@@ -154,15 +181,6 @@ def _joined(parts: Sequence[Both]) -> Both:
     """Tensors one after another."""
     tensors = [each for values, _ in parts for each in values]
     return tensors, [each for _, sizes in parts for each in sizes]
-
-
-def _check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
-    """Refuse kinked σ of several inputs where a mean is taken off before σ: derivatives outside are
-    each of one label there, and labels that meet at one input share theirs."""
-    for stage, of_stage in zip(scheme.stages, steps, strict=True):
-        if stage.means and any(each.atoms(Bracket) for each in of_stage):
-            wanted = "one input, or σ without kinks, where a mean is taken off before σ"
-            raise InputError("layer", str(scheme.layer), wanted)
 
 
 def _stage(
@@ -228,7 +246,8 @@ class _Stage:
             self._begins[name] = end
             end += m ** (0 if m == 1 else len(name.subscripts))
         numbers = sorted(set().union(*(each.atoms(Value) for each in steps)), key=str)
-        self._numbers = np.array([float(number.expr) for number in numbers])
+        known = [PARAMETERS.get(name, sympy.Symbol(name)) for name in self._parameters]
+        self._values = sympy.lambdify([known], [number.expr for number in numbers], "math")
         for number in numbers:
             self._begins[number], self._begins[number, True] = end, end + len(numbers)
             end += 1
@@ -297,7 +316,8 @@ class _Stage:
             np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
             for each, size in zip(tensors, sizes_before, strict=True)
         ]
-        numbers = np.concatenate([self._numbers, 1.0 / self._numbers])
+        values = np.array(self._values(parameters[0]), float)
+        numbers = np.concatenate([values, 1.0 / values])
         parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
         parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
         begin = 0

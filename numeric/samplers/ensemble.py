@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive import activations
 from derive.arithmetic.parameters import C_W, Parameter, Value
 from derive.engine.stages import Equation, Matrix, Product, Stage, Variable
-from derive.engine.trees import STREAM
+from derive.engine.trees import ABOVE, STREAM
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.weights import WeightEnsemble
@@ -64,7 +64,7 @@ STEM = Stage(
             Equation((Product((Variable(STREAM, 0),), ((0, "z"),), (), (0, 0)),), bias=True),
         ),
     ),
-    (Matrix(C_W, "z", "z"),),
+    (Matrix(C_W, STREAM.space, ABOVE),),
 )
 """The first of several layers, z = b + W x."""
 
@@ -219,7 +219,7 @@ class Ensemble:
 
     def stages_at(self, layer: int) -> tuple[Stage, ...]:
         """What this layer goes through: the first is a stem, then come the network's layers."""
-        return (STEM,) if layer == 1 else self.net.layer.stages
+        return (STEM,) if layer == 1 else self.net.layer_at(layer, self.depth).stages
 
     def read_at(self, layer: int) -> Stage | None:
         """The stage that reads this layer out, in its place, where the network's layer has one."""
@@ -234,8 +234,8 @@ class Ensemble:
 
         Raises InputError for a ratio that gives no whole number.
         """
-        if space == STREAM.space:
-            return self.widths[layer]
+        if space in {STREAM.space, ABOVE}:
+            return self.widths[layer - (space == STREAM.space)]
         ratio = dict(stage.ratios).get(space, Value(sympy.Integer(1)))
         n = number_of(ratio) * self.width
         if not math.isclose(n, round(n), rel_tol=1e-12) or round(n) < 1:
@@ -327,6 +327,7 @@ def _checked_layers(net: Network, n_0: int, width: int, depth: int) -> Layers:
         if not n.is_number or not math.isclose(float(n), round(float(n)), rel_tol=1e-12):
             raise InputError("width", width, f"whole n_ℓ = r_ℓ n; at layer {layer} it is {n}")
         widths.append(round(float(n)))
+    net.check_skips(depth)
     layers = Layers(net, width, tuple(widths))
     for checked in ("steps", "C_b", "lambda_b", "lambda_W"):
         getattr(layers, checked)  # computed once, and an InputError where it cannot be

@@ -123,10 +123,12 @@ class LayerSampler(Sampler):
     @property
     def numbers(self) -> int:
         """One for each neuron of every variable, jet and sample."""
-        widest = max(*self.ensemble.widths, *map(self._widest, range(2, self._depth + 1)))
-        kinds = max(len(stage.equations) for stage in self.ensemble.stages_at(2))
-        taps = max((s.taps.count for s in self.ensemble.stages_at(2) if s.taps), default=1)
-        return len(self.probes.jets) * len(self.ensemble.inputs) * widest * kinds * taps
+        ensemble, layers = self.ensemble, range(1, self._depth + 1)
+        widest = max(*ensemble.widths, *map(self._widest, layers[1:]))
+        stages = [stage for at in layers for stage in ensemble.stages_at(at)]
+        kinds = max(len(each.equations) for each in stages)
+        taps = max((each.taps.count for each in stages if each.taps), default=1)
+        return len(self.probes.jets) * len(ensemble.inputs) * widest * kinds * taps
 
     @property
     def _depth(self) -> int:
@@ -189,9 +191,6 @@ class LayerSampler(Sampler):
                 terms.append(each.carried.jet)
             if each.bias and self._has_biases(place.layer):
                 terms.append(self._biases(terms[0].shape[-1], place, number, draws))
-            if len({term.shape[-1] for term in terms}) > 1:
-                widths = sorted({term.shape[-1] for term in terms})
-                raise InputError("layer", f"a skip between widths {widths}", "equal widths")
             after[kind] = sum(terms[1:], start=terms[0])
         return after
 

@@ -199,7 +199,7 @@ def _all(example: Example) -> Iterator[Fault]:
     net = example.net
     scheme = net.scheme(example.depth, example.samples)
     asked = wanted(example.tensors)
-    behind = closures(["K", *asked], scheme)
+    (behind,) = closures(["K", *asked], [scheme])
     for stage, names in enumerate(behind):
         for name in names:
             yield from _of_terms(hidden(name, scheme, stage))

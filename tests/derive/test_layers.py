@@ -8,7 +8,16 @@ import sympy
 from layer_ensembles import matrix, moments, normed, predicted
 from scipy.special import erf
 
-from derive import Gaussian, InputError, Network, Orthogonal, activations, layers, recursion
+from derive import (
+    Gaussian,
+    InputError,
+    Network,
+    Orthogonal,
+    activations,
+    layers,
+    recursion,
+    symbols,
+)
 from derive.engine.cumulants import layer_cumulant
 from derive.engine.scheme import Scheme
 from derive.engine.stages import DENSE
@@ -18,6 +27,7 @@ from derive.engine.trees import Field
 from derive.gaussian.brackets import Average, Bracket, normal_form
 from derive.layers import Layer, read
 from derive.symbols import C_W, C_b, K, tensor
+from numeric import flow
 
 GAMMA, EPS = sympy.symbols("gamma eps", positive=True)
 SKIP = ("h[i] = W1[i,a] z[a]", "z[i] = gamma z[i] + W2[i,a] h[a]")
@@ -183,6 +193,31 @@ def test_pre_norm_blocks_add_the_same_to_the_kernel_at_each():
     assert made.kernels == {"K_h": C_W}
 
 
+def test_a_layer_without_a_skip_may_change_the_width():
+    assert not layers.normalized("layer").keeps_width
+    assert not layers.gated().keeps_width
+    assert layers.gated(skip=1).keeps_width
+    assert layers.residual().keeps_width
+    wide = Network("tanh", layer="gated; residual(norm=rms)*", width_ratio=[1, 2, 2, 2])
+    assert wide.schemes(4, 1).order == (0, 1, 1)
+    with pytest.raises(InputError, match="layers 1 and 2, around which residual"):
+        Network("tanh", layer="residual(norm=rms); gated", width_ratio=[1, 2, 2]).schemes(3, 1)
+
+
+def test_the_larger_width_of_a_rectangle_is_that_of_its_haar_matrix():
+    """W₁ from r_in n neurons to 3n, W₂ to r_out n: K_h² (2/r − 2/r_big) of V is W₂'s alone."""
+    layer = Layer("h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] h[a]", ratio={"h": 3})
+    ((first,), (second,)) = (
+        [made for made in of_stage if made.name.startswith("V")]
+        for of_stage in recursion("V", Orthogonal(), layer=layer, square=False).stages
+    )
+    first, second = first.single_input(), second.single_input()
+    square = Average(((1, 0), (1, 0)), ())
+    assert first.expr.expand().coeff(square**2).has(sympy.Max(3, symbols.r_in))
+    expected = C_W**2 * (sympy.Rational(2, 3) - 2 / sympy.Max(3, symbols.r_out))
+    assert sympy.expand(second.expr.expand().coeff(tensor("K_h") ** 2) - expected) == 0
+
+
 def test_the_width_of_the_hidden_layer_divides_its_fluctuations():
     """What a finite hidden layer adds to V is 1/ratio of what one of n neurons adds."""
     wide = single("V", layers.residual(ratio=4, C=(2, 1))).expr
@@ -324,7 +359,8 @@ def test_a_norm_in_the_text_of_the_argument():
 )
 def test_layers_that_nobody_named(lines):
     layer = Layer(*lines)
-    names = closures(["K", "V", "G1", "Theta"], Scheme(Gaussian(), single=True, layer=layer))
+    scheme = Scheme(Gaussian(), single=True, layer=layer)
+    (names,) = closures(["K", "V", "G1", "Theta"], [scheme])
     assert len(names) == len(layer.stages)
     assert {"K", "V", "G1", "Theta"} <= {name.label for name in names[-1]}
     assert set(single("V", layer).depends_on) <= {"K", "V"}
@@ -389,12 +425,11 @@ def test_what_is_no_layer_is_refused_with_the_reason(lines, says):
         (lambda: Layer("z[i] = W[i,a] s(z[a])", gamma=1), "layer"),
         (lambda: Layer(*SKIP, ratio={"g": 2}), "ratio"),
         (lambda: Layer("h[i] = W1[i,a] z[a]", "z[i] = h[i]", ratio={"h": 2}), "ratio"),
-        (lambda: recursion("V", layer=SPHERE, square=False), "square"),
         (lambda: recursion("V", layer="nothing"), "layer"),
         (lambda: single("G2", layers.normalized("layer")).expr, "fields"),
         (lambda: recursion("V", layer=SPHERE).kernel_form(), "layer"),
         (lambda: recursion("V", layer=SPHERE).terms, "layer"),
-        (lambda: Network("tanh", width_ratio=[1, 2], layer=SPHERE).scheme(2, 1), "widths"),
+        (lambda: Network("tanh", widths=[3, 8, 9], layer="residual").scheme(2, 1), "widths"),
     ],
 )
 def test_bad_arguments_are_named(make, argument):
@@ -432,11 +467,34 @@ def test_a_network_has_its_layer():
     assert Network("tanh").scheme(3, 1).layer is None
 
 
+def test_a_layers_own_variables_have_tensors_by_name():
+    """K_y, V_y, G1_h through the stage that makes the variable; they are no tensors of z."""
+    block = layers.residual(norm="rms", eps=EPS)
+    for name, stage, variable in (("K", 0, "y"), ("V", 0, "y"), ("V", 1, "h"), ("G1", 1, "h")):
+        assert single(f"{name}_{variable}", block).expr == behind(block, stage, name, variable)
+    assert str(single("K_h", block)) == "K_h(ℓ+1) = C_W*K_y"
+    assert single("V_h", block, Orthogonal()).latex() == r"V_{h}^{(\ell+1)} = C_{W}^{2} V_{y}"
+    for name, layer in (("V_x", block), ("V_h", layers.dense()), ("W_h", block), ("V_", block)):
+        with pytest.raises(InputError, match="tensor"):
+            recursion(name, layer=layer)
+    with pytest.raises(InputError, match="behind all stages"):
+        flow(Network("tanh", layer="residual"), [1.0], 2, recursion("V_h", layer="residual"))
+
+
+def test_a_specialised_bracket_says_at_which_kernel_it_is():
+    made = single("K", layers.normalized("rms")).specialise("tanh")
+    assert str(made) == "K(ℓ+1) = C_W*⟨tanh(z)**2⟩_(1) + C_b"
+    assert r"\right\rangle_{1}" in made.latex()
+    two = recursion("K", layer=layers.normalized("rms")).specialise("tanh")
+    assert "⟩_(1, K[1,2]/(sqrt(K[1,1])*sqrt(K[2,2])), 1)" in str(two)
+    assert "⟩_" not in str(recursion("K").specialise("tanh"))
+
+
 def test_printed():
     made = single("V", layers.normalized("rms", eps=EPS))
     assert made.kernels == {"K_y": K / (K + EPS)}
     assert ", with ⟨…⟩_y at K_y = " in str(made)
-    assert r"K_{y} = \frac{K}{K + eps}" in made.latex()
+    assert r"K_{y} = \frac{K}{K + \varepsilon}" in made.latex()
     steps = made.stages
     assert [[step.name for step in part] for part in steps] == [["K_y", "V_y"], ["V"]]
     assert NAMES["V"] == steps[1][0].target

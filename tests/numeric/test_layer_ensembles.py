@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from derive import Gaussian, Network, Orthogonal, activations, layers
 from derive.errors import InputError
 from derive.gaussian.brackets import Average
 from derive.recursions import recursion, wanted
+from numeric import compare, flow
 from numeric.estimators import unbiased
 from numeric.estimators.observables import Plan
 from numeric.estimators.probes import Probes, needed
@@ -203,6 +205,41 @@ def test_ensembles_meet_the_recursions(layer, K, weights):
     assert (error[:, 1] < 0.03 * np.abs(theory[:, 1]).max() + 0.03).all()
 
 
+DIFFERING = "dense; residual(norm=rms)*; normalized(layer)"
+
+
+def test_ensembles_meet_layers_that_differ():
+    net = network(DIFFERING, Orthogonal(1.5))
+    sampled = [simulate(net, ONE[0], n, 4, 12000, tensors=["K", "V"], seed=5) for n in (24, 48, 96)]
+    compared = compare(flow(net, ONE[0], 4, ["K", "V"]), sampled)
+    assert compared.agrees  # 8 scores
+    assert compared.resolution < 0.15
+    for other in ("residual(norm=rms); dense; normalized(layer)", "dense; gated*"):
+        theory = flow(replace(net, layer=other), ONE[0], 4, ["K", "V"])
+        assert not compare(theory, sampled).agrees
+
+
+def test_ensembles_meet_layers_of_unequal_widths():
+    net = network("normalized(layer)", Orthogonal(1.5), width_ratio=[1, 2, "1/2"])
+    wanted_ = ["K", "V", "Theta"]
+    sampled = [simulate(net, ONE[0], n, 3, 6000, tensors=wanted_, seed=3) for n in (16, 32, 64)]
+    compared = compare(flow(net, ONE[0], 3, wanted_), sampled)
+    assert compared.agrees  # 9 scores
+    assert compared.resolution < 0.12
+    wrong = flow(replace(net, width_ratio=1), ONE[0], 3, wanted_)
+    assert not compare(wrong, sampled).agrees
+
+
+@pytest.mark.parametrize("name", ["lazy", "explicit"])
+def test_each_layer_is_drawn_in_its_place(name):
+    """A head that normalizes a linear network: K is known at every width."""
+    net = Network(activations.linear, Gaussian(1.5), layer="dense; gated*; normalized(rms)")
+    made = sampler(net, ONE, 7, ["K"], name, depth=5)
+    values = made.statistics(np.arange(10))[..., 0]
+    np.testing.assert_allclose(values[:, 4], 1.5, rtol=1e-12)
+    assert values[:, 1:4].std(axis=0).min() > 0.05
+
+
 def test_a_wrong_recursion_is_noticed():
     # V of a norm without what the norm's own fluctuation takes away, ⟨(σ²)''⟩²/2
     def without(expr):
@@ -255,9 +292,5 @@ def test_what_cannot_be_sampled_is_refused():
         sampler(network("residual(skip=gamma)"), ONE, 8, "V")
     with pytest.raises(InputError, match="whole part"):
         sampler(network("residual(ratio=1/3)"), ONE, 8, "V").statistics(np.arange(1))
-    widening = network("residual", width_ratio=lambda layer: layer)
-    with pytest.raises(InputError, match="skip between widths"):
-        sampler(widening, ONE, 8, "V")
-    two = sampler(widening, TWO, 8, "V")
-    with pytest.raises(InputError, match="skip between widths"):
-        two.statistics(np.arange(1))
+    with pytest.raises(InputError, match="around which residual"):
+        sampler(network("residual", width_ratio=lambda layer: layer), ONE, 8, "V")

@@ -1,11 +1,22 @@
 """Layers of several stages: run stage by stage, as the dense layer is run in one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from derive import Gaussian, InputError, Network, Orthogonal, exact, propagation, spectra
+from derive import (
+    Gaussian,
+    InputError,
+    LowRankOrthogonal,
+    Network,
+    Orthogonal,
+    exact,
+    layers,
+    propagation,
+    spectra,
+)
 from derive.activations.functions import as_activation
 from derive.engine.step import closure
 from numeric import flow
@@ -27,12 +38,13 @@ def test_the_dense_layer_is_one_stage(activation: str, kernel) -> None:
     net = Network(activation, Orthogonal(C_W=1.5), C_b=0.1)
     scheme, depth = net.scheme(5, len(kernel)), 5
     names = closure(wanted, scheme)
-    arguments = (as_activation(activation), scheme, net.weights, len(kernel))
+    sigma, rest = as_activation(activation), (net.weights, len(kernel))
     parameters = {name: np.full(depth, 1.0) for name in ("r_in", "r_out", "r_big")}
     parameters |= {"C_W": np.full(depth, 1.5), "C_b": np.full(depth, 0.1)}
     parameters |= {"lambda_b": np.full(depth, 1.0), "lambda_W": np.full(depth, 1.0)}
-    whole = accuracy.run(Layers(names, *arguments), kernel, parameters)
-    staged = accuracy.run(StagedLayers((names,), *arguments), kernel, parameters)
+    whole = accuracy.run(Layers(names, sigma, scheme, *rest), kernel, parameters)
+    staged = StagedLayers(((names,),), sigma, (scheme,), *rest)
+    staged = accuracy.run(staged, kernel, parameters)
     for one, other in zip(whole.values, staged.values, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13 * np.abs(one).max())
 
@@ -134,6 +146,49 @@ def test_what_knows_the_dense_layer_alone_refuses_others(asked) -> None:
         asked()
 
 
-def test_no_digits_are_asked_of_layers_yet() -> None:
-    with pytest.raises(InputError, match="precision"):
-        flow(Network("tanh", layer="normalized(rms)"), [1.0, 2.0], 3, precision=30)
+TOWER = ["K", "G1", "V", "Theta", "D", "F", "A", "B"]
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("inputs", [[1.0, -0.4, 0.3], [[1.0, -0.4, 0.2], [0.3, 0.8, 1.0]]])
+def test_two_layers_are_one_layer_of_both_their_equations(activation, inputs) -> None:
+    block = ("h[i] = W1[i,a] z[a]", "z[i] = gamma z[i] + b[i] + W2[i,a] s(h[a])")
+    last = "z[i] = b[i] + W3[i,a] s(z[a])"
+    both, first = layers.Layer(*block, last, gamma=0.8), layers.Layer(*block, gamma=0.8)
+    at = {"C_b": 0.1, "lambda_b": 0.7}
+    one = flow(Network(activation, Orthogonal(1.3), layer=both, **at), inputs, 2, TOWER)
+    two = flow(Network(activation, Orthogonal(1.3), layer=[first, "dense"], **at), inputs, 3, TOWER)
+    assert np.abs(two.V.values[2]).min() > 0
+    for name in TOWER:
+        np.testing.assert_allclose(two[name].values[2], one[name].values[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("weights", [Gaussian(1.3), LowRankOrthogonal(1.3, gamma=0.5)])
+@pytest.mark.parametrize("inputs", [[1.0, -0.4, 0.3], [[1.0, -0.4, 0.2], [0.3, 0.8, 1.0]]])
+def test_two_dense_layers_of_unequal_widths_are_one_layer(weights, inputs) -> None:
+    both = layers.Layer(
+        "h[i] = b[i] + W1[i,a] s(z[a])", "z[i] = b[i] + W2[i,a] s(h[a])", ratio={"h": 2}
+    )
+    first = {"first_weights": "gaussian", "C_b": 0.1, "lambda_b": 0.7}
+    net = Network("tanh", weights, **first, width_ratio=[1, 2, 3])
+    two = flow(net, inputs, 3, TOWER, width=2)
+    one = flow(replace(net, layer=both, width_ratio=[1, 3]), inputs, 2, TOWER, width=2)
+    for name in TOWER:
+        np.testing.assert_allclose(one[name][1], two[name][2], rtol=1e-10, atol=1e-12)
+
+
+def test_each_layer_is_run_in_its_place() -> None:
+    """The head comes last at any depth, and what is before it does not know it."""
+    text = "gated; residual(norm=rms)*; normalized(layer)"
+    net = Network("gelu", "orthogonal", "gaussian", C_b=0.1, layer=text)
+    deep, short = (flow(net, [1.0, 0.5], depth, ["K", "V"]) for depth in (6, 4))
+    for name in ("K", "V"):
+        np.testing.assert_array_equal(deep[name][:3], short[name][:3])
+        assert abs(deep[name][3] - short[name][3]) > 0.01
+    np.testing.assert_allclose(deep.K[5], short.K[3], rtol=1e-13)  # behind a norm
+    growing = flow(replace(net, layer=lambda layer: FUNCTION[layer]), [1.0, 0.5], 6, ["K", "V"])
+    for name in ("K", "V"):
+        np.testing.assert_array_equal(growing[name], deep[name])
+
+
+FUNCTION = {2: "gated", 6: "normalized(layer)"} | dict.fromkeys((3, 4, 5), "residual(norm=rms)")

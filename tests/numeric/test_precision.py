@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sympy
 import xarray
+from agreement import close
 from flint import ctx
 
 from derivations import cli
@@ -24,19 +25,6 @@ SMOOTH = ["K", "G1", "V", "Theta", "A", "B", "D", "F", "P", "Q", "R", "S", "T", 
 KINKED = ["K", "G1", "V", "Theta", "A", "B", "D", "F"]
 CUBIC = "polynomial(0,1,0,-1/10)"
 TWO = [[1.0, 0.5], [0.3, -0.7]]
-
-
-def close(net: Network, inputs: object, depth: int, tensors: list[str], digits: int = 30) -> None:
-    """Floats are no farther from the truth than ten times what they say, and what they say is below
-    a part in 10⁹ of their largest entry."""
-    floats = flow(net, inputs, depth, tensors)
-    precise = flow(net, inputs, depth, tensors, precision=digits)
-    for name in tensors:
-        values, error = precise[name].to_numpy().astype(float), floats[f"{name}_error"].to_numpy()
-        assert (np.abs(floats[name].to_numpy() - values) <= 10 * error).all(), name
-        largest = np.abs(values).reshape(depth, -1).max(axis=1)
-        told = error.reshape(depth, -1).max(axis=1)
-        assert ((told <= 1e-9 * largest) | (largest <= told)).all(), name
 
 
 @pytest.mark.parametrize("sigma", ["tanh", "gelu", "erf", "sin", CUBIC, "softplus", "silu"])

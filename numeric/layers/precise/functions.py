@@ -18,7 +18,7 @@ from derive.errors import InputError
 
 Number = TypeVar("Number", arb, acb)
 
-Values = Callable[[arb], tuple[arb, ...]]
+Values = Callable[..., tuple[arb, ...]]
 """The values at a ball, each a ball that holds every value on it."""
 
 _METHODS = {
@@ -47,8 +47,10 @@ def derivatives(activation: Activation, orders: tuple[int, ...], precision: int)
 
 
 @lru_cache(maxsize=256)
-def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
-    """These expressions in z as functions of a real ball."""
+def compiled(
+    expressions: tuple[sympy.Expr, ...], precision: int, variables: tuple[sympy.Symbol, ...] = (z,)
+) -> Values:
+    """These expressions in z, or in other variables, as functions of real balls."""
     shared, results = sympy.cse(list(expressions), symbols=sympy.numbered_symbols("x"))
     code = _Code()
     for part in (*(part for _, part in shared), *results):
@@ -57,7 +59,7 @@ def compiled(expressions: tuple[sympy.Expr, ...], precision: int) -> Values:
         names: dict[str, Any] = {name: constant(value) for value, name in code.constants.items()}
     names |= {"arb": arb, "power": power}
     found: Values = sympy.lambdify(
-        [z], tuple(expressions), [names], printer=code, cse=lambda _: (shared, results)
+        list(variables), tuple(expressions), [names], printer=code, cse=lambda _: (shared, results)
     )
     return found
 

@@ -34,12 +34,12 @@ def next_rows(rows: Rows, activation: Activation, *, biases: bool) -> Rows:
         own = tuple(Fraction(int(a == b)) for a in range(size))
         for a in range(b):
             ratio = _ratio(rows[a], row)
-            image = None if ratio is None else _image(activation, ratio)
-            if image is not None and (image == 1 or not biases):
-                own = tuple(image * each for each in found[a])
+            times = None if ratio is None else image(activation, ratio)
+            if times is not None and (times == 1 or not biases):
+                own = tuple(times * each for each in found[a])
                 break
         else:
-            if not any(row) and not biases and _at_zero(activation) == 0:
+            if not any(row) and not biases and at_zero(activation) == 0:
                 own = (Fraction(0),) * size
         found.append(own)
     return tuple(found)
@@ -54,12 +54,12 @@ def _ratio(left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction | No
     return c if all(c * x == y for x, y in zip(left, right, strict=True)) else None
 
 
-def _image(activation: Activation, c: Fraction) -> Fraction | None:
+def image(activation: Activation, c: Fraction) -> Fraction | None:
     """c' with σ(c z) = c' σ(z) for all z."""
     if c == 1 or activation.is_linear or (c > 0 and activation.is_scale_invariant):
         return c
     if c == 0:
-        return Fraction(0) if _at_zero(activation) == 0 else None
+        return Fraction(0) if at_zero(activation) == 0 else None
     if c == -1 and activation.is_odd:
         return c
     if c == -1 and (activation.expr.subs(z, -z) - activation.expr).equals(0):
@@ -67,7 +67,8 @@ def _image(activation: Activation, c: Fraction) -> Fraction | None:
     return None
 
 
-def _at_zero(activation: Activation) -> object:
+def at_zero(activation: Activation) -> object:
+    """σ(0), from the right."""
     return activation.beside_zero(1).subs(z, 0)
 
 

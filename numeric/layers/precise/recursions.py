@@ -15,20 +15,25 @@ from functools import cache
 from itertools import product
 from typing import TypeAlias
 
-from flint import arb, fmpq
+import sympy
+from flint import arb, ctx, fmpq
 
 from derive.activations.functions import Activation
-from derive.arithmetic.parameters import Parameter
+from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
+from derive.engine.stages import Stage
 from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
+from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.shapes import SingleShape, is_even, leibniz
+from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ...brackets.shapes import check_all_finite
+from ...brackets.shapes import check_all_finite, check_kinks
 from ..vectors import relabelled
+from .functions import ball, compiled
 
 Entry: TypeAlias = "tuple[Name, tuple[int, ...]]"
 """A tensor at these inputs, in the order of its subscripts; () with one input."""
@@ -42,43 +47,134 @@ Average: TypeAlias = "tuple[tuple[int, Group], ...]"
 Terms: TypeAlias = "list[tuple[Fraction, tuple[int, ...]]]"
 """Coefficients, and the places of what they multiply."""
 
+Key: TypeAlias = "tuple[str, int]"
+Keys: TypeAlias = "tuple[Key, ...]"
+"""The part of a vector, and the place in it."""
+
 
 class Recursions:
-    """The recursions of these tensors, which need no others, over m distinct inputs.
+    """The recursions of a network's tensors over m distinct inputs, layer by layer.
+
+    Arguments:
+        names: the tensors behind each stage of each scheme's layer, which need no others.
+        activation: σ.
+        schemes: under what the recursions of each distinct layer are derived.
+        order: which of them layers 2, 3, … have.
+        first: the weights of layer 1.
+        m: how many inputs.
 
     Attributes:
         parameters: the names of the hyperparameters that occur.
-        entries: all that is computed, layer by layer.
-        averages: the Gaussian averages that they need.
+        first: from the inputs' kernel to layer 1.
     """
 
     def __init__(
         self,
-        names: Sequence[Name],
+        names: Sequence[Sequence[Sequence[Name]]],
         activation: Activation,
-        scheme: Scheme,
+        schemes: Sequence[Scheme],
+        order: Sequence[int],
         first: WeightEnsemble,
         m: int,
     ) -> None:
-        self._activation, self._single, self.m = activation, scheme.single, m
-        steps = {name: hidden(name, scheme) for name in names}
-        starts = {name: at_inputs(name, scheme, first) for name in names}
-        check_all_finite({name.identifier: step for name, step in steps.items()}, activation)
-        atoms = [each.atoms(Parameter) for each in (*steps.values(), *starts.values())]
-        self.parameters = sorted({"C_W", "C_b", *(atom.name for atom in set().union(*atoms))})
-        self.entries = list(
-            dict.fromkeys(
-                self.entry(name, samples)
-                for name in names
-                for samples in product(range(m), repeat=self._rank(name))
-            )
+        self.m, single, stream = m, schemes[0].single, names[0][-1]
+        starts = [at_inputs(name, schemes[0], first) for name in stream]
+        steps = [
+            [[hidden(name, scheme, k) for name in behind] for k, behind in enumerate(of_layer)]
+            for scheme, of_layer in zip(schemes, names, strict=True)
+        ]
+        every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
+        if m > 1 and not activation.is_smooth:
+            for scheme, of_layer in zip(schemes, steps, strict=True):
+                check_kinks(of_layer, scheme)
+        for of_stage in (part for of_layer in steps for part in of_layer):
+            check_all_finite({each.target.identifier: each for each in of_stage}, activation)
+        atoms = [each.atoms(Parameter) for each in (*every, *starts)]
+        of_values = set().union(*(each.atoms(Value) for each in every))
+        known = {symbol.name for value in of_values for symbol in value.expr.free_symbols}
+        known |= {atom.name for atom in set().union(*atoms)}
+        self.parameters = sorted({"C_W", "C_b", *known})
+        self._stages = [
+            [
+                Passage(before, of_stage, activation, self.parameters, m, single=single)
+                for before, of_stage in zip((behind[-1], *behind[:-1]), of_layer, strict=True)
+            ]
+            for behind, of_layer in zip(names, steps, strict=True)
+        ]
+        self.layers, self._order = [scheme.stages for scheme in schemes], order
+        kernel = (named("K"),)
+        self.first = Passage(kernel, starts, activation, self.parameters, m, single=single)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What there is at every layer."""
+        return self.first.entries
+
+    @property
+    def monomials(self) -> int:
+        """How many there are in a layer, at most."""
+        return max(sum(each.monomials for each in layer) for layer in self._stages)
+
+    @cache  # noqa: B019  (an object of one flow)
+    def entry(self, name: Name, samples: tuple[int, ...]) -> Entry:
+        """The entry that this one is equal to by symmetry."""
+        return self.first.entry(name, samples)
+
+    def at(self, layer: int) -> list[tuple[Stage, Passage]]:
+        """The stages of layer 2, 3, …, and what leads through them."""
+        number = self._order[layer - 2]
+        return list(zip(self.layers[number], self._stages[number], strict=True))
+
+
+class Passage:
+    """The recursions through one stage.
+
+    Arguments:
+        before: the tensors before it.
+        steps: of each tensor behind it.
+        activation: σ.
+        parameters: the names of the hyperparameters.
+        m: how many inputs.
+        single: whether the steps are of a single input.
+
+    Attributes:
+        below, entries: the tensors' entries before the stage and behind it.
+        averages: the Gaussian averages that they need at each kernel, by its label.
+    """
+
+    def __init__(
+        self,
+        before: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+        *,
+        single: bool,
+    ) -> None:
+        self._activation, self._single, self.m = activation, single, m
+        self._parameters, self._before = list(parameters), list(before)
+        self.below = self._all_entries(before)
+        self.entries = self._all_entries([step.target for step in steps])
+        self._kernels = {name.label: name for name in before}
+        self.averages: dict[str, dict[Average, int]] = {}
+        self._values: dict[Value, int] = {}
+        self._responses: dict[tuple[Response, tuple[int, ...]], int] = {}
+        of_names = {step.target: step for step in steps}
+        compiled = [self._compiled(of_names[name], at) for name, at in self.entries]
+        self._lay_out()
+        self._rows = [
+            [(value, tuple(self._place(key) for key in keys)) for value, keys in terms]
+            for terms in compiled
+        ]
+
+    def _all_entries(self, names: Sequence[Name]) -> list[Entry]:
+        found = (
+            self.entry(name, samples)
+            for name in names
+            for samples in product(range(self.m), repeat=self._rank(name))
         )
-        self._places = {
-            each: 1 + 2 * len(self.parameters) + k for k, each in enumerate(self.entries)
-        }
-        self.averages: dict[Average, int] = {}
-        self._starts = [self._compiled(starts[name], samples) for name, samples in self.entries]
-        self._steps = [self._compiled(steps[name], samples) for name, samples in self.entries]
+        return list(dict.fromkeys(found))
 
     def _rank(self, name: Name) -> int:
         return 0 if self._single else len(name.subscripts)
@@ -94,85 +190,140 @@ class Recursions:
 
     @property
     def monomials(self) -> int:
-        """How many there are in a layer."""
-        return sum(map(len, self._steps))
+        """How many there are."""
+        return sum(map(len, self._rows))
 
-    def kernel(self, a: int, b: int) -> int:
-        """The place of K_ab among the entries."""
-        found = self.entry(named("K"), (a, b) if not self._single else ())
-        return self._places[found] - 1 - 2 * len(self.parameters)
+    def kernel(self, label: str, below: Sequence[arb]) -> list[list[arb]]:
+        """The kernel of this label, from the entries before the stage."""
+        name, inputs = self._kernels[label], range(self.m)
+        places = {entry: k for k, entry in enumerate(self.below)}
+        return [
+            [below[places[self.entry(name, () if self._single else (a, b))]] for b in inputs]
+            for a in inputs
+        ]
 
-    def _compiled(self, step: Step, samples: tuple[int, ...]) -> Terms:
-        """At layer 1 the one tensor below is the inputs' kernel, which has K's places."""
+    def _compiled(self, step: Step, samples: tuple[int, ...]) -> list[tuple[Fraction, Keys]]:
         to = dict(zip(step.samples, samples, strict=True)) if samples else {}
-        total: Counter[tuple[int, ...]] = Counter()
+        total: Counter[Keys] = Counter()
         for (mono, _), value in step.terms.items():
-            parts: list[tuple[Fraction, tuple[int, ...]]] = [(value, ())]
+            parts: list[tuple[Fraction, Keys]] = [(value, ())]
             for atom, exponent in mono:
-                found = self._found(atom, exponent < 0, to, first=step.first_layer)
+                found = self._found(atom, exponent < 0, to)
                 for _ in range(abs(exponent)):
                     parts = [
-                        (one * other, (*places, place))
-                        for one, places in parts
-                        for other, place in found
+                        (one * other, (*keys, key)) for one, keys in parts for other, key in found
                     ]
-            for coefficient, places in parts:
-                total[tuple(sorted(places))] += coefficient  # type: ignore[assignment]
-        return [(Fraction(value), places) for places, value in total.items() if value]
+            for coefficient, keys in parts:
+                total[tuple(sorted(keys, key=repr))] += coefficient  # type: ignore[assignment]
+        return [(Fraction(value), keys) for keys, value in total.items() if value]
 
     def _found(
-        self, atom: Atom, inverse: bool, to: Mapping[int, int], *, first: bool
-    ) -> list[tuple[Fraction, int]]:
+        self, atom: Atom, inverse: bool, to: Mapping[int, int]
+    ) -> list[tuple[Fraction, Key]]:
         """An atom as a combination of what has places in the vector."""
         if isinstance(atom, Parameter):
-            at = 1 + self.parameters.index(atom.name) + inverse * len(self.parameters)
-            return [(Fraction(1), at)]
+            at = self._parameters.index(atom.name)
+            return [(Fraction(1), ("parameter", at + inverse * len(self._parameters)))]
+        if isinstance(atom, Value):
+            at = self._values.setdefault(atom, len(self._values))
+            return [(Fraction(1), ("inverse" if inverse else "value", at))]
         if isinstance(atom, Bracket):
             return self._bracket(atom, to)
+        if isinstance(atom, Response):
+            labels = tuple(sorted({sample for _, limit in atom.limits for sample in limit.samples}))
+            key = atom, () if self._single else tuple(to[label] for label in labels)
+            at = self._responses.setdefault(key, len(self._responses))
+            return [(Fraction(1), ("response", at))]
         assert isinstance(atom, Tensor)
-        if first:
-            a, b = atom.samples
-            found = (named("K"), () if self._single else (to[a], to[b]))
-            return [(Fraction(1), self._places[self.entry(*found)])]
-        if self._single:
-            return [(Fraction(1), self._places[identify(atom)[0], ()])]
-        labels = tuple(to[label] for label in atom.samples)
-        moved = tensor(atom.fields, atom.order, atom.pairing, labels)
-        return [(Fraction(1), self._places[identify(moved)])]
+        return [(Fraction(1), ("below", self.below.index(self._moved(atom, to))))]
 
-    def _bracket(self, atom: Bracket, to: Mapping[int, int]) -> list[tuple[Fraction, int]]:
-        """Averages have places behind the entries."""
+    def _moved(self, atom: Tensor, to: Mapping[int, int]) -> Entry:
+        """A tensor at its inputs."""
+        if self._single:
+            return identify(atom)[0], ()
+        labels = tuple(to[label] for label in atom.samples)
+        return identify(tensor(atom.fields, atom.order, atom.pairing, labels))
+
+    def _bracket(self, atom: Bracket, to: Mapping[int, int]) -> list[tuple[Fraction, Key]]:
         bracket, labels = relabelled(atom)
         samples = tuple(0 if self._single else to[label] for label in labels)
-        found = []
+        found: list[tuple[Fraction, Key]] = []
+        own = self.averages.setdefault(atom.kernel, {})
         for average, count in _placed(bracket, samples, self._activation).items():
-            at = self.averages.setdefault(average, len(self.averages))
-            found.append((Fraction(count), 1 + 2 * len(self.parameters) + len(self.entries) + at))
+            at = own.setdefault(average, len(own))
+            found.append((Fraction(count), (f"average {atom.kernel}", at)))
         return found
 
-    def first(self, parameters: Sequence[arb], kernel: Sequence[Sequence[arb]]) -> list[arb]:
-        """The entries at layer 1."""
-        below = [arb(0)] * len(self.entries)
-        for a, b in product(range(self.m), repeat=2):
-            below[self.kernel(a, b)] = kernel[a][b]
-        return self._evaluated(self._starts, parameters, below, [])
+    def _lay_out(self) -> None:
+        """1, hyperparameters and their inverses, values and theirs, entries, responses, averages:
+        where each begins in the vector."""
+        sizes = {
+            "parameter": 2 * len(self._parameters),
+            "value": len(self._values),
+            "inverse": len(self._values),
+            "below": len(self.below),
+            "response": len(self._responses),
+        }
+        sizes |= {f"average {label}": len(found) for label, found in self.averages.items()}
+        self._begins, end = dict[str, int](), 1
+        for part, size in sizes.items():
+            self._begins[part], end = end, end + size
 
-    def next(
-        self, parameters: Sequence[arb], below: Sequence[arb], averages: Sequence[arb]
-    ) -> list[arb]:
-        """The entries at the next layer."""
-        return self._evaluated(self._steps, parameters, below, averages)
+    def _place(self, key: Key) -> int:
+        return self._begins[key[0]] + key[1]
 
-    def _evaluated(
+    def __call__(
         self,
-        rows: Sequence[Terms],
-        parameters: Sequence[arb],
+        parameters: Sequence[object],
         below: Sequence[arb],
-        averages: Sequence[arb],
+        averages: Mapping[str, Sequence[arb]],
     ) -> list[arb]:
-        inverses = [1 / each if not each.is_zero() else arb("nan") for each in parameters]
-        vector = [arb(1), *parameters, *inverses, *below, *averages]
-        return [_sum(terms, vector) for terms in rows]
+        """The entries behind the stage.
+
+        Arguments:
+            parameters: the hyperparameters, exact.
+            below: the entries before it, of the passage before.
+            averages: at each kernel.
+        """
+        given = [ball(each) for each in parameters]
+        numbers = [self._number(each, parameters) for each in self._values]
+        inverses = [
+            [1 / each if not each.is_zero() else arb("nan") for each in part]
+            for part in (given, numbers)
+        ]
+        vector = [arb(1), *given, *inverses[0], *numbers, *inverses[1], *below]
+        vector += [self._response(*each, below) for each in self._responses]
+        for label in self.averages:
+            vector += averages[label]
+        return [_sum(terms, vector) for terms in self._rows]
+
+    def _number(self, value: Value, parameters: Sequence[object]) -> arb:
+        if not value.expr.free_symbols:
+            return ball(value.expr)
+        exact = {
+            PARAMETERS[name]: _rational(each)
+            for name, each in zip(self._parameters, parameters, strict=True)
+            if name in PARAMETERS
+        }
+        return ball(value.expr.subs(exact))
+
+    def _response(self, response: Response, inputs: Sequence[int], below: Sequence[arb]) -> arb:
+        """A function of collective variables at the entries that are their limits."""
+        symbols = tuple(sympy.Symbol(f"limit_{k}") for k in range(len(response.limits)))
+        renamed = dict(zip((each for each, _ in response.limits), symbols, strict=True))
+        labels = sorted({sample for _, limit in response.limits for sample in limit.samples})
+        to = dict(zip(labels, inputs, strict=False))
+        places = (self.below.index(self._moved(limit, to)) for _, limit in response.limits)
+        function = compiled((response.value.xreplace(renamed),), ctx.prec, symbols)
+        (value,) = function(*(below[place] for place in places))
+        return arb(value)
+
+
+def _rational(value: object) -> sympy.Expr:
+    if isinstance(value, sympy.Expr):
+        return value
+    numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
+    return sympy.Rational(int(numerator), int(denominator))
 
 
 def _sum(terms: Terms, vector: Sequence[arb]) -> arb:

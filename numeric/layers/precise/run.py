@@ -17,17 +17,18 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from derive.activations.functions import Activation
-from derive.engine.tensors import Name
+from derive.engine.tensors import Name, kernel_label
+from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.work.progress import telling
 from derive.work.resources import check_time
 
 from ...arrays import Array
-from . import geometry
+from . import dependence, geometry
 from .averages import Averages
 from .functions import ball
 from .geometry import Rows
-from .recursions import Entry, Recursions
+from .recursions import Entry, Passage, Recursions
 
 GUARD, ZERO = 12, 20
 """Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
@@ -137,30 +138,41 @@ class _Descent:
         parameters: Mapping[str, Sequence[object]],
     ) -> None:
         self._recursions, self._inputs, self._parameters = recursions, inputs, parameters
-        self._averages = Averages(activation, list(recursions.averages))
+        self._averages: dict[Passage, dict[str, Averages]] = {}
         self._depth = len(parameters["C_b"])
-        self._rows = _all_rows(activation, inputs, parameters, self._depth)
+        for layer in range(2, self._depth + 1):
+            for _, each in recursions.at(layer):
+                if each not in self._averages:
+                    self._averages[each] = {
+                        label: Averages(activation, list(wanted))
+                        for label, wanted in each.averages.items()
+                    }
+        self._rows = _all_rows(recursions, activation, inputs, parameters, self._depth)
 
     def __call__(self, working: int) -> Outcome | None:
         """The layers; None where a kernel loses all of its digits on the way."""
         what = f"running through the layers with {working} digits"
         with ctx.workprec(_bits(working)), telling(what, total=self._depth) as progress:
             recursions, goal = self._recursions, working * math.log(10.0)
-            layers = [recursions.first(self._hyperparameters(0), self._kernel())]
+            layers = [recursions.first(self._hyperparameters(0), self._kernel(), {})]
             self._check(working, recursions.monomials * _TERM, 0)
             for layer in range(1, self._depth):
                 progress.advance()
-                below = layers[-1]
-                m = recursions.m
-                K = [[below[recursions.kernel(a, b)] for b in range(m)] for a in range(m)]
-                if any(_is_lost(K[a][a]) for a in range(m)):
-                    return None
 
                 def check(seconds: float, layer: int = layer) -> None:
                     self._check(working, seconds, layer)
 
-                averages = self._averages(K, self._rows[layer - 1], goal, check)
-                layers.append(recursions.next(self._hyperparameters(layer), below, averages))
+                values = layers[-1]
+                parts = zip(recursions.at(layer + 1), self._rows[layer - 1], strict=True)
+                for (_, passage), rows in parts:
+                    averages = {}
+                    for label, own in self._averages[passage].items():
+                        K = passage.kernel(label, values)
+                        if any(_is_lost(K[a][a]) for a in range(recursions.m)):
+                            return None
+                        averages[label] = own(K, rows[label], goal, check)
+                    values = passage(self._hyperparameters(layer), values, averages)
+                layers.append(values)
         return Outcome(layers)
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
@@ -169,37 +181,42 @@ class _Descent:
         what = f"{self._depth - layer} layers with {working} digits"
         check_time("precision", working, left, what)
 
-    def _hyperparameters(self, layer: int) -> list[arb]:
-        return [ball(self._parameters[name][layer]) for name in self._recursions.parameters]
+    def _hyperparameters(self, layer: int) -> list[object]:
+        return [self._parameters[name][layer] for name in self._recursions.parameters]
 
-    def _kernel(self) -> list[list[arb]]:
-        n_0 = len(self._inputs[0])
+    def _kernel(self) -> list[arb]:
+        """The inputs' kernel, entry by entry."""
+        inputs, n_0 = self._inputs, len(self._inputs[0])
         return [
-            [
-                ball(sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0)) / n_0)
-                for b in self._inputs
-            ]
-            for a in self._inputs
+            ball(sum((x * y for x, y in zip(inputs[a], inputs[b], strict=True)), Fraction(0)) / n_0)
+            for _, (a, b) in ((name, at or (0, 0)) for name, at in self._recursions.first.below)
         ]
 
 
 def _all_rows(
+    recursions: Recursions,
     activation: Activation,
     inputs: Sequence[Sequence[Fraction]],
     parameters: Mapping[str, Sequence[object]],
     depth: int,
-) -> list[Rows]:
-    """How the preactivations depend on each other, at each layer."""
+) -> list[list[dict[str, Rows]]]:
+    """How the inputs' variables depend on each other, before each stage of layers 2, 3, …, by the
+    labels of their kernels."""
     biases = [bool(each != 0) for each in parameters["C_b"]]
     weights = [bool(each != 0) for each in parameters["C_W"]]
     none = [[Fraction(0)] for _ in inputs]
-    rows = [geometry.first_rows(inputs if weights[0] else none, biases=biases[0])]
+    rows = geometry.first_rows(inputs if weights[0] else none, biases=biases[0])
+    known: dict[Kind, Rows] = {STREAM: rows}
+    found = []
     for layer in range(1, depth):
-        if weights[layer]:
-            rows.append(geometry.next_rows(rows[-1], activation, biases=biases[layer]))
-        else:
-            rows.append(geometry.first_rows(none, biases=biases[layer]))
-    return rows
+        stages = []
+        for stage, _ in recursions.at(layer + 1):
+            stages.append({kernel_label(kind): each for kind, each in known.items()})
+            known = dependence.behind(
+                stage, known, activation, biases=biases[layer], weights=weights[layer]
+            )
+        found.append(stages)
+    return found
 
 
 def _is_lost(variance: arb) -> bool:

@@ -32,7 +32,7 @@ class Table(NamedTuple):
 def tensors(
     net: Network,
     X: Array,
-    needed: tuple[Name, ...],
+    needed: Sequence[Sequence[Sequence[Name]]],
     parameters: Mapping[str, Sequence[object]],
     names: Sequence[Name],
     digits: int,
@@ -42,7 +42,7 @@ def tensors(
 
     Arguments:
         X: the inputs, (m, n_0); those that are equal are computed once.
-        needed: the tensors whose recursions need no others.
+        needed: the tensors behind each stage of each distinct layer, which need no others.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
         sizes: the natural size of a tensor, by layer, given all.
@@ -57,11 +57,14 @@ def tensors(
     rows = [tuple(Fraction(float(each)) for each in row) for row in X]
     inputs = list(dict.fromkeys(rows))
     place = [inputs.index(row) for row in rows]
-    scheme = net.scheme(depth, m)
-    recursions = Recursions(needed, net.activation, scheme, net.weights_at(1), len(inputs))
+    schemes, order = net.schemes(depth, m)
+    for scheme in schemes:
+        scheme.check_numbers()
+    first = net.weights_at(1)
+    recursions = Recursions(needed, net.activation, schemes, order, first, len(inputs))
     if unknown := [name for name in recursions.parameters if name not in parameters]:
         wanted = f"a number for {', '.join(unknown)}"
-        raise InputError("weights", str(scheme.weights), wanted)
+        raise InputError("weights", str(first), wanted)
 
     def entry(name: Name, at: Sequence[int]) -> tuple[Name, tuple[int, ...]]:
         if m == 1:

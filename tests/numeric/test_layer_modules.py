@@ -1,0 +1,143 @@
+"""Written modules of layers: stage after stage in one step, equal to what `flow` runs."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from derivations.cli import BAD_INPUT, OK, main
+from derive import InputError, Network, Orthogonal, layers, recursion
+from numeric import flow, write_c, write_module
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+NUMBERS = {"C_W": 1.2, "C_b": 0.1, "lambda_W": 1.0, "lambda_b": 0.7}
+ONE, TWO, DEPTH = [1.0, 0.5], [[1.0, 0.5], [0.2, -0.7]], 4
+OWN = layers.Layer(
+    "h[i] = W1[i,a] z[a]",
+    "q = h[a] h[a]/n",
+    "k[i] = h[i]/sqrt(q + eps)",
+    "z[i] = gamma z[i] + b[i] + W2[i,a] s(k[a])",
+    "g[i] = W3[i,a] z[a]",
+    "z[i] = z[i] + W4[i,a] s(g[a])",
+    gamma="sqrt(1/2)",
+    eps=0.1,
+    C={"W2": 2},
+    ratio={"h": 2},
+)
+
+
+def made(names, layer, *, single=True):
+    found = [recursion(name, Orthogonal(), layer=layer) for name in names]
+    return [each.single_input() for each in found] if single else found
+
+
+def run(path, inputs):
+    """The module's tensors at every layer, by their names."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    columns = [np.full(DEPTH, NUMBERS.get(name, 1.0)) for name in module.PARAMETERS]
+    X = np.atleast_2d(inputs)
+    K0 = X @ X.T / X.shape[1]
+    out = module.flow(K0 if np.ndim(inputs) > 1 else K0[0, 0], *columns)
+    return dict(zip(module.TENSORS, out if np.ndim(inputs) > 1 else out.T, strict=True))
+
+
+def flowed(layer, sigma, inputs, names):
+    net = Network(sigma, Orthogonal(1.2), C_b=0.1, lambda_b=0.7, layer=layer)
+    return flow(net, inputs, DEPTH, names)
+
+
+def cases(*given):
+    """The first of them, and those that take long to compile."""
+    first, *others = given
+    return [first, *(pytest.param(*each, marks=pytest.mark.slow) for each in others)]
+
+
+@pytest.mark.parametrize(
+    ("layer", "sigma", "names"),
+    cases(
+        (OWN, "tanh", ["V", "G1"]),
+        ("normalized(rms, eps=1/10)", "gelu", ["V", "G1"]),
+        ("residual(skip=1/2, norm=layer, ratio=2)", "tanh", ["V", "G1", "D", "F"]),
+        ("gated(norm=rms)", "relu", ["V", "G1"]),
+    ),
+)
+def test_a_module_runs_the_stages(layer, sigma, names, tmp_path):
+    found = run(write_module(made(names, layer), sigma, tmp_path / "layer_one.py"), ONE)
+    expected = flowed(layer, sigma, ONE, names)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow  # compiled for 20 s
+@pytest.mark.parametrize(
+    ("layer", "sigma", "names"),
+    [
+        ("residual(norm=rms)", "tanh", ["K", "Theta"]),
+        ("normalized(layer)", "gelu", ["V", "G1"]),
+        (OWN, "relu", ["V"]),
+    ],
+)
+def test_a_module_of_several_inputs_runs_the_stages(layer, sigma, names, tmp_path):
+    path = write_module(made(names, layer, single=False), sigma, tmp_path / "layer_two.py")
+    found, expected = run(path, TWO), flowed(layer, sigma, TWO, names)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler on the path")
+@pytest.mark.parametrize(("layer", "sigma"), [(OWN, "tanh"), ("residual(norm=layer)", "relu")])
+def test_c_runs_the_stages(layer, sigma, tmp_path):
+    source, _ = write_c(made(["V", "G1"], layer), sigma, tmp_path / "clayer.c")
+    library = source.with_suffix(".so")
+    strict = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared"]
+    subprocess.run([COMPILER, *strict, "-o", library, source, "-lm"], check=True)
+    header = source.with_suffix(".h").read_text()
+    names = header.partition("of a network")[0].removeprefix("/* ").strip().split(", ")
+    signature = header.partition("clayer_first_layer(double K0, ")[2].partition(", double *out")[0]
+    parameters = [each.removeprefix("double ") for each in signature.split(", ")]
+    columns = [np.full(DEPTH, NUMBERS.get(name, 1.0)) for name in parameters]
+    pointer, out = ctypes.POINTER(ctypes.c_double), np.zeros((DEPTH, len(names)))
+    given = [each.ctypes.data_as(pointer) for each in (*columns, out)]
+    K0 = np.square(ONE).mean()
+    ctypes.CDLL(str(library)).clayer_flow(ctypes.c_double(K0), ctypes.c_long(DEPTH), *given)
+    expected = flowed(layer, sigma, ONE, ["V", "G1"])
+    for name in ("V", "G1"):
+        values = out[:, names.index(name)]
+        np.testing.assert_allclose(values, expected[name], rtol=1e-11, atol=1e-13)
+
+
+def test_a_modules_docstring_names_the_layer_and_its_stages(tmp_path):
+    path = write_module(made(["V"], "residual(norm=rms)"), "tanh", tmp_path / "v.py")
+    head = path.read_text(encoding="utf-8").split('"""')[1]
+    assert "layer: residual(skip=1, norm=rms)" in head
+    assert "K_h(ℓ+1) = C_W*K_y" in head
+
+
+def test_what_no_module_runs(tmp_path):
+    wrong = [
+        (made(["V"], "residual(skip=gamma)"), "tanh", "numbers for gamma"),
+        ([*made(["V"], "residual"), *made(["V"], "gated")], "tanh", "same weights, layer"),
+        (made(["K"], "normalized(layer)", single=False), "relu", "mean is taken off"),
+        (list(made(["V"], "residual")[0].stages[0]), "tanh", "hidden layers"),
+    ]
+    for given, sigma, says in wrong:
+        with pytest.raises(InputError, match=says):
+            write_module(given, sigma, tmp_path / "x.py")
+
+
+def test_the_command_writes_layers(tmp_path, capsys):
+    path = str(tmp_path / "k.py")
+    assert main(["kernel", "V", "--layer", "residual(norm=rms)", "-o", path]) == OK
+    assert "layer: residual(skip=1, norm=rms)" in (tmp_path / "k.py").read_text(encoding="utf-8")
+    assert main(["derive", "K", "--single", "--layer", "residual(norm=rms)"]) == OK
+    assert "⟨σ²⟩_h" in capsys.readouterr().out
+    assert main(["kernel", "V", "--layer", "gated; dense", "-o", path]) == BAD_INPUT
