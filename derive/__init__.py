@@ -8,7 +8,7 @@ V(ℓ+1) = C_W**2*(V*⟨(σ²)''⟩**2/4 - 3*⟨σ²⟩**2 + ⟨σ⁴⟩)
 from . import activations, batchnorm, exact, layers, linear, propagation, spectra, symbols
 from .activations.functions import Activation
 from .citations import cite
-from .depth.criticality import criticality
+from .depth.layered import criticality
 from .engine.equations import Equation
 from .errors import InputError
 from .groups.moments import haar_moment
