@@ -1,17 +1,18 @@
-r"""Critical initialization of any layer, from the K and Θ recursions that the engine derives for it.
+r"""Critical initialization of any layer, from the K and Θ that the engine derives for it.
 
 With K' = F(K) for one input, and χ_⊥ the coefficient of Θ in Θ', which is the mean of |∂z'/∂z|² a
 neuron and what nearby inputs part by,
 
     χ_∥ = F'(K),        χ_⊥ = ∂Θ'/∂Θ ,
 
-the dense layer's χ of `criticality`. A layer is critical at a fixed point K* with χ_∥ = χ_⊥ = 1. Two
+the dense layer's χ of `criticality`. A layer is critical at a K* = F(K*) with χ_∥ = χ_⊥ = 1. Two
 more classes come with norms, behind which the brackets' kernels are the same for every K, so that
 F = aK + s and χ_⊥ = a + u/K, with a = γ² of the skip:
 
-* a < 1, "normalized": K* = s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s, a line C_b(C_W).
-* a = 1, "linear growth": K = sℓ + …, so that χ_⊥ = 1 + ζ/ℓ + …, ζ = u/s. The squared Jacobian from layer
-  ℓ_0 to ℓ is (ℓ/ℓ_0)^ζ, a power law for every C_W and C_b, and 1 − ρ of two inputs goes as ℓ^{ζ−1}.
+* a < 1, "normalized": K* = s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s: a line C_b(C_W).
+* a = 1, "linear growth": K = sℓ + …, so that χ_⊥ = 1 + ζ/ℓ + …, ζ = u/s. The squared Jacobian
+  from layer ℓ_0 to ℓ is (ℓ/ℓ_0)^ζ, a power law for every C_W and C_b, and 1 − ρ of two inputs goes
+  as ℓ^{ζ−1}.
 """
 
 from __future__ import annotations
@@ -298,7 +299,9 @@ def _composed(made: Step) -> tuple[sympy.Expr, tuple[tuple[str, sympy.Expr], ...
 
 @cache
 def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCriticality:
-    def found(kind: str, points: tuple[CriticalPoint, ...] = (), reason: str = "", **others: Any):  # type: ignore[no-untyped-def]
+    def found(
+        kind: str, points: tuple[CriticalPoint, ...] = (), reason: str = "", **others: Any
+    ) -> LayerCriticality:
         return LayerCriticality(activation, kind, points, reason, layer=layer, **others)
 
     if any(activation.jumps(0).values()):
@@ -487,8 +490,8 @@ def _isolated(
 ) -> tuple[tuple[CriticalPoint, ...], str]:
     """K* > 0 with χ_∥ = χ_⊥ = 1, and why there is none.
 
-    Where χ_∥ − χ_⊥ is a multiple of ⟨σσ''⟩ at the one kernel that moves, that kernel is at a zero of
-    the dense layer's equation.
+    Where χ_∥ − χ_⊥ is a multiple of ⟨σσ''⟩ at the one kernel that moves, that kernel is at a zero
+    of the dense layer's equation.
     """
     move, parallel, perp = functions(activation, layer)
     squares = [each for each in parallel.averages if each.bracket.outer]

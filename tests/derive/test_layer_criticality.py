@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 
-from derive import Network, activations, criticality
+from derive import Network, criticality
 from derive.errors import InputError
 from derive.symbols import C_W, C_b
 from numeric import flow
