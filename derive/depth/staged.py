@@ -12,8 +12,9 @@ multiplies and the rest. Brackets are expanded around the limit of their own ker
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import product
 from math import isqrt
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ import mpmath
 import sympy
 
 from ..arithmetic.balls import to_mpf
-from ..arithmetic.ballring import BallRing
+from ..arithmetic.ballring import BallRing, Polynomial
 from ..arithmetic.logseries import (
     EXACT,
     ONE,
@@ -53,6 +54,8 @@ Form: TypeAlias = dict[str, LogSeries]
 DIGITS = 50
 """Of the averages."""
 _LINE = 45  # digits of a C_b on a critical line
+_SIMPLE = 10**6  # denominators of exponents beyond stand for decimal numbers
+_MULTIPLES = 5
 _SETTLED = 4000  # layers, after which K has to be near its fixed point
 
 
@@ -73,6 +76,26 @@ def closed_set(made: Step) -> tuple[Step, ...]:
     visit(hidden(NAMES["K"], scheme), ())
     visit(made.single_input(), ())
     return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Numbers(BallRing):
+    """Balls among whose exponents a multiple of an earlier one, as Θ² has, is known as one."""
+
+    known: list[sympy.Expr] = field(default_factory=list, compare=False)
+
+    def exponent(self, element: Polynomial) -> sympy.Expr:
+        """A number as an exponent; a small multiple of an earlier one and an integer as that."""
+        found = super().exponent(element)
+        if found.q < _SIMPLE:
+            return found
+        for base, multiple in product(self.known, range(1, _MULTIPLES)):
+            rest = found - multiple * base
+            whole = sympy.Integer(round(rest))
+            if abs(rest - whole) < sympy.Rational(1, 10 ** (_LINE - 5)):
+                return multiple * base + whole
+        self.known.append(found)
+        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -379,7 +402,7 @@ class _Solver:
         digits = _LINE - 2 if on_line else DIGITS
         return self.ring.ball(number, abs(number) * mpmath.mpf(10) ** -digits)
 
-    def _numbers(self) -> BallRing:
+    def _numbers(self) -> _Numbers:
         system = self.system
         symbols = {*system.constants.values(), *system.weights.free_symbols}
         for rate in (system.lambda_b, system.lambda_W):
@@ -387,7 +410,7 @@ class _Solver:
         if system.layer.free_symbols:
             free = ", ".join(sorted(map(str, system.layer.free_symbols)))
             raise InputError("layer", str(system.layer), f"numbers for {free}")
-        return BallRing(tuple(sorted(symbols, key=str)))
+        return _Numbers(tuple(sorted(symbols, key=str)))
 
     def _exact_ring(self) -> Ring:
         system = self.system
