@@ -382,8 +382,10 @@ class _Solver:
         count = int(self.extent) + 2 if moves else 1
         at = _middle(start)
         total, powered = LogSeries(self.ring, {}), LogSeries.monomial(self.ring, self.ring.one)
-        for value in around_point(sigma, bracket, at, count, DIGITS):
-            ball = self.ring.ball(value.value, value.radius + _off(value.value))
+        with mpmath.workdps(DIGITS + 20):
+            values = around_point(sigma, bracket, at, count, DIGITS)
+            balls = [self.ring.ball(v.value, v.radius + _off(v.value)) for v in values]
+        for ball in balls:
             total = total + powered.scaled(ball)
             powered = powered * rest
         return total.truncated(rest.lowest * count) if moves else total
