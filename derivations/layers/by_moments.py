@@ -1,8 +1,8 @@
 """Pre-norm layers at any width, without the engine: the first two moments of q = |z|²/n, exactly.
 
-With one input and ε = 0 the matrix behind a norm sees |y|² = n alone, so that h = W₁y is a vector of
-independent Gaussian variables (Gaussian weights), or uniform on the sphere of radius √(C_W n) (Haar):
-the branch u does not depend on q. z·W₂u has the variance |z|²|W₂u|²/n, and
+With one input and ε = 0 the matrix behind a norm sees |y|² = n alone, so that h = W₁y is a vector
+of independent Gaussian variables (Gaussian weights), or uniform on the sphere of radius √(C_W n)
+(Haar): the branch u does not depend on q. z·W₂u has the variance |z|²|W₂u|²/n, and
 
     E q'  = γ² E q + C_b + C_W s₁ ,                       s₁ = E|u|²/n, s₂ = E(|u|²/n)² ,
     E q'² = γ⁴ E q² + (2 + 4/n) γ² E q (C_W s₁ + C_b) + E(|W₂u + b|²/n)² .
@@ -119,5 +119,3 @@ def _sphere(sigma: Function, n: int, variance: float) -> tuple[float, float, flo
     second, _ = even(radius * np.sqrt(1 - t[:, None] ** 2) * inner)
     pair = float((weight * squares) @ (second @ inside))
     return float(weight @ squares), float(weight @ fourths), pair
-
-

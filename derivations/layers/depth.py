@@ -2,11 +2,11 @@
 # # The answer to a question of source 000
 #
 # "Studying MLPs with LayerNorm and residual connections would be the next step." Do orthogonal
-# weights keep the tower from growing there, and what is left of $L/n$? In blocks without a norm they
-# do not: $\gamma z + W_2W_1z$ changes lengths even where both matrices keep them, and $L/n$ is back.
-# With a norm and $\gamma < 1$, $V$ is bounded with either weights and the tangent kernel's
-# fluctuations grow with $L/n$ with either. At $\gamma = 1$ there is no $L/n$ left, with either: each
-# layer is a fraction $1/\ell$ of what it is added to.
+# weights keep the tower from growing there, and what is left of $L/n$? In blocks without a norm
+# they do not: $\gamma z + W_2W_1z$ changes lengths even where both matrices keep them, and $L/n$ is
+# back. With a norm and $\gamma < 1$, $V$ is bounded with either weights and the tangent kernel's
+# fluctuations grow with $L/n$ with either. At $\gamma = 1$ there is no $L/n$ left, with either:
+# each layer is a fraction $1/\ell$ of what it is added to.
 
 # %%
 """Depth under residual blocks and norms, Gaussian and orthogonal weights."""
@@ -20,7 +20,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.infinite_width import PRE, solved
-from derivations.layers.recursions import G1, GAMMA, SHIPPED, V, WEIGHTS, average, derived
+from derivations.layers.recursions import G1, GAMMA, SHIPPED, WEIGHTS, V, average, derived
 from derivations.section import show
 from derive import WeightEnsemble, layers, recursion
 from derive.depth.asymptotics import Asymptotics
@@ -48,11 +48,12 @@ def deep(
 # %%
 @claim("layers", "10", "γ = 1 with a norm: K, V and G^{1} are lines in ℓ")
 def lines() -> Verdict:
-    r"""For every $\sigma$, $C_W$ and $C_b$: $K' - K$, $V' - V$ and $G^{\{1\}\prime} - G^{\{1\}}$ are
-    constants, those of $V$ being $C_W^2(\langle\sigma^4\rangle - \langle\sigma^2\rangle^2)$ with Gaussian
-    weights and less with orthogonal ones, by $2C_W^2\langle\sigma^2\rangle^2 + \frac12C_W^4\langle
-    (\sigma^2)''\rangle^2$. So $V/K^2$ falls as $1/\ell$ and $V/(nK^2)$ is largest in the first layers:
-    nothing of $L/n$ is left in $V$ and $G^{\{1\}}/K$, with either weights."""
+    r"""For every $\sigma$, $C_W$ and $C_b$: $K' - K$, $V' - V$ and $G^{\{1\}\prime} - G^{\{1\}}$
+    are constants, those of $V$ being $C_W^2(\langle\sigma^4\rangle - \langle\sigma^2\rangle^2)$
+    with Gaussian weights and less with orthogonal ones, by $2C_W^2\langle\sigma^2\rangle^2 +
+    \frac12C_W^4\langle (\sigma^2)''\rangle^2$. So $V/K^2$ falls as $1/\ell$ and $V/(nK^2)$ is
+    largest in the first layers: nothing of $L/n$ is left in $V$ and $G^{\{1\}}/K$, with either
+    weights."""
     one, two = average("00", "K_h"), average("0000", "K_h")
     curved = Average(((1, 0), (1, 0)), (1, 1), "K_h")
     quartic = Average(((1, 0), (1, 0)), (1, 1, 1, 1), "K_h")
@@ -69,12 +70,12 @@ def lines() -> Verdict:
 
 @claim("layers", "11", "γ = 1 with a norm: what the NTK's fluctuations take from a layer")
 def first_power() -> Verdict:
-    r"""With $\Theta$ growing as $K^\zeta$, the tensors over their dimensions move by $1/K$ a layer, and
-    at that order by the same with Gaussian and orthogonal weights: with $u =
-    C_W^2\langle\sigma'^2\rangle$ the sources of $B/\Theta^2$, $D/(K\Theta)$ and $A/\Theta^2$ are $2u/K$,
-    $-2u/K$ and $-2uD/(K\cdot K\Theta)$, the products of the stream with the branch, whose matrix is
-    drawn afresh whatever its ensemble. What orthogonality changes, $|{\rm branch}|^2$, is of order
-    $1/K^2$."""
+    r"""With $\Theta$ growing as $K^\zeta$, the tensors over their dimensions move by $1/K$ a layer,
+    and at that order by the same with Gaussian and orthogonal weights: with $u =
+    C_W^2\langle\sigma'^2\rangle$ the sources of $B/\Theta^2$, $D/(K\Theta)$ and $A/\Theta^2$ are
+    $2u/K$, $-2u/K$ and $-2uD/(K\cdot K\Theta)$, the products of the stream with the branch, whose
+    matrix is drawn afresh whatever its ensemble. What orthogonality changes, $|{\rm branch}|^2$, is
+    of order $1/K^2$."""
     u, d, x = sympy.symbols("u d x", positive=True)
     none = {lambda_b: sympy.S.Zero, lambda_W: sympy.S.Zero, V: x * K}
     found = []
@@ -93,11 +94,11 @@ def first_power() -> Verdict:
 
 @claim("layers", "12", "γ = 1 with a norm: log L over n, or nothing, in place of L/n")
 def logarithms() -> Verdict:
-    r"""Solved: for $\zeta > 1$, $B/\Theta^2 \to 2\zeta\log\ell$, $A/\Theta^2 \to 4\zeta^2\log\ell$ and
-    $D/(K\Theta) \to -2\zeta$; for $\zeta < 1$, where the last layers make $\Theta$, all are bounded,
-    $B/\Theta^2 \to \zeta/(1 - \zeta)$, $A/\Theta^2 \to 2\zeta^2/((2 - \zeta)(1 - \zeta))$ and
-    $D/(K\Theta) \to -2\zeta/(2 - \zeta)$; $F/(K\Theta)$ falls as $1/\ell$. The same with Gaussian and
-    orthogonal weights."""
+    r"""Solved: for $\zeta > 1$, $B/\Theta^2 \to 2\zeta\log\ell$, $A/\Theta^2 \to 4\zeta^2\log\ell$
+    and $D/(K\Theta) \to -2\zeta$; for $\zeta < 1$, where the last layers make $\Theta$, all are
+    bounded, $B/\Theta^2 \to \zeta/(1 - \zeta)$, $A/\Theta^2 \to 2\zeta^2/((2 - \zeta)(1 - \zeta))$
+    and $D/(K\Theta) \to -2\zeta/(2 - \zeta)$; $F/(K\Theta)$ falls as $1/\ell$. The same with
+    Gaussian and orthogonal weights."""
     exponent = solved("tanh", PRE).exponent
     assert exponent is not None
     found, expected, powers = [], [], []
@@ -135,17 +136,14 @@ def forgetting() -> Verdict:
     criticality $\Theta$ grows by as much a layer, and $A/\Theta^2$ and $B/\Theta^2$ grow as $\ell$:
     orthogonal weights have a smaller slope, not none."""
     layer = SHIPPED[2]
-    limits = [
-        derived("V", layer, weights).coeff(V, 1) for weights in WEIGHTS
-    ]
+    limits = [derived("V", layer, weights).coeff(V, 1) for weights in WEIGHTS]
     half = layers.residual(R(1, 2), norm="rms")
     slopes = {
-        name: [deep(name, half, w, C_W=sympy.Integer(1)).terms[0] for w in WEIGHTS]
-        for name in "AB"
+        name: [deep(name, half, w, C_W=sympy.Integer(1)).terms[0] for w in WEIGHTS] for name in "AB"
     }
     bounded = [deep("V", half, w, C_W=sympy.Integer(1)).terms[0].exponent for w in WEIGHTS]
     told = ", ".join(
-        f"{name}: {float(one.coefficient):.3f}ℓ Gaussian, {float(other.coefficient):.3f}ℓ orthogonal"
+        f"{name}: {float(one.coefficient):.3f}ℓ and {float(other.coefficient):.3f}ℓ"
         for name, (one, other) in slopes.items()
     )
     flat = [term for pair in slopes.values() for term in pair]
@@ -157,16 +155,17 @@ def forgetting() -> Verdict:
                 *(float(term.coefficient) > 0 for term in flat),
                 *(float(a.coefficient) > 1.5 * float(b.coefficient) for a, b in slopes.values()),
             ],
-            f"tanh, γ = 1/2, C_W = 1: {told}",
+            f"tanh, γ = 1/2, C_W = 1, Gaussian and orthogonal, {told}",
         ),
     )
 
 
 @claim("layers", "14", "γ < 1 without a norm: orthogonal weights do not undo L/n")
 def back_again() -> Verdict:
-    r"""Critical tanh blocks, $C_W = \sqrt{1 - \gamma^2}$: $V/K^2 \to \frac43(1 - \gamma^2)\ell$ with
-    Gaussian weights and $\frac43\gamma^2(1 - \gamma^2)\ell$ with orthogonal ones, where dense layers
-    have $\frac23\ell$ and $-2$. What is left is $z\cdot W_2W_1z$, the product of stream and branch."""
+    r"""Critical tanh blocks, $C_W = \sqrt{1 - \gamma^2}$: $V/K^2 \to \frac43(1 - \gamma^2)\ell$
+    with Gaussian weights and $\frac43\gamma^2(1 - \gamma^2)\ell$ with orthogonal ones, where dense
+    layers have $\frac23\ell$ and $-2$. What is left is $z\cdot W_2W_1z$, the product of stream and
+    branch."""
     found, expected = [], []
     for skip in (R(1, 3), R(1, 2), R(2, 3)):
         block = layers.residual(skip)

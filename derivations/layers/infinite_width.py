@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Infinite width
 #
-# What is known of norms and skips in the limit, derived from the same recursions: $\chi_\perp$ is the
-# coefficient of $\Theta$ in $\Theta'$, the mean square of the Jacobian of a layer.
+# What is known of norms and skips in the limit, derived from the same recursions: $\chi_\perp$ is
+# the coefficient of $\Theta$ in $\Theta'$, the mean square of the Jacobian of a layer.
 
 # %%
 """Doshi, He and Gromov (2111.12143), Yang and Schoenholz (2017), derived."""
@@ -38,9 +38,9 @@ def solved(activation: str, layer: str | layers.Layer) -> LayerCriticality:
 @claim("layers", "4", "LayerNorm on preactivations: a line of critical C_b, and ReLU at every C_W")
 def layer_norm() -> Verdict:
     r"""Doshi, He and Gromov: with $y = $ LayerNorm $z$, $K^* = C_W\langle\sigma^2\rangle_1 + C_b$
-    attracts with $\chi_\parallel = 0$, and $\chi_\perp = C_W\langle\sigma'^2\rangle_1/K^* = 1$ on the line
-    $C_b = C_W(\langle\sigma'^2\rangle_1 - \langle\sigma^2\rangle_1)$. For ReLU that is $C_b = 0$ with
-    every $C_W$."""
+    attracts with $\chi_\parallel = 0$, and $\chi_\perp = C_W\langle\sigma'^2\rangle_1/K^* = 1$ on
+    the line $C_b = C_W(\langle\sigma'^2\rangle_1 - \langle\sigma^2\rangle_1)$. For ReLU that is
+    $C_b = 0$ with every $C_W$."""
     found = solved("tanh", "normalized(layer)")
     line = found.line
     assert line is not None
@@ -60,9 +60,9 @@ def layer_norm() -> Verdict:
 
 @claim("layers", "5", "pre-norm residual blocks: the same line for every skip below 1")
 def any_skip() -> Verdict:
-    r"""$K^* = (C_W\langle\sigma^2\rangle_{C_W} + C_b)/(1 - \gamma^2)$, $\chi_\parallel = \gamma^2$ and
-    $\chi_\perp = \gamma^2 + C_W^2\langle\sigma'^2\rangle_{C_W}/K^*$: the line $C_b(C_W)$ on which the
-    last is 1 does not know $\gamma$."""
+    r"""$K^* = (C_W\langle\sigma^2\rangle_{C_W} + C_b)/(1 - \gamma^2)$, $\chi_\parallel = \gamma^2$
+    and $\chi_\perp = \gamma^2 + C_W^2\langle\sigma'^2\rangle_{C_W}/K^*$: the line $C_b(C_W)$ on
+    which the last is 1 does not know $\gamma$."""
     squares, slopes = average("00", "K_h"), average("11", "K_h")
     found = [solved("tanh", layers.residual(skip, norm="rms")) for skip in (GAMMA, R(1, 3), 0)]
     lines = [each.line.expr for each in found if each.line is not None]
@@ -76,11 +76,12 @@ def any_skip() -> Verdict:
 
 @claim("layers", "6", "a skip of 1 with a norm is critical everywhere")
 def everywhere() -> Verdict:
-    r"""Doshi, He and Gromov: at $\gamma = 1$ the kernel grows by $s = C_W\langle\sigma^2\rangle_{C_W} +
-    C_b$ a layer, and the Jacobian's mean square from layer $\ell_0$ to $\ell$ is a power
-    $(\ell/\ell_0)^\zeta$ for every $C_W$ and $C_b$, $\zeta = C_W^2\langle\sigma'^2\rangle_{C_W}/s$: with
-    $K = s(\ell + c)$ exactly, $\Gamma(\ell + c + \zeta)/\Gamma(\ell + c)$ is the product of the
-    $\chi_\perp$. For ReLU $\zeta = C_W^2/(C_W^2 + 2C_b)$."""
+    r"""Doshi, He and Gromov: at $\gamma = 1$ the kernel grows by $s =
+    C_W\langle\sigma^2\rangle_{C_W} + C_b$ a layer, and the Jacobian's mean square from layer
+    $\ell_0$ to $\ell$ is a power $(\ell/\ell_0)^\zeta$ for every $C_W$ and $C_b$, $\zeta =
+    C_W^2\langle\sigma'^2\rangle_{C_W}/s$: with $K = s(\ell + c)$ exactly, $\Gamma(\ell + c +
+    \zeta)/\Gamma(\ell + c)$ is the product of the $\chi_\perp$. For ReLU $\zeta = C_W^2/(C_W^2 +
+    2C_b)$."""
     found, relu = solved("tanh", PRE), solved("relu", PRE)
     assert found.exponent is not None
     assert found.rate is not None
@@ -105,10 +106,11 @@ def everywhere() -> Verdict:
 
 @claim("layers", "7", "how correlations decay, and ζ ≥ 1 without biases")
 def correlations() -> Verdict:
-    r"""$K_{11} - K_{12}$ of nearby inputs grows as $\ell^\zeta$ and $K$ as $\ell$, so $1 - \rho$ goes as
-    $\ell^{\zeta - 1}$. For odd $\sigma$ without biases $\zeta \ge 1$, as $C_W\langle\sigma'^2\rangle \ge
-    \langle\sigma^2\rangle$ by Poincaré's inequality, with equality where $\sigma$ is linear alone:
-    nearby inputs part, by a power. Biases with $\zeta < 1$ bring all inputs together."""
+    r"""$K_{11} - K_{12}$ of nearby inputs grows as $\ell^\zeta$ and $K$ as $\ell$, so $1 - \rho$
+    goes as $\ell^{\zeta - 1}$. For odd $\sigma$ without biases $\zeta \ge 1$, as
+    $C_W\langle\sigma'^2\rangle \ge \langle\sigma^2\rangle$ by Poincaré's inequality, with equality
+    where $\sigma$ is linear alone: nearby inputs part, by a power. Biases with $\zeta < 1$ bring
+    all inputs together."""
     names, weights = ("tanh", "sin", "erf", "arctan"), (R(1, 4), 1, 4)
     free = [
         exponent(1, weight, 0) > 1
@@ -135,9 +137,9 @@ def correlations() -> Verdict:
 @claim("layers", "8", "tanh blocks without a norm: K grows linearly, gradients as exp √ℓ")
 def stretched() -> Verdict:
     r"""Yang and Schoenholz: with $\gamma = 1$ and bounded $\sigma$, $K \to C_W\ell$, and as
-    $\sqrt{2\pi K}\langle\sigma'^2\rangle_K \to \int\sigma'^2 = \frac43$ for tanh, $\chi_\perp - 1 \to
-    \frac43\frac{C_W}{\sqrt{2\pi\ell}}$: gradients grow as $\exp(\frac83C_W\sqrt{\ell/2\pi})$, polynomial
-    in no power, exponential neither."""
+    $\sqrt{2\pi K}\langle\sigma'^2\rangle_K \to \int\sigma'^2 = \frac43$ for tanh, $\chi_\perp - 1
+    \to \frac43\frac{C_W}{\sqrt{2\pi\ell}}$: gradients grow as $\exp(\frac83C_W\sqrt{\ell/2\pi})$,
+    polynomial in no power, exponential neither."""
     found = solved("tanh", "residual(skip=1)")
     far, weight = mpmath.mpf(10) ** 8, R(3, 2)
     grown = found.kernel_map(far, weight, 0, 30) - far

@@ -55,7 +55,8 @@ def printed() -> Verdict:
     r"""$K$, $\Theta$, $V$ and $G^{\{1\}}$ of norms, residual blocks and gates with the symbols
     $\gamma$ and $\epsilon$, for Gaussian and orthogonal weights. Where the vectors that meet a
     Gaussian matrix have a fixed length, its outputs are independent Gaussian variables at every
-    width, and $\mathbb E z^2$ has no $1/n$ term of its own: $G^{\{1\}\prime} = \gamma^2 G^{\{1\}}$."""
+    width, and $\mathbb E z^2$ has no $1/n$ term of its own: $G^{\{1\}\prime} = \gamma^2
+    G^{\{1\}}$."""
     table = "\n".join(
         f"{layer}, {_KINDS[type(weights)]}: {recursion(name, weights, layer=layer).single_input()}"
         for layer in SHIPPED
@@ -110,10 +111,11 @@ def exact_step(
 
 @claim("layers", "3", "V of a pre-norm residual block, at every width by hand")
 def by_hand() -> Verdict:
-    r"""$z' = \gamma z + W_2\sigma(h)$, $h = W_1y$ with $|y|^2 = n$: with Gaussian $W_1$ the $h_i$ are
-    independent, so that $\mathbb E q'$ and $\mathbb E q'^2$ of $q = |z|^2/n$ close at every $n$,
-    and $V = n(\frac n{n+2}\mathbb E q^2 - (\mathbb E q)^2)$. Its limit is the derived recursion, for
-    every $\sigma$. So it is for linear gates and blocks with orthogonal weights, where $|h|^2 = C_Wn$."""
+    r"""$z' = \gamma z + W_2\sigma(h)$, $h = W_1y$ with $|y|^2 = n$: with Gaussian $W_1$ the $h_i$
+    are independent, so that $\mathbb E q'$ and $\mathbb E q'^2$ of $q = |z|^2/n$ close at every
+    $n$, and $V = n(\frac n{n+2}\mathbb E q^2 - (\mathbb E q)^2)$. Its limit is the derived
+    recursion, for every $\sigma$. So it is for linear gates and blocks with orthogonal weights,
+    where $|h|^2 = C_Wn$."""
     one, two = average("00", "K_h"), average("0000", "K_h")
     mean = K
     square = (K**2 + V / n) * (1 + 2 / n)

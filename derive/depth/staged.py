@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 import mpmath
 import sympy
 
-from ..arithmetic.balls import to_mpf
 from ..arithmetic.ballring import BallRing, Polynomial
+from ..arithmetic.balls import to_mpf
 from ..arithmetic.logseries import (
     EXACT,
     ONE,

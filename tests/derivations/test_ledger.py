@@ -45,6 +45,7 @@ NUMBERED = {
         *(f"Lemma {k}" for k in (6, 7, 8, 10, 11)),
     ],
     "004": numbers("3.", 57),
+    "layers": numbers("", 16),
 }
 """What each source numbers, counted in its text, the numbers that a scan lost included."""
 
