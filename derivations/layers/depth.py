@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import mpmath
 import sympy
 
 from derivations.claims.registry import claim
@@ -101,7 +102,9 @@ def logarithms() -> Verdict:
     Gaussian and orthogonal weights."""
     exponent = solved("tanh", PRE).exponent
     assert exponent is not None
-    found, expected, powers = [], [], []
+    found: list[sympy.Expr] = []
+    expected: list[mpmath.mpf] = []
+    powers: list[tuple[sympy.Expr, int]] = []
     for bias in (0, 1):
         zeta = exponent(1, 1, bias, 30)
         limits = {"B": 2 * zeta, "A": 4 * zeta**2, "D": -2 * zeta}

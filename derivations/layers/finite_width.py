@@ -21,6 +21,7 @@ from derivations.claims.verdicts import Verdict, observed, sampled
 from derivations.layers.by_moments import Function, PreNorm
 from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, layers
+from derive.activations.functions import as_activation
 from numeric import compare, flow, simulate
 from numeric.arrays import Array
 
@@ -35,10 +36,10 @@ WIDTHS = (128, 256, 512, 1024)
 DEPTH = 6
 HALF, GATE = layers.residual("1/2"), layers.gated("1/2")
 SAMPLED = (
-    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 120_000, 64: 120_000}),
-    (HALF, "relu", Orthogonal(1.2), 0, {24: 100_000, 96: 100_000}),
-    (HALF, "gelu", Gaussian(1.2), 0.1, {24: 100_000, 96: 100_000}),
-    (GATE, "tanh", Orthogonal(0.8), 0.3, {32: 100_000, 128: 70_000}),
+    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 60_000, 48: 60_000}),
+    (HALF, "relu", Orthogonal(1), 0.1, {16: 70_000, 48: 70_000}),
+    (HALF, "gelu", Orthogonal(1.2), 0.1, {24: 110_000, 72: 90_000}),
+    (GATE, "tanh", Orthogonal(0.8), 0.3, {24: 80_000, 72: 60_000}),
 )
 
 
@@ -69,7 +70,7 @@ def behind_norms() -> Verdict:
         SIGMAS.items(), kinds.items(), (False, True)
     ):
         weights = Orthogonal(C_W) if haar else Gaussian(C_W)
-        net = Network(name, weights, Gaussian(C_W), C_b=C_b, layer=layer)
+        net = Network(as_activation(name), weights, Gaussian(C_W), C_b=C_b, layer=layer)
         table = flow(net, INPUT, DEPTH, ["K", "V", "G1"])
         V, G1 = limits(PreNorm(sigma, haar, kind.split()[0], skip, C_W, C_b), K)
         scale = float(table["K"][-1])
@@ -91,7 +92,7 @@ def without_norms(sampling: Sampling) -> Verdict:
     widths extrapolated in 1/n."""
     comparisons, labels = [], []
     for layer, name, weights, bias, draws in SAMPLED:
-        net = Network(name, weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
+        net = Network(as_activation(name), weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
         derived = flow(net, INPUT, DEPTH, ["K", "V"])
         ensembles = [
             simulate(net, INPUT, n, DEPTH, count, tensors=["V"], seed=sampling.seed)
@@ -99,7 +100,7 @@ def without_norms(sampling: Sampling) -> Verdict:
         ]
         comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(SAMPLED)))
         labels.append(f"{layer}, {name}, {weights.name}")
-    return sampled(comparisons, "two widths each, n = 16 to 128, extrapolated", {}, labels)
+    return sampled(comparisons, "two widths each, n = 16 to 72, extrapolated", {}, labels)
 
 
 # %%

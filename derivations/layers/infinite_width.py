@@ -19,8 +19,8 @@ from derivations.claims.verdicts import Verdict, both, close, equal, observed
 from derivations.layers.recursions import GAMMA, average
 from derivations.section import show
 from derive import criticality, layers
-from derive.depth.layered import LayerCriticality
-from derive.symbols import C_W, C_b, K
+from derive.depth.layered import LayerCriticality, LayerFunction
+from derive.symbols import C_W, C_b, K, ell
 
 R = sympy.Rational
 PRE = "residual(skip=1, norm=rms)"
@@ -32,6 +32,13 @@ def solved(activation: str, layer: str | layers.Layer) -> LayerCriticality:
     found = criticality(activation, layer=layer)
     assert isinstance(found, LayerCriticality)
     return found
+
+
+def closed(function: LayerFunction) -> sympy.Expr:
+    """The closed form of a function that has one."""
+    value = function.closed
+    assert value is not None
+    return value
 
 
 # %%
@@ -87,7 +94,7 @@ def everywhere() -> Verdict:
     assert found.rate is not None
     assert relu.exponent is not None
     squares, slopes = average("00", "K_h"), average("11", "K_h")
-    rate, ell, c = found.rate.expr, *sympy.symbols("ell c", positive=True)
+    rate, c = found.rate.expr, sympy.Symbol("c", positive=True)
     zeta = sympy.Symbol("zeta", positive=True)
     product = [sympy.gamma(at + c + zeta) / sympy.gamma(at + c) for at in (ell, ell + 1)]
     ratio = sympy.gammasimp(product[1] / product[0]).subs(zeta, found.exponent.expr)
@@ -124,7 +131,7 @@ def correlations() -> Verdict:
     bias = solved("tanh", "residual(skip=1/2, norm=rms)").bias(1)
     return both(
         observed(free, "ζ > 1 at C_b = 0 and C_W = 1/4, 1, 4"),
-        equal(linear.closed.subs(C_b, 0), 1, "linear"),
+        equal(closed(linear).subs(C_b, 0), 1, "linear"),
         close(tanh(1, 1, bias), 1, 15, "ζ = 1 on the line that is critical for γ < 1"),
     )
 
@@ -158,7 +165,7 @@ def exponential() -> Verdict:
     found = solved("relu", "residual(skip=1)")
     factor = 1 + C_W**2 / 2
     return equal(
-        [found.kernel_map.closed.subs(C_b, 0), found.chi_perp.closed], [factor * K, factor]
+        [closed(found.kernel_map).subs(C_b, 0), closed(found.chi_perp)], [factor * K, factor]
     )
 
 

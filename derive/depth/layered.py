@@ -381,8 +381,8 @@ def _affine(activation: Activation, layer: Layer) -> _Affine | None:
     exact = exact and all(
         sympy.simplify(each) == 0 for each in (one - gain * K - added, (other - gain) * K - spread)
     )
-    parts = (sympy.factor_terms(each.xreplace(back)) for each in (gain, added, spread))
-    return _Affine(activation, *parts, limits, exact)
+    gain, added, spread = (sympy.factor_terms(e.xreplace(back)) for e in (gain, added, spread))
+    return _Affine(activation, gain, added, spread, limits, exact)
 
 
 def _against_one(gain: sympy.Expr) -> int:
@@ -537,13 +537,14 @@ def _matched(
                     continue
                 curvature = parallel.derivative("χ_∥'")(star, weight, bias, digits) / 2
                 side = "below" if curvature > 0 else "above"
-                values = (_float(each, digits) for each in (bias, weight, star))
                 found.append(
                     CriticalPoint(
-                        *values,
-                        _float(curvature, digits),
-                        sympy.Integer(1),
-                        f"half-stable: attracts from {side}",
+                        C_b=_float(bias, digits),
+                        C_W=_float(weight, digits),
+                        K=_float(star, digits),
+                        coefficient=_float(curvature, digits),
+                        exponent=sympy.Integer(1),
+                        stability=f"half-stable: attracts from {side}",
                     )
                 )
         return found
