@@ -38,8 +38,8 @@ HALF, GATE = layers.residual("1/2"), layers.gated("1/2")
 SAMPLED = (
     (HALF, "tanh", Gaussian(1.5), 0.1, {16: 60_000, 48: 60_000}),
     (HALF, "relu", Orthogonal(1), 0.1, {16: 70_000, 48: 70_000}),
-    (HALF, "gelu", Orthogonal(1.1), 0.1, {24: 130_000, 72: 110_000}),
-    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 130_000, 96: 100_000}),
+    (HALF, "gelu", Orthogonal(0.8), 0.3, {24: 110_000, 72: 90_000}),
+    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 90_000, 96: 70_000}),
 )
 
 
