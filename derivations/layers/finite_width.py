@@ -36,10 +36,10 @@ WIDTHS = (128, 256, 512, 1024)
 DEPTH = 6
 HALF, GATE = layers.residual("1/2"), layers.gated("1/2")
 SAMPLED = (
-    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 60_000, 48: 60_000}),
-    (HALF, "relu", Orthogonal(1), 0.1, {16: 70_000, 48: 70_000}),
-    (HALF, "gelu", Orthogonal(0.8), 0.3, {24: 110_000, 72: 90_000}),
-    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 90_000, 96: 70_000}),
+    (HALF, "tanh", Gaussian(1.5), 0.1, {16: 50_000, 48: 50_000}),
+    (HALF, "relu", Orthogonal(1), 0.1, {16: 60_000, 48: 60_000}),
+    (HALF, "gelu", Orthogonal(0.8), 0.3, {24: 70_000, 72: 60_000}),
+    (GATE, "tanh", Orthogonal(0.7), 0.3, {32: 60_000, 96: 50_000}),
 )
 
 
@@ -100,7 +100,7 @@ def without_norms(sampling: Sampling) -> Verdict:
         ]
         comparisons.append(compare(derived, ensembles, sampling.false_alarms / len(SAMPLED)))
         labels.append(f"{layer}, {name}, {weights.name}")
-    return sampled(comparisons, "two widths each, n = 16 to 72, extrapolated", {}, labels)
+    return sampled(comparisons, "two widths each, n = 16 to 96, extrapolated", {}, labels)
 
 
 # %%
