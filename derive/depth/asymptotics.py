@@ -397,7 +397,8 @@ def asymptotics(
         lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
             powers and logarithms. The default is source 000, eq. (6.17).
         C_b, C_W: both, for a network that is not critical: of the one K* > 0 that attracts, the
-            limits of the tensors up to what falls exponentially.
+            limits of the tensors up to what falls exponentially. Of a layer with a norm and a skip
+            of 1, whose K grows linearly, any; with a skip below 1, C_W alone is the critical C_b.
         point: another of `criticality(activation).points` than the class's own.
 
     Raises:
@@ -414,7 +415,8 @@ def asymptotics(
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
     terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
-    given = _variances(C_b, C_W, made.layer is not None)
+    layered = isinstance(made, Step) and made.layer is not None
+    given = _variances(C_b, C_W, layered)
     system = _system(made, activation, lambda_b, lambda_W, given, point)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
