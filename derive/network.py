@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from .activations.functions import Activation, as_activation
-from .depth.criticality import criticality
+from .depth.layered import criticality
 from .display.objects import lines_latex
 from .engine.scheme import Scheme
 from .errors import InputError, listed, whole
@@ -126,13 +126,14 @@ class Network:
             others: the other arguments of a network; a C_b among them is kept.
 
         Raises:
-            InputError: for an activation that has no critical point.
+            InputError: for an activation that has no critical point with the layer, and for a
+                layer that is critical for every C_W.
 
         >>> print(Network.critical("relu", "orthogonal"))
         Network(relu, Orthogonal(C_W=2), C_b=0)
         """
         sigma = as_activation(activation)
-        C_b, C_W = criticality(sigma).critical
+        C_b, C_W = criticality(sigma, layer=others.get("layer")).critical
 
         def scaled(name: str, given: WeightEnsemble | str) -> WeightEnsemble:
             return replace(as_weights(name, given), C_W=C_W)

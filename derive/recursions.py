@@ -68,7 +68,6 @@ class Recursion(Step):
 
         Raises InputError where there is no activation, and as `derive.depth.asymptotics` does.
         """
-        self._check_dense("asymptotics")
         sigma = self.activation if activation is None else activation
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")

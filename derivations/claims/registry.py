@@ -72,8 +72,14 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.pdlt.correlators",
         "derivations.pdlt.limits",
     ),
+    "layers": (
+        "derivations.layers.recursions",
+        "derivations.layers.infinite_width",
+        "derivations.layers.depth",
+        "derivations.layers.finite_width",
+    ),
 }
-"""The sources' chapters, each a list of modules that register their claims."""
+"""The sources' chapters, and one beyond them, each a list of modules that register their claims."""
 
 
 @dataclass(frozen=True)

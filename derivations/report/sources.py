@@ -26,6 +26,11 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "D. A. Roberts, S. Yaida and B. Hanin, The Principles of Deep Learning Theory, "
         "chapter 3 (2022)",
     ),
+    "layers": (
+        "Layers with norms, skips and gates",
+        "derived here; at infinite width D. Doshi, T. He and A. Gromov (2021), "
+        "G. Yang and S. S. Schoenholz (2017)",
+    ),
 }
 """Titles and authors."""
 

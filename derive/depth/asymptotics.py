@@ -32,6 +32,7 @@ from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import K, ell
 from ..weights import Gaussian, WeightEnsemble
 from ..work.progress import telling
+from . import staged
 from .criticality import CriticalPoint
 from .systems import Quantity, Solution, System, closed_set, quotient
 
@@ -166,7 +167,8 @@ class Asymptotics(Shown):
                 if symbol in series.ring.expr(value).free_symbols and not log:
                     if not exponent:
                         return f"the constant term of {name}"
-                    return f"the coefficient of {_printed(ell**-exponent)} in {name}"
+                    power = _printed(ell ** -_number(exponent))
+                    return f"the coefficient of {power} in {name}"
         raise ArithmeticError(f"{symbol} is not among the terms of {name}")
 
     @cached_property
@@ -404,7 +406,8 @@ def asymptotics(
         lambda_b, lambda_W: learning rates: numbers, symbols, or functions of the layer made of
             powers and logarithms. The default is source 000, eq. (6.17).
         C_b, C_W: both, for a network that is not critical: of the one K* > 0 that attracts, the
-            limits of the tensors up to what falls exponentially.
+            limits of the tensors up to what falls exponentially. Of a layer with a norm and a skip
+            of 1, whose K grows linearly, any; with a skip below 1, C_W alone is the critical C_b.
         point: another of `criticality(activation).points` than the class's own.
 
     Raises:
@@ -421,7 +424,9 @@ def asymptotics(
     Derived here; source 000, §5.3–5.4, has the first terms of K, V and G1 for tanh.
     """
     terms = whole("terms", terms, 1, MOST_TERMS, f"a number of terms, 1 to {MOST_TERMS}")
-    system = _system(made, activation, lambda_b, lambda_W, _variances(C_b, C_W), point)
+    layered = isinstance(made, Step) and made.layer is not None
+    given = _variances(C_b, C_W, layered)
+    system = _system(made, activation, lambda_b, lambda_W, given, point)
     if made.corrections:
         raise InputError("corrections", made.corrections, "0: variances without 1/n parts")
     name = system.recursions[-1].name
@@ -549,23 +554,32 @@ def _system(
     activation: Activation,
     lambda_b: PerLayer,
     lambda_W: PerLayer,
-    variances: tuple[sympy.Expr, sympy.Expr] | None = None,
+    variances: tuple[sympy.Expr | None, sympy.Expr] | None = None,
     point: CriticalPoint | None = None,
 ) -> System:
     if not isinstance(made, Step) or not made.square or made.first_layer:
         raise InputError("recursion", made, "a derived one between hidden layers of equal width")
     activation = as_activation(activation)
     rates = (_rate("lambda_b", lambda_b), _rate("lambda_W", lambda_W))
+    if made.layer is not None:
+        if point is not None:
+            raise InputError("point", point, "none, with a layer")
+        return staged.StagedSystem(staged.closed_set(made), activation, *rates, variances)
     if point is not None and (variances or not isinstance(point, CriticalPoint)):
         wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"
         raise InputError("point", point, wanted)
     return System(closed_set(made), activation, *rates, variances, point)
 
 
-def _variances(C_b: object, C_W: object) -> tuple[sympy.Expr, sympy.Expr] | None:
+def _variances(
+    C_b: object, C_W: object, line: bool = False
+) -> tuple[sympy.Expr | None, sympy.Expr] | None:
+    """C_b and C_W; on a layer's critical line C_W alone."""
     if C_b is None and C_W is None:
         return None
     wanted = "both, numbers of 0 or more, or neither"
+    if line and C_b is None:
+        return None, as_expression("C_W", C_W, "a number of 0 or more")
     if C_b is None or C_W is None:
         raise InputError("C_b, C_W", (C_b, C_W), wanted)
     values = (as_expression("C_b", C_b, wanted), as_expression("C_W", C_W, wanted))
@@ -602,6 +616,8 @@ def _compiled(arguments: tuple[sympy.Symbol, ...], series: sympy.Expr) -> Callab
 
 def _place(system: System) -> str:
     """At which fixed point, in words."""
+    if isinstance(system, staged.StagedSystem):
+        return system.place
     if system.variances is not None and system.around is not None:
         C_b, C_W = map(_as_given, system.variances)
         return (

@@ -211,37 +211,10 @@ class Criticality(Shown):
         return lines_latex([rf"\text{{{head}}}", *(point.latex() for point in self.points)])
 
 
-@rests_on("day2025", "roberts2022")
 def criticality(
     activation: Activation, digits: int = 20, *, weights: WeightEnsemble | None = None
 ) -> Criticality:
-    """The universality class and the critical initialization of an activation, by solving.
-
-    What to initialize a deep network with: `.critical` is (C_b, C_W), as in
-    Network(activation, Gaussian(C_W), C_b=C_b). Learning rates are not among it: lambda_b and
-    lambda_W are inputs of `Network`, and no rate is derived here.
-
-    Arguments:
-        activation: σ, or its name.
-        digits: of K*, C_b and C_W where they are not exact.
-        weights: the ensemble, whose C_W is solved for. The answer is the same for all of them: at
-            leading order in 1/n they enter by E[W_ij²] = C_W/n_in alone; ensembles differ from
-            order 1/n on.
-
-    The equation ⟨σσ''⟩_K = 0 is solved for all K > 0 where it changes sign: on a scan that ends
-    where the average follows its power laws at small and at large K, which `.searched` tells. A K*
-    that only touches zero is not found. Source 000, §5.1, with the classes of PDLT, ch. 5.
-
-    Raises InputError for what is no activation.
-
-    >>> from derive import activations
-    >>> criticality(activations.tanh)
-    tanh: universality class K* = 0
-      K* = 0: C_b = 0, C_W = 1, stable
-        |K - K*| ~ 1/(2*l)
-    >>> criticality(activations.relu).critical
-    (0, 2)
-    """
+    """Of the dense layer: what `derive.criticality` finds, which explains the arguments."""
     activation = as_activation(activation)
     if weights is not None:
         as_weights("weights", weights)

@@ -77,7 +77,7 @@ class System(Shown):
     activation: Activation
     lambda_b: sympy.Expr
     lambda_W: sympy.Expr
-    variances: tuple[sympy.Expr, sympy.Expr] | None = None
+    variances: tuple[sympy.Expr | None, sympy.Expr] | None = None
     at: CriticalPoint | None = None
     _solved: dict[int, Solution] = field(default_factory=dict, repr=False, compare=False)
 
@@ -310,7 +310,7 @@ class _Solver:
             term = LogSeries.monomial(self.ring, self.ring(value))
             part = ""
             for atom, power in mono:
-                name = _label(atom)
+                name = label_of(atom)
                 if name in parts and name:
                     if part or power != 1:
                         raise InputError("recursion", made.name, f"one that is linear in {name}")
@@ -329,9 +329,9 @@ class _Solver:
         if isinstance(atom, Bracket):
             found = self._bracket(atom)
         elif isinstance(atom, Tensor):
-            found = solved[_label(atom)]
+            found = solved[label_of(atom)]
         else:
-            found = self.rates[_label(atom)]
+            found = self.rates[label_of(atom)]
         return found.power(ONE * power, self.extent)
 
     def _bracket(self, bracket: Bracket) -> LogSeries:
@@ -400,7 +400,7 @@ class _Solver:
         held += [self.leading, *system.constants.values()]
         if any(not power.is_Integer for found, _ in self.expansions.values() for power in found):
             held.append(sympy.sqrt(self.leading))
-        held += [*_without_layer(system.lambda_b), *_without_layer(system.lambda_W)]
+        held += [*without_layer(system.lambda_b), *without_layer(system.lambda_W)]
         held += [
             self.parameters[atom.name] ** power
             for made in system.recursions
@@ -414,7 +414,7 @@ class _Solver:
         """λ at layer ℓ+1."""
         given = getattr(self.system, name)
         try:
-            here = _in_layers(given, self.ring, self.extent)
+            here = in_layers(given, self.ring, self.extent)
         except (CoercionFailed, ValueError):
             raise InputError(name, given, "sums of powers of ℓ and of log ℓ") from None
         return here.shifted(plus(here.lowest, self.extent))
@@ -432,21 +432,21 @@ def _short(value: sympy.Expr) -> str:
     return str(sympy.N(value, 6))
 
 
-def _label(atom: object) -> str:
+def label_of(atom: object) -> str:
     """The name of a tensor or a hyperparameter; "" of a bracket."""
     if isinstance(atom, Tensor):
         return identify(atom)[0].label
     return atom.name if isinstance(atom, Parameter) else ""
 
 
-def _without_layer(expression: sympy.Expr) -> list[sympy.Expr]:
+def without_layer(expression: sympy.Expr) -> list[sympy.Expr]:
     """The largest parts of an expression in which ℓ does not occur."""
     if not expression.has(ell):
         return [expression]
-    return [part for each in expression.args for part in _without_layer(each)]
+    return [part for each in expression.args for part in without_layer(each)]
 
 
-def _in_layers(expression: sympy.Expr, over: Ring, extent: sympy.Expr) -> LogSeries:
+def in_layers(expression: sympy.Expr, over: Ring, extent: sympy.Expr) -> LogSeries:
     """An expression in ℓ as a series at large ℓ."""
     if not expression.has(ell):
         return LogSeries.monomial(over, over(expression))
@@ -455,10 +455,10 @@ def _in_layers(expression: sympy.Expr, over: Ring, extent: sympy.Expr) -> LogSer
     if expression == sympy.log(ell):
         return LogSeries.monomial(over, over.domain.one, log=1)
     if expression.is_Add or expression.is_Mul:
-        total, *others = (_in_layers(each, over, extent) for each in expression.args)
+        total, *others = (in_layers(each, over, extent) for each in expression.args)
         for other in others:
             total = total + other if expression.is_Add else total * other
         return total
     if expression.is_Pow and expression.exp.is_Rational:
-        return _in_layers(expression.base, over, extent).power(expression.exp, extent)
+        return in_layers(expression.base, over, extent).power(expression.exp, extent)
     raise ValueError(expression)

@@ -72,6 +72,7 @@ MISPRINTS = {
         *("§3.2 (inverse)", "Table 2", "Table 3"),
     },
     "004": {"3.43"},
+    "layers": set[str](),
 }
 DOUBTFUL = {
     "000": {"6.4"},
@@ -79,6 +80,7 @@ DOUBTFUL = {
     "002": {"37", "S24", "S30", "S34", "S54", "S56"},
     "003": set[str](),
     "004": set[str](),
+    "layers": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""
 SLOW = {("001", "Figure 6"), ("001", "§2.1.2"), ("003", "25 (networks)")}

@@ -1,0 +1,84 @@
+"""Tensors of layers with norms and skips at large depth, beside their flow."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, criticality, recursion
+from derive.errors import InputError
+from derive.symbols import ell
+from numeric import flow
+
+NAMES = ("K", "Theta", "V", "G1", "F")
+PRE = "residual(skip=1, norm=rms)"
+
+
+def solved(name, sigma, layer, terms=2, weights=None, **given):
+    return recursion(name, weights or Orthogonal(), layer=layer).asymptotics(sigma, terms, **given)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "layer", "C_b", "C_W", "accuracy"),
+    [
+        ("tanh", PRE, 0.2, 1.3, 2e-4),
+        ("relu", "gated(skip=1, norm=layer)", 0, 1, 2e-6),
+        ("tanh", "residual(skip=1/2)", None, None, 1e-2),
+    ],
+)
+def test_series_with_constants_of_one_layer_meet_the_flow_far_deeper(
+    sigma, layer, C_b, C_W, accuracy
+):
+    given = {} if C_W is None else {"C_b": C_b, "C_W": C_W}
+    critical = criticality(sigma, layer=layer).critical if C_W is None else (C_b, C_W)
+    net = Network(
+        sigma, Orthogonal(critical[1]), C_b=critical[0], layer=layer, lambda_b=lambda at: 1 / at
+    )
+    table = flow(net, [1.0, 0.3], 900, NAMES)
+    for name in NAMES:
+        found = solved(name, sigma, layer, 3, **given)
+        values = {each.name: float(table[each.name][299]) for each in found.system.recursions}
+        constants = {c: float(v) for c, v in found.matched(values, 300, 3).items()}
+        at_depth = float(table[name][899])
+        assert found.evaluate(900, constants) == pytest.approx(at_depth, rel=accuracy, abs=1e-12)
+
+
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()])
+def test_limits_at_a_kernel_that_attracts_are_those_of_the_flow(weights):
+    layer, given = "residual(skip=1/2, norm=rms, eps=1/10)", {"C_b": 0.5, "C_W": 0.5}
+    net = Network("tanh", type(weights)(0.5), C_b=0.5, layer=layer, lambda_b=lambda at: 1 / at)
+    table = flow(net, [1.0, 0.3], 200, ("K", "V", "G1"))
+    for name in ("K", "V", "G1"):
+        limit = solved(name, "tanh", layer, 1, weights, **given)
+        assert float(limit.expr) == pytest.approx(float(table[name][-1]), rel=1e-12, abs=1e-13)
+        assert 0 < limit.system.rate < 1
+
+
+def test_on_the_critical_line_the_tangent_kernel_grows_linearly():
+    found = solved("Theta", "tanh", "residual(skip=1/2, norm=rms)", 1, C_W=1)
+    assert (found.terms[0].exponent, found.terms[0].log) == (-1, 0)
+    flat = solved("Theta", "relu", "normalized(rms)", 1, C_W=1)
+    assert float(flat.terms[0].coefficient) == pytest.approx(0.5, abs=1e-14)
+
+
+def test_the_tangent_kernel_follows_the_power_of_the_jacobian():
+    zeta = criticality("tanh", layer=PRE).exponent(1, 1.3, 0)
+    found = solved("Theta", "tanh", PRE, 1, C_b=0, C_W=1.3)
+    assert float(-found.terms[0].exponent) == pytest.approx(float(zeta), rel=1e-12)
+
+
+def test_a_skip_undoes_what_orthogonal_weights_do():
+    # V/K² of orthogonal tanh layers tends to −2 in a dense network, and grows with a skip
+    found = solved("V", "tanh", "residual(skip=1/2)", 1).normalised
+    assert sympy.simplify(found.expr - ell / 4) == 0
+    grows = solved("V", "relu", "residual(skip=1/2)", 1).normalised
+    assert sympy.simplify(grows.terms[0].expr - sympy.Rational(39, 16) * ell) == 0
+
+
+def test_what_is_not_given_or_not_solved_is_said():
+    with pytest.raises(InputError, match="grows linearly at all"):
+        solved("K", "tanh", PRE).expr  # noqa: B018
+    with pytest.raises(InputError, match="critical on a line"):
+        solved("K", "tanh", "normalized(rms)").expr  # noqa: B018
+    with pytest.raises(InputError, match="settles"):
+        solved("K", "tanh", "residual(skip=3/2)", C_b=0, C_W=1).expr  # noqa: B018
