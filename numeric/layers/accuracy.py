@@ -92,7 +92,10 @@ def run(
         rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
         rows, sizes = layers.descend((at, of_start), columns, noise, rounding, advance)
         errors = [
-            np.maximum(CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0), LEAST * _EPS * size)
+            np.maximum(
+                CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),
+                LEAST * _EPS * size,
+            )
             for row, size in zip(rows, sizes, strict=True)
         ]
     return Run([row[:, 0] for row in rows], errors, sizes)
