@@ -443,7 +443,8 @@ def _opposed(both: Array, shapes: Sequence[Shape], K: Array) -> Array:
     """
     variances = K.diagonal(axis1=1, axis2=2)
     sizes = np.sqrt(variances[:, :, None] * variances[:, None, :])
-    opposite = ((-K >= (1.0 - 2.0 * pieces.SLACK) * sizes) & (sizes > 0.0)).any(axis=(1, 2))
+    least = (1.0 - 2.0 * pieces.SLACK) * sizes
+    opposite = ((least <= -K) & (sizes > 0.0)).any(axis=(1, 2))
     if not opposite.any():
         return both
     powers = np.array([1 - np.add(each.orders, each.outer) for each in shapes])
