@@ -159,7 +159,7 @@ def of_several(
 
     found = {each: places(each) for each in brackets}
     gradient: Gradient | None
-    reach = _largest
+    reach: Reach = _largest
     if activation.is_smooth:
         averages, gradient = _smooth(activation, list(shared))
     else:
