@@ -17,10 +17,12 @@ nothing that was rounded to 1 − 2^{−53}; and sums of absolute values of a re
 know that errors are damped from layer to layer.
 
 A tensor is refused at a layer where its error exceeds `LOST` of its largest entry, unless it is
-zero to rounding: the entry is no larger than its error, and that is below `ZERO` of its size. For
-small K every smooth σ is nearly linear, and what vanishes for a linear network falls far below the
-size of its terms without being zero: there a zero counts only if the tensor is zero to rounding in
-the same network at a kernel of order one, at that layer or at the last of `FEW`.
+zero to rounding: no entry is much larger than its own error, and those are below `ZERO` of its
+size. (Of inputs that are almost alike, at large K, entries of one alone keep the digits that those
+of both have lost: that is no zero.) For small K every smooth σ is nearly linear, and what vanishes
+for a linear network falls far below the size of its terms without being zero: there a zero counts
+only if the tensor is zero to rounding in the same network at a kernel of order one, at that layer
+or at the last of `FEW`.
 """
 
 from __future__ import annotations
@@ -90,7 +92,10 @@ def run(
         rounding = amounts[:, None] * _random(rng, (_COPIES, len(start)))
         rows, sizes = layers.descend((at, of_start), columns, noise, rounding, advance)
         errors = [
-            np.maximum(CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1), LEAST * _EPS * size)
+            np.maximum(
+                CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),
+                LEAST * _EPS * size,
+            )
             for row, size in zip(rows, sizes, strict=True)
         ]
     return Run([row[:, 0] for row in rows], errors, sizes)
@@ -123,11 +128,13 @@ def _symmetric(values: Array, rng: np.random.Generator) -> Array:
 
 
 class Judged(NamedTuple):
-    """A tensor at each layer: its largest entry, the largest error, and the largest size."""
+    """A tensor at each layer: its largest entry, the largest error, the largest size, and the most
+    that an entry is in units of its own error."""
 
     values: Array
     errors: Array
     size: Array
+    clearest: Array
 
     @property
     def is_lost(self) -> NDArray[np.bool_]:
@@ -139,7 +146,7 @@ class Judged(NamedTuple):
         """Whether the tensor is zero to rounding."""
         passed = np.arange(1, 1 + len(self.size))
         negligible = self.errors <= ZERO * (10.0 + passed) ** 2 * self.size
-        return np.asarray(negligible & (self.values <= 8.0 * self.errors))
+        return np.asarray(negligible & (self.clearest <= 8.0))
 
     @property
     def is_below_floats(self) -> NDArray[np.bool_]:
@@ -149,8 +156,10 @@ class Judged(NamedTuple):
 
 def judged(values: Array, errors: Array, size: Array) -> Judged:
     """Of arrays over (layer, samples …)."""
-    each = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (values, errors, size))
-    return Judged(*each)
+    with np.errstate(all="ignore"):
+        clear = np.where(values == 0.0, 0.0, values / errors)
+    parts = (values, errors, size, clear)
+    return Judged(*(np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts))
 
 
 def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int | None:

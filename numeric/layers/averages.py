@@ -36,15 +36,23 @@ Places = NDArray[np.int64]
 
 Evaluate = Callable[[Array], tuple[Array, Array]]
 """Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
-them. With kinks and several inputs, of kernels (copies, m, m)."""
+them. With kinks and several inputs, of kernels (copies, m, m) too."""
 
-Gradient = Callable[[Array], Array]
-"""Of a kernel: the averages' derivatives by its entries, (count, m, m)."""
+Gradient = Callable[[Array], Array | None]
+"""Of a kernel: the averages' derivatives by its entries, (count, m, m); None where those change too
+fast from one kernel to the next to be of use."""
+
+Reach = Callable[[Array], Array]
+"""Of a kernel: how far its entries may go, times `_MOVED`, with one gradient."""
 
 Copies = Callable[[Array], tuple[Array, Array]]
 
 _MOVED = 0.5
-"""How far K may go, in units of its largest entry, with one gradient."""
+"""How far K may go, in units of its largest entry, with one gradient; and, with kinks, 1 ∓ each
+correlation in units of itself."""
+
+_ALIKE, _STEP = 1e-6, 1e-3
+"""The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
 
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
@@ -77,34 +85,32 @@ class Averages:
         count: int,
         places: dict[Bracket, Places],
         gradient: Gradient | None = None,
+        reach: Reach | None = None,
     ) -> None:
-        self._evaluate, self._gradient = evaluate, gradient
+        self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
         self.count, self.places = count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         """Values and sizes of the averages at a kernel, (count,)."""
-        if self._gradient is None and K.ndim == 2:
-            values, sizes = self._evaluate(K[None])
-            return values[0], sizes[0]
         return self._evaluate(K)
 
     def copies(self) -> Copies:
         """What averages at kernels, (copies, m, m), that differ by little, layer after layer:
         values (copies, count), and sizes (count,) at the first kernel.
 
-        Where σ is analytic the copies follow by the gradient, which is taken anew where K has
-        changed by more than `_MOVED` since the last time.
+        Where there is a gradient the copies follow by it, and it is taken anew where K has changed
+        by more than `_MOVED` since the last time.
         """
-        at, slopes = np.full((), math.inf), np.zeros(0)
+        at, slopes = np.full((), math.inf), None
 
         def average(K: Array) -> tuple[Array, Array]:
             nonlocal at, slopes
-            if self._gradient is None:
+            if self._gradient and not (np.abs(K[0] - at) <= _MOVED * self._reach(K[0])).all():
+                at, slopes = K[0], self._gradient(K[0])
+            if slopes is None:
                 values, sizes = self._evaluate(K)
                 return values, sizes[0]
             values, sizes = self._evaluate(K[0])
-            if not (np.abs(K[0] - at) <= _MOVED * np.abs(K[0]).max()).all():
-                at, slopes = K[0], self._gradient(K[0])
             return values + np.einsum("kab,cab->ck", slopes, K - K[0]), sizes
 
         return average
@@ -152,11 +158,12 @@ def of_several(
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
-    gradient: Gradient | None = None
+    gradient: Gradient | None
+    reach: Reach = _largest
     if activation.is_smooth:
         averages, gradient = _smooth(activation, list(shared))
     else:
-        averages = _kinked(activation, list(wanted))
+        averages, gradient, reach = _kinked(activation, list(wanted))
     sets = {each.members for each in shared}
     sets |= {tuple(sorted(set(samples))) for _, samples in wanted}
     crowded = [members for members in sets if len(members) > MAX_POSITIONS]
@@ -170,7 +177,7 @@ def of_several(
 
     count = len(wanted) + len(shared)  # behind the averages stands a 0
     found = {each: np.where(places == _NOWHERE, count, places) for each, places in found.items()}
-    return Averages(evaluate, count, found, gradient)
+    return Averages(evaluate, count, found, gradient, reach)
 
 
 _NOWHERE = -1
@@ -340,11 +347,31 @@ def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
     return first, second
 
 
-def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
+def _largest(K: Array) -> Array:
+    """Of analytic averages, in every direction: the largest entry."""
+    return np.full(K.shape, np.abs(K).max())
+
+
+def _between(K: Array) -> Array:
+    """Of averages with kinks, which depend on the angles: (m, m), 1 ∓ correlation times K's
+    entries' size, the least of each input on the diagonal."""
+    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    sizes = root[:, None] * root
+    gaps = sizes - np.abs(K)
+    np.fill_diagonal(gaps, K.diagonal())
+    least = (gaps / np.where(sizes > 0.0, sizes, 1.0)).min(axis=1)
+    np.fill_diagonal(gaps, least * K.diagonal())
+    return np.asarray(gaps)
+
+
+def _kinked(
+    activation: Activation, wanted: Sequence[Placed]
+) -> tuple[Evaluate, Gradient | None, Reach]:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
     At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after
-    the first have its values, and what few nodes say that they differ from it by.
+    the first have its values, and what few nodes say that they differ from it by. The gradient is
+    of such differences, where no two inputs are almost alike or opposite.
     """
     straight = pieces.table(activation) is not None
     by_rank: dict[int, tuple[dict[Shape, int], dict[tuple[int, ...], int]]] = {}
@@ -355,6 +382,9 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         where.append((len(samples), *at))
 
     def evaluate(K: Array) -> tuple[Array, Array]:
+        if K.ndim == 2:
+            values, sizes = evaluate(K[None])
+            return values[0], sizes[0]
         found = {}
         for rank, (shapes, tuples) in by_rank.items():
             rows = np.array(list(tuples))
@@ -362,10 +392,12 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
             shape = 2, len(shapes), -1, len(tuples)
             if straight:
                 both = piecewise_linear.averages(activation, list(shapes), at)
-                found[rank] = np.array(both).reshape(shape)
+                found[rank] = _opposed(np.array(both), list(shapes), at).reshape(shape)
                 continue
-            first = kinked.averages(activation, list(shapes), at[: len(tuples)])
-            found[rank] = np.repeat(np.array(first).reshape(shape), len(K), axis=2)
+            at_first = at[: len(tuples)]
+            first = np.array(kinked.averages(activation, list(shapes), at_first))
+            first = _opposed(first, list(shapes), at_first)
+            found[rank] = np.repeat(first.reshape(shape), len(K), axis=2)
             if len(K) > 1:
                 values, _ = kinked.averages(activation, list(shapes), at, rough=True)
                 apart = values.reshape(shape[1:])
@@ -375,4 +407,48 @@ def _kinked(activation: Activation, wanted: Sequence[Placed]) -> Evaluate:
         )
         return values, sizes
 
-    return evaluate
+    def gradient(K: Array) -> Array | None:
+        room = _between(K)
+        if not (room >= _ALIKE * np.abs(K)).all() or not (K.diagonal() > 0.0).all():
+            return None
+        entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
+        moved = np.repeat(K[None], 1 + len(entries), axis=0)
+        for k, (a, b) in enumerate(entries, start=1):
+            moved[k, a, b] = moved[k, b, a] = K[a, b] - _STEP * room[a, b] * (K[a, b] > 0.0 or -1.0)
+        values = np.empty((len(moved), len(wanted)))
+        for rank, (shapes, tuples) in by_rank.items():
+            rows = np.array(list(tuples))
+            at = moved[:, rows[:, :, None], rows[:, None, :]].reshape(-1, rank, rank)
+            each, _ = kinked.averages(activation, list(shapes), at, rough=True)
+            each = each.reshape(len(shapes), len(moved), len(tuples))
+            places = [k for k, (own, *_) in enumerate(where) if own == rank]
+            chosen = np.array([where[k][1:] for k in places])
+            values[:, places] = each[chosen[:, 0], :, chosen[:, 1]].T
+        slopes = np.zeros((len(wanted), *K.shape))
+        for k, (a, b) in enumerate(entries, start=1):
+            step = moved[k, a, b] - K[a, b]
+            slopes[:, a, b] += 0.5 * (values[k] - values[0]) / step
+            slopes[:, b, a] += 0.5 * (values[k] - values[0]) / step
+        return slopes
+
+    return evaluate, None if straight else gradient, _between
+
+
+def _opposed(both: Array, shapes: Sequence[Shape], K: Array) -> Array:
+    """Values and sizes, (2, shapes, t), at covariances (t, d, d): a 0 of positions that are
+    opposite, to rounding, has their natural size.
+
+    Where one lies above a kink the other does not, and nothing is added up; but two that are not
+    quite opposite have the angle between them, or a power of it.
+    """
+    variances = K.diagonal(axis1=1, axis2=2)
+    sizes = np.sqrt(variances[:, :, None] * variances[:, None, :])
+    least = (1.0 - 2.0 * pieces.SLACK) * sizes
+    opposite = ((least <= -K) & (sizes > 0.0)).any(axis=(1, 2))
+    if not opposite.any():
+        return both
+    powers = np.array([1 - np.add(each.orders, each.outer) for each in shapes])
+    with np.errstate(all="ignore"):
+        natural = np.prod(np.sqrt(variances) ** powers[:, None, :], axis=-1)
+    unseen = opposite & (both[0] == 0.0) & (both[1] == 0.0) & np.isfinite(natural)
+    return np.array([both[0], np.where(unseen, natural, both[1])])

@@ -285,7 +285,8 @@ class _Kinked:
         values = np.full((2, len(self._limits), len(K)), math.nan)
         values[:, :, K == 0.0] = np.array([self._limits, np.abs(self._limits)])[..., None]
         scale = np.sqrt(K)
-        live = np.flatnonzero((K > 0.0) & (scale * quadrature.FINEST <= self._widest))
+        fine = np.isfinite(K) & (scale * quadrature.FINEST <= self._widest)
+        live = np.flatnonzero((K > 0.0) & fine)
         if live.size:
             values[..., live] = self._at_kinks(scale[live])
             if self._pieces:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
-from derive.arithmetic.polynomials import Atom
+from derive.arithmetic.polynomials import Atom, Monomial
 from derive.engine.step import Step
 
 from ..arrays import Array
@@ -42,18 +43,20 @@ class Table:
         axes = [{label: axis for axis, label in enumerate(each.samples)} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
         self._shape = (len(steps), *(m,) * rank)
-        rows: list[tuple[list[tuple[Atom, bool]], float, dict[int, int]]] = []
+        rows: list[tuple[_Placed, float, dict[int, int]]] = []
         self._begins: list[int] = []
         for step, of_labels in zip(steps, axes, strict=True):
             self._begins.append(len(rows))
-            terms = [(_factors(mono), float(value)) for (mono, _), value in step.terms.items()]
-            rows += [(factors, value, of_labels) for factors, value in terms or [([], 0.0)]]
+            terms = sorted(
+                (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
+            )
+            rows += [(factors, value, of_labels) for factors, value in terms or [((), 0.0)]]
         longest = max(1, *(len(factors) for factors, *_ in rows))
         self._first = np.full((len(rows), longest), ONE)
         self._strides = np.zeros((len(rows), longest, rank), np.int64)
         for row, (factors, _, of_labels) in enumerate(rows):
-            for place, (atom, inverse) in enumerate(factors):
-                self._first[row, place], labels = find(atom, inverse)
+            for place, (first, labels) in enumerate(factors):
+                self._first[row, place] = first
                 for power, label in enumerate(reversed(labels) if rank else ()):
                     self._strides[row, place, of_labels[label]] += m**power
         self._coefficients = np.array([value for _, value, _ in rows])[:, None]
@@ -115,6 +118,14 @@ class Tables:
         return found, sizes
 
 
-def _factors(mono: frozenset[tuple[Atom, int]]) -> list[tuple[Atom, bool]]:
-    """The atoms of a monomial, each as often as it occurs, and whether its inverse does."""
-    return [(atom, exponent < 0) for atom, exponent in mono for _ in range(abs(exponent))]
+_Placed: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
+"""Of a monomial's factors, each as often as it occurs: where its array begins, and the labels."""
+
+
+def _placed(mono: Monomial, find: Find) -> _Placed:
+    """In ascending order, for a set has none that two processes share, and sums are rounded."""
+    found = []
+    for atom, exponent in mono:
+        first, labels = find(atom, exponent < 0)
+        found += [(first, tuple(labels))] * abs(exponent)
+    return tuple(sorted(found))

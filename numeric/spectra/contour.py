@@ -24,6 +24,8 @@ from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
 from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
 
+from ..brackets.functions import OWN
+from ..emit import printer
 from .roots import root
 
 Complex = NDArray[np.complex128]
@@ -41,7 +43,8 @@ _DIGITS = 330  # more than f loses
 _KNOWN = 1e-12  # the relative error of f where it counts as known
 _SLOPE, _DEEPEST = 0.6, 1.0
 _TURN, _FARTHEST = 1.2, 2.1  # −arg f: meant, and at most; x is between 0 and π, poles at −2π too
-_FAR = (20.0, 100.0, 1e4)  # where f is asked for its limits
+_FAR = (20.0, 100.0, *(10.0**k for k in range(3, 25)))  # where f is asked for its limits
+_GROWS = 1.001  # from the last of these but one to the last: f has no limit
 _SCAN = 4001  # points among which critical points of f are looked for
 
 
@@ -159,7 +162,11 @@ def _pieces(law: Slopes, finest: float) -> tuple[_Path | tuple[float, float], ..
             path = _Path(f, df, _normal, strip / scale, lower, upper, even, finest)
             path.smallest = _lost(square, f, path)
             paths.append(path)
-        found.append(min(paths, key=lambda each: each.smallest))
+        best = min(paths, key=lambda each: each.smallest)
+        if np.isinf(best.smallest):
+            wanted = "a φ' that is known in double precision on the scale of √q*"
+            raise InputError("q_star", real_number(law.variance), wanted)
+        found.append(best)
     return tuple(found)
 
 
@@ -224,14 +231,20 @@ class _Path:
     @property
     def range(self) -> tuple[float, float]:
         """The values of f on the interval, an end at ±REACH standing for infinity."""
-        far = [np.sign(end) * far for end in self.marks if abs(end) == REACH for far in _FAR]
-        ends = self.f(np.array(self.marks + far) + 0j).real
-        seen = ends[np.isfinite(ends)]
-        low, high = float(seen.min()), float(seen.max())
-        if far and high > 2 * np.abs(ends[: len(self.marks)]).max():
-            raise InputError(
-                "activation", "a slope without bound", "a bounded slope, for a density"
-            )
+        ends = self.f(np.array(self.marks) + 0j).real
+        ends = ends[np.isfinite(ends)]
+        outer = [np.sign(end) for end in self.marks if abs(end) == REACH]
+        far = self.f(np.outer(outer, _FAR) + 0j).real
+        for beyond in far:
+            known = beyond[np.isfinite(beyond)]
+            if np.isinf(beyond).any() or (len(known) > 1 and known[-1] > _GROWS * known[-2] > 0.0):
+                raise InputError(
+                    "activation", "a slope without bound", "a bounded slope, for a density"
+                )
+        limits = far[np.isfinite(far)]
+        if limits.size and limits.max() <= 2.0 * ends.max():  # else they are out of reach
+            ends = np.append(ends, limits)
+        low, high = float(ends.min()), float(ends.max())
         return (0.0 if low < 1e-9 * high else low), high
 
     def nodes(self, more: int = 0) -> tuple[Complex, Complex]:
@@ -287,7 +300,8 @@ class _Path:
             ends = [s - left] * narrowing[0] + [right - s] * narrowing[1]
             at = np.array([s + 0j])
             value, slope = abs(self.f(at)[0]), abs(self.df(at)[0])
-            turn = _TURN * value / slope if slope > 0 else np.inf
+            with np.errstate(over="ignore"):
+                turn = _TURN * value / slope if slope > 0 else np.inf
             return tilt * min(_SLOPE * min(ends, default=np.inf), turn, _DEEPEST, 0.5 * self.strip)
 
         def wide(s: float) -> float:
@@ -332,6 +346,8 @@ def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
     grid = np.linspace(path.lower, path.upper, 60)[1:-1]
     line = grid.astype(complex)
     found = f(line).real
+    if not np.isfinite(found).all():
+        return np.inf
     moved = _KNOWN * 0.01 * np.abs(path.df(line))  # as if h were off: harmless
     with mpmath.workdps(_DIGITS):
         truth = [exact(mpmath.mpf(s)) for s in grid]
@@ -344,7 +360,7 @@ def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
 
 
 def _compiled(expr: sympy.Expr) -> Function:
-    function = sympy.lambdify(z, expr, ["scipy", "numpy"])
+    function = sympy.lambdify(z, printer.stable(expr), [OWN, "scipy", "numpy"])
 
     def evaluate(h: Complex) -> Complex:
         with np.errstate(all="ignore"):

@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
-from derive.activations.functions import by_name, z
+from derive.activations.functions import by_name, from_expr, z
 from derive.arithmetic.parameters import Parameter
 from derive.engine.scheme import Scheme
 from derive.engine.step import closure
@@ -21,7 +21,7 @@ from derive.gaussian.shapes import SingleShape
 from numeric import flow
 from numeric.brackets import module as brackets
 from numeric.brackets import quadrature
-from numeric.layers import accuracy
+from numeric.layers import accuracy, averages, sigma
 from numeric.layers.run import Layers
 
 DIGITS = 60
@@ -262,3 +262,66 @@ def test_several_inputs_are_refused_as_one_is():
         flow(net, 1e-3 * inputs, 3, ["K", "D"])
     zero = flow(Network(activations.linear, Orthogonal()), inputs, 30, ["D"])["D"]
     assert np.abs(zero).max() < 1e-9
+
+
+def test_what_only_near_alike_inputs_lose_is_no_zero():
+    """G1 of each alone keeps its digits; that of both is a sum of terms 10^16 times as large."""
+    K0, gap = 1e8, 1e-12
+    inputs = np.sqrt(2.0 * K0) * np.array([[1.0, 0.0], [1.0 - gap, np.sqrt(gap * (2.0 - gap))]])
+    net = Network(activations.gelu, Orthogonal())
+    assert flow(net, inputs[0], 2, ["G1"])["G1_error"][-1] < 1e-8
+    with pytest.raises(InputError, match=r"of whose G1 at layer 2 rounding leaves 0 digits"):
+        flow(net, inputs, 2, ["G1"])
+
+
+def test_no_entry_of_a_zero_is_clearer_than_its_error():
+    values = np.array([[1e-6, 1e-3], [1e-12, 1e-3]])
+    errors, sizes = np.array([[1e-10, 1e-2], [1e-10, 1e-2]]), np.full((2, 2), 1e12)
+    assert accuracy.judged(values, errors, sizes).is_zero.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("expr", ["Max(0,z)**2/2", "Max(0,z)"])
+def test_a_zero_of_opposite_inputs_has_an_error(expr):
+    """Their angle is 1e-17, and not 0: ⟨σσ⟩ is a power of it."""
+    inputs = np.array([[0.1, 0.7], [-0.3, -2.1]])
+    net = Network(from_expr(expr), Gaussian())
+    for X in (inputs, 1e6 * inputs):
+        table = flow(net, X, 2, ["K", "Theta"])
+        K, size = table["K"].to_numpy()[1], np.sqrt(np.prod(table["K"].to_numpy()[1].diagonal()))
+        assert K[0, 1] == 0.0
+        assert 0.0 < table["K_error"].to_numpy()[1, 0, 1] < 1e-13 * size
+        assert table["Theta_error"].to_numpy()[1, 0, 1] > 1e-17
+
+
+@pytest.mark.parametrize("inputs", [[2e4], [[2e4], [1e4]]])
+def test_a_kernel_beyond_doubles_is_refused_with_kinks(inputs):
+    net = Network(from_expr("Max(0,z)**3 - Max(0,-z)**2 + z"), Gaussian(), C_b=0.3)
+    with pytest.raises(InputError, match="K is not finite at layer 5"):
+        flow(net, inputs, 9, ["K"])
+
+
+@pytest.mark.parametrize("correlation", [0.3, -0.9, 0.9999])
+def test_copies_with_kinks_follow_by_a_gradient(correlation):
+    """Of kernels that all but agree, the averages differ as with many nodes, to some percent."""
+    brackets = [
+        Bracket(((0, 0), (1, 0))),
+        Bracket(((0, 1), (1, 1))),
+        Bracket(((0, 0), (1, 0)), (0,)),
+    ]
+    made = averages.of_several(from_expr("Max(0,z) + exp(Min(0,z)) - 1"), brackets, 2)
+    K = np.array([[1.3, 0.0], [0.0, 0.4]])
+    K[0, 1] = K[1, 0] = correlation * np.sqrt(K[0, 0] * K[1, 1])
+    near = 1e-5 * (1.0 - abs(correlation)) * np.array([[0.7, 0.2], [0.2, -0.4]])
+    (value, other), _ = made.copies()(np.array([K, K + near]))
+    wanted = made(K + near)[0] - made(K)[0]
+    assert np.abs(other - value - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "sigmoid", "softplus"])
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_derivatives_keep_their_digits_far_out(name, order):
+    """1 − tanh² has none left at z = 40: times σ, over z as broad as that, it was 1e-9 of G1."""
+    derivative, at = by_name(name).derivative(order), np.array([-40.0, -9.0, 3.0, 40.0])
+    (found,) = sigma.derivatives(by_name(name), (order,))(at)
+    exact = [float(derivative.subs(z, sympy.Integer(int(each))).evalf(30, maxn=300)) for each in at]
+    np.testing.assert_allclose(found, exact, rtol=1e-13)

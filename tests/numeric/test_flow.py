@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import mpmath
 import numpy as np
 import pytest
@@ -313,3 +317,23 @@ def test_blocks_of_matrices_beyond_memory_are_refused(ratio):
     net = Network(activations.tanh, Truncated(ratio=sympy.Integer(10) ** int(ratio[2:])))
     with pytest.raises(InputError, match="ratio: "):
         simulate(net, [1.0, 2.0], 5, 2, 10, tensors=["K"])
+
+
+def test_bits_do_not_depend_on_hashes():
+    """The monomials of a recursion are sets, of which two processes share no order."""
+    code = (
+        "from derive import Network, Orthogonal; from numeric import flow;"
+        "net = Network('tanh', Orthogonal(), C_b=0.1);"
+        "tables = [flow(net, [1, 0.5], 4, ['D']), flow(net, [[1, 0.5], [0.2, 0.8]], 3, ['V'])];"
+        "print([table[name].to_numpy().tobytes() for table in tables for name in table])"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert first == second

@@ -87,6 +87,8 @@ CASES = [
     (activations.arctan, Gaussian(), 2, 0.5),
     (activations.silu, Gaussian(), 16, 0.3),
     (activations.gelu, Orthogonal(), 8, 0.1),
+    (activations.silu, Orthogonal(), 32, 1e-4),  # φ' has its limits where no q* reaches
+    (activations.softplus, Gaussian(), 4, 60),
 ]
 
 
@@ -268,6 +270,9 @@ def test_no_wrong_branch_in_two_thousand_configurations(first: int) -> None:
         (lambda: spectra.limit("smooth", 0.5).generating_function(1.0), "points"),
         (lambda: spectra.jacobian(activations.erf, BiInvariant(moments=(1, 2)), 2, 1).edges, "law"),
         (lambda: spectra.jacobian(activations.monomial(3), Orthogonal(), 2, 1).edges, "activation"),
+        (lambda: spectra.jacobian("expr: sinh(z/9)", Orthogonal(), 2, 1e-6).edges, "activation"),
+        (lambda: spectra.jacobian("expr: z*log(1+z**2)", Orthogonal(), 2, 1).edges, "activation"),
+        (lambda: spectra.jacobian(activations.silu, Orthogonal(), 32, 1e4).edges, "q_star"),
         (lambda: spectra.jacobian(activations.relu, Orthogonal(), 10**7), "depth"),
     ],
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import resource
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -164,19 +165,17 @@ def truth(chosen, precision):
 def kept_truth(number, precision, folder, seconds):
     """The same from a folder; a text where there is none.
 
-    It is computed in a process of its own, which is ended when its time is over: what an
-    interrupted computation leaves in caches is worth nothing.
+    It is computed in a process of its own, which is ended when its processor time is over: what
+    an interrupted computation leaves in caches is worth nothing.
     """
     file = folder / f"{number}.json"
     if not file.exists():
         process = multiprocessing.get_context("fork").Process(
-            target=_keep, args=(number, precision, file)
+            target=_keep, args=(number, precision, file, seconds)
         )
         process.start()
-        process.join(seconds)
-        if process.is_alive():
-            process.kill()
-            process.join()
+        process.join()
+        if not file.exists():
             file.write_text(json.dumps("too slow"))
     kept = json.loads(file.read_text())
     if isinstance(kept, str):
@@ -184,7 +183,8 @@ def kept_truth(number, precision, folder, seconds):
     return {name: [Decimal(each) for each in values] for name, values in kept.items()}
 
 
-def _keep(number, precision, file):
+def _keep(number, precision, file, seconds):
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     try:
         found = truth(configuration(number), precision)
         kept = {name: [str(each) for each in values] for name, values in found.items()}
@@ -199,7 +199,7 @@ def main():
     parser.add_argument("end", type=int)
     parser.add_argument("--precision", type=int, default=60)
     parser.add_argument("--keep", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of one truth")
+    parser.add_argument("--seconds", type=int, default=60, help="of one truth, on a processor")
     chosen = parser.parse_args()
     chosen.keep.mkdir(parents=True, exist_ok=True)
     over, under, skipped, refused = [], [], 0, []
