@@ -334,8 +334,8 @@ def stationary_ensembles(sampling: Sampling) -> Verdict:
     """Ensembles at d = 50 n, n = 2, 5, 10, 20: $\\mathbb EV^2$ and $\\mathbb EV$ at layers 50 and
     60 beside the law through next order."""
     comparisons = []
-    for size, width, draws in SIZES:
-        depth = 60  # rate^{2·50} < 1e-4 at n = 20
+    for size, width, count in SIZES:
+        depth, draws = 60, sampling.networks(count)  # rate^{2·50} < 1e-4 at n = 20
         found = ensembles.simulate(width, size, depth, draws, sampling.seed, inputs=np.eye(size))
         late = [50, 60]
         comparisons.append(
@@ -371,7 +371,9 @@ def figure_two(sampling: Sampling) -> Verdict:
     at_infinity = batchnorm_theory.transient(inputs, INFINITE, early[-1])
     falling = layout.table(early, gap_sq=at_infinity[np.array(early) - 1])
     many = [
-        ensembles.simulate(width, batch, early[-1], 400, sampling.seed, inputs=inputs)
+        ensembles.simulate(
+            width, batch, early[-1], sampling.networks(400), sampling.seed, inputs=inputs
+        )
         for width in (500, 1000, 2000)
     ]
     points(left, layers, found["gap"], 1.96 * found["gap_se"], label="20 networks", marker=".")
