@@ -265,7 +265,8 @@ def figure_three(sampling: Sampling) -> Verdict:
     50, 60 (in 100 layers already). In between lies $n^2/3.24$, from the edge
     $(1-\\frac n{2\\sqrt d})^2$ of Marchenko and Pastur's law, whose second and third moment the
     spectra have at $d=n^2/2$. (At full size six d for each n, all in 1000 layers.) The printed
-    $d=(n-28)^{1.8}$ lies below n until n = 35, where C has not full rank, and at $0.14n^2$ at n = 60."""
+    $d=(n-28)^{1.8}$ lies below n until n = 35, where C has not full rank, and at
+    $0.14n^2$ at n = 60."""
     made, panel = one_panel(
         xlabel="n", ylabel="d", yscale="log", title="squares: A₁ held in ten networks"
     )

@@ -24,6 +24,7 @@ from derive.engine.fields import Field
 from derive.errors import InputError
 from derive.recursions import wanted
 from derive.weights import Gaussian
+from derive.work.resources import duration, number
 
 from ..arrays import Array
 from ..examples import Example
@@ -245,18 +246,27 @@ def _beyond(
 ) -> tuple[Beyond, ...]:
     """What is not resolved as asked, and why."""
     needed = _needed(found, plan.widths, resolution)
+    noise, still, _ = _errors(found, plan.widths, resolution)
     each = cost(found.example, plan.widths)
     missed = []
-    for row, draws in zip(comparison.rows, needed, strict=True):
+    rows = zip(comparison.rows, needed, np.sqrt(noise), still, strict=True)
+    for row, draws, one, left in rows:
         if row.resolution <= resolution:
             continue
         if not row.scale:
             why = "it vanishes, and nothing says what would be small"
         elif not math.isfinite(draws):
-            why = "the term in 1/n that the fit leaves out is most of its error"
+            share = percent(comparison.bound * left / row.scale)
+            why = (
+                f"more draws are no help, as the term in 1/n that a fit through n = "
+                f"{', '.join(map(str, plan.widths))} leaves out may be {share} of it"
+            )
         elif draws * each > seconds:
-            time = draws * each
-            why = f"{draws:.1e} draws, about {time:.2g} s, where {seconds:g} s are allowed"
+            why = (
+                f"one network of each width tells it to ± {one / row.scale:.2g} times its size, so "
+                f"that takes {number(round(draws))} of them, about {duration(draws * each)}, where "
+                f"{seconds:g} s are allowed"
+            )
         else:
             why = "its error was underestimated by the draws before"
         missed.append(Beyond(row, why))
