@@ -36,6 +36,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
         "derivations.day_kahn_roberts.measurements",
+        "derivations.day_kahn_roberts.untrained",
     ),
     "001": (
         "derivations.nait_saada_tanner.maps",
@@ -51,6 +52,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
     ),
     "002": (
         "derivations.pennington.propagation",
+        "derivations.pennington.criticality",
         "derivations.pennington.free",
         "derivations.pennington.algorithm",
         "derivations.pennington.transforms",

@@ -36,6 +36,7 @@ from derive import (
     propagation,
 )
 from derive.gaussian.brackets import Average
+from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric import compare
@@ -129,15 +130,19 @@ def gradient_widths() -> Verdict:
 @claim("001", "§2.2 (ξ_∇)", "depth scale of gradients")
 def gradient_scale() -> Verdict:
     r"""$\tilde q^l = \tilde q^Le^{-(L - l)/\xi_\nabla}$ with $\xi_\nabla = -1/\log\chi_\gamma$ at
-    the fixed length; both signs."""
-    ratios, printed = [], []
+    the fixed length; both signs. $\chi$ of the ten layers is here an enclosed average."""
+    ratios, printed, engine = [], [], []
     for weight in (1, 2):
         net = rescaled(weight, "0.05")
         point = propagation.depth_scales(net)
-        back = propagation.gradients(net, [point.q] * 11)
-        ratios.append(back[0])
+        slope = gaussian_average(activations.tanh.derivative() ** 2, point.q, 20).value
+        ratios.append((weight * slope) ** 10)
+        engine.append(propagation.gradients(net, [point.q] * 11)[0])
         printed.append(math.exp(-10 / point.xi_grad))
-    return close(ratios, printed, 13)
+    return both(
+        close(ratios, printed, 12, "the enclosed χ to the tenth power"),
+        close(engine, printed, 13, "and the recursion's ten layers"),
+    )
 
 
 # %% [markdown]
