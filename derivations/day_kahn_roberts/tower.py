@@ -196,7 +196,8 @@ def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]
     subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots.
 
     The first pairing is the one that the tensor is named by, so there it is so by definition; that
-    the other pairings have it too is what is shown. The numbers meet ensembles in Figures 2 and 3."""
+    the other pairings have it too is what is shown. Its values meet ensembles in Figures 2 and 3.
+    """
     left, right = [], []
     for weights in (Gaussian(), Orthogonal()):
         for pairing, (name, subscripts) in parts.items():

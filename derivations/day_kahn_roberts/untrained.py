@@ -11,6 +11,7 @@ to 17)."""
 
 from __future__ import annotations
 
+import numpy as np
 import sympy
 from sklearn.datasets import load_digits
 
@@ -34,7 +35,7 @@ def images() -> Array:
     """The first two sixes of scikit-learn's digits, 8 by 8, each of mean square 1."""
     digits = load_digits()
     pixels = digits.data[digits.target == CLASS][:2]
-    return pixels / ((pixels**2).mean(axis=1, keepdims=True)) ** 0.5
+    return np.asarray(pixels / np.sqrt((pixels**2).mean(axis=1, keepdims=True)))
 
 
 def _measured(
@@ -53,8 +54,8 @@ def _measured(
 def within_a_class(sampling: Sampling) -> Verdict:
     r"""$\hat H_{ii;\alpha\beta}$ at epoch 0, tanh networks of five hidden layers and $n = 30$ with
     the learning rates (6.17), two digits of class 6 (scikit-learn's, for MNIST): its mean is
-    $\Theta_{\alpha\beta}$, the same for Gaussian and orthogonal weights; sampled at $n = 30$, 60 and
-    120 and extrapolated in $1/n$ in all six layers."""
+    $\Theta_{\alpha\beta}$, the same for Gaussian and orthogonal weights; sampled at $n = 30$, 60
+    and 120 and extrapolated in $1/n$ in all six layers."""
     measured = _measured(images(), "Theta", {1: 400, 2: 400, 4: 400}, sampling)
     limits = [each.flowed["Theta"].to_numpy() for each in measured]
     ks = (1, 2, 4)
@@ -73,9 +74,9 @@ def within_a_class(sampling: Sampling) -> Verdict:
 
 @claim("000", "Figure 9 (initial)", "the NTK between two outputs, untrained", sampled=True)
 def between_outputs(sampling: Sampling) -> Verdict:
-    r"""$\hat H_{ij;\alpha\alpha}$, $i \ne j$, at epoch 0 is a finite-width effect: by (6.7) its mean
-    vanishes and its variance is $B_{\alpha\alpha\alpha\alpha}/n$, which only the pairing $(13)(24)$
-    gives. $B$ of the networks of Figure 8 with one digit, at $n = 30$, 60 and 240, extrapolated."""
+    r"""$\hat H_{ij;\alpha\alpha}$, $i \ne j$, at epoch 0 is a finite-width effect: by (6.7) its
+    mean vanishes and its variance is $B_{\alpha\alpha\alpha\alpha}/n$, which only the pairing
+    $(13)(24)$ gives. $B$ of the networks of Figure 8 with one digit, at $n = 30$, 60 and 240, extrapolated."""
     measured = _measured(images()[0], "B", {1: 4000, 2: 4000, 8: 6000}, sampling)
     ks = (1, 2, 8)
     sizes = ", ".join(
@@ -132,7 +133,9 @@ def equal_contributions() -> Verdict:
     lambda_b, lambda_W, theta, K, depth = sympy.symbols(
         "lambda_b lambda_W Theta K L", positive=True
     )
-    relu, found, kernels = activations.relu, [], []
+    relu = activations.relu
+    found: list[sympy.Expr] = []
+    kernels: list[sympy.Expr] = []
     for _, weights in STARTS:
         for name, to in (("Theta", found), ("K", kernels)):
             step = recursion(name, weights).single_input().specialise(relu).expr

@@ -28,10 +28,10 @@ def _square(activation: Activation) -> sympy.Expr:
 
 @claim("002", "§4.3.1, §4.3.2", "the only critical points of linear and ReLU networks")
 def critical_points() -> Verdict:
-    r"""$\chi = \sigma_w^2\mu_1 = 1$ with $\mu_1$ of the derived law of slopes, which does not depend
-    on $q^*$, and $q^* = \sigma_w^2\langle\phi^2\rangle + \sigma_b^2$ by the recursion of $K$, solved
-    for both variances at any $q^* > 0$: $(\sigma_w, \sigma_b) = (1, 0)$ and $(\sqrt2, 0)$, and no
-    other."""
+    r"""$\chi = \sigma_w^2\mu_1 = 1$ with $\mu_1$ of the derived law of slopes, which does not
+    depend on $q^*$, and $q^* = \sigma_w^2\langle\phi^2\rangle + \sigma_b^2$ by the recursion of
+    $K$, solved for both variances at any $q^* > 0$: $(\sigma_w, \sigma_b) = (1, 0)$ and
+    $(\sqrt2, 0)$, and no other."""
     found, printed = [], []
     for activation, weight in ((activations.linear, 1), (activations.relu, 2)):
         chi = C_W * spectra.slope_law(activation, K).mean
