@@ -76,7 +76,8 @@ def within_a_class(sampling: Sampling) -> Verdict:
 def between_outputs(sampling: Sampling) -> Verdict:
     r"""$\hat H_{ij;\alpha\alpha}$, $i \ne j$, at epoch 0 is a finite-width effect: by (6.7) its
     mean vanishes and its variance is $B_{\alpha\alpha\alpha\alpha}/n$, which only the pairing
-    $(13)(24)$ gives. $B$ of the networks of Figure 8 with one digit, at $n = 30$, 60 and 240, extrapolated."""
+    $(13)(24)$ gives. $B$ of the networks of Figure 8 with one digit, at $n = 30$, 60 and 240,
+    extrapolated."""
     measured = _measured(images()[0], "B", {1: 4000, 2: 4000, 8: 6000}, sampling)
     ks = (1, 2, 8)
     sizes = ", ".join(

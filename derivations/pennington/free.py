@@ -268,9 +268,9 @@ def _for_every_depth() -> Verdict:
 @claim("002", "15, S12", "the master equation for G")
 def resolvent_equation() -> Verdict:
     r"""$zG - 1 = M_{D^2}\big(z^{1/L} F(zG - 1)\big)$ is (14) for $M = zG - 1$, which holds
-    eigenvalue by eigenvalue. And at a point of the upper half plane, for three layers of hard tanh with
-    orthogonal weights and of a leaky ReLU with Gaussian ones; $G$ is followed down from infinity,
-    where it is $1/z$."""
+    eigenvalue by eigenvalue. And at a point of the upper half plane, for three layers of hard tanh
+    with orthogonal weights and of a leaky ReLU with Gaussian ones; $G$ is followed down from
+    infinity, where it is $1/z$."""
     z, lam = sympy.symbols("z lambda")
     same = equal(sympy.together(z / (z - lam) - 1), lam / (z - lam), "zG − 1 = M, for any law")
     depth, variance = 3, sympy.Rational(1, 2)
