@@ -14,11 +14,12 @@ import pytest
 
 import derive
 from derivations import claims, cli
-from derivations.claims import CHAPTERS, Claim, Sampling, sampled
+from derivations.claims import CHAPTERS, Claim, Sampling, costs, sampled, timing
 from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
 from derivations.ledger import figures
 from derivations.pictures.panels import one_panel
+from derive.errors import InputError
 from numeric import batchnorm, compare
 from numeric.runs import chunks
 
@@ -123,6 +124,35 @@ def test_the_printed_size_is_a_share_of_networks():
     assert [each.networks(400) for each in (book, full, part)] == [400, 400, 40]
     assert [each.networks(20) for each in (book, full, part)] == [20, 20, 4]
     assert [each.sizes("book", "print") for each in (book, full, part)] == ["book"] + ["print"] * 2
+
+
+def test_the_time_left_in_all_is_told_where_seconds_are_recorded(monkeypatch, capsys):
+    monkeypatch.delenv("WICKGARTEN_QUIET", raising=False)
+    clock = iter([10.0, 30.0, 50.0])  # began; twice as fast as recorded from 40 s to 80 s
+    monkeypatch.setattr(command, "monotonic", lambda: next(clock))
+    progress = command._Progress("003:7", [40.0, 40.0, 600.0], True, start=next(clock))
+    progress.began()
+    assert capsys.readouterr().err == "003:7: ensemble 1 of 2, about 5 min left\n"
+    progress.began()
+    assert capsys.readouterr().err == "003:7: ensemble 2 of 2, about 5 min left\n"
+    clock = iter([150.0])
+    assert progress.ended() == [20.0, 20.0, 100.0]
+
+
+def test_seconds_of_a_whole_figure_are_recorded_by_claim():
+    known = {"003 a.b": [1.0, 2.0], "003 c.d": [3.0]}
+    claims_ = [{"source": "003", "name": "c.d", "ensembles": [4.0, 5.0]}]
+    text = timing.full(known, {"figure": 7, "full": 1.0, "claims": claims_})
+    assert json.loads(text) == {"003 a.b": [1.0, 2.0], "003 c.d": [4.0, 5.0]}
+    for share in (None, 0.5):
+        with pytest.raises(InputError, match="at its printed size"):
+            timing.full(known, {"figure": 7, "full": share, "claims": claims_})
+    with pytest.raises(InputError):
+        timing.full(known, {"figure": 7, "full": 1.0})  # begun, and not yet drawn
+    names = {f"{each.source} {each.name}" for each in claims.claims()}
+    for name, parts in json.loads(costs.FULL.read_text(encoding="utf-8")).items():
+        assert name in names
+        assert min(parts) >= 0
 
 
 # Killed and taken up again
