@@ -17,7 +17,7 @@ TABLE = Path(__file__).with_name("seconds.json")
 """Seconds by "source module.function", as `timing` writes them."""
 
 FULL = Path(__file__).with_name("full.json")
-"""Seconds of the parts of claims at the printed size, by "source module.function"."""
+"""Processor seconds of the parts of claims at the printed size, by "source module.function"."""
 
 GUESS = {False: 0.5, True: 5.0}
 """Seconds of a claim that is in no table, by whether it samples."""
@@ -90,7 +90,7 @@ def shipped() -> Mapping[str, float]:
 
 
 def full_seconds(claim: Claim) -> Sequence[float]:
-    """Of a claim about a figure at its printed size: until its first ensemble, from each to the
+    """A processor's, of a claim about a figure at its printed size: until its first ensemble, from each to the
     next, and from the last to the end; nothing where that has not been recorded."""
     return _full().get(key(claim), ())
 

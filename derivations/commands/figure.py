@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any
 
 from derive.errors import InputError, check_installed
@@ -178,8 +178,8 @@ class _Progress:
 
     Arguments:
         what: the figure.
-        expected: recorded seconds until the first ensemble, from each to the next, and from the
-            last to the end; none where this figure has not been recorded.
+        expected: recorded processor seconds until the first ensemble, from each to the next, and
+            from the last to the end; none where this figure has not been recorded.
         shown: whether it says so.
     """
 
@@ -187,21 +187,21 @@ class _Progress:
     expected: Sequence[float]
     shown: bool
     start: float = field(default_factory=monotonic)
-    marks: list[float] = field(default_factory=list)
+    marks: list[float] = field(default_factory=lambda: [process_time()])
 
     def began(self) -> None:
         """The next ensemble."""
-        self.marks.append(monotonic())
         number = len(self.marks)
+        self.marks.append(process_time())
         text = f"{self.what}: ensemble {number}"
         if self.expected:
             before, after = sum(self.expected[:number]), sum(self.expected[number:])
-            pace = (self.marks[-1] - self.start) / before if before > TRUST else 1.0
+            pace = (monotonic() - self.start) / before if before > TRUST else 1.0
             text += f" of {len(self.expected) - 1}, about {duration(pace * after)} left"
         if self.shown:
             say(text)
 
     def ended(self) -> list[float]:
-        """The seconds that are to be recorded."""
-        marks = [self.start, *self.marks, monotonic()]
-        return [round(after - before, 2) for before, after in pairwise(marks)]
+        """The processor seconds that are to be recorded: those of another run on a busier machine
+        are as many."""
+        return [round(b - a, 2) for a, b in pairwise([*self.marks, process_time()])]

@@ -128,15 +128,16 @@ def test_the_printed_size_is_a_share_of_networks():
 
 def test_the_time_left_in_all_is_told_where_seconds_are_recorded(monkeypatch, capsys):
     monkeypatch.delenv("WICKGARTEN_QUIET", raising=False)
-    clock = iter([10.0, 30.0, 50.0])  # began; twice as fast as recorded from 40 s to 80 s
+    clock = iter([10.0, 30.0, 50.0])  # twice as fast as recorded
+    spent = iter([1.0, 41.0, 81.0, 281.0])
     monkeypatch.setattr(command, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(command, "process_time", lambda: next(spent))
     progress = command._Progress("003:7", [40.0, 40.0, 600.0], True, start=next(clock))
     progress.began()
     assert capsys.readouterr().err == "003:7: ensemble 1 of 2, about 5 min left\n"
     progress.began()
     assert capsys.readouterr().err == "003:7: ensemble 2 of 2, about 5 min left\n"
-    clock = iter([150.0])
-    assert progress.ended() == [20.0, 20.0, 100.0]
+    assert progress.ended() == [40.0, 40.0, 200.0]
 
 
 def test_seconds_of_a_whole_figure_are_recorded_by_claim():
