@@ -90,8 +90,8 @@ def shipped() -> Mapping[str, float]:
 
 
 def full_seconds(claim: Claim) -> Sequence[float]:
-    """A processor's, of a claim about a figure at its printed size: until its first ensemble, from each to the
-    next, and from the last to the end; nothing where that has not been recorded."""
+    """A processor's, of a claim about a figure at its printed size: until its first ensemble, from
+    each to the next, and from the last to the end; nothing where that has not been recorded."""
     return _full().get(key(claim), ())
 
 
