@@ -336,7 +336,7 @@ def mixing() -> Verdict:
     start = sympy.sqrt(k * (k + 2))
     excess = sympy.factor(sympy.expand((fourth - stationary_).subs(square, start)))
     derived = 2 * (k + 2) * r**2 * noise_ * (start - k)
-    components = (n - 1) * (n + 2) / 2
+    components = sympy.sympify((n - 1) * (n + 2) / 2)
     at = {k: components.subs(n, 2), r: batchnorm.contraction_rate().subs(n, 2)}
     stands = both(
         equal(sympy.simplify(excess - derived), 0, "for every k and r"),
