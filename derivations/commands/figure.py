@@ -69,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
     chosen = figures.figure(options.figure)
     share = _share(options)
     seed = checks.seed(options.seed)
-    directory = Path(options.run or f"figure-{chosen.source}-{chosen.number}")
+    run_ = f"figure-{chosen.source}-{chosen.number}" if options.run is None else options.run
+    make_directory("--run", run_)
+    directory = Path(run_)
     about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
     _open(directory, about)
     sampled = sum(each.sampled for each in chosen.claims)
@@ -116,12 +118,11 @@ def _listed(figures: Sequence[SourceFigure]) -> list[str]:
 
 
 def _open(directory: Path, about: Mapping[str, Any]) -> None:
-    """Make the directory, or find in it the same figure.
+    """Begin in an empty directory, or find in it the same figure.
 
     Raises:
         InputError: where it is of another figure, or of something else.
     """
-    make_directory("--run", directory)
     path = directory / RECORD
     if path.is_file():
         try:

@@ -304,7 +304,7 @@ def _tied(
 def figure_twelve(sampling: Sampling) -> Verdict:
     r"""tanh, $\gamma = 1/4$, $\gamma\sigma_b^2 = 0.05$, $\gamma\sigma_\alpha^2$ from 1.4 to 2.4,
     the cross-entropy of ten classes on eight of scikit-learn's 8×8 digits, scaled to mean square 1.
-    The mean of $\log\tilde q^l/\tilde q^{250}$ at five layers (25 at full size) and its slope by
+    The mean of $\log\tilde q^l/\tilde q^{250}$ at five layers (24 at full size) and its slope by
     regression on all of them, over 249 layers; $n = 256$, 512 and 1024 extrapolated in $1/n$,
     against $\sum\log\chi$. A difference is judged by how far apart the curves are, which
     decay, stay and grow: one that lay a fifth of the way to its neighbour would have been
@@ -314,8 +314,11 @@ def figure_twelve(sampling: Sampling) -> Verdict:
     pixels = digits.data[:8]
     inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))
     loss = CrossEntropy(tuple(int(label) for label in digits.target[:8]), 10)
-    depth, layers = 250, list(range(1, 250, sampling.sizes(50, 10)))
-    sizes = [(n, sampling.networks(draws)) for n, draws in ((256, 224), (512, 160), (1024, 112))]
+    depth, layers = 250, list(range(1, 240, sampling.sizes(50, 10)))
+    sizes = [
+        (n, sampling.networks(draws, 2 * draws))
+        for n, draws in ((256, 224), (512, 160), (1024, 112))
+    ]
     weights = ("1.4", "1.75", "2.4")
     nets = [rescaled(weight, "0.05") for weight in weights]
     curves = np.array(

@@ -76,6 +76,7 @@ def test_what_is_no_figure_is_told_with_what_there_is(name, wanted, capsys):
         (["--full", "--share", "nan"], "--share"),
         (["--full", "--seed", "-1"], "seed"),
         (["--run", "no/such"], "--run"),
+        (["--run", ""], "--run"),
     ],
 )
 def test_odd_options_are_refused(words, argument, capsys, tmp_path, monkeypatch):
@@ -90,6 +91,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path, capsys):
     assert cli.main(["figure", "003:8", "--run", str(tmp_path)]) == cli.BAD_INPUT
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     directory = tmp_path / "figure"
+    directory.mkdir()
     command._open(directory, {"source": "003", "figure": 8, "full": 1.0, "seed": 0})
     words = ["figure", "003:8", "--run", str(directory)]
     assert cli.main(words) == cli.BAD_INPUT
