@@ -21,6 +21,7 @@ from derivations.claims import registry
 SMALL = ["--activation", "linear", "--input", "random:0:3", "--depth", "2", "--tensors", "K"]
 BASE = {
     "check": ["--jobs", "1"],
+    "figure": ["003:8"],
     "derive": ["K"],
     "haar": ["O[1,1]^2"],
     "kernel": ["K", "--activation", "linear"],

@@ -38,6 +38,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LONG = (
     "wickgarten simulate --weights orthogonal --width 50 100 200",
     "wickgarten check",
+    "wickgarten figure",
     "wickgarten verify",
     "wickgarten spectrum",
     "wickgarten batchnorm",

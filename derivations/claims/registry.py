@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import TypeVar
 
 from derive.errors import InputError
 from numeric.runs.kept import Tally
 
 from .verdicts import Verdict
+
+T = TypeVar("T")
 
 FALSE_ALARMS = 5.7e-7
 """The chance that a run in which everything is true reports a failure."""
@@ -33,6 +36,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.asymptotics",
         "derivations.day_kahn_roberts.ensembles",
         "derivations.day_kahn_roberts.measurements",
+        "derivations.day_kahn_roberts.untrained",
     ),
     "001": (
         "derivations.nait_saada_tanner.maps",
@@ -48,6 +52,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
     ),
     "002": (
         "derivations.pennington.propagation",
+        "derivations.pennington.criticality",
         "derivations.pennington.free",
         "derivations.pennington.algorithm",
         "derivations.pennington.transforms",
@@ -84,10 +89,26 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sampling:
-    """What a sampled claim may use: a seed, and its share of the run's false alarms."""
+    """What a sampled claim may use: a seed, its share of the run's false alarms, and its size.
+
+    Attributes:
+        full: None for the book's size; else a figure's printed size, with this share of the
+            networks.
+    """
 
     seed: int
     false_alarms: float
+    full: float | None = None
+
+    def sizes(self, book: T, printed: T) -> T:
+        """What the book takes, or what is printed."""
+        return book if self.full is None else printed
+
+    def networks(self, book: int, printed: int | None = None) -> int:
+        """How many the book draws, or how many of a figure of the printed size; 4 at least."""
+        if self.full is None:
+            return book
+        return max(min(4, book), round(self.full * (book if printed is None else printed)))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from derivations.pictures.drawn import drawn
 from derive.errors import InputError
 from derive.work.processes import METHOD, deaf, end, leave
 from derive.work.progress import quiet
-from numeric.runs.kept import Shelf, keeping
+from numeric.runs.kept import Runs, Shelf, keeping
 
 MOST_JOBS = 16
 """Processes by default, at most: each takes some hundred megabytes."""
@@ -62,10 +62,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def prove(claim: Claim, sampling: Sampling, shelf: Shelf | None = None) -> Outcome:
+def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -> Outcome:
     """The claim's outcome with its figures drawn; whatever it raises makes it fail.
 
-    Ensembles that are on the shelf are read back, and those that are not are put there."""
+    Ensembles that are on the shelf, or among the runs, are read back, and those that are not are
+    put there."""
     start = time.perf_counter()
     try:
         with keeping(shelf) as ensembles:

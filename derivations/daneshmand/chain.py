@@ -319,6 +319,39 @@ def next_gap() -> Verdict:
     )
 
 
+@claim("003", "§3.2 (mixing)", "no φ keeps its distance from the stationary mean in proportion")
+def mixing() -> Verdict:
+    """$|\\mathbb E\\varphi(H_\\ell)-\\pi(\\varphi)|\\le\\alpha^\\ell|\\mathbb E\\varphi(H_0)-
+    \\pi(\\varphi)|$ cannot hold for every φ: where the right side vanishes the left need not.
+    At leading order in 1/d the chain is linear with a rate r in $k=(n-1)(n+2)/2$ normal components,
+    V their length. Take $\\varphi=V^4$ and an $H_0$ with $V^4=\\pi(V^4)=k(k+2)$, in units of the
+    stationary variance: after one layer the mean is larger by
+    $2(k+2)r^2(1-r^2)(\\sqrt{k(k+2)}-k)>0$. Theorem 3.6 of the source's reference has a constant and
+    the norm of φ on the right."""
+    k, r, square = sympy.symbols("k r v", positive=True)  # square: V_0², in units of the variance
+    noise_ = 1 - r**2
+    # E|m + √s ξ|⁴ = |m|⁴ + (2k + 4) s |m|² + k(k + 2) s² of k components
+    fourth = (r**2 * square) ** 2 + (2 * k + 4) * noise_ * r**2 * square + k * (k + 2) * noise_**2
+    stationary_ = sympy.expand(fourth.subs(r, 0))
+    start = sympy.sqrt(k * (k + 2))
+    excess = sympy.factor(sympy.expand((fourth - stationary_).subs(square, start)))
+    derived = 2 * (k + 2) * r**2 * noise_ * (start - k)
+    components = sympy.sympify((n - 1) * (n + 2) / 2)
+    at = {k: components.subs(n, 2), r: batchnorm.contraction_rate().subs(n, 2)}
+    stands = both(
+        equal(sympy.simplify(excess - derived), 0, "for every k and r"),
+        equal([stationary_, start**2], [k * (k + 2)] * 2, "π(V⁴), and V_0⁴"),
+    )
+    return misprint(
+        "with a constant and a norm of φ on the right",
+        "≤ α^ℓ |Eφ(H_0) − π(φ)|",
+        "n = 2, ℓ = 1, φ = V⁴; the witness is the right side and the left, in squared units of the "
+        "stationary variance",
+        provided=stands,
+        witness=(0, derived.subs(at)),
+    )
+
+
 # %% [markdown]
 # ## Ensembles (Figure 2)
 
@@ -334,8 +367,8 @@ def stationary_ensembles(sampling: Sampling) -> Verdict:
     """Ensembles at d = 50 n, n = 2, 5, 10, 20: $\\mathbb EV^2$ and $\\mathbb EV$ at layers 50 and
     60 beside the law through next order."""
     comparisons = []
-    for size, width, draws in SIZES:
-        depth = 60  # rate^{2·50} < 1e-4 at n = 20
+    for size, width, count in SIZES:
+        depth, draws = 60, sampling.networks(count)  # rate^{2·50} < 1e-4 at n = 20
         found = ensembles.simulate(width, size, depth, draws, sampling.seed, inputs=np.eye(size))
         late = [50, 60]
         comparisons.append(
@@ -371,7 +404,9 @@ def figure_two(sampling: Sampling) -> Verdict:
     at_infinity = batchnorm_theory.transient(inputs, INFINITE, early[-1])
     falling = layout.table(early, gap_sq=at_infinity[np.array(early) - 1])
     many = [
-        ensembles.simulate(width, batch, early[-1], 400, sampling.seed, inputs=inputs)
+        ensembles.simulate(
+            width, batch, early[-1], sampling.networks(400), sampling.seed, inputs=inputs
+        )
         for width in (500, 1000, 2000)
     ]
     points(left, layers, found["gap"], 1.96 * found["gap_se"], label="20 networks", marker=".")

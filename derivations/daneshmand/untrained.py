@@ -47,12 +47,13 @@ def initial_gap(sampling: Sampling) -> Verdict:
     shares = K / np.trace(K, axis1=1, axis2=2)[:, None, None]
     theory = ((shares - np.eye(size) / size) ** 2).sum(axis=(1, 2))
     tables = []
+    draws = sampling.networks(60)
     for width in widths:
         found = ensembles.gaps(
-            width, size, depths[-1], 60, sampling.seed, activations.relu, normalised=False,
+            width, size, depths[-1], draws, sampling.seed, activations.relu, normalised=False,
             inputs=np.eye(size),
         )  # fmt: skip
-        about: dict[str, int | str] = {"width": width, "blocks": 60, "network": "relu"}
+        about: dict[str, int | str] = {"width": width, "blocks": draws, "network": "relu"}
         values = layout.averaged(found[:, np.array(depths) - 1])
         tables.append(layout.table(depths, about, gap_sq=values))
     made, panel = one_panel(xlabel="depth", ylabel="V²", title="ReLU, d = 800, n = 4, untrained")
@@ -79,7 +80,7 @@ def orthogonal_alignment(sampling: Sampling) -> Verdict:
     layers": the cosine of two preactivations from orthogonal inputs at layers 5, 10, 20, at widths
     100, 200, 400, extrapolated in 1/d to the kernel that Gaussian weights have. A Haar matrix acts
     on two vectors as a Haar frame on their triangular factor."""
-    layers, widths, draws = [5, 10, 20], (100, 200, 400), 300
+    layers, widths, draws = [5, 10, 20], (100, 200, 400), sampling.networks(300)
     K = kernels(np.eye(2), layers[-1])[np.array(layers) - 1]
     theory = K[:, 0, 1] / np.sqrt(K[:, 0, 0] * K[:, 1, 1])
     tables = []

@@ -265,7 +265,7 @@ def figure_one(sampling: Sampling) -> Verdict:
     ones a vanilla network aligns: $1-\\cos^2$ is the squared area over both squared lengths, so
     $\\mathbb E\\log(1-\\cos^2)=2\\ell(\\lambda_1+\\lambda_2)-4\\ell\\lambda_1=-\\delta\\ell$ in
     every layer. Both checked with 16 000 networks."""
-    width, depth, draws = 32, 60, 16_000
+    width, depth, draws = 32, 60, sampling.networks(16_000)
     starts = {
         "batch norm, from cos 0.99": (True, [[1.0, 0.0], [0.99, np.sqrt(1 - 0.99**2)]]),
         "vanilla, from cos 0": (False, [[1.0, 0.0], [0.0, 1.0]]),

@@ -42,7 +42,7 @@ def figure_one(sampling: Sampling) -> Verdict:
     $1/n$.
     """
     inputs = np.random.default_rng(sampling.seed).random(100)
-    ensembles = figures.Ensembles(seed=sampling.seed, false_alarms=sampling.false_alarms)
+    ensembles = figures.Ensembles.of(sampling)
     figure, curves = figures.figure_one(inputs, ensembles)
     return sampled(
         [curve.comparison for curve in curves],
@@ -95,7 +95,7 @@ def random_inputs(sampling: Sampling) -> Verdict:
     limits, derived = [], []
     for kind in ("linear", "tanh"):
         for start in figures.INITIALISATIONS:
-            each = figures.vertices(kind, start, sampling.seed)
+            each = figures.vertices(kind, start, sampling)
             labels.append(f"{kind}, {start}")
             comparisons.append(each.compared(sampling.false_alarms / 6))
             drawn[f"inputs_{kind}_{start}"] = each.figure(labels[-1])

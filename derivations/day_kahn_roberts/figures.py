@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 import numpy as np
 import xarray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from derivations.claims.registry import Sampling
 from derivations.day_kahn_roberts.expansions import normalised_vertex
 from derivations.pictures.panels import panel_grid
 from derive import (
@@ -124,6 +126,16 @@ class Ensembles:
     more_draws: int = 20_000
     seed: int = 0
     false_alarms: float = 5.7e-7
+
+    @classmethod
+    def of(cls, sampling: Sampling) -> Self:
+        """Those that a claim may draw."""
+        return cls(
+            draws=sampling.networks(cls.draws),
+            more_draws=sampling.networks(cls.more_draws),
+            seed=sampling.seed,
+            false_alarms=sampling.false_alarms,
+        )
 
     def at(self, depth: int) -> Ensembles:
         """For networks of so many layers, fewer if they are deep, as they take longer."""
@@ -244,12 +256,13 @@ class Vertices:
 
 
 @cache
-def vertices(kind: str, start: str, seed: int) -> Vertices:
+def vertices(kind: str, start: str, sampling: Sampling) -> Vertices:
     """Ten layers, four inputs uniform on [0, 1]^100."""
+    seed = sampling.seed
     inputs, depth = np.random.default_rng(seed).random((4, 100)), 10
     net = critical_network(activations.by_name(kind), start)
     sampled = tuple(
-        simulate(net, inputs, width, depth, draws, tensors=["V"], seed=seed)
+        simulate(net, inputs, width, depth, sampling.networks(draws), tensors=["V"], seed=seed)
         for width, draws in VERTICES[kind, start].items()
     )
     finite = exact_linear_flow(net, inputs, depth, 100) if net.activation.is_linear else None

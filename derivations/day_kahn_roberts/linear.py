@@ -116,13 +116,19 @@ def characteristic_series() -> Verdict:
 
 @claim("000", "4.20", "characteristic function as ₀F₁")
 def confluent() -> Verdict:
-    r"""The law's characteristic function is ${}_0F_1(n/2;\cdot)$ at every depth, the same in
-    $C_W^\ell K^{(0)}$."""
+    r"""${}_0F_1(n/2;-n C_W^\ell K^{(0)}u^2/4)$: its terms, at layers 1, 2 and 5, are those that the
+    pairings give, and the law of the engine has it as its characteristic function."""
     found = [laws.law([n] * depth, Orthogonal(C_W)).characteristic_function() for depth in DEPTHS]
     arguments = [each.args[2] for each in found]
     shapes = [(tuple(each.ap), tuple(each.bq)) == ((), (n / 2,)) for each in found]
     printed = [-(u**2) * n * C_W**depth * K0 / 4 for depth in DEPTHS]
-    return equal([*arguments, *map(int, shapes)], [*printed, 1, 1, 1], "₀F₁(n/2; ·)")
+    orders = range(POINTS + 1)
+    terms = [x**m / (sympy.rf(n / 2, m) * sympy.factorial(m)) for x in printed for m in orders]
+    paired = [series_term(m, depth) for depth in DEPTHS for m in orders]
+    return both(
+        equal(paired, terms, f"terms 0 to {POINTS}, from the pairings"),
+        equal([*arguments, *map(int, shapes)], [*printed, 1, 1, 1], "the law's ₀F₁(n/2; ·)"),
+    )
 
 
 @claim("000", "4.21", "characteristic function as a Bessel function")
@@ -249,21 +255,19 @@ def meijer() -> Verdict:
 
 @claim("000", "4.24", "2m-point functions with Gaussian weights")
 def gaussian_points() -> Verdict:
-    r"""$c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$: the printed formula lacks $C_W^{m\ell}$."""
+    r"""At $C_W = 1$, of which the sentence before speaks, as printed; in general
+    $c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$."""
     K = Component("K0", (1, 1))
-    critical = [
-        (linear.coefficient((1, 1) * m, [n] * depth, Gaussian()), m, depth)
-        for m in (1, 2, 3)
-        for depth in (1, 2, 4)
-    ]
-    printed = [linear.contraction_factor(m, n) ** (depth - 1) * K**m for _, m, depth in critical]
-    at_criticality = equal([found for found, _, _ in critical], printed)
-    general = linear.coefficient((1, 1, 1, 1), [n, n], Gaussian(C_W))
-    return misprint(
-        general,
-        linear.contraction_factor(2, n) * K**2,
-        "m = 2, ℓ = 2; right at C_W = 1 (nine cases), else K^(0) should be K^(ℓ)",
-        provided=at_criticality,
+    cases = [(m, depth) for m in (1, 2, 3) for depth in (1, 2, 4)]
+    found = [linear.coefficient((1, 1) * m, [n] * depth, Gaussian(C_W)) for m, depth in cases]
+    printed = [linear.contraction_factor(m, n) ** (depth - 1) * K**m for m, depth in cases]
+    return both(
+        equal([each.subs(C_W, 1) for each in found], printed, "C_W = 1, m = 1, 2, 3, ℓ = 1, 2, 4"),
+        equal(
+            found,
+            [each * C_W ** (m * depth) for each, (m, depth) in zip(printed, cases, strict=True)],
+            "and K^(ℓ) for K^(0) at any C_W",
+        ),
     )
 
 

@@ -61,7 +61,7 @@ def _tower(
     x = np.random.default_rng(sampling.seed).random(width)
     starts = (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
     return [
-        measure(label, network(weights), x, depth, TOWER, width, draws, sampling.seed)
+        measure(label, network(weights), x, depth, TOWER, width, draws, sampling)
         for (label, weights), depth, draws in zip(starts, depths, plans, strict=True)
     ]
 
@@ -150,9 +150,10 @@ def figure_three(sampling: Sampling) -> Verdict:
     ones stay within a half of their lines, but for $\tilde D$: its $1/n$ correction wins from
     $L/n = \frac43$ on (§6.2, cutoff), and at $n = 20$ has turned its sign. The leading order is
     compared in all layers, with Gaussian weights in 21, as each step is like the one before; in
-    15 for $\tilde U$, whose corrections in $1/n$ grow while it falls."""
+    15 for $\tilde U$, whose corrections in $1/n$ grow while it falls. (At full size in 31 layers
+    with Gaussian weights, too.)"""
     plans = ({1: 6000, 3: 2000, 9: 6000, 30: 14_000}, {1: 6000, 3: 2000, 9: 3000, 18: 7000})
-    depths = ({1: 31, 3: 21, 9: 31, 30: 21}, 31)
+    depths = (sampling.sizes({1: 31, 3: 21, 9: 31, 30: 21}, {1: 31, 3: 31, 9: 31, 30: 31}), 31)
     measured = _tower(sampling, 20, depths, plans)
     measured[0] = replace(measured[0], scale="symlog")
     gaussian, orthogonal = measured
@@ -188,7 +189,7 @@ def vertices(sampling: Sampling) -> Verdict:
     comparisons, labels, drawn = [], [], {}
     for kind in ("linear", "relu", "tanh"):
         for start in figures.INITIALISATIONS:
-            each = figures.vertices(kind, start, sampling.seed)
+            each = figures.vertices(kind, start, sampling)
             labels.append(f"{kind}, {start}")
             comparisons.append(each.compared(sampling.false_alarms / 9))
             drawn[f"vertex_{kind}_{start}"] = each.figure(labels[-1])
@@ -199,24 +200,26 @@ def vertices(sampling: Sampling) -> Verdict:
 def four_inputs(sampling: Sampling) -> Verdict:
     """tanh networks, four inputs uniform on $[0, 1]^{50}$, normalised by (A.4), (A.5): the
     component with four distinct inputs drawn, all 256 of each compared. At $n = 50$ there are ten
-    layers; at $n = 400$ and in the comparison five, as each step is like the one before."""
+    layers; at $n = 400$ and in the comparison five, as each step is like the one before (ten at
+    full size)."""
     inputs, width = np.random.default_rng(sampling.seed).random((4, 50)), 50
+    deep = sampling.sizes(5, 10)
     measured = [
         measure(
             label,
             network(weights),
             inputs,
-            {1: 10, 8: 5},
+            {1: 10, 8: deep},
             tuple("ABDF"),
             width,
             {1: 1000, 8: 6000},
-            sampling.seed,
+            sampling,
         )
         for label, weights in (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
     ]
     return sampled(
         [extrapolated(each, (1, 8), sampling.false_alarms / 2) for each in measured],
-        "256 components each, layers 1 to 5, n = 50, 400 extrapolated",
+        f"256 components each, layers 1 to {deep}, n = 50, 400 extrapolated",
         {"figure13": tower_figure(measured, [width, 8 * width], at=(0, 1, 2, 3))},
         [each.label for each in measured],
     )
@@ -244,7 +247,7 @@ def rectangular(sampling: Sampling) -> Verdict:
             ("V", *TOWER),
             width,
             {1: 3000, 8: 9000},
-            sampling.seed,
+            sampling,
         )
         for n_0 in (width, 784)
     ]

@@ -193,14 +193,20 @@ def affine() -> Verdict:
 # %%
 def alike(fields: Sequence[str], parts: Mapping[str, tuple[str, tuple[int, ...]]]) -> Verdict:
     """Whether the coefficient of each pairing, such as "13 24", is the named tensor at these
-    subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots."""
+    subscripts, for Gaussian and for orthogonal weights, the samples being those of the slots.
+
+    The first pairing is the one that the tensor is named by, so there it is so by definition; that
+    the other pairings have it too is what is shown. Its values meet ensembles in Figures 2 and 3.
+    """
     left, right = [], []
     for weights in (Gaussian(), Orthogonal()):
         for pairing, (name, subscripts) in parts.items():
             pairs = tuple((int(pair[0]) - 1, int(pair[1]) - 1) for pair in pairing.split())
             left.append(recursion(fields, weights, pairing=pairs).expr)
             right.append(replace(recursion(name, weights), samples=subscripts).expr)
-    return equal(left, right, "each pairing of the neural indices, both ensembles")
+    named = ", ".join(dict.fromkeys(name for name, _ in parts.values()))
+    detail = f"each pairing of the neural indices, both ensembles; {named} on its own by definition"
+    return equal(left, right, detail)
 
 
 def drawn(verdict: Verdict, *names: str) -> Verdict:

@@ -11,6 +11,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from derivations.claims.registry import Sampling
 from derivations.pictures.panels import panel_grid
 from derive import Network
 from numeric import flow, normalise, simulate
@@ -59,9 +60,9 @@ def measure(
     tensors: Sequence[str],
     width: int,
     draws: Mapping[int, int],
-    seed: int,
+    sampling: Sampling,
 ) -> Measured:
-    """Networks of k·width neurons for each k of `draws`, so many of them.
+    """Networks of k·width neurons for each k of `draws`, so many of them, or a share of those.
 
     The inputs are repeated k times, which keeps xxᵀ/n_0 and n_0/n: one theory, a series in 1/n.
     The depth may differ from k to k.
@@ -70,7 +71,13 @@ def measure(
     flowed = flow(net, inputs, max(depths.values()), ["K", "Theta", *tensors], width=width)
     sampled = {
         k * width: simulate(
-            net, np.tile(inputs, k), k * width, depths[k], count, tensors=tensors, seed=seed
+            net,
+            np.tile(inputs, k),
+            k * width,
+            depths[k],
+            sampling.networks(count),
+            tensors=tensors,
+            seed=sampling.seed,
         )
         for k, count in draws.items()
     }

@@ -60,7 +60,13 @@ def _figure(starts: float, sampling: Sampling) -> Verdict:
         flowed = flowed.assign(K_size=(flowed["K"].dims, natural_size("K", flowed)))
         tables = [
             networks.simulate(
-                net, inputs, n, depth, DRAWS, biases="direction", seed=sampling.seed + n
+                net,
+                inputs,
+                n,
+                depth,
+                sampling.networks(DRAWS),
+                biases="direction",
+                seed=sampling.seed + n,
             )
             for n in WIDTHS
         ]
@@ -152,9 +158,8 @@ def figure_eleven(sampling: Sampling) -> Verdict:
             inputs *= np.sqrt((point.q - float(net.C_b_at(1))) / float(net.weights.C_W))
             tables = []
             for n in WIDTHS:
-                K = networks.sample(
-                    net, inputs, n, TO, 1024, biases="direction", seed=sampling.seed + n
-                ).K
+                draws, seed = sampling.networks(1024), sampling.seed + n
+                K = networks.sample(net, inputs, n, TO, draws, biases="direction", seed=seed).K
                 D = K[:, FROM - 1 :, 0, 1] - K[:, FROM - 1 :, 0, 2]
                 tables.append(
                     layout.table(

@@ -125,6 +125,10 @@ DRAWS = {"Gaussian": (2560, 768, 256), "orthogonal": (1024, 256, 64)}
 """Linear networks by rank: the fewer directions, the heavier the tail of tr (JJᵀ)²."""
 SIZES = ((64, 128), (128, 64))
 """Widths, and networks of each, for the quantiles."""
+PRINTED = 1000
+"""The figures' width, where tr (JJᵀ)² differs the less from one network to the next."""
+PRINTED_DRAWS = {"Gaussian": (48, 24, 12), "orthogonal": (24, 12, 6)}
+PRINTED_SIZES = ((500, 10), (PRINTED, 6))
 
 
 def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Rational) -> Network:
@@ -136,18 +140,20 @@ def _critical(activation: Activation, ensemble: type, ratio: str, q: sympy.Ratio
 
 def _variances(kind: str, sampling: Sampling) -> Verdict:
     """m_1 and m_2 of linear networks for three ranks, exact at the width that is sampled."""
+    width = sampling.sizes(WIDTH, PRINTED)
     figure, panel = one_panel(
-        (5, 3.6), xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}, n = {WIDTH}"
+        (5, 3.6), xlabel="L", ylabel="variance of JJᵀ", title=f"linear, {kind}, n = {width}"
     )
     comparisons = []
-    for number, (ratio, draws) in enumerate(zip(RATIOS, DRAWS[kind], strict=True)):
+    sizes = zip(RATIOS, DRAWS[kind], PRINTED_DRAWS[kind], strict=True)
+    for number, (ratio, draws, printed) in enumerate(sizes):
         weights = ENSEMBLES[kind](1, gamma=sympy.Rational(ratio))
         net = Network(activations.linear, weights)
         table = compiled.simulate(
-            net, 0.5, WIDTH, max(LAYERS), draws,
-            layers=LAYERS, singular_values=False, seed=sampling.seed + WIDTH,
+            net, 0.5, width, max(LAYERS), sampling.networks(draws, printed),
+            layers=LAYERS, singular_values=False, seed=sampling.seed + width,
         )  # fmt: skip
-        theory = finite_width.moments(weights, WIDTH, LAYERS)
+        theory = finite_width.moments(weights, width, LAYERS)
         comparisons.append(compare(theory, table, sampling.false_alarms / len(RATIOS)))
         beside(
             panel,
@@ -161,14 +167,14 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
     panel.legend()
     name = f"jacobian_variance_{kind.lower()}"
     labels = [f"γ = {ratio}" for ratio in RATIOS]
-    detail = f"m_1, m_2 at L = 1, 2, 4, 6, exact at n = {WIDTH}; dotted: (11), their limit"
+    detail = f"m_1, m_2 at L = 1, 2, 4, 6, exact at n = {width}; dotted: (11), their limit"
     return sampled(comparisons, detail, {name: figure}, labels)
 
 
 @claim("001", "Figure 2", "variance of JJᵀ by rank, Gaussian weights", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
-    r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1 at $n = 64$, against the
-    exact moments at that width, whose limit is (11)."""
+    r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1 at $n = 64$ (1000 at full
+    size), against the exact moments at that width, whose limit is (11)."""
     return _variances("Gaussian", sampling)
 
 
@@ -182,6 +188,7 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     """Quantiles of log s of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values
     drawn with the edges of their law."""
     q = sympy.Rational(1, 2)
+    sizes = quantiles.drawn(sampling, SIZES, PRINTED_SIZES)
     figure, (panels,) = panel_grid(1, len(RATIOS), (3, 3.2), sharey=True)
     comparisons = []
     for panel, ratio in zip(panels, RATIOS, strict=True):
@@ -190,10 +197,10 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
             depth: compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
             for depth in LAYERS
         }
-        tables = quantiles.sampled(net, 0.5, laws, SIZES, sampling.seed)
+        tables = quantiles.sampled(net, 0.5, laws, sizes, sampling.seed)
         share = sampling.false_alarms / len(RATIOS)
         comparisons.append(compare(quantiles.theory(laws), tables, share, degree=1))
-        _draw(panel, net, laws, sampling.seed)
+        _draw(panel, net, laws, sampling.sizes(256, PRINTED), sampling.seed)
         panel.set(xlabel="L", title=f"γ = {ratio}")
     panels[0].set(ylabel=f"singular values of J, {activation}", yscale="log", ylim=(1e-2, 10))
     labels = [f"γ = {ratio}" for ratio in RATIOS]
@@ -201,10 +208,12 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     return sampled(comparisons, "quantiles at L = 1, 2, 4, 6", {name: figure}, labels)
 
 
-def _draw(panel: Axes, net: Network, laws: dict[int, compiled.Spectrum], seed: int) -> None:
+def _draw(
+    panel: Axes, net: Network, laws: dict[int, compiled.Spectrum], width: int, seed: int
+) -> None:
     """Singular values of one network at each depth, and the edges of their law."""
     for depth, law in laws.items():
-        values = compiled.simulate(net, 0.5, 256, depth, 1, seed=seed)["singular_values"]
+        values = compiled.simulate(net, 0.5, width, depth, 1, seed=seed)["singular_values"]
         values = values.to_numpy()[0]
         seen = values[values > 1e-6 * values[0]][:: max(1, len(values) // 64)]
         panel.plot([depth] * len(seen), seen, "_", color="C0", markersize=8)
@@ -215,8 +224,8 @@ def _draw(panel: Axes, net: Network, laws: dict[int, compiled.Spectrum], seed: i
 @claim("001", "Figure 4", "singular values of J by depth and rank, erf", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Gaussian weights of rank $n/4$, $n/2$, $n$ with $\mathrm{erf}(\sqrt\pi z/2)$ at $q^* = 1/2$
-    on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128, extrapolated in $1/n$, against
-    the law. Black: its edges."""
+    on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128 (500 and 1000 at full size),
+    extrapolated in $1/n$, against the law. Black: its edges."""
     return _singular_values(activations.erf, sampling)
 
 

@@ -93,7 +93,8 @@ class Case:
     def compared(self, sampling: Sampling, share: float) -> Comparison:
         """The quantiles of the law with those of sampled networks, extrapolated in 1/n."""
         net, laws = figures.critical_network(self.activation, self.weights, self.q), self.laws
-        tables = quantiles.sampled(net, float(self.q), laws, self.sizes, sampling.seed, self.shares)
+        sizes = quantiles.drawn(sampling, self.sizes, PRINTED)
+        tables = quantiles.sampled(net, float(self.q), laws, sizes, sampling.seed, self.shares)
         derived = quantiles.theory(laws, self.shares)
         return compare(derived, tables, sampling.false_alarms * share, degree=1)
 
@@ -102,6 +103,8 @@ LEVELS = ((0.6, 0.9), (0.2, 0.8))
 """Of all eigenvalues: between which the spread of log s is told, of broad spectra and of others."""
 UPPER = (0.5, 0.625, 0.75, 0.875)
 """Quantiles of D² with zeros: how many there are differs by √n, and moves what is near 0."""
+PRINTED = ((500, 8), (1000, 4))
+"""Widths, and networks of each, where a figure has its printed size."""
 SPREAD = 128
 """The depth at which Figure 2 begins to see the spectra of erf and hard tanh spread."""
 
@@ -135,7 +138,7 @@ def figure_two(sampling: Sampling) -> Verdict:
     $1/n$, against the law; for hard tanh also the mass of the largest singular value. Of linear and
     ReLU networks the quartiles of $\log s$ draw apart with depth alike; of the other two they are
     within 0.3 until 32 layers and spread at 128. Singular values at $n = 256$ under the
-    densities."""
+    densities. (At full size $n = 500$ and 1000, and 1000.)"""
     cases = cases_of_figure_two()
     comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
     labels = [f"{case.activation}, {case.weights.name}" for case in cases]
@@ -150,7 +153,8 @@ def figure_two(sampling: Sampling) -> Verdict:
         for depth, law in case.laws.items():
             spread.setdefault(label, []).append(quantiles.between(law, *LEVELS[label in drawn[2:]]))
             if depth < SPREAD:
-                one = compiled.simulate(net, float(case.q), 256, depth, 2, seed=sampling.seed)
+                width = sampling.sizes(256, 1000)
+                one = compiled.simulate(net, float(case.q), width, depth, 2, seed=sampling.seed)
                 figures.histogram(panel, one, f"C{number[label]}", 4.0)
             figures.draw(panel, law, f"C{number[label]}", f"L = {depth}")
             number[label] += 1
@@ -175,17 +179,27 @@ def _told(numbers: Sequence[float]) -> str:
 NAMES, DEPTHS = ("hard_tanh", "shifted_relu", "erf", "silu"), (4, 16)
 
 
-def cases_of_figure_four() -> list[Case]:
-    """Those of the Bernoulli class have few eigenvalues below their atom."""
-    cases = []
+PRINTED_DEPTHS = (2, 4, 16, SPREAD)
+
+
+def depths_of(name: str, sampling: Sampling) -> tuple[int, ...]:
+    """Those of the networks; the density of SiLU is within reach to about 20 layers."""
+    reach = [depth for depth in PRINTED_DEPTHS if name != "silu" or depth <= max(DEPTHS)]
+    return sampling.sizes(DEPTHS, tuple(reach))
+
+
+def cases_of_figure_four(sampling: Sampling) -> dict[str, list[Case]]:
+    """By activation. Those of the Bernoulli class have few eigenvalues below their atom."""
+    cases: dict[str, list[Case]] = {}
     for name in NAMES:
         rare = spectra.classify(activations.by_name(name)).kind == "bernoulli"
         sizes = ((64, 144), (128, 56)) if rare else ((64, 48), (128, 32))
         shares = UPPER if rare else quantiles.SHARES
-        for depth in DEPTHS:
-            q = _at_depth(name, depth)
-            weights = Orthogonal()
-            cases.append(Case(activations.by_name(name), weights, q, (depth,), sizes, shares))
+        activation, weights = activations.by_name(name), Orthogonal()
+        cases[name] = [
+            Case(activation, weights, _at_depth(name, depth), (depth,), sizes, shares)
+            for depth in depths_of(name, sampling)
+        ]
     return cases
 
 
@@ -195,15 +209,17 @@ def figure_four(sampling: Sampling) -> Verdict:
     s$ at $n = 64$ and 128, extrapolated in $1/n$, against the law at that depth, and for the first
     two the mass of the largest singular value. The distance of the law to that of its class, the
     largest difference of $\log s$ at nine levels, falls from 4 to 16 to 128 layers;
-    for SiLU, whose density is within reach to about 20, from 2 to 4 to 16."""
-    cases = cases_of_figure_four()
+    for SiLU, whose density is within reach to about 20, from 2 to 4 to 16. (At full size networks
+    of $n = 500$ and 1000, at depths 2, 4, 16 and, but for SiLU, 128.)"""
+    by_name = cases_of_figure_four(sampling)
+    cases = [case for each in by_name.values() for case in each]
     comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
     labels = [f"{case.activation}, L = {case.depths[0]}" for case in cases]
     shown = {}
-    for name, case in zip([name for name in NAMES for _ in DEPTHS], cases, strict=True):
+    for name, case in ((name, case) for name, each in by_name.items() for case in each):
         net, (depth,) = figures.critical_network(case.activation, case.weights, case.q), case.depths
         shown[name, depth] = compiled.simulate(
-            net, float(case.q), 256, depth, 2, seed=sampling.seed
+            net, float(case.q), sampling.sizes(256, 1000), depth, 2, seed=sampling.seed
         )
     distances = {
         name: distances_to_the_limit(name, (2, *DEPTHS) if name == "silu" else (*DEPTHS, SPREAD))

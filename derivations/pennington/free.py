@@ -267,9 +267,12 @@ def _for_every_depth() -> Verdict:
 
 @claim("002", "15, S12", "the master equation for G")
 def resolvent_equation() -> Verdict:
-    r"""$zG - 1 = M_{D^2}\big(z^{1/L} F(zG - 1)\big)$ at a point of the upper half plane, for three
-    layers of hard tanh with orthogonal weights and of a leaky ReLU with Gaussian ones; $G$ is
-    followed down from infinity, where it is $1/z$."""
+    r"""$zG - 1 = M_{D^2}\big(z^{1/L} F(zG - 1)\big)$ is (14) for $M = zG - 1$, which holds
+    eigenvalue by eigenvalue. And at a point of the upper half plane, for three layers of hard tanh
+    with orthogonal weights and of a leaky ReLU with Gaussian ones; $G$ is followed down from
+    infinity, where it is $1/z$."""
+    z, lam = sympy.symbols("z lambda")
+    same = equal(sympy.together(z / (z - lam) - 1), lam / (z - lam), "zG − 1 = M, for any law")
     depth, variance = 3, sympy.Rational(1, 2)
     derived, printed = [], []
     with mpmath.workdps(30):
@@ -286,7 +289,7 @@ def resolvent_equation() -> Verdict:
             right = slopes.M_at(mpmath.root(point, depth) * F)
             derived += [M.real, M.imag]
             printed += [right.real, right.imag]
-    return close(derived, printed, 14)
+    return both(same, close(derived, printed, 14, "at two points"))
 
 
 # %%

@@ -37,17 +37,25 @@ def first_two() -> Verdict:
 @claim("002", "S17", "the equations for m_1 and m_2")
 def second_order_equations() -> Verdict:
     r"""$m_1 = \sigma_w^2\mu_1 m_1^{1-1/L}$, and the equation for $m_2$: both sides with the derived
-    moments in them, for whole $L$, so that powers combine."""
-    left, right = [], []
-    for layers in (1, 2, 5):
-        m_1, m_2 = moments.jacobian_moments(2, depth=layers)
-        C, mu_1, mu_2, s_1 = C_W, mu(1), mu(2), s(1)
-        part = sympy.Rational(1, layers)
-        power = sympy.powdenest(m_1 ** (1 - part), force=True)
-        second = (m_2 / m_1**2 - 1) * (1 - part) - s_1
-        left += [m_1, m_2]
-        right += [C * mu_1 * power, C**2 * mu_2 * power**2 + C * mu_1 * power * m_1 * second]
-    return equal(left, right, "L = 1, 2, 5")
+    moments in them, for every $L$. $m_1 = \chi^L$ has the power $m_1^{1-1/L} = \chi^{L-1}$."""
+    m_1, m_2 = moments.jacobian_moments(2)
+    C, mu_1, mu_2, s_1 = C_W, mu(1), mu(2), s(1)
+    chi = C * mu_1
+    power = chi ** (L - 1)
+    second = (m_2 / m_1**2 - 1) * (1 - 1 / L) - s_1
+    return equal(
+        [sympy.powsimp(each) for each in (m_1 / chi**L, m_1 / chi**L, m_2 / chi ** (2 * L))],
+        [
+            1,
+            sympy.powsimp(chi * power / chi**L),
+            sympy.expand(
+                sympy.powsimp(
+                    (C**2 * mu_2 * power**2 + chi * power * m_1 * second) / chi ** (2 * L)
+                )
+            ),
+        ],
+        "symbolic in L; each over χ^L or χ^2L",
+    )
 
 
 @claim("002", "22, S57", "mean and variance of the spectrum at criticality")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray
 
+from derivations.claims.registry import Sampling
 from derive import Network
 from numeric import spectra as compiled
 from numeric.arrays import Array
@@ -89,6 +90,15 @@ def _mass_above(spectrum: compiled.Spectrum) -> tuple[Array, Array]:
     density = spectrum.log_density(heights)
     steps = (density[1:] + density[:-1]) / 2 * (heights[:-1] - heights[1:])
     return heights, np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def drawn(
+    sampling: Sampling,
+    book: Sequence[tuple[int, int]],
+    printed: Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
+    """Widths and networks of the book, or of the figure at its printed size."""
+    return [(n, sampling.networks(count)) for n, count in sampling.sizes(book, printed)]
 
 
 def sampled(

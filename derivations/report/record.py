@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from derivations.claims.costs import recorded
+from derivations.claims import costs
 from derivations.claims.registry import FALSE_ALARMS, Outcome
 from derivations.files import write_text
 
@@ -36,7 +36,7 @@ def as_json(book: Book) -> str:
             "oldest": day(book.ensembles),
         },
         "resolution": _resolutions(book),
-        "claims": [_record(outcome) for outcome in book.outcomes],
+        "claims": [recorded(outcome) for outcome in book.outcomes],
         "ledger": [
             {
                 "source": source,
@@ -68,7 +68,8 @@ def _finite(resolution: float) -> float | None:
     return float(f"{resolution:.3g}") if math.isfinite(resolution) else None
 
 
-def _record(outcome: Outcome) -> Mapping[str, object]:
+def recorded(outcome: Outcome) -> Mapping[str, object]:
+    """A claim's entry."""
     claim, verdict = outcome.claim, outcome.verdict
     record: dict[str, object] = {
         "source": claim.source,
@@ -106,4 +107,4 @@ def write_json(book: Book, path: str | os.PathLike[str]) -> None:
 
 def seconds_before(directory: str | os.PathLike[str]) -> dict[str, float]:
     """What each claim took, "source module.function", by the report that is there; else nothing."""
-    return recorded(Path(directory) / NAME)
+    return costs.recorded(Path(directory) / NAME)

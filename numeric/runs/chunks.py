@@ -20,7 +20,7 @@ import os
 import pickle
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
 from math import prod
@@ -98,8 +98,10 @@ def total(
         InputError: for a directory of another run, in use, damaged, or with more draws; and for an
             ensemble that an executor cannot be sent.
     """
-    if options.run is None and (found := kept.read(work, draws)):
-        return found
+    if options.run is None:
+        if found := kept.read(work, draws):
+            return found
+        options = replace(options, run=kept.run(work, draws))
     chunks = Chunks(work.chunk, draws)
     with quiet() if options.progress else telling(what, seconds, draws) as told:
         seen = told.advance if told else None

@@ -4,6 +4,9 @@
         simulate(…)                 # drawn, or read back from the cache
     tally.drawn, tally.read
 
+    with keeping(Runs(directory)):
+        simulate(…)                 # chunk by chunk, as with a run= of its own: killed, it goes on
+
 A file's name holds a hash of what is drawn, and of all that its bits may depend on: the source of
 `derive` and `numeric`, Python, the packages and the processor. So what is read back is what drawing
 again would give. Nothing is kept outside such a block.
@@ -18,7 +21,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,8 +33,8 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import Array
-from ..emit import modules
-from .directory import pack, unpack
+from ..emit import modules, outputs
+from .directory import manifest, pack, unpack
 from .totals import Total
 from .work import Work
 
@@ -128,13 +131,36 @@ def shelf(*, fresh: bool = False) -> Shelf:
     return Shelf(modules.cache_directory() / "ensembles", time.time() if fresh else 0.0)
 
 
-_keeping: ContextVar[tuple[Shelf | None, Tally] | None] = ContextVar("keeping", default=None)
+@dataclass(frozen=True)
+class Runs:
+    """A directory with a run for each ensemble that a computation draws: what was killed goes on,
+    with the same bits.
+
+    Arguments:
+        directory: made when there is an ensemble to keep.
+        began: is told when the next ensemble is drawn, gone on with or read back.
+    """
+
+    directory: Path
+    began: Callable[[], None] = lambda: None
+
+    def run(self, work: Work, draws: int) -> Path:
+        """Where these draws are: a run's directory (`directory.Directory`), named by a hash of what
+        is drawn. Unlike a shelf's key it has nothing of the machine: as any run, one that was begun
+        elsewhere goes on, to rounding."""
+        key = json.dumps([manifest(work), int(draws)], sort_keys=True)
+        outputs.make_directory(self.directory, "run")
+        self.began()
+        return self.directory / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+_keeping: ContextVar[tuple[Shelf | Runs | None, Tally] | None] = ContextVar("keeping", default=None)
 
 
 @contextmanager
-def keeping(where: Shelf | None) -> Iterator[Tally]:
-    """Read back what this block draws, and keep what is not there yet; without a shelf, count it
-    alone."""
+def keeping(where: Shelf | Runs | None) -> Iterator[Tally]:
+    """Read back what this block draws, and keep what is not there yet; without a place for it,
+    count it alone."""
     tally = Tally()
     token = _keeping.set((where, tally))
     try:
@@ -146,7 +172,7 @@ def keeping(where: Shelf | None) -> Iterator[Tally]:
 def read(work: Work, draws: int) -> tuple[Total, Array] | None:
     """What the draws come to, and their reference, if that is kept."""
     where, tally = _keeping.get() or (None, Tally())
-    found = where.read(work, draws) if where and work.told else None
+    found = where.read(work, draws) if isinstance(where, Shelf) and work.told else None
     if found is None:
         return None
     total, reference, drawn = found
@@ -159,8 +185,17 @@ def write(work: Work, draws: int, total: Total, reference: Array) -> None:
     """Keep what has been drawn, where ensembles are kept."""
     where, tally = _keeping.get() or (None, Tally())
     tally.drawn += 1
-    if where and work.told:
+    if isinstance(where, Shelf) and work.told:
         where.write(work, draws, total, reference)
+
+
+def run(work: Work, draws: int) -> Path | None:
+    """The directory of the run that these draws are, where runs are kept."""
+    where, tally = _keeping.get() or (None, Tally())
+    if not isinstance(where, Runs):
+        return None
+    tally.drawn += 1
+    return where.run(work, draws)
 
 
 def source_hash(*rooms: str) -> str:

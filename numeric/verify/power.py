@@ -24,11 +24,13 @@ from derive.engine.fields import Field
 from derive.errors import InputError
 from derive.recursions import wanted
 from derive.weights import Gaussian
+from derive.work.resources import duration, number
 
 from ..arrays import Array
 from ..examples import Example
 from ..simulations import simulate
 from ..tables.compare import NEXT_TERM, Comparison, Row, compare, percent
+from ..tables.normalise import natural_size
 
 PILOT = 4096
 """Draws at each width to begin with."""
@@ -47,6 +49,9 @@ INFINITE = 10**6
 """The width of the theory: what layer 1 has of n_0/n is in the fit as well."""
 ROUNDS = 3
 """How often it is planned anew, with what the last plan has sampled."""
+
+SMALL = 0.1
+"""Of its natural size: below, a number is told to be small."""
 
 _MARGIN = 0.85
 """What is planned for, of what is asked."""
@@ -244,22 +249,42 @@ def _beyond(
 ) -> tuple[Beyond, ...]:
     """What is not resolved as asked, and why."""
     needed = _needed(found, plan.widths, resolution)
+    noise, still, _ = _errors(found, plan.widths, resolution)
     each = cost(found.example, plan.widths)
     missed = []
-    for row, draws in zip(comparison.rows, needed, strict=True):
+    rows = zip(comparison.rows, needed, np.sqrt(noise), still, strict=True)
+    for row, draws, one, left in rows:
         if row.resolution <= resolution:
             continue
         if not row.scale:
             why = "it vanishes, and nothing says what would be small"
         elif not math.isfinite(draws):
-            why = "the term in 1/n that the fit leaves out is most of its error"
+            share = percent(comparison.bound * left / row.scale)
+            why = (
+                f"more draws are no help, as the term in 1/n that a fit through n = "
+                f"{', '.join(map(str, plan.widths))} leaves out may be {share} of it"
+            )
         elif draws * each > seconds:
-            time = draws * each
-            why = f"{draws:.1e} draws, about {time:.2g} s, where {seconds:g} s are allowed"
+            count = _rounded(math.ceil(draws))
+            why = (
+                f"{_small(found.flowed, row)}one network of each width tells it to "
+                f"± {one / row.scale:,.0f} times its size, so that takes {number(count)} of them, "
+                f"about {duration(draws * each)}, where {seconds:g} s are allowed"
+            )
         else:
             why = "its error was underestimated by the draws before"
         missed.append(Beyond(row, why))
     return tuple(missed)
+
+
+def _small(flowed: xarray.Dataset, row: Row) -> str:
+    """Said of a number of one input that is small by cancellation: its share of what its dimension
+    lets expect."""
+    size = natural_size(row.tensor, flowed)
+    if size is None or size.ndim != 1:
+        return ""
+    share = abs(row.theory) / float(size[flowed["layer"].to_numpy().tolist().index(row.layer)])
+    return f"it is {percent(share)} of its natural size, and " if share < SMALL else ""
 
 
 def _fits(example: Example, width: int) -> bool:

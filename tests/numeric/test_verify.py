@@ -271,6 +271,7 @@ def test_what_cannot_be_reached_says_why():
     assert "V" in {each.row.tensor for each in check.beyond}
     assert all(each.row.resolution > 0.01 for each in check.beyond)
     assert any("where 0.1 s are allowed" in str(each) for each in check.beyond)
+    assert any("one network of each width tells it to ±" in str(each) for each in check.beyond)
     assert "0 of 1 examples resolve 1 % in every number" in str(found)
     reasons = check.as_json()["beyond"]
     assert [each["layer"] for each in reasons] == [each.row.layer for each in check.beyond]

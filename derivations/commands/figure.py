@@ -1,0 +1,208 @@
+"""`wickgarten figure`: one figure of a source, as the book draws it or at its printed size."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic, process_time
+from typing import TYPE_CHECKING, Any
+
+from derive.errors import InputError, check_installed
+from derive.work.progress import say
+from derive.work.resources import duration
+
+from ..files import make_directory, write_text
+from .check import BOOK
+
+if TYPE_CHECKING:
+    from derivations.claims import Outcome, Verdict
+    from derivations.ledger.figures import SourceFigure
+
+RECORD, ENSEMBLES = "figure.json", "ensembles"
+"""In a figure's directory: what is drawn and what came of it, and the runs."""
+TRUST = 5.0
+"""Seconds as recorded, after which how long they took here tells how long the others take."""
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Its options."""
+    command.add_argument(
+        "figure", nargs="?", metavar="SOURCE:NUMBER", help="such as 003:3; all are listed without"
+    )
+    command.add_argument(
+        "--full", action="store_true", help="at the printed size, which may take long"
+    )
+    command.add_argument(
+        "--share",
+        type=float,
+        metavar="S",
+        help="with --full: draw only this share of the networks, to see how it goes",
+    )
+    command.add_argument(
+        "--run",
+        metavar="DIR",
+        help="keep pictures, numbers and finished chunks there; the same command goes on",
+    )
+    command.add_argument("--seed", type=int, default=0, help="of every ensemble")
+
+
+def run(options: argparse.Namespace) -> int:
+    """0 if every claim about the figure holds, else 1."""
+    check_installed("figure", "book", *BOOK)
+    from derivations.claims import FALSE_ALARMS, Sampling
+    from derivations.claims.costs import full_seconds
+    from derivations.claims.workers import prove
+    from derivations.ledger import figures
+    from derivations.report import line
+    from numeric import checks
+    from numeric.runs.kept import Runs
+
+    if options.figure is None:
+        print("\n".join(_listed(figures.drawn())))
+        return 0
+    chosen = figures.figure(options.figure)
+    share = _share(options)
+    seed = checks.seed(options.seed)
+    run_ = f"figure-{chosen.source}-{chosen.number}" if options.run is None else options.run
+    make_directory("--run", run_)
+    directory = Path(run_)
+    about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
+    _open(directory, about)
+    sampled = sum(each.sampled for each in chosen.claims)
+    sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share)
+    outcomes, seconds = [], []
+    for each in chosen.claims:
+        progress = _Progress(f"{chosen.name}, {each.name}", full_seconds(each), options.full)
+        outcome = prove(each, sampling, Runs(directory / ENSEMBLES, progress.began))
+        outcomes.append(outcome)
+        seconds.append(progress.ended())
+        print(line(outcome), flush=True)
+        print(
+            textwrap.fill(
+                _told(outcome.verdict), 98, initial_indent="    ", subsequent_indent="    "
+            ),
+            flush=True,
+        )
+    for note in chosen.open:
+        print(f"    not drawn, as it needs {note}")
+    for path in _write(directory, about, outcomes, seconds):
+        print(path)
+    return 0 if all(outcome.verdict.holds for outcome in outcomes) else 1
+
+
+def _share(options: argparse.Namespace) -> float | None:
+    """Of the printed size's networks; None where that is not asked for."""
+    share: float | None = options.share
+    if share is None:
+        return 1.0 if options.full else None
+    if not options.full:
+        raise InputError("--share", share, "none, without --full")
+    if not 0 < share <= 1:
+        raise InputError("--share", share, "above 0, and 1 at most")
+    return share
+
+
+def _listed(figures: Sequence[SourceFigure]) -> list[str]:
+    """A line for each claim of each figure."""
+    lines = []
+    for each in figures:
+        for number, claim in enumerate(each.claims):
+            lines.append(f"{each.name if number == 0 else '':8}{claim.title}")
+    return lines
+
+
+def _open(directory: Path, about: Mapping[str, Any]) -> None:
+    """Begin in an empty directory, or find in it the same figure.
+
+    Raises:
+        InputError: where it is of another figure, or of something else.
+    """
+    path = directory / RECORD
+    if path.is_file():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            other = [f"{key} {found[key]}" for key in about if found[key] != about[key]]
+        except (ValueError, TypeError, KeyError):
+            other = [f"a {RECORD} that is none"]
+        if other:
+            wanted = f"a new directory, or that of the same command: it has {', '.join(other)}"
+            raise InputError("--run", str(directory), wanted)
+    elif any(directory.iterdir()):
+        raise InputError("--run", str(directory), "a new directory, or an earlier figure's")
+    else:
+        write_text(json.dumps(about, indent=1) + "\n", path, "--run")
+
+
+def _told(verdict: Verdict) -> str:
+    """What was compared, and how it came out."""
+    sides = f"{verdict.derived}; {verdict.printed}" if verdict.printed else verdict.derived
+    return "; ".join(part for part in (sides, verdict.detail) if part)
+
+
+def _write(
+    directory: Path,
+    about: Mapping[str, Any],
+    outcomes: Sequence[Outcome],
+    seconds: Sequence[Sequence[float]],
+) -> list[Path]:
+    """Each picture with its numbers, what was compared, and last the record of it all."""
+    from derivations.pictures.drawn import drawn
+    from derivations.report.record import recorded
+
+    texts: dict[str, str] = {}
+    for outcome in outcomes:
+        for stem, picture in outcome.verdict.figures.items():
+            made = drawn(picture)
+            texts |= {f"{stem}.svg": made.svg, f"{stem}.csv": made.numbers}
+        if outcome.verdict.table:
+            texts[f"{outcome.claim.name}.txt"] = outcome.verdict.table + "\n"
+    claims = [
+        {**recorded(outcome), "ensembles": list(own)}
+        for outcome, own in zip(outcomes, seconds, strict=True)
+    ]
+    record = {**about, "version": version("wickgarten"), "files": sorted(texts), "claims": claims}
+    texts[RECORD] = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    for name, text in texts.items():
+        write_text(text, directory / name, "--run")
+    return [directory / name for name in texts]
+
+
+@dataclass
+class _Progress:
+    """What is said when an ensemble begins: which it is, of how many, and the time left in all.
+
+    Arguments:
+        what: the figure.
+        expected: recorded processor seconds until the first ensemble, from each to the next, and
+            from the last to the end; none where this figure has not been recorded.
+        shown: whether it says so.
+    """
+
+    what: str
+    expected: Sequence[float]
+    shown: bool
+    start: float = field(default_factory=monotonic)
+    marks: list[float] = field(default_factory=lambda: [process_time()])
+
+    def began(self) -> None:
+        """The next ensemble."""
+        number = len(self.marks)
+        self.marks.append(process_time())
+        text = f"{self.what}: ensemble {number}"
+        if self.expected:
+            before, after = sum(self.expected[:number]), sum(self.expected[number:])
+            pace = (monotonic() - self.start) / before if before > TRUST else 1.0
+            text += f" of {len(self.expected) - 1}, about {duration(pace * after)} left"
+        if self.shown:
+            say(text)
+
+    def ended(self) -> list[float]:
+        """The processor seconds that are to be recorded: those of another run on a busier machine
+        are as many."""
+        return [round(b - a, 2) for a, b in pairwise([*self.marks, process_time()])]

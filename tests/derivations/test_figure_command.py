@@ -1,0 +1,273 @@
+"""`wickgarten figure`: small, at a share of its printed size, killed and taken up again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import derive
+from derivations import claims, cli
+from derivations.claims import CHAPTERS, Claim, Sampling, costs, sampled, timing
+from derivations.commands import figure as command
+from derivations.daneshmand import convolutions
+from derivations.ledger import figures
+from derivations.pictures.panels import one_panel
+from derive.errors import InputError
+from numeric import batchnorm, compare
+from numeric.runs import chunks
+
+ROOT = Path(derive.__file__).parents[1]
+SIZES = ((40, 3000), (80, 2000))
+
+
+def _files(directory):
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in directory.iterdir()
+        if path.is_file() and path.name != command.RECORD
+    }
+
+
+def test_a_small_figure_is_that_of_the_book(tmp_path, capsys):
+    directory = tmp_path / "six"
+    assert cli.main(["figure", "001:6", "--run", str(directory)]) == 0
+    out = capsys.readouterr().out
+    assert "Figure 6" in out
+    assert "correlation maps of tanh" in out
+    (claim,) = figures.figure("001:6").claims
+    picture = claim.prove().figures
+    assert {f"{stem}.svg" for stem in picture} <= set(_files(directory))
+    record = json.loads((directory / command.RECORD).read_text(encoding="utf-8"))
+    assert (record["source"], record["figure"], record["full"]) == ("001", 6, None)
+    assert record["claims"][0]["verdict"] == "numeric"
+    assert set(record["files"]) == set(_files(directory))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("009:1", "the source one of 000, 001, 002, 003"),
+        ("000:99", "000:1, 000:2"),
+        ("000:4", "training"),
+        ("004:1", "004 has none"),
+        ("3", "SOURCE:NUMBER"),
+        ("003:", "SOURCE:NUMBER"),
+    ],
+)
+def test_what_is_no_figure_is_told_with_what_there_is(name, wanted, capsys):
+    assert cli.main(["figure", name]) == cli.BAD_INPUT
+    err = capsys.readouterr().err
+    assert wanted in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (["--share", "0.5"], "--share"),
+        (["--full", "--share", "0"], "--share"),
+        (["--full", "--share", "nan"], "--share"),
+        (["--full", "--seed", "-1"], "seed"),
+        (["--run", "no/such"], "--run"),
+        (["--run", ""], "--run"),
+    ],
+)
+def test_odd_options_are_refused(words, argument, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["figure", "003:8", *words]) == cli.BAD_INPUT
+    assert argument in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_of_something_else_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
+    assert cli.main(["figure", "003:8", "--run", str(tmp_path)]) == cli.BAD_INPUT
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    directory = tmp_path / "figure"
+    directory.mkdir()
+    command._open(directory, {"source": "003", "figure": 8, "full": 1.0, "seed": 0})
+    words = ["figure", "003:8", "--run", str(directory)]
+    assert cli.main(words) == cli.BAD_INPUT
+    assert "it has full 1.0" in capsys.readouterr().err
+    (directory / command.RECORD).write_text("[", encoding="utf-8")
+    assert cli.main(words) == cli.BAD_INPUT
+
+
+def test_every_figure_of_the_ledger_is_listed_or_open(capsys):
+    assert cli.main(["figure"]) == 0
+    out = capsys.readouterr().out
+    numbers = {source: figures.figures(source) for source in CHAPTERS}
+    assert {source: len(each) for source, each in numbers.items()} == {
+        "000": 20, "001": 12, "002": 4, "003": 10, "004": 0
+    }  # fmt: skip
+    for each in (each for known in numbers.values() for each in known.values()):
+        assert each.claims or each.open
+        assert bool(re.search(rf"^{each.name} ", out, re.MULTILINE)) == bool(each.claims)
+    drawing = {claim for each in figures.drawn() for claim in each.claims}
+    others = [
+        claim.equation
+        for source in CHAPTERS
+        for claim in claims.claims([source])
+        if claim.equation.startswith("Figure") and claim not in drawing
+    ]
+    assert not others
+
+
+def test_the_printed_size_is_a_share_of_networks():
+    book, full, part = (Sampling(0, 1e-3, share) for share in (None, 1.0, 0.1))
+    assert [each.networks(400, 40) for each in (book, full, part)] == [400, 40, 4]
+    assert [each.networks(400) for each in (book, full, part)] == [400, 400, 40]
+    assert [each.networks(20) for each in (book, full, part)] == [20, 20, 4]
+    assert [each.sizes("book", "print") for each in (book, full, part)] == ["book"] + ["print"] * 2
+
+
+def test_the_time_left_in_all_is_told_where_seconds_are_recorded(monkeypatch, capsys):
+    monkeypatch.delenv("WICKGARTEN_QUIET", raising=False)
+    clock = iter([10.0, 30.0, 50.0])  # twice as fast as recorded
+    spent = iter([1.0, 41.0, 81.0, 281.0])
+    monkeypatch.setattr(command, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(command, "process_time", lambda: next(spent))
+    progress = command._Progress("003:7", [40.0, 40.0, 600.0], True, start=next(clock))
+    progress.began()
+    assert capsys.readouterr().err == "003:7: ensemble 1 of 2, about 5 min left\n"
+    progress.began()
+    assert capsys.readouterr().err == "003:7: ensemble 2 of 2, about 5 min left\n"
+    assert progress.ended() == [40.0, 40.0, 200.0]
+
+
+def test_seconds_of_a_whole_figure_are_recorded_by_claim():
+    known = {"003 a.b": [1.0, 2.0], "003 c.d": [3.0]}
+    claims_ = [{"source": "003", "name": "c.d", "ensembles": [4.0, 5.0]}]
+    text = timing.full(known, {"figure": 7, "full": 1.0, "claims": claims_})
+    assert json.loads(text) == {"003 a.b": [1.0, 2.0], "003 c.d": [4.0, 5.0]}
+    for share in (None, 0.5):
+        with pytest.raises(InputError, match="at its printed size"):
+            timing.full(known, {"figure": 7, "full": share, "claims": claims_})
+    with pytest.raises(InputError):
+        timing.full(known, {"figure": 7, "full": 1.0})  # begun, and not yet drawn
+    names = {f"{each.source} {each.name}" for each in claims.claims()}
+    for name, parts in json.loads(costs.FULL.read_text(encoding="utf-8")).items():
+        assert name in names
+        assert min(parts) >= 0
+
+
+# Killed and taken up again
+
+
+def _gaps(sampling):
+    """A figure of two ensembles of several chunks."""
+    tables = []
+    for width, draws in SIZES:
+        tables.append(batchnorm.simulate(width, 3, 4, sampling.networks(draws), sampling.seed))
+    picture, panel = one_panel()
+    for table in tables:
+        panel.plot(table["layer"], table["gap_sq"])
+    return sampled(compare(tables[0], tables[0]), figures={"gaps": picture})
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    made = figures.SourceFigure(
+        "003", 99, (Claim("003", "Figure 99", "two ensembles", _gaps, True),), ()
+    )
+    monkeypatch.setattr(figures, "figure", lambda name: made)
+    return ["figure", "003:99", "--full", "--share", "0.9"]
+
+
+def _bits(directory):
+    found = {}
+    for path in (directory / command.ENSEMBLES).glob("*/sums.npz"):
+        with np.load(path) as stored:
+            found[path.parent.name] = {name: stored[name].tobytes() for name in stored.files}
+    return found
+
+
+class _Told(chunks.telling):
+    """Counts the draws that are told of, and is interrupted at so many."""
+
+    seen: ClassVar[list[float]] = []
+    most = float("inf")
+
+    def advance(self, steps=1):
+        super().advance(steps)
+        _Told.seen.append(steps)
+        if sum(_Told.seen) >= _Told.most:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("most", [1000, 3500])
+def test_what_was_interrupted_goes_on_with_the_same_bits(tiny, most, tmp_path, capsys, monkeypatch):
+    """In the first ensemble of two, and in the second."""
+    monkeypatch.delenv("WICKGARTEN_QUIET", raising=False)
+    monkeypatch.setattr(chunks, "telling", _Told)
+    monkeypatch.setattr(_Told, "seen", [])
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert cli.main([*tiny, "--run", str(whole)]) == 0
+    draws = [0.9 * count for _, count in SIZES]
+    assert sum(_Told.seen) == sum(draws)
+    assert "ensemble 2" in capsys.readouterr().err
+    monkeypatch.setattr(_Told, "seen", [])
+    monkeypatch.setattr(_Told, "most", most)
+    assert cli.main([*tiny, "--run", str(resumed)]) == cli.INTERRUPTED
+    assert set(_files(resumed)) == set()  # nothing half done
+    kept = _bits(resumed)
+    assert len(kept) == 1 + (most > draws[0])
+    monkeypatch.setattr(_Told, "seen", [])
+    monkeypatch.setattr(_Told, "most", float("inf"))
+    assert cli.main([*tiny, "--run", str(resumed)]) == 0
+    assert _Told.seen[0] >= 1024  # read back, told of at once
+    assert _files(resumed) == _files(whole)
+    assert _bits(resumed) == _bits(whole)
+    again = _bits(resumed)
+    assert cli.main([*tiny, "--run", str(resumed)]) == 0
+    assert _bits(resumed) == again
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_a_killed_figure_goes_on_with_the_same_bits(tmp_path):
+    """SIGKILL when the second of the convolutional ensembles begins."""
+    words = [sys.executable, "-m", "derivations.cli", "figure", "003:6", "--full", "--share", "0.1"]
+    environment = {key: value for key, value in os.environ.items() if key != "WICKGARTEN_QUIET"}
+
+    def run(name, until=None):
+        with subprocess.Popen(
+            [*words, "--run", str(tmp_path / name)],
+            cwd=ROOT, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            for said in process.stderr:
+                if until is not None and until in said:
+                    process.send_signal(signal.SIGKILL)
+                    break
+            process.stderr.read()
+        return process.returncode
+
+    assert run("killed", "convolutions.figure_six: ensemble 2") == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "batchnorm6.svg").exists()
+    kept = _bits(tmp_path / "killed")
+    assert kept
+    assert run("killed") == run("whole")
+    assert _files(tmp_path / "killed") == _files(tmp_path / "whole")
+    found = _bits(tmp_path / "killed")
+    assert found == _bits(tmp_path / "whole")
+    assert any(found[name] == bits for name, bits in kept.items())  # whole before the kill
+
+
+def test_a_run_of_convolutions_has_the_same_bits_by_chunks(monkeypatch):
+    """Each network has its own stream and its own batch."""
+    monkeypatch.setattr(convolutions, "CHANNELS", 4)
+    monkeypatch.setattr(convolutions, "LAYERS", 3)
+    work = convolutions.Stacks(4, True, 3, 7)
+    whole = work.sums(0, 3, work.reference)
+    parts = [work.sums(at, at + 1, work.reference) for at in range(3)]
+    assert np.array_equal(whole, np.concatenate(parts))
+    assert not np.array_equal(whole[0], whole[1])
+    assert work.manifest() != convolutions.Stacks(8, True, 3, 7).manifest()
+    assert not work.told
