@@ -25,6 +25,7 @@ from .commands import (
     printed,
     propagation,
     spectrum,
+    train,
     verify,
 )
 from .files import check_file, make_directory, write_text
@@ -327,6 +328,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        ("train", train.run, "descent by theory, and networks really trained", train.arguments),
         (
             "verify",
             verify.run,

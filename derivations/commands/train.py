@@ -1,0 +1,215 @@
+"""What `wickgarten train` does: descent by theory, and networks that are really trained."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from derive.errors import InputError, whole
+
+from ..files import check_file, make_directory, write_text
+from . import options
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray
+    from numpy.typing import NDArray
+
+_SIDE = 4
+"""Pixels of a side that digits are averaged to: few numbers, so that orthogonal layers of any
+width of 16 or more extrapolate."""
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `wickgarten train`."""
+    options.network_arguments(command)
+    command.add_argument("--depth", type=int, default=4, help="layers, the outputs' among them")
+    command.add_argument(
+        "--data",
+        metavar="SOURCE",
+        default="digits",
+        help="digits, scikit-learn's, averaged to 4×4 pixels; or a .csv or .npy file whose last "
+        "columns are the targets",
+    )
+    command.add_argument("--train", type=int, default=4, metavar="N", help="training inputs")
+    command.add_argument("--test", type=int, default=2, metavar="T", help="test inputs")
+    command.add_argument(
+        "--outputs",
+        type=int,
+        default=1,
+        help="of the network; of digits 1 is even (1) or odd (−1), k are the digits below k",
+    )
+    command.add_argument("--eta", type=float, help="η; half of the largest stable one by default")
+    command.add_argument(
+        "--steps",
+        type=float,
+        nargs="+",
+        default=[0, 1, 10, 100],
+        help="numbers of steps; inf is the limit, by theory",
+    )
+    command.add_argument("--width", type=int, nargs="+", help="train networks of these widths too")
+    command.add_argument("--draws", type=int, default=1000, help="networks of each width")
+    command.add_argument("--seed", type=int, default=0, help="of data and of the ensembles")
+    command.add_argument("--run", metavar="DIR", help="keep the networks there, resume, extend")
+    command.add_argument("--progress", action="store_true", help="show a bar")
+    command.add_argument("--compare", action="store_true", help="z-scores against theory")
+    command.add_argument("--csv", metavar="FILE", help="write the tables there")
+
+
+class Data(NamedTuple):
+    """Training and test inputs, and the targets of both."""
+
+    inputs: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    test: NDArray[np.float64] | None
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print theory and ensembles; 1 where they disagree."""
+    from numeric import compare, flow, training
+
+    check_file("--csv", given.csv)
+    if given.run is not None:
+        make_directory("--run", given.run)
+    if given.compare and not given.width:
+        raise InputError("--compare", True, "--width, of the networks to be trained")
+    net, data = options.network(given), _data(given)
+    depth = whole("--depth", given.depth, 1)
+    eta = given.eta
+    if eta is None:
+        theta = flow(net, data.inputs, depth, "Theta")["Theta"].to_numpy()[-1]
+        eta = float(1 / _largest(theta))
+    theory = training.flow(net, *data, depth, eta, given.steps, given.outputs)
+    tables = [theory]
+    finite = [t for t in given.steps if math.isfinite(t)]
+    for width in given.width or ():
+        if not finite:
+            raise InputError("--steps", given.steps, "a finite number of steps, to train networks")
+        run = None if given.run is None else f"{given.run}/width-{width}"
+        tables.append(
+            training.simulate(
+                net,
+                *data,
+                width,
+                depth,
+                eta,
+                finite,
+                given.draws,
+                given.seed,
+                given.outputs,
+                run=run,
+                progress=given.progress,
+            )
+        )
+    if given.csv is not None:
+        write_text(_csv(tables), given.csv, "--csv")
+        print(given.csv)
+    else:
+        print(_text(theory, eta))
+    if not given.compare:
+        return 0
+    comparison = compare(theory, tables[1:], degree=min(1, len(set(given.width)) - 1))
+    print(f"\n{comparison}" if given.csv is None else comparison)
+    return 0 if comparison.agrees else 1
+
+
+def _largest(theta: NDArray[np.float64]) -> float:
+    import numpy as np
+
+    return float(np.linalg.eigvalsh(np.atleast_2d(theta))[-1])
+
+
+def _data(given: argparse.Namespace) -> Data:
+    import numpy as np
+
+    train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
+    outputs = whole("--outputs", given.outputs, 1)
+    inputs, targets = _digits(outputs) if given.data == "digits" else _file(given.data, outputs)
+    if train + test > len(inputs):
+        raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
+    chosen = np.random.default_rng(given.seed).permutation(len(inputs))[: train + test]
+    X = inputs[chosen]
+    return Data(X[:train], targets[chosen[:train]], X[train:] if test else None)
+
+
+def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    import numpy as np
+
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        wanted = "a file, or scikit-learn: pip install 'wickgarten[book]'"
+        raise InputError("--data", "digits", wanted) from None
+    if outputs > 10:
+        raise InputError("--outputs", outputs, "10 at most, of digits")
+    digits = load_digits()
+    block = 8 // _SIDE
+    pixels = digits.data.reshape(-1, _SIDE, block, _SIDE, block).mean(axis=(2, 4)) / 16
+    X, label = pixels.reshape(len(pixels), -1), digits.target
+    if outputs == 1:
+        return X, 1.0 - 2.0 * (label[:, None] % 2)
+    kept = label < outputs
+    return X[kept], np.eye(outputs)[label[kept]]
+
+
+def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    import numpy as np
+
+    if not source.endswith((".csv", ".npy")):
+        raise InputError("--data", source, "digits, or a .csv or .npy file")
+    table = np.atleast_2d(options.inputs(source))
+    if table.ndim != 2 or table.shape[1] <= outputs:
+        wanted = f"rows of inputs and then {outputs} targets"
+        raise InputError("--data", f"{source} of shape {table.shape}", wanted)
+    return table[:, :-outputs], table[:, -outputs:]
+
+
+def _text(theory: xarray.Dataset, eta: float) -> str:
+    """Mean and variance of the first output at each sample: limits, and coefficients of 1/n."""
+    training, outputs = theory.attrs["training"], theory.attrs["outputs"]
+    first = {f"output_{k}": 0 for k in (1, 2)} if outputs > 1 else {}
+    lines = [
+        f"{theory.attrs['network']}, {theory.attrs['depth']} layers, η = {eta:.6g}, "
+        f"{training} training inputs" + (f", output 1 of {outputs}" if outputs > 1 else ""),
+        "{:>8}  {:>10}  {:>12} {:>14}  {:>12} {:>14}".format(
+            "step", "sample", "mean", "+ …/n", "variance", "+ …/n"
+        ),
+    ]
+    for step in theory["step"].to_numpy():
+        at = theory.sel(step=step).isel({k: v for k, v in first.items() if k in theory.dims})
+        for sample in range(at.sizes["sample"]):
+            kind = f"train {sample + 1}" if sample < training else f"test {sample - training + 1}"
+            values = [
+                *(float(at[f"prediction{ending}"][sample]) for ending in ("", "1")),
+                *(float(at[f"covariance{ending}"][sample, sample]) for ending in ("", "1")),
+            ]
+            shown = [0.0 if abs(value) < 1e-12 else value for value in values]
+            lines.append(
+                f"{step:8g}  {kind:>10}  {shown[0]:12.6g} {shown[1]:14.6g}  "
+                f"{shown[2]:12.6g} {shown[3]:14.6g}"
+            )
+        lines.append(
+            f"{step:8g}  {'loss':>10}  {float(at['loss']):12.6g} {float(at['loss1']):14.6g}"
+        )
+    return "\n".join(lines)
+
+
+def _csv(tables: list[xarray.Dataset]) -> str:
+    """A row for each number: width (empty of theory), variable, step, indices, value, error."""
+    import numpy as np
+
+    from numeric.tables.layout import tensors
+
+    rows = ["width,variable,step,indices,value,error"]
+    for table in tables:
+        width = str(table.attrs.get("width", ""))
+        ending = "_se" if width else "_error"
+        steps = table["step"].to_numpy()
+        for name in tensors(table):
+            values, errors = (table[each].to_numpy() for each in (name, name + ending))
+            for place in np.ndindex(values.shape):
+                indices = " ".join(str(k + 1) for k in place[1:])
+                value, error = float(values[place]), float(errors[place])
+                rows.append(f"{width},{name},{steps[place[0]]:g},{indices},{value!r},{error!r}")
+    return "\n".join(rows) + "\n"

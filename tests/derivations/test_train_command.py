@@ -1,0 +1,64 @@
+"""`wickgarten train`: theory printed, networks trained, the two compared."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from derivations import cli
+
+
+def test_theory_of_digits_is_printed(capsys):
+    assert (
+        cli.main(["train", "--train", "2", "--test", "1", "--depth", "2", "--steps", "0", "inf"])
+        == 0
+    )
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("Network(tanh, Gaussian(C_W=1), C_b=0), 2 layers, η = ")
+    assert [line.split()[:3] for line in out[2:5]] == [
+        ["0", "train", "1"],
+        ["0", "train", "2"],
+        ["0", "test", "1"],
+    ]
+    end = [line.split() for line in out if line.split()[0] == "inf"]
+    assert all(abs(float(row[3])) == pytest.approx(1) for row in end[:2])  # even or odd is met
+    assert end[-1][1:] == ["loss", "0", "0"] or float(end[-1][2]) < 1e-9
+
+
+def test_trained_networks_are_compared(capsys, tmp_path):
+    command = ["train", "--train", "2", "--test", "1", "--weights", "orthogonal", "--depth", "2"]
+    command += ["--steps", "2", "--width", "16", "32", "--draws", "300", "--compare"]
+    assert (
+        cli.main([*command, "--csv", str(tmp_path / "t.csv"), "--run", str(tmp_path / "run")]) == 0
+    )
+    assert "agrees" in capsys.readouterr().out
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert {row["width"] for row in rows} == {"", "16", "32"}
+    assert sum(row["variable"] == "prediction" for row in rows) == 9
+    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["width-16", "width-32"]
+
+
+def test_data_of_a_file(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "d.npy", rng.standard_normal((5, 6)))
+    command = ["train", "--data", str(tmp_path / "d.npy"), "--outputs", "2", "--depth", "2"]
+    assert cli.main([*command, "--train", "3", "--test", "2", "--steps", "1", "--eta", "0.1"]) == 0
+    assert "output 1 of 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        (["--train", "0"], "--train"),
+        (["--train", "1700", "--test", "98"], "--train"),
+        (["--outputs", "11"], "--outputs"),
+        (["--data", "mnist"], "--data"),
+        (["--compare"], "--compare"),
+        (["--width", "8", "--steps", "inf"], "--steps"),
+        (["--eta", "-1"], "eta"),
+        (["--activation", "relu"], "tensors"),
+    ],
+)
+def test_bad_options_are_named(options, argument, capsys):
+    assert cli.main(["train", "--depth", "2", *options]) == 2
+    assert capsys.readouterr().err.startswith(f"wickgarten: {argument}: ")
