@@ -102,6 +102,8 @@ def flow(
     names = wanted(tensors, net, depth)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
+        if net.layer.positions is not None:
+            raise InputError("precision", precision, f"none, with the layer {net.layer}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"

@@ -39,6 +39,7 @@ LONG = (
     "wickgarten simulate --weights orthogonal --width 50 100 200",
     "wickgarten check",
     "wickgarten figure",
+    "wickgarten train",
     "wickgarten verify",
     "wickgarten spectrum",
     "wickgarten batchnorm",

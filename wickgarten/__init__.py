@@ -4,8 +4,8 @@
 >>> wg.recursion("K", wg.Orthogonal()).single_input()
 K(ℓ+1) = C_W*⟨σ²⟩ + C_b
 
-Both rooms have `batchnorm` and `spectra`, symbols in one and numbers in the other: those are
-`wg.derive.spectra` and `wg.numeric.spectra`.
+Both rooms have `batchnorm`, `spectra` and `training`, symbols in one and numbers in the other:
+those are `wg.derive.spectra` and `wg.numeric.spectra`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numeric import *  # type: ignore[no-redef]  # noqa: F403 (IN_BOTH)
 
 ROOMS = ("derive", "numeric")
-IN_BOTH = ("batchnorm", "spectra")
+IN_BOTH = ("batchnorm", "spectra", "training")
 
 
 def __getattr__(name: str) -> Any:

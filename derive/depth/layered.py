@@ -7,12 +7,13 @@ neuron and what nearby inputs part by,
 
 the dense layer's χ of `criticality`. A layer is critical at a K* = F(K*) with χ_∥ = χ_⊥ = 1. Two
 more classes come with norms, behind which the brackets' kernels are the same for every K, so that
-F = aK + s and χ_⊥ = a + u/K, with a = γ² of the skip:
+F = aK + s and χ_⊥ = a + u/K, with a = γ² of the skip.
 
-* a < 1, "normalized": K* = s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s: a line C_b(C_W).
-* a = 1, "linear growth": K = sℓ + …, so that χ_⊥ = 1 + ζ/ℓ + …, ζ = u/s. The squared Jacobian
-  from layer ℓ_0 to ℓ is (ℓ/ℓ_0)^ζ, a power law for every C_W and C_b, and 1 − ρ of two inputs goes
-  as ℓ^{ζ−1}.
+Where a < 1, "normalized", s/(1 − a) attracts, χ_∥ = a, and χ_⊥ = 1 where u = s: a line C_b(C_W).
+
+Where a = 1, "linear growth", K = sℓ + …, so that χ_⊥ = 1 + ζ/ℓ + …, ζ = u/s. The squared Jacobian
+from layer ℓ_0 to ℓ is (ℓ/ℓ_0)^ζ, a power law for every C_W and C_b, and 1 − ρ of two inputs goes
+as ℓ^{ζ−1}.
 """
 
 from __future__ import annotations

@@ -411,6 +411,8 @@ def _kinked(
         room = _between(K)
         if not (room >= _ALIKE * np.abs(K)).all() or not (K.diagonal() > 0.0).all():
             return None
+        if max(by_rank) > MAX_POSITIONS:
+            return None
         entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
         moved = np.repeat(K[None], 1 + len(entries), axis=0)
         for k, (a, b) in enumerate(entries, start=1):
