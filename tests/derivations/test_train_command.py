@@ -32,7 +32,7 @@ def test_trained_networks_are_compared(capsys, tmp_path):
         cli.main([*command, "--csv", str(tmp_path / "t.csv"), "--run", str(tmp_path / "run")]) == 0
     )
     assert capsys.readouterr().out.splitlines()[1].startswith(("agrees: ", "weak: "))  # exit 0
-    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
     assert {row["width"] for row in rows} == {"", "16", "32"}
     assert sum(row["variable"] == "prediction" for row in rows) == 9
     assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["width-16", "width-32"]

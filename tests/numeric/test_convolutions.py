@@ -308,5 +308,14 @@ def test_what_is_the_dense_layers_is_refused() -> None:
         flow(net, SIGNAL, 2, precision=20)
     with pytest.raises(InputError, match="sampler"):
         simulate(net, SIGNAL, 4, 2, 10, sampler="paths")
-    with pytest.raises(InputError, match="equal widths"):
-        flow(network("convolution(2, 3)", widths=(4, 8, 16)), SIGNAL, 2)
+
+
+def test_widths_may_differ() -> None:
+    """An ensemble of them agrees, and tells them from equal ones."""
+    ratio = [1, 2, 1]
+    net = network("convolution(2, 3)", width_ratio=ratio)
+    made = [simulate(net, SIGNAL, n, 3, 4000, tensors=["K", "V"], seed=2) for n in (8, 16, 32)]
+    wanted = ["K", "V"]
+    assert compare(flow(net, SIGNAL, 3, wanted, width=32), made).agrees
+    equal = flow(network("convolution(2, 3)"), SIGNAL, 3, wanted)
+    assert not compare(equal, made).agrees
