@@ -123,12 +123,14 @@ def _largest(theta: NDArray[np.float64]) -> float:
 def _data(given: argparse.Namespace) -> Data:
     import numpy as np
 
+    from numeric import checks
+
     train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
     outputs = whole("--outputs", given.outputs, 1)
     inputs, targets = _digits(outputs) if given.data == "digits" else _file(given.data, outputs)
     if train + test > len(inputs):
         raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
-    chosen = np.random.default_rng(given.seed).permutation(len(inputs))[: train + test]
+    chosen = np.random.default_rng(checks.seed(given.seed)).permutation(len(inputs))[: train + test]
     X = inputs[chosen]
     return Data(X[:train], targets[chosen[:train]], X[train:] if test else None)
 
