@@ -169,7 +169,7 @@ class Comparison:
         return (
             f"{self.verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
             f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e}); resolves "
-            f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer})"
+            f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer:g})"
         )
 
     def _largest(self, count: int) -> list[Row]:
@@ -304,10 +304,11 @@ def _with_coefficients(flowed: xarray.Dataset, table: xarray.Dataset) -> xarray.
     n, found = float(table.attrs["width"]), {}
     for name, (_, *corrections) in SERIES.items():
         if name in table and name in flowed and corrections[0] in flowed:
-            coefficient = corrections[0]
+            coefficient, floor = corrections[0], ACCURACY * abs(flowed[name]).max()
+            found[f"{name}_floor"] = floor
             found[coefficient] = n * (table[name] - flowed[name])
             found[f"{coefficient}_se"] = n * table[f"{name}_se"]
-            found[f"{coefficient}_floor"] = n * ACCURACY * abs(flowed[name])
+            found[f"{coefficient}_floor"] = n * floor
     return table.assign(found)
 
 
