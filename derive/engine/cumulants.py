@@ -53,6 +53,7 @@ from ..gaussian.brackets import Bracket, normal_form
 from ..groups.pairings import (
     MOST_POINTS,
     Pairing,
+    compositions,
     coset_type,
     double_factorial_pairings,
     mobius,
@@ -68,7 +69,7 @@ from .fields import forward
 from .stages import DENSE, Stage
 from .taps import Ties
 from .tensors import kernel_label, tensor
-from .through import Summand, compositions, lines, summand
+from .through import Summand, lines, summand
 from .trees import ABOVE, STREAM, AnyField, Field, Kind, Placed, Term, Z, slots_of
 
 Moment = dict[Pairing, Expansion]

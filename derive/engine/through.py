@@ -18,6 +18,7 @@ import sympy
 
 from ..arithmetic.parameters import LAMBDA_B, LAMBDA_W
 from ..arithmetic.polynomials import UNIT, Atom, Monomial, power, times
+from ..groups.pairings import compositions
 from .stages import LEFT, Collective, Function, Limit, Product, Stage, Variable, fresh, numbers
 from .tensors import Tensor, tensor
 from .trees import STREAM, Field, Kind, Placed, Term, components
@@ -210,17 +211,6 @@ def _limit(stage: Stage, variable: int, sample: int) -> Tensor:
     """K of the two variables whose product's mean this is."""
     fields = tuple(Field(1, (), (each.kind,)) for each in stage.means[variable].factors)
     return tensor(fields, 0, ((0, 1),), (sample, sample))
-
-
-def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """The ways to write `total` as a sum of so many numbers, 0 or more, in order."""
-    if parts <= 1:
-        if parts or not total:
-            yield (total,) * parts
-        return
-    for first in range(total + 1):
-        for rest in compositions(total - first, parts - 1):
-            yield (first, *rest)
 
 
 @cache

@@ -171,3 +171,14 @@ def ordered(a: int, b: int) -> tuple[int, int]:
 def double_factorial_pairings(points: int) -> int:
     """(2k−1)!!, the number of pairings of 2k points."""
     return prod(range(points - 1, 0, -2))
+
+
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """The ways to write `total` as a sum of so many numbers, 0 or more, in order."""
+    if parts <= 1:
+        if parts or not total:
+            yield (total,) * parts
+        return
+    for first in range(total + 1):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)

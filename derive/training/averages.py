@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..engine.tensors import Name
 from ..engine.trees import H
-from .descent import shares
+from ..groups.pairings import compositions
 from .diagrams import Diagram, diagrams
 from .histories import History, fields, residuals
 
@@ -36,7 +36,7 @@ def covariance() -> Average:
     pairs = (
         pair
         for k in range(EDGES + 1)
-        for a, b in shares(k, 2)
+        for a, b in compositions(k, 2)
         for pair in product(residuals(a), residuals(b))
     )
     return _average(2, pairs)

@@ -14,11 +14,12 @@ that is met on the way, each of its ε a descent again. A tree of one edge stand
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import product
 from math import factorial, prod
 from typing import NamedTuple
+
+from ..groups.pairings import compositions
 
 
 class Branch(NamedTuple):
@@ -72,20 +73,6 @@ def _branches(edges: int) -> tuple[Branch, ...]:
     """Those of so many edges, the one by which it hangs with them."""
     return tuple(
         Branch(epsilon, below)
-        for inner, above in shares(edges - 1, 2)
+        for inner, above in compositions(edges - 1, 2)
         for epsilon, below in product(descents(inner), forests(above))
     )
-
-
-def shares(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """The ways to share a number among so many parts."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        yield from ((first, *rest) for rest in shares(total - first, parts - 1))
-
-
-def nodes(branches: Iterable[Branch]) -> int:
-    """How many nodes hang there, without those of the trees of each ε."""
-    return sum(1 + nodes(each.branches) for each in branches)

@@ -17,7 +17,8 @@ from itertools import product
 from typing import NamedTuple
 
 from ..engine.trees import Edge, Field, Z, canonical_tree
-from .descent import LEADING, Branches, Descent, descents, forests, shares, symmetry
+from ..groups.pairings import compositions
+from .descent import LEADING, Branches, Descent, descents, forests, symmetry
 
 
 class Variable(NamedTuple):
@@ -179,7 +180,7 @@ def fields(base: Field, edges: int) -> tuple[History, ...]:
 
 
 def _grown(base: Field, edges: int) -> Iterator[History]:
-    for parts in shares(edges, base.nodes):
+    for parts in compositions(edges, base.nodes):
         for chosen in product(*(forests(part) for part in parts)):
             made = _Made(base.nodes)
             target = made.tree(tuple(range(base.nodes)), base.edges, chosen)

@@ -15,6 +15,9 @@ from derive.training.histories import History
 from ..arrays import Array
 from .evolution import evolved
 
+SINGULAR = 1e-10
+"""Eigenvalues of Θ on the training set below this part of the largest are taken to vanish."""
+
 
 @dataclass(frozen=True, eq=False)
 class Basis:
@@ -27,6 +30,7 @@ class Basis:
         theta: Θ of the labels, 0 of r.
         into: (labels, samples), which takes samples to labels.
         back: (samples, labels), its inverse.
+        training: how many of the labels are eigenvectors.
     """
 
     theta: Array
@@ -35,10 +39,10 @@ class Basis:
     training: int
 
     @classmethod
-    def of(cls, theta: Array, training: int, singular: float) -> Basis:
+    def of(cls, theta: Array, training: int) -> Basis:
         """From Θ of all samples, those of the training set first."""
         values, U = np.linalg.eigh(theta[:training, :training])
-        values = np.where(values < singular * values[-1], 0.0, values)
+        values = np.where(values < SINGULAR * values[-1], 0.0, values)
         tests = len(theta) - training
         pulls = theta[training:, :training] @ U
         pulls = np.divide(pulls, values, out=np.zeros_like(pulls), where=values > 0)
@@ -56,7 +60,6 @@ class Descended:
             first.
         targets: (training, outputs).
         eta: 0 where `steps` are times τ.
-        singular: eigenvalues of Θ below this part of the largest are 0.
     """
 
     def __init__(
@@ -65,11 +68,10 @@ class Descended:
         targets: Array,
         eta: float,
         steps: Sequence[float],
-        singular: float,
     ) -> None:
         self.training, self.outputs = targets.shape
         self.eta, self.steps = eta, steps
-        self.basis = Basis.of(tensors["Theta"], self.training, singular)
+        self.basis = Basis.of(tensors["Theta"], self.training)
         self._tensors = {name: self._labelled(values) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))
         self._y[: self.training] = self.basis.into[: self.training, : self.training] @ targets

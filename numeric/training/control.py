@@ -22,7 +22,6 @@ from .averages import Basis
 
 MORE = 4
 """So many networks at initialization for each that is trained."""
-_SINGULAR = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def line(
     """The line of these networks, the training inputs first in X."""
     training = len(targets)
     theta = flow(net, X, depth, "Theta", width=width)["Theta"].to_numpy()[-1]
-    basis = Basis.of(theta, training, _SINGULAR)
+    basis = Basis.of(theta, training)
     rates = 1 - eta * basis.theta
     y = np.zeros((len(X), targets.shape[1]))
     y[:training] = basis.into[:training, :training] @ targets

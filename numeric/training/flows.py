@@ -6,7 +6,7 @@ flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +22,7 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from . import layout
 from .arguments import checked_rate, checked_steps, given
-from .averages import Descended
-
-SINGULAR = 1e-10
-"""Eigenvalues of Θ on the training set below this part of the largest are taken to vanish."""
+from .averages import Basis, Descended
 
 
 def flow(
@@ -94,7 +91,7 @@ def flow(
         values = {name.label: last[name.label].to_numpy() for name in names}
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
         scaled = _Problem(data.targets, rate, times)
-        _check_stable(Descended(values, *scaled, SINGULAR), times)
+        _check_stable(Basis.of(values["Theta"], len(data.targets)), scaled)
         found = _with_errors(values, errors, scaled)
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
@@ -110,14 +107,14 @@ class _Problem(NamedTuple):
     steps: tuple[float, ...]
 
 
-def _check_stable(made: Descended, steps: Sequence[float]) -> None:
+def _check_stable(basis: Basis, problem: _Problem) -> None:
     """InputError where there is no limit, and steps are without end."""
-    if not any(map(math.isinf, steps)):
+    if not any(map(math.isinf, problem.steps)):
         return
-    theta = made.basis.theta[: made.training]
-    if made.eta * theta.max() >= 2:
+    theta = basis.theta[: basis.training]
+    if problem.eta * theta.max() >= 2:
         least = 2 / theta.max()
-        raise InputError("eta", made.eta, f"below {least:.6g}, where descent converges")
+        raise InputError("eta", problem.eta, f"below {least:.6g}, where descent converges")
     if theta.min() <= 0:
         wanted = "finite numbers, as Θ is singular on the training inputs, alike or collinear ones"
         raise InputError("steps", math.inf, wanted)
@@ -148,14 +145,14 @@ def _with_errors(
 
 
 def _averages(values: dict[str, Array], problem: _Problem) -> dict[str, Array]:
-    made = Descended(values, *problem, SINGULAR)
+    made = Descended(values, *problem)
     found = {}
     for order, ending in enumerate(("", "1")):
         found[f"prediction{ending}"] = made.average(averages.prediction(), order)
         found[f"covariance{ending}"] = made.average(averages.covariance(), order)
         found[f"ntk{ending}"] = made.average(averages.ntk(), order)
     training = slice(made.training)
-    off = found["prediction"][:, training] + 0.0
+    off = found["prediction"][:, training]
     found["prediction"] = found["prediction"] + made.fixed
     for ending in ("", "1"):
         spread = np.einsum("taaii->t", found[f"covariance{ending}"][:, training, training])

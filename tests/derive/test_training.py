@@ -117,7 +117,7 @@ def test_two_points_in_closed_form_are_what_flow_gives(name):
     x, y, eta, t = np.array([[1.0, -0.4], [0.2, 0.9]]), np.array([0.7, -0.3]), 0.2, 4
     table = trained(NET, x, y, depth=2, eta=eta, steps=t).isel(step=0)
     start = flow(NET, x, 2, averages.tensors()).isel(layer=-1)
-    basis = Basis.of(start["Theta"].to_numpy(), 2, 1e-12)
+    basis = Basis.of(start["Theta"].to_numpy(), 2)
     known = {training.eta: eta, training.step: t}
     known |= {real(f"m_{k}"): 1 - eta * basis.theta[k - 1] for k in (1, 2)}
     known |= {real(f"y_{k}"): (basis.into @ y)[k - 1] for k in (1, 2)}
