@@ -5,10 +5,10 @@
 Cov[z_i, z_j]_ab = δ_ij K_ab m_a^t m_b^t
 """
 
-from .expressions import Trained, covariance, eta, ntk, prediction, rate, target
+from .expressions import Trained, covariance, eta, ntk, prediction, rate, target, time
 from .sequences import step
 
-__all__ = ["Trained", "covariance", "eta", "ntk", "prediction", "rate", "step", "target"]
+__all__ = ["Trained", "covariance", "eta", "ntk", "prediction", "rate", "step", "target", "time"]
 
 
 def __dir__() -> list[str]:

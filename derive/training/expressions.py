@@ -23,7 +23,7 @@ from . import averages
 from .averages import Average
 from .diagrams import Diagram
 from .histories import History, Monomial, Variable
-from .sequences import Exponentials, closed
+from .sequences import Exponentials, closed, step
 
 eta = Symbol("eta", positive=True)
 """The global learning rate η."""
@@ -31,6 +31,8 @@ rate = real("m")
 """m = 1 − ηΘ, by which z − y of one training point is multiplied in a step."""
 target = real("y")
 """The target of one training point."""
+time = Symbol("tau", nonnegative=True)
+"""The time τ = ηt of gradient flow, η → 0."""
 
 _LETTERS = "abcdefgh"
 
@@ -64,6 +66,30 @@ class Trained(Shown):
         K*m**(2*t)
         """
         return self._at_points((rate,), (target,), lambda label, _: tensor(label))[()]
+
+    def gradient_flow(self) -> sympy.Expr:
+        """One training point, one output, after a time τ = ηt of gradient flow, η → 0.
+
+        The symbols are `symbols.tensor`s, Θ among them, `training.target` and `training.time`, τ.
+
+        >>> from derive import training
+        >>> training.covariance(order=0).gradient_flow()
+        K*exp(-2*Theta*tau)
+        """
+        theta, left = tensor("Theta"), real("f")
+        powers = self.single_input().replace(
+            lambda each: each.is_Pow and each.base == rate and each.exp.has(step),
+            lambda each: left ** each.exp.coeff(step) * rate ** each.exp.subs(step, 0),
+        )
+        continuous = powers.xreplace({step: time / eta, rate: 1 - eta * theta})
+        given = continuous.free_symbols - {eta, time, theta, left}
+        parts = sympy.Poly(continuous, *sorted(given, key=str))
+        limit = sum(
+            sympy.prod([x**k for x, k in zip(parts.gens, powers, strict=True)])
+            * sympy.factor(sympy.cancel(coefficient).subs(eta, 0))
+            for powers, coefficient in parts.terms()
+        )
+        return limit.subs(left, sympy.exp(-theta * time))
 
     def two_inputs(self) -> dict[tuple[int, ...], sympy.Expr]:
         """Two training points, one output: by the free labels, 1 and 2, the eigenvectors of Θ.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from derive.activations import Activation
 from derive.errors import InputError
 
 from ..arrays import Array
+from . import kernels
 
 KINDS = ("tensorial", "ordinary", "momentum", "adam")
+LOSSES = ("squared", "cross-entropy")
 MOMENTUM = 0.9
 """Of "momentum", and of the first moments of "adam"."""
 _SECOND, _TINY = 0.999, 1e-8
@@ -40,59 +44,36 @@ class Optimizer:
         if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
             raise InputError("clip", self.clip, "a number above 0, or None")
 
-    def started(self, parameters: Sequence[Array], rates: Sequence[float], matrices: int) -> Steps:
-        """The rule for these parameters, each (networks, …), and their λ; the matrices first."""
-        return Steps(self, list(parameters), list(rates), matrices)
+    def started(self, parameters: Array, rates: Array) -> Descent:
+        """The rule for these networks' parameters (networks, …), and λ of the matrices and of the
+        biases by layer, (2, layers)."""
+        return Descent(self, parameters, rates)
 
 
-@dataclass
-class Steps:
+class Descent:
     """An optimizer at work; the parameters are changed in place."""
 
-    rule: Optimizer
-    parameters: list[Array]
-    rates: list[float]
-    matrices: int
-    count: int = 0
-    first: list[Array] = field(default_factory=list)
-    second: list[Array] = field(default_factory=list)
+    def __init__(self, rule: Optimizer, parameters: Array, rates: Array) -> None:
+        self.kind, self.count, self.parameters = KINDS.index(rule.kind), 0, parameters
+        networks, size = parameters.shape
+        held = networks, size if self.kind >= kernels.MOMENTUM else 0
+        self.first, self.second = np.zeros(held), np.zeros(held)
+        self.rates = rule.eta * (rates if self.kind == kernels.TENSORIAL else np.ones_like(rates))
+        self.numbers = np.array([rule.eta, rule.clip or 0.0, MOMENTUM, _SECOND, _TINY])
 
-    def __post_init__(self) -> None:
-        if self.rule.kind in {"momentum", "adam"}:
-            self.first = [np.zeros_like(each) for each in self.parameters]
-        if self.rule.kind == "adam":
-            self.second = [np.zeros_like(each) for each in self.parameters]
-
-    def take(self, gradients: Sequence[Array]) -> None:
-        """One step down these gradients."""
-        self.count += 1
-        for k, gradient in enumerate(gradients):
-            parameter, down = self.parameters[k], gradient
-            if self.rule.clip is not None and k < self.matrices:
-                down = self._clipped(parameter, gradient)
-            parameter -= self._change(k, down)
-
-    def _change(self, k: int, gradient: Array) -> Array:
-        kind, eta = self.rule.kind, self.rule.eta
-        if kind == "tensorial":
-            return eta * self.rates[k] * gradient
-        if kind == "ordinary":
-            return eta * gradient
-        if kind == "momentum":
-            self.first[k] = MOMENTUM * self.first[k] + gradient
-            return eta * self.first[k]
-        self.first[k] = MOMENTUM * self.first[k] + (1 - MOMENTUM) * gradient
-        self.second[k] = _SECOND * self.second[k] + (1 - _SECOND) * gradient**2
-        mean = self.first[k] / (1 - MOMENTUM**self.count)
-        size = np.sqrt(self.second[k] / (1 - _SECOND**self.count))
-        return np.asarray(eta * mean / (size + _TINY))
-
-    def _clipped(self, parameter: Array, gradient: Array) -> Array:
-        """No larger than `clip` times the parameter, a small one taken as 10⁻³."""
-        assert self.rule.clip is not None
-        own, limit = (
-            np.sqrt((x**2).sum(axis=(1, 2), keepdims=True)) for x in (gradient, parameter)
-        )
-        limit = self.rule.clip * np.maximum(limit, 1e-3)
-        scale = np.divide(limit, own, out=np.ones_like(own), where=own > limit)
-        return np.asarray(gradient * scale)
+    def take(
+        self,
+        widths: Sequence[int],
+        inputs: Array,
+        targets: Array,
+        order: NDArray[np.int64],
+        loss: str,
+        activation: Activation,
+    ) -> None:
+        """Steps with these training inputs, `order` (networks, steps, batch)."""
+        kernels.descent().descend(
+            self.parameters, self.first, self.second, np.array(widths), inputs, targets, order,
+            self.rates, self.numbers, self.kind, LOSSES.index(loss), self.count,
+            kernels.sigma_and_slope(activation),
+        )  # fmt: skip
+        self.count += order.shape[1]

@@ -13,6 +13,7 @@ from functools import cached_property
 from threading import Event
 from typing import Any
 
+import numba
 import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
@@ -34,11 +35,12 @@ from ..tables.layout import averaged
 from . import layout
 from .arguments import checked_rate, checked_steps, given
 from .control import Line, line
-from .optimizers import Optimizer
+from .optimizers import LOSSES, Optimizer
 
-LOSSES = ("squared", "cross-entropy")
-_NUMBER_SECONDS = 4e-9
+_NUMBER_SECONDS = 6e-10
 """Of a network's forward and backward pass, for each weight and each input."""
+_UNINTERRUPTED = 0.2
+"""Seconds of steps after which a run looks whether it was given up."""
 
 
 @rests_on("day2025")
@@ -187,6 +189,11 @@ class _Training(Work):
         return 1 << max(0, min(8, (2**19 // self._entries).bit_length() - 1))
 
     @property
+    def threads(self) -> int:
+        """How many threads share the work on this machine."""
+        return int(numba.get_num_threads())
+
+    @property
     def sizes(self) -> tuple[int, int, int]:
         """Of outputs, tangent kernel and loss at a step."""
         outputs = len(self.ensemble.inputs) * self.targets.shape[1]
@@ -231,13 +238,17 @@ class _Training(Work):
         """What these networks come to, (draws, numbers)."""
         networks = _Networks(self, np.arange(start, stop))
         found = {}
-        for step in range(max(self.steps) + 1):
-            if given_up is not None and given_up.is_set():
-                raise CancelledError
-            if step in self.steps:
-                found[step] = networks.observed()
-            if step < max(self.steps):
-                networks.step()
+        step, most = (
+            0,
+            max(1, int(_UNINTERRUPTED / (self.seconds * (stop - start)) * max(self.steps))),
+        )
+        for until in sorted(set(self.steps)):
+            while step < until:
+                if given_up is not None and given_up.is_set():
+                    raise CancelledError
+                networks.descend(min(most, until - step))
+                step += min(most, until - step)
+            found[until] = networks.observed()
         rows = np.concatenate([found[step] for step in self.steps], axis=1)
         if not np.isfinite(rows).all():
             raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
@@ -245,7 +256,11 @@ class _Training(Work):
 
 
 class _Networks:
-    """Networks side by side: weights (networks, n_out, n_in), activations (networks, inputs, n)."""
+    """Networks side by side: parameters (networks, …), activations (networks, inputs, n).
+
+    A network's parameters are one row, as `kernels` wants them: of each layer the matrix
+    (n_in, n_out), then the biases.
+    """
 
     def __init__(self, work: _Training, draws: NDArray[np.int64]) -> None:
         self.work, ensemble = work, work.ensemble
@@ -255,21 +270,26 @@ class _Networks:
             np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
             for draw in draws
         ]
+        shapes = list(zip(work.widths, work.widths[1:], strict=False))
+        ends = np.cumsum([(n_in + 1) * n_out for n_in, n_out in shapes])
+        self.parameters = np.empty((len(draws), ends[-1]))
         self.weights, self.biases = [], []
-        for layer, (n_in, n_out) in enumerate(zip(work.widths, work.widths[1:], strict=False), 1):
-            law = ensemble.weights_at(layer)
-            own = [weight_matrix(law, (n_out, n_in), rng) for rng in self.streams]
-            size = np.sqrt(ensemble.C_b[layer - 1])
-            shifts = [size * rng.standard_normal((1, n_out)) for rng in self.streams]
-            self.weights.append(np.array(own))
-            self.biases.append(np.array(shifts))
+        for layer, (n_in, n_out) in enumerate(shapes, 1):
+            own = self.parameters[:, ends[layer - 1] - (n_in + 1) * n_out : ends[layer - 1]]
+            W = own[:, :-n_out].reshape(-1, n_in, n_out).transpose(0, 2, 1)
+            b = own[:, None, -n_out:]
+            assert np.shares_memory(W, self.parameters)
+            law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
+            for k, rng in enumerate(self.streams):
+                W[k] = weight_matrix(law, (n_out, n_in), rng)
+            for k, rng in enumerate(self.streams):
+                b[k] = size * rng.standard_normal((1, n_out))
+            self.weights.append(W)
+            self.biases.append(b)
         fan_in = np.array(work.widths[:-1])
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
-        parameters = [*self.weights, *self.biases]
-        rates = np.concatenate(self.rates).tolist()
-        self.optimizer = work.rule.started(parameters, rates, len(self.weights))
+        self.descent = work.rule.started(self.parameters, np.array(self.rates))
         self.waiting = np.empty((len(draws), 0), np.int64)
-        self.every = np.arange(len(draws))[:, None]
 
     def forward(self, x: Array) -> tuple[list[Array], list[Array]]:
         """The outputs last: what enters each layer, (networks, inputs, n), and σ' behind it."""
@@ -285,36 +305,28 @@ class _Networks:
             entering.append(z)
         return entering, slopes
 
-    def step(self) -> None:
-        """One step of the optimizer."""
+    def descend(self, steps: int) -> None:
+        """So many steps of the optimizer."""
         work = self.work
-        chosen = self._batch()
-        x = work.ensemble.inputs[chosen]
-        entering, slopes = self.forward(x)
-        back = self._residual(entering[-1], work.targets[chosen])
-        weights: list[Array] = []
-        biases: list[Array] = []
-        for layer in reversed(range(len(self.weights))):
-            weights.append(back.transpose(0, 2, 1) @ entering[layer])
-            biases.append(back.sum(axis=1, keepdims=True))
-            if layer:
-                back = (back @ self.weights[layer]) * slopes[layer - 1]
-        self.optimizer.take([*weights[::-1], *biases[::-1]])
+        self.descent.take(
+            work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
+            work.ensemble.net.activation,
+        )  # fmt: skip
 
-    def _residual(self, z: Array, y: Array) -> Array:
-        """∂L/∂z."""
-        return z - y if self.work.loss == "squared" else _softmax(z) - y
-
-    def _batch(self) -> NDArray[np.int64]:
-        """The training inputs of this step, (networks, batch): each set is gone through in turn."""
+    def _batches(self, steps: int) -> NDArray[np.int64]:
+        """The training inputs of each step, (networks, steps, batch): each set is gone through in
+        turn."""
         count, size = len(self.work.targets), self.work.batch
         if size == count:
-            return np.broadcast_to(np.arange(count), (len(self.streams), count))
-        if self.waiting.shape[1] < size:
-            orders = np.array([rng.permutation(count) for rng in self.streams])
-            self.waiting = np.concatenate([self.waiting, orders], axis=1)
-        chosen, self.waiting = self.waiting[:, :size], self.waiting[:, size:]
-        return chosen
+            return np.tile(np.arange(count), (len(self.streams), steps, 1))
+        chosen = []
+        for _ in range(steps):
+            if self.waiting.shape[1] < size:
+                orders = np.array([rng.permutation(count) for rng in self.streams])
+                self.waiting = np.concatenate([self.waiting, orders], axis=1)
+            chosen.append(self.waiting[:, :size])
+            self.waiting = self.waiting[:, size:]
+        return np.stack(chosen, axis=1)
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""

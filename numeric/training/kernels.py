@@ -1,0 +1,299 @@
+"""Descent of one network after another, compiled: each stays in the processor's cache.
+
+A network's parameters are one vector: of each layer the matrix (n_in, n_out), its rows the inputs,
+then the biases. σ comes as a compiled function of its own, so that nothing here is compiled anew
+for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations import Activation
+
+from ..arrays import Array
+from ..emit.jit import driver, reduction
+from ..emit.kernels import load_kernels
+from ..emit.templates import sigma_source
+
+TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
+SQUARED, ENTROPY = range(2)
+
+
+@reduction
+def dot(x: Array, y: Array) -> float:
+    """Σ x y."""
+    total = 0.0
+    for k in range(x.size):
+        total += x[k] * y[k]
+    return total
+
+
+@reduction
+def back_to(w: Array, back: Array, out: Array, i: int) -> None:
+    """out[a, i] = Σ_k w[k] back[a, k], four inputs at a time."""
+    count, a = back.shape[0], 0
+    while a + 4 <= count:
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        b0, b1, b2, b3 = back[a], back[a + 1], back[a + 2], back[a + 3]
+        for k in range(w.size):
+            s0 += w[k] * b0[k]
+            s1 += w[k] * b1[k]
+            s2 += w[k] * b2[k]
+            s3 += w[k] * b3[k]
+        out[a, i], out[a + 1, i], out[a + 2, i], out[a + 3, i] = s0, s1, s2, s3
+        a += 4
+    while a < count:
+        out[a, i] = dot(w, back[a])
+        a += 1
+
+
+@driver
+def forward(W: Array, b: Array, x: Array, z: Array) -> None:
+    """z = x W + b, four rows of W at a time."""
+    count, n = x.shape
+    for a in range(count):
+        put_row(z[a], b)
+    i = 0
+    while i + 4 <= n:
+        w0, w1, w2, w3 = W[i], W[i + 1], W[i + 2], W[i + 3]
+        for a in range(count):
+            x0, x1, x2, x3 = x[a, i], x[a, i + 1], x[a, i + 2], x[a, i + 3]
+            row = z[a]
+            for k in range(row.size):
+                row[k] += x0 * w0[k] + x1 * w1[k] + x2 * w2[k] + x3 * w3[k]
+        i += 4
+    while i < n:
+        for a in range(count):
+            add_row(z[a], x[a, i], W[i])
+        i += 1
+
+
+@driver
+def put_row(row: Array, values: Array) -> None:
+    """row = values."""
+    for k in range(row.size):
+        row[k] = values[k]
+
+
+@driver
+def add_row(row: Array, factor: float, w: Array) -> None:
+    """row += factor w."""
+    for k in range(row.size):
+        row[k] += factor * w[k]
+
+
+@driver
+def add_products(w: Array, factor: float, x: Array, back: Array, i: int) -> None:
+    """w[k] += factor Σ_a x[a, i] back[a, k], four inputs at a time."""
+    count, a = back.shape[0], 0
+    while a + 4 <= count:
+        c0, c1 = factor * x[a, i], factor * x[a + 1, i]
+        c2, c3 = factor * x[a + 2, i], factor * x[a + 3, i]
+        b0, b1, b2, b3 = back[a], back[a + 1], back[a + 2], back[a + 3]
+        for k in range(w.size):
+            w[k] += c0 * b0[k] + c1 * b1[k] + c2 * b2[k] + c3 * b3[k]
+        a += 4
+    while a < count:
+        add_row(w, factor * x[a, i], back[a])
+        a += 1
+
+
+@driver
+def rows(scratch: Array, count: int, widths: NDArray[np.int64], layer: int) -> Array:
+    """A layer's part, (count, n), of what has room for all layers."""
+    start = 0
+    for below in range(layer):
+        start += count * widths[below]
+    return scratch[start : start + count * widths[layer]].reshape(count, widths[layer])
+
+
+@driver
+def add_gradient(
+    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array
+) -> None:
+    """What these inputs add to a matrix and its biases, each with a factor of its own."""
+    n_out = b.size
+    for i in range(x.shape[1]):
+        add_products(W[i * n_out : (i + 1) * n_out], factor, x, back, i)
+    for a in range(x.shape[0]):
+        add_row(b, own_factor, back[a])
+
+
+@driver
+def multiply(x: Array, y: Array) -> None:
+    """x ← x y."""
+    for a in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            x[a, k] *= y[a, k]
+
+
+@driver
+def residual(z: Array, y: Array, loss: int, back: Array) -> None:
+    """∂L/∂z."""
+    for a in range(z.shape[0]):
+        if loss == ENTROPY:
+            most, total = z[a, 0], 0.0
+            for k in range(z.shape[1]):
+                most = max(most, z[a, k])
+            for k in range(z.shape[1]):
+                back[a, k] = np.exp(z[a, k] - most)
+                total += back[a, k]
+            for k in range(z.shape[1]):
+                back[a, k] = back[a, k] / total - y[a, k]
+        else:
+            for k in range(z.shape[1]):
+                back[a, k] = z[a, k] - y[a, k]
+
+
+@driver
+def clipped(W: Array, gradient: Array, clip: float) -> None:
+    """The gradient no larger than `clip` times the matrix, a small one taken as 10⁻³."""
+    own, limit = np.sqrt(dot(gradient, gradient)), np.sqrt(dot(W, W))
+    limit = clip * max(limit, 1e-3)
+    if own > limit:
+        for k in range(gradient.size):
+            gradient[k] *= limit / own
+
+
+@driver
+def take(
+    part: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    numbers: Array,
+    kind: int,
+    rate: float,
+    count: int,
+) -> None:
+    """Step number `count` of these parameters, down their gradient."""
+    eta, keep, keep_second, tiny = numbers[0], numbers[2], numbers[3], numbers[4]
+    if kind == MOMENTUM:
+        for k in range(part.size):
+            first[k] = keep * first[k] + gradient[k]
+            part[k] -= eta * first[k]
+    elif kind == ADAM:
+        scale, scale_second = 1 / (1 - keep**count), 1 / (1 - keep_second**count)
+        for k in range(part.size):
+            first[k] = keep * first[k] + (1 - keep) * gradient[k]
+            second[k] = keep_second * second[k] + (1 - keep_second) * gradient[k] ** 2
+            part[k] -= eta * (first[k] * scale) / (np.sqrt(second[k] * scale_second) + tiny)
+    else:
+        for k in range(part.size):
+            part[k] -= rate * gradient[k]
+
+
+_DESCEND = '''\
+_array = numba.float64[:, ::1]
+_vector = numba.float64[::1]
+_sigma = numba.types.FunctionType(numba.void(_array, _array, _array))
+_arguments = (
+    _array, _array, _array, numba.int64[::1], _array, _array, numba.int64[:, :, ::1],
+    _array, _vector, numba.int64, numba.int64, numba.int64, _sigma,
+)
+
+
+@numba.njit(numba.void(*_arguments), **_own, nogil=True, cache=True)
+def descend(
+    parameters, first, second, widths, inputs, targets, order, rates, numbers, kind, loss, count,
+    sigma,
+):
+    """Steps of every network in place, each with the inputs that `order` has for it.
+
+    `rates` are of the matrices and of the biases by layer, η with them, `numbers` are η, the clip
+    (0 is none), the momentum, Adam's second one and what it adds to a root.
+    """
+    layers, batch, straight = widths.size - 1, order.shape[2], kind < MOMENTUM and numbers[1] == 0
+    size = 0
+    for layer in range(layers + 1):
+        size += batch * widths[layer]
+    starts, middles = np.zeros(layers + 1, np.int64), np.zeros(layers, np.int64)
+    for layer in range(layers):
+        middles[layer] = starts[layer] + widths[layer] * widths[layer + 1]
+        starts[layer + 1] = middles[layer] + widths[layer + 1]
+    gradient = np.zeros(0 if straight else starts[layers])
+    scratch, y = np.empty((4, size)), np.empty((batch, targets.shape[1]))
+    for s in range(parameters.shape[0]):
+        own = parameters[s]
+        for t in range(order.shape[1]):
+            x = rows(scratch[0], batch, widths, 0)
+            for a in range(batch):
+                put_row(x[a], inputs[order[s, t, a]])
+                put_row(y[a], targets[order[s, t, a]])
+            for layer in range(layers):
+                start, middle, end = starts[layer], middles[layer], starts[layer + 1]
+                W = own[start:middle].reshape(widths[layer], widths[layer + 1])
+                z = rows(scratch[1], batch, widths, layer + 1)
+                forward(W, own[middle:end], x, z)
+                if layer < layers - 1:
+                    x = rows(scratch[0], batch, widths, layer + 1)
+                    sigma(z, x, rows(scratch[2], batch, widths, layer + 1))
+            back = rows(scratch[3], batch, widths, layers)
+            residual(z, y, loss, back)
+            for layer in range(layers - 1, -1, -1):
+                start, middle, end = starts[layer], middles[layer], starts[layer + 1]
+                x = rows(scratch[0], batch, widths, layer)
+                below = rows(scratch[3], batch, widths, layer)
+                if layer:
+                    n_out = widths[layer + 1]
+                    for i in range(widths[layer]):
+                        back_to(own[start + i * n_out : start + (i + 1) * n_out], back, below, i)
+                    multiply(below, rows(scratch[2], batch, widths, layer))
+                if straight:
+                    W, b = own[start:middle], own[middle:end]
+                    add_gradient(W, b, -rates[0, layer], -rates[1, layer], x, back)
+                else:
+                    down = gradient[start:end]
+                    for k in range(down.size):
+                        down[k] = 0.0
+                    add_gradient(down[: middle - start], down[middle - start :], 1.0, 1.0, x, back)
+                    if numbers[1]:
+                        clipped(own[start:middle], down[: middle - start], numbers[1])
+                back = below
+            if straight:
+                continue
+            for layer in range(layers):
+                for part in range(2):
+                    low = middles[layer] if part else starts[layer]
+                    high = starts[layer + 1] if part else middles[layer]
+                    take(
+                        own[low:high], gradient[low:high], first[s, low:high], second[s, low:high],
+                        numbers, kind, rates[part, layer], count + t + 1,
+                    )
+'''
+
+
+_SLOPES = """\
+{sigma}
+
+@numba.njit(**(_own | {{"no_cfunc_wrapper": False}}), nogil=True, cache=True)
+def slopes(z, value, slope):
+    for a in range(z.shape[0]):
+        for k in range(z.shape[1]):
+            values = sigma(z[a, k])
+            value[a, k] = values[0]
+            slope[a, k] = values[1]
+"""
+
+
+@cache
+def descent() -> ModuleType:
+    """`descend`, compiled once for every σ."""
+    called = (rows, put_row, forward, back_to, multiply, add_gradient, residual, clipped, take)
+    source = _DESCEND.replace("MOMENTUM", str(MOMENTUM))
+    return load_kernels("descent", "Descent of networks, one after another.", (), source, called)
+
+
+@cache
+def sigma_and_slope(activation: Activation) -> Callable[[Array, Array, Array], None]:
+    """Compiled: z, σ(z) and σ'(z), all (inputs, n), the last two filled."""
+    source = _SLOPES.format(sigma=sigma_source(activation, 2))
+    doc = f"An activation and its derivative: {activation.name}."
+    kernel: Callable[[Array, Array, Array], None] = load_kernels("slope", doc, (), source).slopes
+    return kernel
