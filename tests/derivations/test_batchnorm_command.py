@@ -17,6 +17,7 @@ def parsed(text: str) -> argparse.Namespace:
 SMALL = "--width 60 --batch 3 --depth 4 --draws 5"
 
 
+@pytest.mark.slow
 def test_table_with_the_derived_law(capsys) -> None:
     assert batchnorm.run(parsed(SMALL)) == 0
     lines = capsys.readouterr().out.splitlines()

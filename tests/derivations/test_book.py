@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from derivations import claims
+from derivations.claims.costs import shipped
 from derivations.claims.registry import CHAPTERS, Claim
 from derivations.day_kahn_roberts import ensembles, figures, measurements
 from numeric.tables.compare import WEAK, Comparison, compare
@@ -82,16 +83,19 @@ DOUBTFUL = {
     "layers": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""
-SLOW = {("001", "Figure 6"), ("001", "§2.1.2"), ("003", "25 (networks)")}
+SLOW = 1.0
+"""Seconds, by the shipped table, beyond which a claim is left to `make run` and the slow tests."""
 
 
 def cases(sampled: bool) -> list[object]:
     """The claims that sample, or do not; the sampled ones are all slow."""
+    costs = shipped()
     return [
         pytest.param(
             claim,
             id=f"{claim.source} {claim.equation}",
-            marks=[pytest.mark.slow] * (sampled or (claim.source, claim.equation) in SLOW),
+            marks=[pytest.mark.slow]
+            * (sampled or costs.get(f"{claim.source} {claim.name}", 0.0) > SLOW),
         )
         for claim in BOOK
         if claim.sampled == sampled

@@ -73,6 +73,7 @@ def test_the_docstring_runs_in_compiled_code(kernel, expected):
     assert float(shown.split()[1]) == pytest.approx(expected[-1], rel=1e-14)
 
 
+@pytest.mark.slow
 def test_the_docstring_runs_on_a_gpu(kernel, expected):
     """In numba's simulator of one; for a real one it compiles the same functions."""
     code = next(text for head, text in examples(kernel).items() if "CUDA" in head)
@@ -90,6 +91,7 @@ def test_a_kink_is_not_offered_to_a_gpu(tmp_path):
     assert any(head.startswith("Not on a GPU") for head in shown)
 
 
+@pytest.mark.slow
 def test_several_inputs_run_from_python(tmp_path):
     path = write_module(recursion("K", Orthogonal()), activations.tanh, tmp_path / "kernel.py")
     (code,) = examples(path).values()

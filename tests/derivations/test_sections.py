@@ -27,6 +27,7 @@ def test_a_section_opens_as_a_notebook(module):
         compile(source, str(path), "exec")
 
 
+@pytest.mark.slow
 def test_a_section_runs_as_a_script():
     command = [sys.executable, "-m", "derivations.pdlt.correlators"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout

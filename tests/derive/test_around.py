@@ -51,6 +51,7 @@ def _symbols(expressions):
     return set().union(*(each.free_symbols for each in expressions))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights",
     [Orthogonal(), pytest.param(Gaussian(), marks=pytest.mark.slow)],
@@ -125,6 +126,7 @@ def test_powers_that_are_no_fractions():
     assert abs(term.exponent / wanted - 1) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activation", "C_b", "C_W"),
     [(a.tanh, 0.1, 1.2), pytest.param(a.silu, 0.5, 1.5, marks=pytest.mark.slow)],

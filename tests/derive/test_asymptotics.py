@@ -78,6 +78,7 @@ def test_text_and_latex_explain_themselves():
     assert str(deep("V", Orthogonal(), a.relu)).startswith("V = 3*K**2*ℓ + c_V\n")
 
 
+@pytest.mark.slow
 def test_another_activation_and_other_rates():
     """Not odd, so that p = 12/13 of Θ is no whole number, and with λ_b = 3/ℓ, λ_W = 2."""
     activation = a.from_expr("sin(z)+z**2/4")

@@ -224,6 +224,7 @@ def test_averages_go_as_far_as_doubles():
     assert brackets.evaluate(activations.linear, square, 1e300) == pytest.approx(1e300, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_a_growing_kernel_is_followed_and_its_end_is_explained():
     sigma = activations.from_expr("2*log(1+exp(z))-2*log(2)")
     net = Network(sigma, Orthogonal(C_W=1))

@@ -95,6 +95,7 @@ def test_bad_input(made, activation, match, tmp_path):
         write_module(made, activation, tmp_path / "x.py")
 
 
+@pytest.mark.slow
 def test_sources_do_not_depend_on_hashes():
     """What is compiled is kept by its text, which must be the same in every process."""
     code = (
@@ -124,6 +125,7 @@ def test_sources_do_not_depend_on_what_was_computed_before(monkeypatch):
     assert len(texts) == 1
 
 
+@pytest.mark.slow
 def test_a_module_that_ran_as_a_script_is_not_taken_for_another(tmp_path):
     """Compiled code of two scripts must not meet under one name when both are imported."""
     sources = {"k1": activations.tanh, "k2": activations.sin}

@@ -160,6 +160,7 @@ def test_the_metric_of_small_networks_by_hand(boundary: str) -> None:
     assert np.abs((metric.mean(axis=0) - table.K.values[2]) / se).max() < 5
 
 
+@pytest.mark.slow
 def test_the_tangent_kernel_of_two_layers_by_hand() -> None:
     """H = λ_b + λ_W/(sn) Σ_k σσ + Σ_{k,k'} Σ_a W^k_ia W^k'_ia σ' σ' (λ_b + λ_W x·x/n_0)/s."""
     size, width, draws, C, C_b = 2, 4, 4000, 1.5, 0.1

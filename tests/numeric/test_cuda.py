@@ -198,6 +198,7 @@ def test_cuda_without_a_gpu_is_refused():
         on_device(sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="the tests above ran on a device")
 def test_cuda_in_the_simulator():
     found = subprocess.run(

@@ -36,6 +36,7 @@ def covariance(seed, d):
     return X @ X.T / d
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", [(0, 0, 1, 1), (0, 1, 1, 2), (1, 1, 2, 2), (0, 0, 0, 0)])
 def test_four_positions_meet_a_plane(orders):
     """z_p = λ_p w + μ_p v + d_p x_p, general enough for any K: given w and v the positions are

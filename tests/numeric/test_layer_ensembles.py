@@ -85,6 +85,7 @@ def test_the_dense_layer_as_stages_has_the_numbers_of_the_dense_sampler(weights,
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 def test_a_normalized_linear_layer_is_known_at_every_width(norm):
     # |y|² = n: given y, z is Gaussian; or on a sphere, where E z_i² z_j² = C² n/(n + 2)
@@ -101,6 +102,7 @@ def test_a_normalized_linear_layer_is_known_at_every_width(norm):
     np.testing.assert_allclose(values.prod(axis=-1), 1.5**3 * n / (n + 2), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer",
     [
@@ -265,6 +267,7 @@ def test_a_network_is_the_same_in_any_batch_and_thread(kind):
     np.testing.assert_array_equal(shared, made.sums(0, 40, made.reference))
 
 
+@pytest.mark.slow
 def test_equal_norms_of_one_input_are_equal_networks():
     # h = W₁ y: of one input W₁ sees nothing but |y|² = n
     first, second = (

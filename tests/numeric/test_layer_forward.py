@@ -57,6 +57,7 @@ FEW = {("residual", "biases in some"), ("gated", "low rank")}
 """Others are slow: every layer is compiled, with biases and without."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "weights"),
     [
