@@ -83,8 +83,9 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.depth",
         "derivations.layers.finite_width",
     ),
+    "training": ("derivations.training.deep",),
 }
-"""The sources' chapters, and one beyond them, each a list of modules that register their claims."""
+"""The sources' chapters, and two beyond them, each a list of modules that register their claims."""
 
 
 @dataclass(frozen=True)

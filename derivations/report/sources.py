@@ -31,6 +31,7 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "derived here; at infinite width D. Doshi, T. He and A. Gromov (2021), "
         "G. Yang and S. S. Schoenholz (2017)",
     ),
+    "training": ("Trained networks at order 1/n", "derived here; the questions are source 000's"),
 }
 """Titles and authors."""
 

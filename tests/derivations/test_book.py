@@ -73,6 +73,7 @@ MISPRINTS = {
     },
     "004": {"3.43"},
     "layers": set[str](),
+    "training": set[str](),
 }
 DOUBTFUL = {
     "000": {"6.4"},
@@ -81,6 +82,7 @@ DOUBTFUL = {
     "003": set[str](),
     "004": set[str](),
     "layers": set[str](),
+    "training": set[str](),
 }
 """Misprints that a character lost from the text at hand would explain."""
 SLOW = 1.0

@@ -112,6 +112,20 @@ def test_one_point_in_closed_form_is_what_flow_gives():
             )
 
 
+@pytest.mark.parametrize("name", ["prediction", "covariance", "ntk"])
+@pytest.mark.parametrize("tau", [0.0, 0.3, 2.0])
+def test_gradient_flow_of_one_point_is_what_flow_gives(name, tau):
+    x, y = [1.0, 0.5], 0.7
+    table = trained(NET, x, y, depth=3, eta=0, steps=tau)
+    initial = flow(NET, x, 3, averages.tensors()).isel(layer=-1)
+    known = {tensor(each.label): float(initial[each.label]) for each in averages.tensors()}
+    known |= {training.target: y, training.time: tau}
+    for order, ending in enumerate(("", "1")):
+        found = getattr(training, name)(order).gradient_flow().subs(known)
+        expected = table[f"{name}{ending}"].item()
+        assert float(found) == pytest.approx(expected, rel=1e-10, abs=1e-13)
+
+
 @pytest.mark.parametrize("name", ["ntk", pytest.param("prediction", marks=pytest.mark.slow)])
 def test_two_points_in_closed_form_are_what_flow_gives(name):
     x, y, eta, t = np.array([[1.0, -0.4], [0.2, 0.9]]), np.array([0.7, -0.3]), 0.2, 4
