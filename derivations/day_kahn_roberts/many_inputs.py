@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations_with_replacement
 
 import numpy as np
 import sympy
@@ -21,7 +20,7 @@ from derivations.claims.verdicts import Verdict, both, close, equal, misprint, o
 from derivations.gaussian_moments import variables, wick
 from derivations.section import show
 from derive import activations, symbols
-from derive.gaussian.brackets import Component, GaussianAverage
+from derive.gaussian.brackets import Average, Component
 from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b
@@ -188,36 +187,31 @@ def linear_vertex(K: Callable[[Pair], sympy.Expr], samples: Pattern) -> sympy.Ex
 def derived_step(name: str) -> sympy.Expr:
     """The next layer's K_12, or V_(12)(34) of orthogonal weights, of a critical network of `CUBE`,
     in the components below, those of K of the size of `small`; its brackets through K^3."""
-    made = recursion(name, Orthogonal()).specialise(CUBE).expr
+    made = recursion(name, Orthogonal()).expr
     values: dict[sympy.Basic, sympy.Expr] = {C_W: sympy.S.One, C_b: sympy.S.Zero}
-    values |= {each: kernel_of(pair_of(each)) for each in made.atoms(Component) if is_kernel(each)}
-    values |= {each: _averaged(each) for each in made.atoms(GaussianAverage)}
-    return made.xreplace(values)
+    return made.xreplace(values | {each: _averaged(each) for each in made.atoms(Average)})
 
 
-def _averaged(average: GaussianAverage) -> sympy.Expr:
-    """A bracket of a polynomial, by Wick's theorem, without its moments beyond the sixth."""
-    integrand, names, entries = average.args
-    own, z = list(names.args), variables(len(names.args))
-    K = sympy.zeros(len(own))
-    for (row, column), entry in zip(
-        combinations_with_replacement(range(len(own)), 2), entries.args, strict=True
-    ):
-        K[row, column] = K[column, row] = kernel_of(pair_of(entry))
-    terms = sympy.Poly(integrand, *own).terms()
-    kept = [value * sympy.prod(map(pow, z, powers)) for powers, value in terms if sum(powers) <= 6]
+def _averaged(average: Average) -> sympy.Expr:
+    """A bracket of `CUBE` by Wick's theorem, without the moments that do not count: K^3 in all,
+    K^2 beside another bracket and K beside V."""
+    factors, outer = average.bracket.factors, average.bracket.outer
+    z = dict(zip((sample for sample, _ in factors), variables(len(factors)), strict=True))
+    function = sympy.prod(
+        CUBE.expr.diff(activations.z, order).subs(activations.z, z[sample])
+        for sample, order in factors
+    )
+    for sample in outer:
+        function = function.diff(z[sample])
+    most = len(factors) + 2 - len(outer)
+    terms = sympy.Poly(function, *z.values()).terms()
+    kept = [
+        value * sympy.prod(map(pow, z.values(), powers))
+        for powers, value in terms
+        if sum(powers) <= most
+    ]
+    K = sympy.Matrix(len(z), len(z), lambda a, b: kernel_of((list(z)[a], list(z)[b])))
     return wick(K)(sympy.Add(*kept))
-
-
-def is_kernel(component: Component) -> bool:
-    """Whether it is one of K."""
-    return str(component.args[0]) == "K"
-
-
-def pair_of(component: Component) -> Pair:
-    """The samples of a component of K."""
-    first, second = map(int, component.args[1].args)
-    return first, second
 
 
 @claim("000", "§5.5 (four inputs)", "the whole of Ṽ of tanh is depth-independent")
