@@ -126,7 +126,7 @@ def basin() -> Verdict:
     mehler = sum((q * c) ** k / sympy.factorial(k) * each**2 for k, each in enumerate(orders))
     starts = np.array([-0.99, -0.5, 0, 0.1, 0.9])
     points, ends = [], []
-    for weight, bias, first in (("1.2", "0.2", starts), ("2", "0.05", np.array([1 - 1e-6]))):
+    for weight, bias, first in (("1.2", "0.2", starts), ("3", "0.05", np.array([1 - 1e-6]))):
         net = rescaled(weight, bias)
         points.append(propagation.depth_scales(net))
         rows = [first]
