@@ -330,3 +330,10 @@ def test_a_factor_is_any_positive_number() -> None:
     for bad in (-1, 0, "two", None, True):
         with pytest.raises(InputError, match=r"^factor: got"):
             laws.Scaled(law, bad)
+
+
+def test_atoms_of_a_scaled_projector():
+    """(3/2)P, P of rank 1/2: the limit of M⁻¹ is a quotient of two leading coefficients."""
+    half = sympy.Rational(1, 2)
+    law = laws.Rational(sympy.Rational(3, 4), ((sympy.Integer(1), 1), (sympy.Integer(2), -1)))
+    assert law.atoms == {0: half, 3 * half: half}
