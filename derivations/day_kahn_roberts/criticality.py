@@ -201,7 +201,7 @@ def higher_correlators() -> Verdict:
     input, with $\chi_\parallel^3$. Where both are 1 all are, and sources that do not grow
     exponentially add no exponential growth. The footnote says so for Gaussian weights; it holds
     for orthogonal ones alike."""
-    own, slope, curved = (symbols.tensor("U6"), *sympy.symbols("s h"))
+    own, slope, curved = symbols.tensor("U6"), sympy.Symbol("s"), sympy.Symbol("h")
     parallel, across = C_W * (slope + curved), C_W * slope
     growth = sympy.diag(parallel, parallel, across)  # of t_11, t_22 and t_12 of one pair
     expected = sympy.kronecker_product(growth, growth).charpoly().as_expr()
@@ -251,7 +251,7 @@ def _at_one_input(average: Average, slope: sympy.Symbol, curved: sympy.Symbol) -
     orders = dict(average.bracket.factors)
     for sample in average.bracket.outer:
         orders[sample] += 1
-    known = {(1, 1): slope, (0, 2): curved}
+    known: dict[tuple[int, ...], sympy.Symbol] = {(1, 1): slope, (0, 2): curved}
     found = tuple(sorted(orders.values()))
     return known.get(found, sympy.Symbol("m_" + "_".join(map(str, found))))
 

@@ -230,10 +230,10 @@ def whole_vertex() -> Verdict:
         return step.xreplace({kernel_of(k) / small: kernel_of(v) / small for k, v in ours.items()})
 
     after = derived_step("V")
-    vertices = {
-        each: linear_vertex(kernel_of, tuple(map(int, each.args[1].args)))
-        for each in after.atoms(Component)
-    }
+    vertices = {}
+    for each in after.atoms(Component):
+        i, j, k, m = map(int, each.args[1].args)
+        vertices[each] = linear_vertex(kernel_of, (i, j, k, m))
     residue = through(linear_vertex(next_kernel, (1, 2, 3, 4)) - after.xreplace(vertices), 3)
     K = [kernel_of(pair) for pair in ((1, 1), (1, 2), (2, 2))]
     moves = [
@@ -259,7 +259,7 @@ def normalised_flow(first: WeightEnsemble | None) -> list[list[float]]:
     K, V = (table[name].to_numpy() for name in ("K", "V"))
     patterns = ((0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 1))
     return [
-        [float(vertex[at] / linear_vertex(lambda pair, k=kernel: k[pair], at)) for at in patterns]
+        [float(vertex[at] / linear_vertex(kernel.__getitem__, at)) for at in patterns]
         for kernel, vertex in zip(K, V, strict=True)
     ]
 

@@ -255,6 +255,7 @@ def index_of_the_deviation() -> Verdict:
     $c^*/\sqrt{1-c^{*2}}$, infinite there; the lines after it have $\sqrt{2\epsilon_l}$ in its
     place."""
     point = propagation.depth_scales(rescaled(2, "0.05"))
+    assert point.slope is not None
     return misprint(
         "c_12^{l+1} = c* + ε_{l+1}",
         "c_12^{l+1} = c* + ε_l",
