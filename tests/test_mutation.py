@@ -68,6 +68,38 @@ def test_a_hundred_faults_are_drawn_from_as_many_lines_and_can_be_read(plant):
         assert ast.dump(ast.parse(each.planted(source))) != ast.dump(ast.parse(source)), each
 
 
+def test_the_list_is_found_again_in_the_source(plant):
+    """Where a listed line is gone so is its fault: a new list is due long before all are."""
+    listed = plant.listed()
+    assert len(listed) >= 0.9 * plant.COUNT
+    assert max(listed) <= plant.COUNT
+    for each in listed.values():
+        source = (ROOT / each.path).read_text()
+        assert ast.dump(ast.parse(each.planted(source))) != ast.dump(ast.parse(source)), each
+
+
+def test_a_listed_fault_moves_with_its_line(plant, tmp_path):
+    """The second of two equal lines, and the same further down; not where its text has changed."""
+    small(tmp_path)
+    place = tmp_path / "derive" / "half.py"
+    twice = place.read_text() + "\n\ndef other(a):\n    return a / (1 + 1)\n"
+    place.write_text(twice)
+    fault = next(
+        each
+        for each in plant.faults("derive/half.py", twice)
+        if each.line == 6 and each.operator == "sign"
+    )
+    entry = plant.entry_of(fault, tmp_path)
+    kept = tmp_path / "list.jsonl"
+    kept.write_text(json.dumps(entry | {"equivalent": "a reason"}) + "\n")
+    place.write_text('"""Halves."""\n\n' + twice)
+    (moved,) = plant.listed(tmp_path, kept).values()
+    assert (moved.line, moved.before, moved.equivalent) == (8, "1 + 1", "a reason")
+    assert moved.planted(place.read_text()).endswith("return a / ((1 - 1))\n")
+    place.write_text(twice.replace("other(a):\n    return a", "other(a):\n    return 2 * a"))
+    assert plant.listed(tmp_path, kept) == {}
+
+
 def test_the_nearest_tests_come_first(plant):
     groups = plant.by_distance("derive/depth/criticality.py", ROOT)
     assert groups[0][0] == "tests/derive/test_criticality.py"
@@ -105,3 +137,6 @@ def test_faults_are_found_kept_and_taken_up_again(plant, tmp_path, monkeypatch):
     assert len([json.loads(line) for line in kept.read_text().splitlines()]) == 2
     assert plant.report(results).startswith("2 faults, 1 found (1 by nearest tests)")
     assert "SURVIVED 2: derive/half.py:2: number: 1" in plant.report(results)
+    known = plant.replace(results[2], fault=plant.replace(harmless, equivalent="1.0 is 1"))
+    assert known.word == "equivalent"
+    assert "1 equivalent, 0 left" in plant.report(results | {2: known})

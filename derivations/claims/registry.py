@@ -71,6 +71,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.daneshmand.initialization",
         "derivations.daneshmand.convolutions",
         "derivations.daneshmand.untrained",
+        "derivations.daneshmand.unnumbered",
     ),
     "004": (
         "derivations.pdlt.networks",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 import sympy
@@ -23,17 +24,18 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
 from derivations.day_kahn_roberts.tower_figures import deep_figure
 from derivations.section import show
-from derive import activations, recursion
+from derive import activations, recursion, symbols
 from derive.activations.functions import Activation
 from derive.depth.asymptotics import (
     Asymptotics,
+    Term,
     asymptotics,
     breakdown,
     counterterm,
     ell,
     together,
 )
-from derive.depth.information import optimal_aspect_ratio
+from derive.depth.information import mutual_information, optimal_aspect_ratio, v
 from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network
 from derive.symbols import K
@@ -286,6 +288,16 @@ def noise() -> Verdict:
 
 
 # %%
+@cache
+def following(name: str) -> Term:
+    """The leading term of a tensor's next order in 1/n, orthogonal tanh networks, dimensionless."""
+    target = named(name)
+    made = recursion(
+        list(target.fields), Orthogonal(), pairing=target.pairing, order=target.order + 1
+    )
+    return asymptotics(made, tanh, 1).normalised.terms[0]
+
+
 @claim("000", "§6.2 (cutoff)", "orthogonal networks have no L/n cutoff, in six tensors")
 def cutoff() -> Verdict:
     r"""At the next order in $1/n$ too six dimensionless tensors of the orthogonal tanh network,
@@ -294,13 +306,7 @@ def cutoff() -> Verdict:
     so that there $1/n$ corrections win from $L/n = \frac92$ and $\frac43$ on: small against
     $\Theta^2$ and $K\Theta$ all the same.) With Gaussian weights the next order of $V$ is as large
     as $V$ at $L/n = \frac{15}7$."""
-    next_order = {}
-    for name in ("G1", "V", "Theta", "F", "D", "B"):
-        target = named(name)
-        made = recursion(
-            list(target.fields), Orthogonal(), pairing=target.pairing, order=target.order + 1
-        )
-        next_order[name] = asymptotics(made, tanh, 1).normalised.terms[0]
+    next_order = {name: following(name) for name in ("G1", "V", "Theta", "F", "D", "B")}
     ratios = [breakdown(name, tanh, weights).aspect_ratio for name, weights in (
         ("V", Orthogonal()), ("F", Orthogonal()), ("B", Orthogonal()), ("D", Orthogonal()),
         ("V", Gaussian()), ("K", Gaussian()),
@@ -314,6 +320,37 @@ def cutoff() -> Verdict:
             ", ".join(f"{name}: {term.expr}" for name, term in next_order.items()),
         ),
     )
+
+
+@claim("000", "§6.2 (widths)", "about the same asymptotic values at n = 20 and n = 50")
+def two_widths() -> Verdict:
+    r"""The limits themselves know no width; the next order in 1/n moves $\tilde V$ to
+    $-2-\frac4n$ and $\tilde F$ to $-\frac23-\frac4{9n}$. So between the widths of Figures 3 and 2
+    the values differ by less than a tenth, and from the limit by less than a fifth."""
+    apart, off, told = [], [], []
+    for name in ("V", "F"):
+        limit, further = normalised(name, Orthogonal(), 1).expr, following(name)
+        at_20, at_50 = (limit + further.expr / width for width in (20, 50))
+        apart.append(abs(at_20 / at_50 - 1) < R(1, 10))
+        off.append(abs(at_20 / limit - 1) < R(1, 5) and not further.exponent and not further.log)
+        told.append(f"{name} {limit} + ({further.expr})/n")
+    return equal([int(bool(each)) for each in (*apart, *off)], [1] * 4, "; ".join(told))
+
+
+@claim("000", "§5.3 (deviations)", "deviations of order ℓ²/n², largest for ReLU")
+def deviations() -> Verdict:
+    r"""$V_2$, by which $V/n$ is off at order $1/n^2$, for linear, ReLU and tanh, over $K^2$. Under
+    Gaussian weights all go like $\ell^2$, with coefficients $2$, $\frac{25}2$ and $\frac{14}{45}$;
+    under orthogonal ones ReLU's alone, with $\frac92$, and the other two are bounded. ReLU's is
+    the largest in either ensemble."""
+    growth = []
+    for weights, each in product(
+        (Gaussian(), Orthogonal()), (activations.linear, activations.relu, tanh)
+    ):
+        solved = asymptotics(recursion("V2", weights), each, 1)
+        whole = solved.normalised.expr if each is tanh else solved.at_inputs() / K**2
+        growth.append(sympy.limit(whole / ell**2, ell, sympy.oo))
+    return equal(growth, [2, R(25, 2), R(-14, 45), 0, R(9, 2), 0], "V_2/(ℓK)² as ℓ → ∞")
 
 
 # %% [markdown]
@@ -357,6 +394,25 @@ def optimal_depth() -> Verdict:
     without = optimal_aspect_ratio(tanh, Orthogonal(), outputs=10) is None
     depths = [sympy.nan if ratio is None else width * ratio for width in (30, 100)]
     return equal([*depths, int(without)], [R(18, 5), 12, 1])
+
+
+@claim("000", "§5.5 (synergy)", "V < 0: information is stored synergistically")
+def synergy() -> Verdict:
+    r"""The information that three groups of neurons of a layer have in common, $I(A;B) + I(A;C) -
+    I(A;BC)$, is $\frac{N_1N_2N_3}8v^3$ at leading order in $v = V/(nK^2)$: redundant for $V > 0$,
+    synergistic for $V < 0$, as it is in deep orthogonal tanh networks. Under Gaussian weights it
+    becomes positive: $V$ is 0 at the first layer and positive afterwards."""
+    a, b, c = sympy.symbols("N_1:4", positive=True)
+    common = mutual_information(a, b) + mutual_information(a, c) - mutual_information(a, b + c)
+    signs = []
+    for weights in (Gaussian(), Orthogonal()):
+        deep_sign = sympy.sign(sympy.limit(normalised("V", weights, 1).expr, ell, sympy.oo))
+        first = recursion("V", weights, first_layer=True).single_input().expr
+        signs += [deep_sign, sympy.sign(first.subs({symbols.K0: 1, symbols.C_W: 1}))]
+    return both(
+        equal(common, a * b * c * v**3 / 8, "three groups, any sizes"),
+        equal(signs, [1, 0, -1, -1], "sign of V at depth and at layer 1, Gaussian and orthogonal"),
+    )
 
 
 # %%

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import sympy
 
@@ -25,7 +26,7 @@ from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.small_kernel import small_kernel_average
 from derive.recursions import recursion
 from derive.symbols import C_W, C_b, K
-from derive.weights import Gaussian, Orthogonal
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 z = activations.z
 CUBIC = activations.polynomial([sympy.Rational(1, 3), 1, -2, sympy.Rational(3, 7)])
@@ -185,6 +186,74 @@ def vanishing_kernel_domain() -> Verdict:
         "the second",
         witness=(-1, sympy.sign(growth)),
     )
+
+
+# %% [markdown]
+# ## All correlators at once (footnote 9)
+
+
+# %%
+@claim("000", "§5.1 (footnote 9)", "χ_∥ = χ_⊥ = 1 suffices for higher correlators")
+def higher_correlators() -> Verdict:
+    r"""What a layer makes of a small $V$ of nearby inputs, for every σ: at coincident kernels the
+    derived recursion is linear in $V_{(ab)(cd)}$, a, b, c, d two inputs, with eigenvalues
+    $\chi_\parallel^2$, $\chi_\parallel\chi_\perp$ and $\chi_\perp^2$ alone; and in $U_6$ of one
+    input, with $\chi_\parallel^3$. Where both are 1 all are, and sources that do not grow
+    exponentially add no exponential growth. The footnote says so for Gaussian weights; it holds
+    for orthogonal ones alike."""
+    own, slope, curved = symbols.tensor("U6"), sympy.Symbol("s"), sympy.Symbol("h")
+    parallel, across = C_W * (slope + curved), C_W * slope
+    growth = sympy.diag(parallel, parallel, across)  # of t_11, t_22 and t_12 of one pair
+    expected = sympy.kronecker_product(growth, growth).charpoly().as_expr()
+    kernel = recursion("K").single_input().expr
+    polynomials, six, powers = [], [], []
+    for weights in (Gaussian(), Orthogonal()):
+        polynomials.append(coincident(weights, slope, curved).charpoly().as_expr())
+        six.append(recursion("U6", weights).single_input().expr.diff(own))
+        powers.append(_derivative(kernel) ** 3)
+    return both(
+        equal([sympy.expand(each - expected) for each in polynomials], [0, 0], "V, two inputs"),
+        equal(six, powers, "U6's own coefficient, (dK'/dK)³"),
+    )
+
+
+def _derivative(kernel: sympy.Expr) -> sympy.Expr:
+    """dK'/dK, as d⟨f⟩/dK = ⟨f''⟩/2."""
+    half = sympy.Rational(1, 2)
+    averages = {
+        each: half * Average(each.bracket.factors, (1, 1)) for each in kernel.atoms(Average)
+    }
+    return kernel.subs(C_b, 0).xreplace(averages)
+
+
+def coincident(weights: WeightEnsemble, slope: sympy.Symbol, curved: sympy.Symbol) -> sympy.Matrix:
+    """Of V_{(ab)(cd)}, (ab) and (cd) each 11, 22 or 12 of two inputs with equal kernels, where
+    `slope` is ⟨σ'σ'⟩ and `curved` ⟨σσ''⟩."""
+    step = recursion("V", weights).expr
+    vertices = [each for each in step.atoms(Component) if str(each.args[0]) == "V"]
+    pairs = list(product(((1, 1), (2, 2), (1, 2)), repeat=2))
+    matrix = sympy.zeros(len(pairs))
+    averages = {each: _at_one_input(each, slope, curved) for each in step.atoms(Average)}
+    alone = dict.fromkeys(vertices, sympy.S.Zero) | averages
+    source = step.xreplace(alone)
+    for vertex in vertices:
+        share = sympy.expand(step.xreplace(alone | {vertex: sympy.S.One}) - source)
+        for row, (left, right) in enumerate(pairs):
+            inputs = dict(enumerate((*left, *right), 1))
+            a, b, c, d = (inputs[int(label)] for label in vertex.args[1].args)
+            column = pairs.index(((min(a, b), max(a, b)), (min(c, d), max(c, d))))
+            matrix[row, column] += share
+    return matrix
+
+
+def _at_one_input(average: Average, slope: sympy.Symbol, curved: sympy.Symbol) -> sympy.Expr:
+    """⟨∂_a∂_b(σ_1σ_2)⟩ where the two inputs are one; a bracket of the source is any symbol."""
+    orders = dict(average.bracket.factors)
+    for sample in average.bracket.outer:
+        orders[sample] += 1
+    known: dict[tuple[int, ...], sympy.Symbol] = {(1, 1): slope, (0, 2): curved}
+    found = tuple(sorted(orders.values()))
+    return known.get(found, sympy.Symbol("m_" + "_".join(map(str, found))))
 
 
 # %%

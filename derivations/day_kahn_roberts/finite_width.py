@@ -10,14 +10,14 @@
 # has checked them numerically for orthogonal ones: its footnote 10.)
 
 # %%
-"""Decompositions over neurons, exact in n (000, eqs. 3.7, 3.8, 5.14, 5.25, 6.5, 6.7–6.14)."""
+"""Decompositions over neurons, exact in n (000, eqs. 3.7, 3.8, 5.14, 5.25, 6.5, 6.7–6.14, §6.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import cast
 
@@ -30,9 +30,12 @@ from derivations.section import show
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation
 from derive.arithmetic.polynomials import UNIT, Expansion, add, multiply_all
-from derive.engine.fields import Placed, Z
+from derive.engine.fields import Field, Placed, Z, canonical_tree
+from derive.engine.tensors import Tensor, identify, tensor
 from derive.exact.moments import Moments, Spectrum
 from derive.gaussian.brackets import Component
+from derive.groups.pairings import pair_partitions
+from derive.groups.zonal import partitions
 from derive.network import Network
 from derive.recursions import recursion
 from derive.symbols import C_W, K0, C_b, lambda_b, lambda_W
@@ -277,6 +280,101 @@ def first_second_differential() -> Verdict:
 def second_second_differential() -> Verdict:
     """(12)(34) with $S$, (13)(24) with $T$, (14)(23) with $U$."""
     return decomposed(["ddII"], "STU")
+
+
+@claim("000", "§6.1 (footnote 11)", "K or G, Θ or Ĥ in the denominators")
+def denominators() -> Verdict:
+    r"""The exact correlators of layer 2 over the exact means, $\mathbb E\,zz$ and
+    $\mathbb E\,\widehat H$, tend to the tensors over $K$ and $\Theta$; what the choice changes is
+    $\frac1n(-2\tilde V G^{\{1\}}/K)$ for $\tilde V$, a term of the next order, not 0."""
+    limits, expected, changes, next_terms = [], [], [], []
+    for weights in ENSEMBLES:
+        net, known = network(QUADRATIC, weights), followed(QUADRATIC, weights, 2)
+        G, H = (exact.component(each, (0, 0), net, 2) for each in (["z", "z"], ["H"]))
+        for name, fields, size, leading in (
+            ("V", ["z"] * 4, G**2, known["K"] ** 2),
+            ("D", ["z", "z", "H"], G * H, known["K"] * known["Theta"]),
+            ("A", ["H", "H"], H**2, known["Theta"] ** 2),
+        ):
+            part = n * exact.component(fields, PAIRS[0], net, 2).subs(K0, AT)
+            ratio = part / size.subs(K0, AT)
+            limits.append(sympy.limit(ratio, n, sympy.oo))
+            expected.append((known[name] / leading).subs(K0, AT))
+            if name == "V":
+                changed = n * (ratio - part / leading.subs(K0, AT))
+                changes.append(sympy.limit(sympy.cancel(changed), n, sympy.oo))
+                next_terms.append((-2 * known["V"] * known["G1"] / known["K"] ** 3).subs(K0, AT))
+    return both(
+        equal(limits, expected, "Ṽ, D̃ and Ã, Gaussian and orthogonal weights, n → ∞"),
+        equal(changes, next_terms, "n times what the choice changes in Ṽ"),
+    )
+
+
+AT = R(3, 4)
+"""K0, where rational functions of n are compared."""
+
+
+# %% [markdown]
+# ## The hierarchy ends (section 6.1)
+#
+# A gradient step moves each field by fields with one more node, trees of derivatives again. Those
+# of four nodes are $z^4$, $zz\widehat H$, …, $\widehat{dd_{II}H}$; a fifth node needs a sixth.
+
+
+# %%
+def trees(nodes: int) -> list[Field]:
+    """The fields of so many nodes: every shape of a tree once, each a smaller one with a leaf."""
+    if nodes == 1:
+        return [Z]
+    leaves = product(trees(nodes - 1), range(nodes - 1))
+    grown = (canonical_tree(nodes, (*field.edges, (at, nodes - 1)))[0] for field, at in leaves)
+    return sorted(set(grown), key=lambda each: each.rank)
+
+
+def with_indices(count: int) -> set[Tensor]:
+    """The tensors of all joint cumulants of fields with so many neural indices in all."""
+    found = set()
+    for sizes in partitions(count):
+        for chosen in product(*map(trees, sizes)):
+            for pairing in pair_partitions(count):
+                found.add(tensor(chosen, 0, pairing, (1,) * count))
+    return found
+
+
+@claim("000", "§6.1 (full set)", "V, A, B, D, F, P … U are all correlators of order 1/n")
+def full_set() -> Verdict:
+    r"""Order $1/n$ is four neural indices. $z$, $\widehat H$, $\widehat{dH}$ and the two ddNTKs are
+    all trees of derivatives with up to four nodes; their products with four indices in all, their
+    pairings up to the fields' symmetries, are eleven tensors, those of (3.8), (6.7), (6.8) and
+    (6.12)-(6.14). ($G^{\{1\}}$ and $\Theta^{\{1\}}$, of two indices, are corrections.)"""
+    names = sorted(identify(each)[0].label for each in with_indices(4))
+    counts = [len(trees(nodes)) for nodes in range(1, 5)]
+    return both(
+        equal([sympy.Symbol(name) for name in names], list(sympy.symbols("A B D F P Q R S T U V"))),
+        equal(counts, [1, 1, 1, 2], "trees of 1, 2, 3 and 4 nodes"),
+    )
+
+
+@claim("000", "§6.1 (hierarchy)", "the hierarchy ends: nothing moves the ddNTKs at order 1/n")
+def hierarchy() -> Verdict:
+    r"""What moves them is a tree of five nodes times $z-y$. Alone its mean has an odd number of
+    indices, and is 0; its exact covariance with $z$, for the path of five nodes in a quadratic
+    network, falls like $1/n^2$, where $P$'s and $Q$'s with $\widehat{dH}$ fall like $1/n$."""
+    path = Field(5, tuple(pairwise(range(5))))
+    net = network(QUADRATIC, Gaussian(VALUES[C_W]))
+    dH, fifth = (
+        exact.component([field, "z"], (0,) * (nodes + 1), net, 2).subs(K0, AT)
+        for field, nodes in (("dH", 3), (path, 5))
+    )
+    orders = [sympy.limit(power * value, n, sympy.oo) for power, value in ((n, dH), (n, fifth))]
+    return both(
+        equal(orders[1], 0, "n E[dddH z] as n → ∞"),
+        equal(
+            [int(bool(each != 0)) for each in (orders[0], sympy.limit(n**2 * fifth, n, sympy.oo))],
+            [1, 1],
+            "n E[dH z] and n² E[dddH z] have limits that are not 0",
+        ),
+    )
 
 
 # %%

@@ -106,6 +106,43 @@ def length_scale() -> Verdict:
 
 
 # %%
+@claim("001", "§1 (basin)", "with χ < 1 correlations converge to 1 at an exponential rate")
+def basin() -> Verdict:
+    r"""The correlation map is $\frac1{q^*}(C_b+C_W\sum_k\frac{(q^*c)^k}{k!}
+    \langle\phi^{(k)}\rangle^2)$, as a cubic φ shows with any coefficients: no coefficient is
+    negative. So it is convex on [0, 1], and lies above c there if its slope at 1 is $\chi\le1$:
+    every $c\ge0$ converges to 1, not the small ones alone, and for odd φ with a bias every
+    $c>-1$. tanh at $C_W=1.2$, $C_b=0.2$ from c = −0.99 … 0.9: at layer 100 all are 1, and the last
+    step falls by χ. With $\chi>1$ 1 repels: c = 1 − 10⁻⁶ has left by layer 100."""
+    q, c = sympy.symbols("q c", positive=True)
+    average, (z1, z2) = wick(sympy.Matrix([[q, c * q], [c * q, q]])), variables(2)
+    sigma = cubic()
+    moved = average(
+        sympy.expand(sigma.expr.subs(activations.z, z1) * sigma.expr.subs(activations.z, z2))
+    )
+    mean = wick(sympy.Matrix([[q]]))
+    (z,) = variables(1)
+    orders = [mean(sympy.expand(sigma.derivative(k).subs(activations.z, z))) for k in range(4)]
+    mehler = sum((q * c) ** k / sympy.factorial(k) * each**2 for k, each in enumerate(orders))
+    starts = np.array([-0.99, -0.5, 0, 0.1, 0.9])
+    points, ends = [], []
+    for weight, bias, first in (("1.2", "0.2", starts), ("3", "0.05", np.array([1 - 1e-6]))):
+        net = rescaled(weight, bias)
+        points.append(propagation.depth_scales(net))
+        rows = [first]
+        while len(rows) <= 100:
+            rows.append(_moved_covariance(net, points[-1].q, rows[-1]) / points[-1].q)
+        ends.append(1 - np.array(rows))
+    ordered, chaotic = points
+    rates = ends[0][30] / ends[0][29]
+    return both(
+        equal(sympy.expand(moved - mehler), 0, "Mehler's series of the map, cubic φ"),
+        observed(list(abs(ends[0][-1]) < 1e-9), f"c from {starts} on ends at 1"),
+        close(list(rates), [ordered.chi] * len(rates), 3, "by what 1 − c falls, and χ"),
+        observed(bool(ends[1][-1][0] > 0.1), f"χ = {chaotic.chi:.4f}: 1 repels"),
+    )
+
+
 @claim("001", "A.7 (expansion)", "u_2 near a fixed correlation")
 def expanded_variables() -> Verdict:
     r"""$u_2$ at $c^* + \epsilon$ for $c^* < 1$, to first order, and at $1 - \epsilon$ to order
@@ -175,6 +212,57 @@ def below_one() -> Verdict:
         f"tanh, C_W = 2, C_b = 0.05, c* = {point.c:.4f}: a deviation of 10⁻⁵ falls by "
         f"{measured:.5f} per layer over {layers} layers",
         provided=agrees,
+    )
+
+
+@claim("001", "A.7 (lines)", "terms of the expansion around a fixed point below 1")
+def lines_below_one() -> Verdict:
+    r"""Expanding $\phi(u_2)$ the term in $z_2$ comes with $\sigma_\alpha^2\epsilon_l$ like the one
+    in $z_1$; A.7 prints it without, three lines long. Then it would not vanish with $\epsilon_l$,
+    and $c^*$ be no fixed point. With it the two terms add up to the slope
+    $C_W\langle\phi'(u_1)\phi'(u_2)\rangle$, for a cubic φ with any coefficients. (The next line has
+    lost a prime: $\phi'(u_1)\phi'(u_2)$, and $\phi\phi''$ in the last term.)"""
+    q, c = sympy.symbols("q c", positive=True)
+    average, (z1, z2) = wick(sympy.eye(2)), variables(2)
+    root = sympy.Symbol("s", positive=True)  # √(1 − c²)
+    u1, u2 = sympy.sqrt(q) * z1, sympy.sqrt(q) * (c * z1 + root * z2)
+    sigma, slope = cubic().expr, cubic().derivative()
+
+    def at(function: sympy.Expr, place: sympy.Expr) -> sympy.Expr:
+        return function.subs(activations.z, place)
+
+    def mean(function: sympy.Expr) -> sympy.Expr:
+        return average(sympy.expand(function)).subs(root, sympy.sqrt(1 - c**2))
+
+    product = at(sigma, u1) * at(slope, u2) / sympy.sqrt(q)
+    first, second = mean(product * z1), -c / sympy.sqrt(1 - c**2) * mean(product * z2)
+    derived = mean(at(slope, u1) * at(slope, u2))
+    coefficients = sympy.symbols("c_0:4", real=True)
+    numbers = dict(zip(coefficients, (0, 1, 0, -sympy.Rational(1, 6)), strict=True))
+    numbers |= {q: 1, c: sympy.Rational(3, 5)}
+    return misprint(
+        sympy.S.Zero,
+        (GAMMA * second).subs(numbers),
+        "the term in z_2 as ε → 0, of φ = z − z³/6 at q* = 1, c* = 3/5, γ = 1/4",
+        provided=equal(sympy.simplify(first + second - derived), 0, "both terms with σ_α²ε"),
+    )
+
+
+@claim("001", "A.7 (index)", "ε of which layer, and a division by 0")
+def index_of_the_deviation() -> Verdict:
+    r"""The first line of the case $c^*<1$ has $c_{12}^{l+1}=c^*+\epsilon_l$ for
+    $\epsilon_{l+1}$: a deviation would never fall. The second line of the case $c^*=1$ still has
+    $c^*/\sqrt{1-c^{*2}}$, infinite there; the lines after it have $\sqrt{2\epsilon_l}$ in its
+    place."""
+    point = propagation.depth_scales(rescaled(2, "0.05"))
+    assert point.slope is not None
+    return misprint(
+        "c_12^{l+1} = c* + ε_{l+1}",
+        "c_12^{l+1} = c* + ε_l",
+        f"tanh, C_W = 2, C_b = 0.05: ε_{{l+1}}/ε_l = {point.slope:.6f}, which is the witness",
+        provided=observed(0 < point.slope < 1, "c* attracts"),
+        witness=(1, point.slope, 1e-9),
+        lost="the + 1 of the index may have been lost",
     )
 
 

@@ -101,6 +101,63 @@ def coefficient_gradient() -> Verdict:
     )
 
 
+@claim("001", "§2.2 (W)", "gradients of preactivations and weights")
+def chain_rule() -> Verdict:
+    r"""$\delta_i^l=(\sum_k\delta_k^{l+1}W_{ki}^{l+1})\phi'(h_i^l)$ and
+    $\partial E/\partial W_{ij}^l=\delta_i^l\phi(h_j^{l-1})$, by differentiating any function of
+    two last preactivations of two layers with symbols for everything; and
+    $\partial E/\partial\alpha_{ij}$ from it by $W=C\alpha$."""
+    h, W, top = (
+        sympy.Matrix(2, width, sympy.symbols(f"{name}_1:{2 * width + 1}"))
+        for name, width in (("h", 1), ("w", 2), ("v", 2))
+    )
+    phi, E = sympy.Function("phi"), sympy.Function("E")
+    z = sympy.Symbol("z")
+    middle = W * h.applyfunc(phi)
+    last = top * middle.applyfunc(phi)
+    places = sympy.symbols("y_1:3")
+    error = E(*places)
+    deltas = [error.diff(place).subs(dict(zip(places, last, strict=True))) for place in places]
+    back = [
+        sum(deltas[k] * top[k, i] for k in range(2)) * phi(z).diff(z).subs(z, middle[i])
+        for i in range(2)
+    ]
+    whole = E(*last)
+    derived = [whole.diff(W[i, j]).doit() for i in range(2) for j in range(2)]
+    printed = [(back[i] * phi(h[j])).doit() for i in range(2) for j in range(2)]
+    values = {E: lambda a, b: a**2 * b + b**3, phi: sympy.sin}
+    shown = [[sympy.expand(_with(each, values)) for each in side] for side in (derived, printed)]
+    return equal(shown[0], shown[1], "E = a²b + b³, φ = sin, symbols for both layers' weights")
+
+
+def _with(expression: sympy.Expr, values: Mapping[object, object]) -> sympy.Expr:
+    """With functions in place of their names."""
+    for name, function in values.items():
+        expression = expression.replace(name, function)
+    return expression.doit()
+
+
+@claim("001", "A.8 (cross terms)", "the square of a sum over neurons")
+def square_of_a_sum() -> Verdict:
+    r"""$(\sum_m\delta_mC_m)^2=\sum_m\delta_m^2C_m^2+\sum_{p\ne m}\delta_mC_m\delta_pC_p$; A.8 has
+    $\sum_{p,m}\delta_mC_m$ for the second sum. The result is right: $\mathbb E\,C_mC_p=0$ for
+    $p\ne m$, and $\mathbb E\,C_m^2=\frac1N$, by the moments of a frame."""
+    delta, C = sympy.symbols("delta_1:3"), sympy.symbols("C_1:3")
+    terms = [a * b for a, b in zip(delta, C, strict=True)]
+    squares = sum(each**2 for each in terms)
+    derived = sympy.expand(sum(terms) ** 2 - squares)
+    return misprint(
+        derived,
+        sum(terms),
+        "the cross terms of two neurons",
+        provided=both(
+            equal(derived, 2 * terms[0] * terms[1], "both orders of m and p"),
+            equal([haar_moment([1, 2], [1, 1], n), haar_moment([1, 1], [1, 1], n)], [0, 1 / n]),
+        ),
+        lost="δ_p C_p and the stroke of p ≠ m may have been lost",
+    )
+
+
 @claim("001", "A.8", "length of the gradient of the coefficients")
 def gradient_length() -> Verdict:
     r"""$\|\nabla E\|^2$ is a sum over $r_lN_{l-1}$ coefficients, each with the mean square $\tilde

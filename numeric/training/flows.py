@@ -6,7 +6,7 @@ flow(net, inputs, targets, test, depth=4, eta=0.1, steps=[0, 10, math.inf])["pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from derive.work.progress import telling
 
 from ..arrays import Array
 from ..flows import flow as tensors_of
+from ..tables.compare import VANISHES
 from . import layout
 from .arguments import checked_rate, checked_steps, given
 from .averages import Basis, Descended
@@ -64,7 +65,8 @@ def flow(
         The axis `step`, and `sample_1`, `sample_2`, those of the training set first, then the
         tests'; with more than one output `output_1`, `output_2` after them. Variables prediction,
         covariance, ntk and loss, and prediction1, …, the coefficients of 1/n. Beside each stands
-        `…_error`, what the errors of the tensors at initialization and rounding change in it.
+        `…_error`, what the errors of the tensors at initialization and rounding change in it, and
+        `…_size`, which `compare` resolves its differences against.
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for σ with
@@ -98,6 +100,7 @@ def flow(
     about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
     arrays = {name: x for name, (x, _) in found.items()}
     arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
+    arrays |= _sizes({name: x for name, (x, _) in found.items()}, values, data.targets, half)
     return layout.dataset(net, data.X, data.targets, times, arrays, about)
 
 
@@ -118,6 +121,29 @@ def _check_stable(basis: Basis, problem: _Problem) -> None:
     if theta.min() <= 0:
         wanted = "finite numbers, as Θ is singular on the training inputs, alike or collinear ones"
         raise InputError("steps", math.inf, wanted)
+
+
+def _sizes(
+    found: Mapping[str, Array], values: Mapping[str, Array], targets: Array, half: bool
+) -> dict[str, Array]:
+    """`<name>_size`: the average's largest component after as many steps; where it vanishes, as the
+    mean does before the first, what it is by dimension: √K, K, Θ and the loss at the start."""
+    K, theta = (np.sqrt(np.einsum("aa->a", values[name])) for name in ("K", "Theta"))
+    start = (targets**2 + (K**2)[: len(targets), None]).sum() / (2 if half else 1)
+    natural = {
+        "prediction": K[:, None],
+        "covariance": np.multiply.outer(K, K)[..., None, None],
+        "ntk": np.multiply.outer(theta, theta)[..., None, None],
+        "loss": np.array(start),
+    }
+    sizes = {}
+    for name, each in found.items():
+        own = natural[name.removesuffix("1")]
+        largest = abs(each).max(axis=tuple(range(1, each.ndim)), keepdims=True)
+        sizes[f"{name}_size"] = np.where(largest >= VANISHES * own, largest, own) * np.ones_like(
+            each
+        )
+    return sizes
 
 
 _PROBES, _SAFETY = 2, 4.0

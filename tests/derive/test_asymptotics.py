@@ -8,7 +8,9 @@ from sympy import log
 
 from derive import activations as a
 from derive import exact, symbols
+from derive.arithmetic.rings import ring
 from derive.depth.asymptotics import asymptotics, breakdown, counterterm, ell, together
+from derive.depth.systems import in_layers
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError
 from derive.network import Network
@@ -219,3 +221,9 @@ def test_tensors_solved_together_are_those_solved_alone():
     assert tower["V"].system is tower["D"].system
     with pytest.raises(InputError, match="recursions"):
         together([made[0], recursion("V")], a.tanh)
+
+
+def test_rates_with_logarithms_are_series():
+    over = ring([sympy.Integer(1)])
+    found = in_layers((1 + 3 * log(ell)) / ell, over, sympy.Integer(4))
+    assert found.terms == {(1, 0): over(1), (1, 1): over(3)}

@@ -12,6 +12,7 @@ from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations.functions import from_expr
 from derive.depth.criticality import C_W, C_b, K, criticality, fixed_points
+from derive.depth.zeros import profile
 from derive.errors import InputError
 from derive.gaussian.brackets import Average
 from derive.gaussian.small_kernel import small_kernel_average
@@ -271,3 +272,10 @@ def test_errors_cover_what_more_digits_change(activation, digits):
         assert away <= error
         assert error <= abs(getattr(rough, name)) * R(10) ** (3 - digits)
     assert criticality(a.tanh).points[0].errors == (0, 0, 0, 0)
+
+
+def test_an_even_function_that_fades_is_followed_to_where_nothing_is_left():
+    """z e^{−z²} is below 10⁻¹² of its largest value from z = 5.4 on."""
+    found = profile(a.tanh, lambda point: mpmath.exp(-(point**2)))
+    assert 2 < found.far < 6
+    assert found.power == -mpmath.inf

@@ -498,3 +498,10 @@ def test_printed():
     steps = made.stages
     assert [[step.name for step in part] for part in steps] == [["K_y", "V_y"], ["V"]]
     assert NAMES["V"] == steps[1][0].target
+
+
+def test_a_negative_power_divides():
+    over, power = (
+        Layer("q = z[a] z[a] / n", f"z[i] = W[i,a] s(z[a] {by})") for by in ("/ q", "* q^-1")
+    )
+    assert over.stages == power.stages

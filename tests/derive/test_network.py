@@ -13,6 +13,7 @@ from derive import Gaussian, InputError, Network, Orthogonal, recursion, symbols
 from derive.engine.scheme import Scheme
 from derive.layers import per_layer
 from derive.layers.per_layer import Tabulated
+from derive.recursions import wanted
 from derive.symbols import ell
 from numeric import flow, simulate
 
@@ -232,3 +233,20 @@ def test_an_expression_at_a_layer_is_what_sympy_has_there(rate):
         else:
             with pytest.raises(InputError):
                 per_layer.value_at("lambda_b", given, layer, "a number")
+
+
+def test_the_first_layer_has_its_own_weights():
+    net = Network("tanh", Orthogonal(), first_weights=Gaussian(2))
+    assert [net.weights_at(layer) for layer in (1, 2, 3)] == [Gaussian(2), *[Orthogonal()] * 2]
+
+
+def test_corrections_of_the_biases_count_at_a_width_alone():
+    net = Network("tanh", Gaussian(), C_b=1, C_b_corrections=[2])
+    assert (net.C_b_at(3), net.C_b_at(3, 8)) == (1, sympy.Rational(5, 4))
+
+
+def test_a_recursion_of_another_activation_is_refused():
+    net = Network("tanh", Gaussian())
+    with pytest.raises(InputError, match="activation erf"):
+        wanted(recursion("K", activation="erf"), net)
+    assert [each.label for each in wanted(recursion("K", activation="tanh"), net)] == ["K"]

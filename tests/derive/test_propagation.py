@@ -27,6 +27,7 @@ from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import bracket, gaussian_average
 from derive.gaussian.quadrature import double, single
 from derive.gaussian.shapes import Shape, SingleShape
+from derive.propagation.estimates import followed
 from derive.spectra import jacobian_moments
 
 CHAOTIC = propagation.network(a.tanh, 8, "0.2", "1/4")
@@ -433,3 +434,14 @@ def test_maps_are_those_of_an_ensemble(weights: object) -> None:
 
 def test_an_ensemble_has_a_name() -> None:
     assert propagation.equations("gaussian") == propagation.equations()
+
+
+def test_doubts_are_small_beside_what_is_doubted():
+    """Numbers of the size 10⁻²⁰ whose copies depart by 10⁸ times their rounding."""
+    tiny = mpmath.mpf(10) ** -20
+
+    def run(digits, noise):
+        return [(tiny,), (tiny * (1 + mpmath.mpf(10) ** (8 - digits)),)]
+
+    _, doubts = followed(run, lambda row: (tiny,))
+    assert doubts[-1][0] <= 1e-17 * tiny

@@ -126,3 +126,9 @@ def test_orthogonality_is_needed(weights) -> None:
 def test_no_limit_no_law() -> None:
     with pytest.raises(InputError, match="limit law"):
         spectra.classify(activations.relu).limit(1)
+
+
+def test_slopes_of_either_sign_are_one_slope_squared():
+    """min(|z|, 1): φ' is ±1 about 0, and D² changes at the kinks at ±1 alone."""
+    folded = activations.from_expr(sympy.Min(sympy.Abs(activations.z), 1))
+    assert str(spectra.classify(folded)) == str(spectra.classify("hard_tanh"))

@@ -25,7 +25,7 @@ from derive import (
     spectra,
 )
 from derive.arithmetic import powerseries
-from derive.spectra import laws
+from derive.spectra import laws, oracle
 from derive.spectra import moments as formulas
 from derive.spectra.laws import g, w, z
 from derive.symbols import C_W as C
@@ -330,3 +330,16 @@ def test_a_factor_is_any_positive_number() -> None:
     for bad in (-1, 0, "two", None, True):
         with pytest.raises(InputError, match=r"^factor: got"):
             laws.Scaled(law, bad)
+
+
+def test_atoms_of_a_scaled_projector():
+    """(3/2)P, P of rank 1/2: the limit of M⁻¹ is a quotient of two leading coefficients."""
+    half = sympy.Rational(1, 2)
+    law = laws.Rational(sympy.Rational(3, 4), ((sympy.Integer(1), 1), (sympy.Integer(2), -1)))
+    assert law.atoms == {0: half, 3 * half: half}
+
+
+def test_the_oracle_has_its_numbers_to_the_digits_it_works_with():
+    with mpmath.workdps(40):
+        assert abs(oracle._number(sympy.Rational(1, 3)) - mpmath.mpf(1) / 3) < 1e-39
+        assert abs(oracle._number(sympy.sqrt(2)) - mpmath.sqrt(2)) < 1e-39

@@ -16,10 +16,17 @@ from hypothesis import strategies as st
 from derivations.gaussian_moments import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, recursion
 from derive.activations.functions import Activation, z
-from derive.arithmetic.hermite import hermite
+from derive.arithmetic.hermite import hermite, polynomial
 from derive.engine.tensors import NAMES
 from derive.gaussian import oracle
-from derive.gaussian.brackets import Average, Bracket, Component, GaussianAverage, K
+from derive.gaussian.brackets import (
+    Average,
+    Bracket,
+    Component,
+    GaussianAverage,
+    K,
+    specialise,
+)
 from derive.gaussian.kernel_form import (
     HermiteAverage,
     InverseKernel,
@@ -353,3 +360,35 @@ def test_every_pair_of_indices_is_contracted_once():
             found = integral(sympy.expand(polynomial((a, b)) * polynomial((c, d))))
             expected = kernel[a, c] * kernel[b, d] + kernel[a, d] * kernel[b, c]
             assert sympy.expand(found - expected) == 0
+
+
+def test_hermite_polynomials_of_several_variables_are_derivatives_of_the_density():
+    """H_k(u, Q) e^{−x·Qx/2} = (−∂)^k e^{−x·Qx/2} at u = Qx."""
+    outer = (2, 0, 1, 1)
+    made, u, Q = polynomial(outer)
+    x = dict(zip((0, 2, 3), sympy.symbols("x_1:4"), strict=True))
+
+    def entry(p, q):
+        return Q[min(p, q), max(p, q)]
+
+    exponent = -sum(entry(p, q) * x[p] * x[q] for p in x for q in x) / 2
+    density = derived = sympy.exp(exponent)
+    for p, place in x.items():
+        derived = (-1) ** outer[p] * derived.diff(place, outer[p])
+    places = [sum(entry(p, q) * x[q] for q in x) for p in x]
+    found = made.subs(dict(zip(u, places, strict=True)))
+    assert sympy.expand(found - sympy.simplify(derived / density)) == 0
+
+
+def test_a_bracket_of_two_inputs_without_a_closed_form_is_differentiated():
+    found = specialise(Bracket(((1, 0), (2, 0)), (1, 2)), activations.tanh)
+    integrand, places, kernel = found.args
+    z1, z2 = places.args
+    assert integrand == (1 - sympy.tanh(z1) ** 2) * (1 - sympy.tanh(z2) ** 2)
+    assert kernel.args == tuple(Component("K", pair) for pair in ((1, 1), (1, 2), (2, 2)))
+
+
+def test_what_is_averaged_over_is_no_free_symbol():
+    a = sympy.Symbol("a", positive=True)
+    average = GaussianAverage(sympy.tanh(a * z) ** 2, (z,), (K,))
+    assert average.free_symbols == {a, K}

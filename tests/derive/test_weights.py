@@ -250,3 +250,8 @@ def test_symbols_of_an_ensemble_reach_the_recursion(name):
         if low is LowRankOrthogonal:
             whole = recursion(name, weights=full()).single_input().expr
             assert sympy.expand(made.subs(gamma, 1) - whole) == 0
+
+
+def test_an_ensemble_without_moments_has_symbols_for_them():
+    found = BiInvariant(2).free_symbols
+    assert {str(each) for each in found} == {f"m_{j}" for j in range(2, 17)}

@@ -5,18 +5,19 @@
     python tests/mutation/plant.py --only 7 --show    # what fault 7 is
     python tests/mutation/plant.py --only 7           # try it again
     python tests/mutation/plant.py --report           # what has been found so far
+    python tests/mutation/plant.py --draw             # a new list, from the source as it is
 
 A fault is one operator on one expression: + for −, an integer changed by one, a term or a factor
-left out, a condition negated, two arguments exchanged. Lines are drawn by a fixed seed from all
+left out, a condition negated, two arguments exchanged. Lines were drawn by a fixed seed from all
 that have some, in `derive` without what prints, reports or checks a user's input; then one of the
-line's faults is drawn. Each is planted in a copy of the tracked files, and the tests that are most
-likely to find it run first: the module's own examples, the tests of `derive` that are fewest
-imports away, the others, all tests, the book. A fault that all of them pass is a
-*survivor*.
+line's faults was drawn. The list is kept in `faults.jsonl`, each fault with the text of its line,
+which it is found by while other lines come and go. Each is planted in a copy of the tracked files,
+and the tests that are most likely to find it run first: the module's own examples, the tests of
+`derive` that are fewest imports away, the others, all tests, the book. A fault that all of them
+pass is a *survivor*: equivalent, where the list gives the reason under "equivalent", or a gap.
 
 Results are one line of JSON a fault, in a file that is written whole after each: the next call goes
-on from there. A result holds for the source that it was planted in: it is forgotten when the
-source line changes.
+on from there. A result holds while its line of the source does.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SEED = 18
 COUNT = 100
+LIST = Path(__file__).with_name("faults.jsonl")
 RESULTS = "mutation.jsonl"
 SECONDS = 600.0
 """Of one stage, after which it is given up."""
@@ -77,6 +79,8 @@ class Fault:
     operator: str
     before: str
     after: str
+    equivalent: str = ""
+    """Why no result can show it."""
 
     def planted(self, source: str) -> str:
         """The file with the fault."""
@@ -105,8 +109,10 @@ class Result:
 
     @property
     def word(self) -> str:
-        """ "found", "SURVIVED", or "undecided" where a stage was given up."""
-        return "found" if self.found else "undecided" if self.unfinished else "SURVIVED"
+        """ "found", "equivalent", "SURVIVED", or "undecided" where a stage was given up."""
+        if self.found or self.fault.equivalent:
+            return "found" if self.found else "equivalent"
+        return "undecided" if self.unfinished else "SURVIVED"
 
 
 def faults(path: str, source: str) -> list[Fault]:
@@ -218,8 +224,42 @@ def _is_word(node: ast.expr) -> bool:
     return plain or isinstance(node, ast.JoinedStr)
 
 
+def listed(root: Path = ROOT, path: Path = LIST) -> dict[int, Fault]:
+    """The faults of the list by number, where they are now; without those whose line is gone."""
+    entries = map(json.loads, path.read_text().splitlines())
+    placed = {k: _placed(entry, root) for k, entry in enumerate(entries, 1)}
+    return {k: fault for k, fault in placed.items() if fault}
+
+
+def _placed(entry: dict[str, Any], root: Path) -> Fault | None:
+    """An entry of the list in the source, by its line's text; None where that is gone."""
+    source = root / entry["path"]
+    lines = source.read_bytes().splitlines(keepends=True) if source.exists() else []
+    text, before = entry["text"].encode(), entry["before"].encode()
+    alike = [k for k, line in enumerate(lines) if line.rstrip(b"\n") == text]
+    if len(alike) <= (which := entry.get("which", 0)):
+        return None
+    begin = sum(map(len, lines[: alike[which]])) + entry["column"]
+    end = begin + len(before)
+    if b"".join(lines)[begin:end] != before:
+        return None
+    given = {name: entry[name] for name in ("path", "operator", "before", "after")}
+    reason = entry.get("equivalent", "")
+    return Fault(line=alike[which] + 1, begin=begin, end=end, equivalent=reason, **given)
+
+
+def entry_of(fault: Fault, root: Path = ROOT) -> dict[str, Any]:
+    """A fault as the list keeps it."""
+    lines = (root / fault.path).read_bytes().splitlines(keepends=True)
+    above, line = lines[: fault.line - 1], lines[fault.line - 1]
+    values: dict[str, Any] = {"path": fault.path, "text": line.decode().rstrip("\n")}
+    values |= {"which": alike} if (alike := above.count(line)) else {}
+    values["column"] = fault.begin - sum(map(len, above))
+    return values | {name: getattr(fault, name) for name in ("operator", "before", "after")}
+
+
 def drawn(count: int, root: Path = ROOT) -> list[Fault]:
-    """The first so many faults of the list: each of another line, all lines alike likely."""
+    """So many faults for a list: each of another line, all lines alike likely."""
     by_line = _by_line(root)
     lines = sorted(by_line)
     random.Random(SEED).shuffle(lines)
@@ -378,18 +418,26 @@ def write(results: dict[int, Result], path: Path) -> None:
 
 def report(results: dict[int, Result]) -> str:
     """How many were found, by what, and each that was not."""
-    survivors = [each for each in results.values() if not each.found]
+    left = [each for each in results.values() if not each.found]
     by_stage: dict[str, int] = {}
     for each in results.values():
         if each.found:
             by_stage[each.stages[-1]] = by_stage.get(each.stages[-1], 0) + 1
     told = ", ".join(f"{count} by {name}" for name, count in by_stage.items())
-    lines = [f"{len(results)} faults, {len(results) - len(survivors)} found ({told})"]
-    lines += [
-        f"  {each.word} {each.number}: {each.fault} (passed: {', '.join(each.stages)})"
-        for each in survivors
+    same = sum(each.word == "equivalent" for each in left)
+    lines = [
+        f"{len(results)} faults, {len(results) - len(left)} found ({told}), {same} equivalent, "
+        f"{len(left) - same} left"
     ]
+    for each in left:
+        why = each.fault.equivalent or f"passed: {', '.join(each.stages)}"
+        lines.append(f"  {each.word} {each.number}: {each.fault} ({why})")
     return "\n".join(lines)
+
+
+def _same(fault: Fault, other: Fault) -> bool:
+    """Whether two are one fault, wherever its line has moved to."""
+    return (fault.path, fault.before, fault.after) == (other.path, other.before, other.after)
 
 
 def main(given: list[str] | None = None) -> int:
@@ -402,16 +450,24 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--stages", type=int, default=5, help="the first so many alone")
     parser.add_argument("--show", action="store_true", help="what they are, planting none")
     parser.add_argument("--report", action="store_true", help="what has been found so far")
+    parser.add_argument("--draw", action="store_true", help="write a new list, planting none")
     options = parser.parse_args(given)
-    chosen = dict(enumerate(drawn(max(options.count, *(options.only or [0]))), 1))
+    if options.draw:
+        entries = [entry_of(fault) for fault in drawn(options.count)]
+        LIST.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries))
+        return 0
+    every = listed()
+    chosen = {
+        k: fault for k, fault in every.items() if k in (options.only or ()) or k <= options.count
+    }
     if options.show:
         shown = options.only or chosen
         print("\n".join(f"{k:3d}  {chosen[k]}" for k in shown))
         return 0
     results = {
-        k: each
+        k: replace(each, fault=chosen[k])
         for k, each in read(options.results).items()
-        if chosen.get(k, each.fault) == each.fault
+        if k in chosen and _same(each.fault, chosen[k])
     }
     if not options.report:
         waiting = options.only or [k for k in chosen if k not in results]
@@ -426,7 +482,7 @@ def main(given: list[str] | None = None) -> int:
                     f"{k:3d}  {results[k].word}, {results[k].stages[-1]}: {chosen[k]}", flush=True
                 )
     print(report(results))
-    return 0 if all(each.found for each in results.values()) else 1
+    return 0 if all(each.word in {"found", "equivalent"} for each in results.values()) else 1
 
 
 if __name__ == "__main__":

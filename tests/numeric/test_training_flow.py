@@ -9,7 +9,7 @@ from sympy import QQ, ring
 
 from derive import Gaussian, Network, Orthogonal, activations
 from derive.errors import InputError
-from numeric import flow
+from numeric import compare, flow
 from numeric.training import flow as trained
 
 _RING, _Z, _A, _B, _I = ring("z a b i", QQ)
@@ -173,3 +173,24 @@ def test_bad_arguments_are_named(changed, argument):
     given = {"net": NET, "inputs": INPUTS, "targets": TARGETS, "test": TESTS, "depth": 2}
     with pytest.raises(InputError, match=f"^{argument}: "):
         trained(**(given | {"eta": 0.1, "steps": [math.inf]} | changed))
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_each_average_has_a_size_that_differences_are_small_against(outputs):
+    """Before training the mean is 0 and its size √K; 0 and an error are resolved by that."""
+    net, X = Network("tanh", Orthogonal()), np.array([[1.0, 0.5, -0.3], [0.2, -0.8, 0.4]])
+    targets = np.array([[1.0, -1.0][:outputs]])
+    made = trained(net, X[:1], targets, X[1:], depth=3, eta=0.3, steps=[0, 2], outputs=outputs)
+    last = flow(net, X, 3, ["K", "Theta"]).isel(layer=-1)
+    K, theta = (np.diag(last[name].to_numpy()) for name in ("K", "Theta"))
+    sizes = {name: made[f"{name}_size"].to_numpy() for name in ("prediction", "ntk", "loss1")}
+    assert all(made[f"{name}_size"].dims == made[name].dims for name in sizes)
+    start, later = sizes["prediction"].reshape(2, 2, outputs)
+    np.testing.assert_allclose(start, np.sqrt(K)[:, None] * np.ones(outputs), rtol=1e-12)
+    np.testing.assert_allclose(later, abs(made["prediction"][1]).max(), rtol=1e-12)
+    np.testing.assert_allclose(sizes["ntk"][0].max(), theta.max(), rtol=1e-9)
+    sampled = made.drop_vars([each for each in made if "_" in each]).assign_attrs(width=8, draws=9)
+    errors = {f"{name}_se": 0 * made[name] + 1e-3 for name in sampled}
+    scores = compare(made, sampled.assign(errors), degree=0)
+    coarsest = {row.tensor: row.share for row in scores.rows if row.layer == 0}
+    assert coarsest["prediction"] == pytest.approx(scores.bound * 1e-3 / np.sqrt(K.min()), rel=1e-6)
