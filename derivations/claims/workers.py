@@ -67,7 +67,7 @@ def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -
 
     Ensembles that are on the shelf, or among the runs, are read back, and those that are not are
     put there."""
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     try:
         with keeping(shelf) as ensembles:
             verdict = claim.prove(*([sampling] if claim.sampled else []))
@@ -77,7 +77,8 @@ def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -
         verdict = replace(verdict, figures=figures)
     except Exception as error:
         verdict = Verdict("fails", "", detail=_reason(error))
-    return Outcome(claim, verdict, time.perf_counter() - start, ensembles)
+    seconds, processor = time.perf_counter() - start, time.process_time() - busy
+    return Outcome(claim, verdict, seconds, ensembles, processor)
 
 
 def _reason(error: Exception) -> str:
