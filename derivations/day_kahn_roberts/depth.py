@@ -95,7 +95,7 @@ def kernel_decay() -> Verdict:
     residue = sympy.series(moved - kernel_step(3).subs(K, ansatz), small, 0, 4).removeO()
     coefficient = sympy.expand(residue).coeff(small, 3)
     (solution,) = sympy.solve(coefficient, b)
-    kernel = tanh_flow()["K"]
+    kernel = tanh_flow(None)["K"]
     half = DEPTH // 2
     drift = 1 / kernel[DEPTH - 1] - 1 / kernel[half - 1] - 2 * half
     measured = close(drift, -4 * solution * sympy.log(2), 2)
@@ -112,7 +112,7 @@ def kernel_decay() -> Verdict:
 
 
 @cache
-def tanh_flow(first: WeightEnsemble | None = None) -> dict[str, list[float]]:
+def tanh_flow(first: WeightEnsemble | None) -> dict[str, list[float]]:
     """K, V and G^{1} of layers 1 … DEPTH of a critical orthogonal tanh network with one input."""
     tensors = ("K", "V", "G1")
     table = flow(Network(tanh, Orthogonal(), first_weights=first), INPUT, DEPTH, tensors)
