@@ -1,7 +1,8 @@
-"""What claims cost in seconds: as they did in the last check, else as in the table that is shipped.
+"""What claims cost in processor seconds: as in the last check, else as in the table shipped.
 
-The table is of one machine with an empty cache. How much slower or faster this one is comes out as
-claims are proven, and the time that is left with it.
+The table is of one machine with an empty cache. How many seconds pass here for one of them, on a
+machine that is slower, or busy with other work, comes out as claims are proven, and the time that
+is left with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from derivations.claims.registry import Claim, Outcome
 
 TABLE = Path(__file__).with_name("seconds.json")
-"""Seconds by "source module.function", as `timing` writes them."""
+"""Processor seconds by "source module.function", as `timing` writes them."""
 
 FULL = Path(__file__).with_name("full.json")
 """Processor seconds of the parts of claims at the printed size, by "source module.function"."""
@@ -31,7 +32,7 @@ class Costs:
     """What each claim costs, and how fast this machine is, as far as it has shown.
 
     Arguments:
-        before: seconds of claims in an earlier check, by "source module.function".
+        before: processor seconds of claims in an earlier check, by "source module.function".
     """
 
     def __init__(self, before: Mapping[str, float] | None = None) -> None:
@@ -39,7 +40,7 @@ class Costs:
         self._expected = self._taken = TRUST
 
     def of(self, claim: Claim) -> float:
-        """Seconds, as expected before any was proven."""
+        """Processor seconds, as expected before any was proven."""
         return self._seconds.get(key(claim), GUESS[claim.sampled])
 
     def learn(self, outcome: Outcome) -> None:
@@ -72,11 +73,13 @@ def key(claim: Claim) -> str:
 
 
 def recorded(path: Path) -> dict[str, float]:
-    """The seconds of each claim in a check's JSON; nothing where that can't be read."""
+    """The processor seconds of each claim in a check's JSON, or those that passed where none were
+    counted; nothing where that can't be read."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
         return {
-            f"{each['source']} {each['name']}": float(each["seconds"]) for each in read["claims"]
+            f"{each['source']} {each['name']}": float(each.get("processor", each["seconds"]))
+            for each in read["claims"]
         }
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -42,7 +42,8 @@ def check(
     Arguments:
         kept: where to look for outcomes of a check that was stopped, and to put those of this one.
         shelf: where to look for ensembles that claims drew before, and to put those of this check.
-        seconds: that claims took before, by "source module.function"; the time left is told by it.
+        seconds: of processors that claims took before, by "source module.function"; the time left
+            is told by it.
         watch: is told of the progress.
     """
     from numeric import checks  # noqa: PLC0415

@@ -136,12 +136,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim with its verdict, the seconds it took, and the ensembles drawn and read back."""
+    """A claim with its verdict, the seconds it took, and the ensembles drawn and read back.
+
+    `processor` is the seconds of processors, all threads together, which a busy machine does not
+    lengthen; None where nobody counted them.
+    """
 
     claim: Claim
     verdict: Verdict
     seconds: float
     ensembles: Tally = field(default_factory=Tally)
+    processor: float | None = None
 
 
 _registry: dict[str, list[Claim]] = {}

@@ -51,7 +51,9 @@ class Kept:
             text = self._path(claim, sampling).read_text(encoding="utf-8")
             record = json.loads(text)
             ensembles = kept.Tally(**record["ensembles"])
-            return Outcome(claim, _verdict(record["verdict"]), float(record["seconds"]), ensembles)
+            seconds, processor = float(record["seconds"]), record["processor"]
+            processor = None if processor is None else float(processor)
+            return Outcome(claim, _verdict(record["verdict"]), seconds, ensembles, processor)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
@@ -67,6 +69,7 @@ class Kept:
         verdict["witness"] = None if verdict["witness"] is None else asdict(verdict["witness"])
         record = {
             "seconds": outcome.seconds,
+            "processor": outcome.processor,
             "ensembles": asdict(outcome.ensembles),
             "verdict": verdict,
         }

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import sympy
 
 from derivations.claims.registry import claim
@@ -93,7 +95,7 @@ def kernel_decay() -> Verdict:
     residue = sympy.series(moved - kernel_step(3).subs(K, ansatz), small, 0, 4).removeO()
     coefficient = sympy.expand(residue).coeff(small, 3)
     (solution,) = sympy.solve(coefficient, b)
-    kernel = tanh_flow(Orthogonal(), ["K"])["K"]
+    kernel = tanh_flow(None)["K"]
     half = DEPTH // 2
     drift = 1 / kernel[DEPTH - 1] - 1 / kernel[half - 1] - 2 * half
     measured = close(drift, -4 * solution * sympy.log(2), 2)
@@ -109,11 +111,11 @@ def kernel_decay() -> Verdict:
     )
 
 
-def tanh_flow(
-    weights: WeightEnsemble, tensors: list[str], first: WeightEnsemble | None = None
-) -> dict[str, list[float]]:
-    """Tensors of layers 1 … DEPTH of a critical tanh network with one input."""
-    table = flow(Network(tanh, weights, first_weights=first), INPUT, DEPTH, tensors)
+@cache
+def tanh_flow(first: WeightEnsemble | None) -> dict[str, list[float]]:
+    """K, V and G^{1} of layers 1 … DEPTH of a critical orthogonal tanh network with one input."""
+    tensors = ("K", "V", "G1")
+    table = flow(Network(tanh, Orthogonal(), first_weights=first), INPUT, DEPTH, tensors)
     return {name: table[name].to_numpy().tolist() for name in tensors}
 
 
@@ -154,7 +156,7 @@ def approach() -> Verdict:
     (found,) = sympy.solve([residue.coeff(K, 3), residue.coeff(K, 4)], [a, b], dict=True)
     derived, flowed = [], []
     for first in (None, Gaussian()):
-        tensors = tanh_flow(Orthogonal(), ["K", "V"], first)
+        tensors = tanh_flow(first)
         kernel, vertex = tensors["K"][-1], tensors["V"][-1]
         derived.append(found[a] + found[b] * kernel)
         flowed.append(vertex / kernel**2)

@@ -67,7 +67,7 @@ def metric_solution() -> Verdict:
     r"""$V = -1/(2\ell^2)$ and $G^{\{1\}} = 1/\ell$ solve the derived recursions, so that
     $K + G^{\{1\}}/n = \frac1{2\ell}(1 + 2/n)$; Gaussian weights keep $G^{\{1\}}$ constant, at
     $-\frac16$. The flow's $G^{\{1\}}/K$ tends to 2."""
-    tensors = tanh_flow(Orthogonal(), ["K", "G1"])
+    tensors = tanh_flow(None)
     near, far = ((tensors["G1"][at] / tensors["K"][at]) for at in (DEPTH // 2 - 1, DEPTH - 1))
     return both(
         equal(

@@ -26,7 +26,6 @@ from derivations.section import show
 from derive import Network, activations, propagation
 from numeric import compare, flow
 from numeric import propagation as networks
-from numeric.arrays import Array
 from numeric.tables import layout
 from numeric.tables.normalise import natural_size
 
@@ -78,14 +77,11 @@ def shared_bias() -> Verdict:
 
 
 # %%
-def scatter(net: Network, seed: int) -> dict[str, dict[int, Array]]:
-    """K of every network drawn, (draws, depth, 2, 2), by kind of bias and width."""
+def ensembles(net: Network, biases: str, seed: int) -> dict[int, networks.Sample]:
+    """The networks of a kind of bias, by width."""
     return {
-        biases: {
-            n: networks.sample(net, INPUTS, n, DEPTH, DRAWS, biases=biases, seed=seed).K
-            for n in WIDTHS
-        }
-        for biases in networks.BIASES
+        n: networks.sample(net, INPUTS, n, DEPTH, DRAWS, biases=biases, seed=seed + n)
+        for n in WIDTHS
     }
 
 
@@ -120,12 +116,9 @@ def one_bias(sampling: Sampling) -> Verdict:
     net, draws = network(), 512
     layers = range(1, DEPTH + 1)
     tables = []
-    for n in WIDTHS:
-        found = networks.sample(
-            net, INPUTS, n, DEPTH, draws, biases="layer", seed=sampling.seed + n
-        )
+    for n, found in ensembles(net, "layer", sampling.seed).items():
         assert found.b is not None
-        residual = found.K - networks.given_biases(net, INPUTS, found.b)
+        residual = found.K[:draws] - networks.given_biases(net, INPUTS, found.b[:draws])
         tables.append(
             layout.table(
                 layers,
@@ -158,8 +151,8 @@ def spread_figure(net: Network, seed: int) -> Figure:
     figure, panel = one_panel(
         (5, 3.6), xlabel="width n", ylabel=f"standard deviation of q at layer {DEPTH}"
     )
-    for number, (biases, by_width) in enumerate(scatter(net, seed).items()):
-        spread = [K[:, -1, 0, 0].std() for K in by_width.values()]
+    for number, biases in enumerate(networks.BIASES):
+        spread = [each.K[:, -1, 0, 0].std() for each in ensembles(net, biases, seed).values()]
         panel.loglog(WIDTHS, spread, "o-", color=f"C{number}", label=f"one bias per {biases}")
     guide = np.array(WIDTHS, float)
     panel.loglog(guide, 12 / np.sqrt(guide), ":", color="grey", label="∝ n^(−1/2)")

@@ -357,25 +357,29 @@ def _tied(
 
 
 # %%
+SIZES_OF_TWELVE = ((256, 64), (2048, 64))
+"""Widths and networks: log q̃ spreads as 1/√n, so that the limit costs least from two widths that
+are far apart."""
+PRINTED = ((256, 448), (512, 320), (1024, 224))
+"""Those of the figure at full size."""
+
+
 @claim("001", "Figure 12", "gradients through 250 layers, on digits", sampled=True)
 def figure_twelve(sampling: Sampling) -> Verdict:
     r"""tanh, $\gamma = 1/4$, $\gamma\sigma_b^2 = 0.05$, $\gamma\sigma_\alpha^2$ from 1.4 to 2.4,
     the cross-entropy of ten classes on eight of scikit-learn's 8×8 digits, scaled to mean square 1.
     The mean of $\log\tilde q^l/\tilde q^{250}$ at five layers (24 at full size) and its slope by
-    regression on all of them, over 249 layers; $n = 256$, 512 and 1024 extrapolated in $1/n$,
-    against $\sum\log\chi$. A difference is judged by how far apart the curves are, which
-    decay, stay and grow: one that lay a fifth of the way to its neighbour would have been
-    noticed. (The caption's weight variances, $0.01/\gamma$ to
+    regression on all of them, over 249 layers; $n = 256$ and 2048 (at full size 256, 512 and 1024)
+    extrapolated in $1/n$, against $\sum\log\chi$. A difference is judged by how far apart the
+    curves are, which decay, stay and grow: one that lay a fifth of the way to its neighbour would
+    have been noticed. (The caption's weight variances, $0.01/\gamma$ to
     $0.3/\gamma$, are the bias variances of Figure 11's.)"""
     digits = load_digits()
     pixels = digits.data[:8]
     inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))
     loss = CrossEntropy(tuple(int(label) for label in digits.target[:8]), 10)
     depth, layers = 250, list(range(1, 240, sampling.sizes(50, 10)))
-    sizes = [
-        (n, sampling.networks(draws, 2 * draws))
-        for n, draws in ((256, 224), (512, 160), (1024, 112))
-    ]
+    sizes = [(n, sampling.networks(draws)) for n, draws in sampling.sizes(SIZES_OF_TWELVE, PRINTED)]
     weights = ("1.4", "1.75", "2.4")
     nets = [rescaled(weight, "0.05") for weight in weights]
     curves = np.array(

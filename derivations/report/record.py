@@ -83,6 +83,8 @@ def recorded(outcome: Outcome) -> Mapping[str, object]:
         "detail": verdict.detail,
         "seconds": round(outcome.seconds, 3),
     }
+    if outcome.processor is not None:
+        record["processor"] = round(outcome.processor, 3)
     if verdict.digits is not None:
         record["digits"] = round(verdict.digits, 1)
     if verdict.z is not None and verdict.bound is not None:

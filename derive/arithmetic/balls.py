@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import mpmath
@@ -92,9 +93,9 @@ def _node(expr: sympy.Expr, parts: list[Ball], variable: sympy.Symbol) -> Ball:
         return lambda x, analytic: constant()
     match expr:
         case sympy.Add():
-            return lambda x, analytic: _sum(parts, x, analytic)
+            return reduce(_sum, parts)
         case sympy.Mul():
-            return lambda x, analytic: _product(parts, x, analytic)
+            return reduce(_product, parts)
         case sympy.Pow() if expr.exp.is_Integer:
             power = int(expr.exp)
             return lambda x, analytic: parts[0](x, analytic) ** power
@@ -177,18 +178,12 @@ def exactly(value: mpmath.mpf) -> sympy.Rational:
     return sympy.Rational(*mpmath.libmp.to_rational(value._mpf_))
 
 
-def _sum(parts: list[Ball], x: acb, analytic: bool) -> acb:
-    value = parts[0](x, analytic)
-    for part in parts[1:]:
-        value += part(x, analytic)
-    return value
+def _sum(left: Ball, right: Ball) -> Ball:
+    return lambda x, analytic: left(x, analytic) + right(x, analytic)
 
 
-def _product(parts: list[Ball], x: acb, analytic: bool) -> acb:
-    value = parts[0](x, analytic)
-    for part in parts[1:]:
-        value *= part(x, analytic)
-    return value
+def _product(left: Ball, right: Ball) -> Ball:
+    return lambda x, analytic: left(x, analytic) * right(x, analytic)
 
 
 def _atan(u: acb, analytic: bool) -> acb:

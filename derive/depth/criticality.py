@@ -35,6 +35,8 @@ from .zeros import Function, Profile, between, even_part, extended, profile, sam
 
 _MAX_ORDER = 40
 _ROUNDING = 10 ** mpmath.mpf(-13)  # of K' − K, beside K
+_LINE_DIGITS = 150  # of σ(0)² and g'(0)
+_LINE = mpmath.mpf(10) ** -120  # where σ(0)² is 0
 _SAME = 10 ** mpmath.mpf(-18)  # of C_W, where every K is fixed
 
 
@@ -331,18 +333,16 @@ def _excess_range(
     K' − K → C_b + C_W σ(0)² for small K; where that is 0, (χ − 1)K with χ = C_W g'(0), and where
     that is 0 too, what the next power of K makes it. For large K it is C_W ⟨σσ⟩ − K, ⟨σσ⟩ a power.
     """
-    squares = even_part(activation, (0, 0))
-    floor = bias + weight * squares(mpmath.mpf(0))
+    floor = bias + weight * even_part(activation, (0, 0))(mpmath.mpf(0))
     slope = _number(_slope(activation))
-    around = profile(activation, lambda at: squares(at) - squares(mpmath.mpf(0)) - slope * at**2)
-    low, high = between(around)
+    low, high = between(_bend(activation))
     limit, order = (floor, 0) if floor else (weight * slope - 1, 1)
     if limit:
         low = min(low, abs(limit) * low, floor or mpmath.inf)
         low, _ = extended(
             low, mpmath.mpf("0.1"), lambda at: abs(excess(at, 15) / at**order / limit - 1) < 0.25
         )
-    at_infinity = profile(activation, squares)
+    at_infinity = _squares(activation)
     high = max(high, between(at_infinity)[1], 100 * floor, 100 * _crossing(at_infinity, weight))
 
     def settled(at: mpmath.mpf) -> bool:
@@ -356,6 +356,22 @@ def _excess_range(
 
     high, _ = extended(high, mpmath.mpf(10), settled)
     return low, high
+
+
+@cache
+def _squares(activation: Activation) -> Profile:
+    """Of σ²."""
+    return profile(activation, even_part(activation, (0, 0)))
+
+
+@cache
+def _bend(activation: Activation) -> Profile:
+    """Of σ² − σ(0)² − g'(0) z², as far as it is even."""
+    squares = even_part(activation, (0, 0))
+    with mpmath.workdps(_LINE_DIGITS):
+        floor = squares(mpmath.mpf(0))
+        slope = mpmath.mpf(_slope(activation).evalf(_LINE_DIGITS))
+    return profile(activation, lambda at: squares(at) - floor - slope * at**2)
 
 
 def _crossing(at_infinity: Profile, weight: mpmath.mpf) -> mpmath.mpf:
@@ -412,14 +428,14 @@ def _is_line(activation: Activation) -> bool:
 
     The heat equation takes no other function to one linear in K. Decided by 100 digits of 300 z.
     """
-    squares, slope = even_part(activation, (0, 0)), _slope(activation)
-    if slope == 0 or any(kink != 0 for kink in activation.kinks):
+    if _slope(activation) == 0 or any(kink != 0 for kink in activation.kinks):
         return False
-    return profile(
-        activation, lambda at: squares(at) - mpmath.mpf(slope.evalf(150)) * at**2
-    ).vanishes
+    with mpmath.workdps(_LINE_DIGITS):
+        starts_at_zero = abs(even_part(activation, (0, 0))(mpmath.mpf(0))) < _LINE
+    return starts_at_zero and _bend(activation).vanishes
 
 
+@cache
 def _slope(activation: Activation) -> sympy.Expr:
     """g'(0) = ½(σ'(0−)² + σ'(0+)²) where σ(0) = 0."""
     left, right = (activation.beside_zero(side).diff(z).subs(z, 0) for side in (-1, 1))

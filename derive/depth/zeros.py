@@ -24,6 +24,7 @@ import sympy
 
 from ..activations.functions import Activation
 from ..errors import InputError
+from ..gaussian.shapes import is_even
 from ..symbols import z
 
 Function = Callable[[mpmath.mpf, int], mpmath.mpf]
@@ -71,21 +72,22 @@ def even_part(
     activation: Activation, orders: tuple[int, ...]
 ) -> Callable[[mpmath.mpf], mpmath.mpf]:
     """z > 0 ↦ ½(f(z) + f(−z)) for f = Π σ^{(orders)}, away from the kinks."""
+    products = [
+        sympy.prod([piece.expr.diff(z, order) for order in orders]) for piece in activation.pieces
+    ]
     pieces = [
-        (
-            _end(piece.lower),
-            _end(piece.upper),
-            [sympy.lambdify(z, piece.expr.diff(z, order), "mpmath") for order in orders],
-        )
-        for piece in activation.pieces
+        (_end(piece.lower), _end(piece.upper), sympy.lambdify(z, product, "mpmath", cse=True))
+        for piece, product in zip(activation.pieces, products, strict=True)
     ]
 
     def at(point: mpmath.mpf) -> mpmath.mpf:
-        for lower, upper, factors in pieces:
+        for lower, upper, function in pieces:
             if lower <= point < upper:
-                return mpmath.fprod(factor(point) for factor in factors)
+                return function(point)
         raise ArithmeticError(f"no piece of {activation} holds {point}")
 
+    if activation.is_odd and is_even(orders):
+        return at
     return lambda point: (at(point) + at(-point)) / 2
 
 

@@ -66,6 +66,8 @@ def gaussian_average(
     if variance == 0:
         return _at_zero(function, goal)
     pieces = split_pieces(function)
+    if len(pieces) == 1 and (even := pieces[0][2]).xreplace({z: -z}) == even:
+        pieces = [(sympy.S.Zero, sympy.oo, 2 * even)]
     try:
         compiled = [(lower, upper, compile_arb(part, z)) for lower, upper, part in pieces]
     except InputError:
@@ -237,14 +239,14 @@ def _by_arb(
 
 def _enclosure(pieces: list[tuple[sympy.Expr, sympy.Expr, Ball]], K: arb, farther: int) -> arb:
     """Σ over the pieces of ∫ f e^{−z²/2K}/√(2πK), with every error in the ball's radius."""
-    root, scale = K.sqrt(), 1 / (2 * arb.pi() * K).sqrt()
+    root, scale, rate = K.sqrt(), 1 / (2 * arb.pi() * K).sqrt(), -1 / (2 * K)
     reach = ((1.4 * arb(ctx.prec)).sqrt() * root * farther).mid()
     marks = [(reach * arb(1.25) ** k).mid() for k in range(11)]
     total = arb(0)
     for lower, upper, function in pieces:
 
         def weighted(x: acb, analytic: bool, function: Ball = function) -> acb:
-            return function(x, analytic) * (-x * x / (2 * K)).exp() * scale
+            return function(x, analytic) * (x * x * rate).exp() * scale
 
         start = constant(lower) if lower.is_finite else -marks[-1]
         stop = constant(upper) if upper.is_finite else marks[-1]

@@ -258,3 +258,5 @@ def test_an_outcome_is_timed():
     found = outcome(Verdict("exact", ""))
     assert isinstance(found, Outcome)
     assert found.seconds >= 0.0
+    assert found.processor is not None
+    assert found.processor >= 0.0

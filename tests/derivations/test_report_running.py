@@ -61,7 +61,7 @@ def test_what_is_kept_is_read_again(tmp_path):
     store = Kept(tmp_path / "partial")
     claim = Claim("000", "1", "t", figure, True)
     assert store.read(claim, SAMPLING) is None
-    outcome = Outcome(claim, FULL, 2.5, Tally(2, 3, 1.5e9))
+    outcome = Outcome(claim, FULL, 2.5, Tally(2, 3, 1.5e9), 1.5)
     store.write(outcome, SAMPLING)
     assert store.read(claim, SAMPLING) == outcome
     assert store.read(replace(claim, title="u"), SAMPLING) is None
@@ -242,11 +242,10 @@ def test_the_table_of_costs_is_of_claims_that_there_are(tmp_path):
     book = {key(each) for each in claims.claims()}
     assert set(shipped()) <= book, "python -m derivations.claims.timing writes the table anew"
     assert 0.9 * len(book) < len(shipped())
-    target = tmp_path / "claims.json"
-    target.write_text(
-        json.dumps({"claims": [{"source": "000", "name": "a.b", "seconds": 1.234}]}), "utf-8"
-    )
-    assert json.loads(timing.table(recorded(target))) == {"000 a.b": 1.2}
+    target, each = tmp_path / "claims.json", {"source": "000", "name": "a.b", "seconds": 1.234}
+    for counted, told in (({}, 1.2), ({"processor": 0.5678}, 0.57)):
+        target.write_text(json.dumps({"claims": [each | counted]}), "utf-8")
+        assert json.loads(timing.table(recorded(target))) == {"000 a.b": told}
 
 
 SCRIPT = """

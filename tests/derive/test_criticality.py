@@ -11,10 +11,12 @@ import sympy
 from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations.functions import from_expr
+from derive.depth import criticality as dense
 from derive.depth.criticality import C_W, C_b, K, criticality, fixed_points
 from derive.depth.zeros import profile
 from derive.errors import InputError
 from derive.gaussian.brackets import Average
+from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.small_kernel import small_kernel_average
 
 R = sympy.Rational
@@ -279,3 +281,21 @@ def test_an_even_function_that_fades_is_followed_to_where_nothing_is_left():
     found = profile(a.tanh, lambda point: mpmath.exp(-(point**2)))
     assert 2 < found.far < 6
     assert found.power == -mpmath.inf
+
+
+def test_the_laws_of_an_activation_are_sampled_in_its_first_call_alone(monkeypatch):
+    sampled, sample = [], dense.profile
+    monkeypatch.setattr(dense, "profile", lambda *given: sampled.append(given[0]) or sample(*given))
+    sigma = from_expr("tanh(3*z/2)", name="of this test alone")
+    found = [fixed_points(sigma, R(1, 10), weight, digits=6) for weight in (1, 2)]
+    assert [len(each) for each in found] == [1, 1]
+    assert sampled == [sigma, sigma]  # σ² at infinity, and what bends it
+
+
+@pytest.mark.parametrize("sigma", [a.tanh, a.arctan, a.gelu])
+def test_half_of_an_even_integrand_is_integrated(sigma):
+    product = sigma.derivative(0) * sigma.derivative(2)
+    even = (product + product.subs(symbols.z, -symbols.z)) / 2
+    whole, half = (gaussian_average(each, R(3, 2), 20) for each in (product, even))
+    assert abs(whole.value - half.value) <= whole.radius + half.radius + mpmath.mpf(10) ** -19
+    assert half.radius < mpmath.mpf(10) ** -19
