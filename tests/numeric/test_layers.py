@@ -81,7 +81,7 @@ def at_nodes(expr: sympy.Expr, at: np.ndarray) -> np.ndarray:
 @cache
 def compiled(expr: sympy.Expr):
     own = {"Sigmoid": special.expit, "ErrorTail": special.erfc}
-    return sympy.lambdify(z, printer.stable(expr), [own, "scipy", "numpy"])
+    return sympy.lambdify(z, stable(expr), [own, "scipy", "numpy"])
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", *SLOW])
