@@ -32,6 +32,18 @@ from .probing import ProbeSampler
 _FORWARD = '''\
 {sigma}
 
+@driver
+def add_activated(G, length, total):
+    """Add Σ_i σ(length·G_i)² of each column of G (n, lanes) to `total`."""
+    wide_vectors()
+    n = G.shape[0]
+    for i in range(0, n, 2):  # of one neuron at a time, LLVM unrolls the loop over networks
+        j, there = (i + 1, 1.0) if i + 1 < n else (i, 0.0)
+        for s in range({lanes}):
+            first, second = sigma(length[s] * G[i, s])[0], sigma(length[s] * G[j, s])[0]
+            total[s] += first * first + there * (second * second)
+
+
 @entry
 def forward(networks, key, steps, scales, rooms, squares):
     """|σ|² of networks (groups, lanes) at the layers of steps: squares (depth, groups, lanes).
@@ -72,10 +84,7 @@ def forward(networks, key, steps, scales, rooms, squares):
             for s in range({lanes}):
                 S[s] = 0.0
             if last:
-                for i in range(size):
-                    for s in range({lanes}):
-                        value = sigma(length[s] * G[i, s])[0]
-                        S[s] += value * value
+                add_activated(G[:size], length, S)
                 for s in range({lanes}):
                     squares[layer, g, s] = S[s]
             elif steps[t + 1, 1] == {BIASED}:
