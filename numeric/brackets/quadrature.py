@@ -208,9 +208,7 @@ def _norms(
 @cache
 def _far_out(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """σ^{(order)} in a form that neither overflows nor meets a cut of log right or left of 0."""
-    compiled = sympy.lambdify(
-        z, stable(activation.derivative(order)), [OWN, "scipy", "numpy"]
-    )
+    compiled = sympy.lambdify(z, stable(activation.derivative(order)), [OWN, "scipy", "numpy"])
 
     def values(at: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(all="ignore"):

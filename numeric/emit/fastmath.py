@@ -1,7 +1,7 @@
 """Functions without branches or calls, so that LLVM vectorises the loop around them.
 
-Arguments are reduced by Cody and Waite's method, x = k ln 2 + r with |r| ≤ ln 2/2 for e^x. What falls
-off like e^{−2t} comes from T = tanh r and p = 2^{−k}, t = k ln 2/2 + r:
+Arguments are reduced by Cody and Waite's method, x = k ln 2 + r with |r| ≤ ln 2/2 for e^x. What
+falls off like e^{−2t} comes from T = tanh r and p = 2^{−k}, t = k ln 2/2 + r:
 
     e^{−2t} = p (1 − T)/(1 + T),     tanh t = ((1 − p) + T (1 + p))/((1 + p) + T (1 − p)),
 
@@ -24,7 +24,9 @@ import numpy as np
 from .interpolation import interpolated
 from .jit import scalar
 
-__all__ = ["atan", "erf", "erfc", "exp", "sech_squared", "sigmoid", "softplus", "tanh", "vectorised"]
+__all__ = [
+    "atan", "erf", "erfc", "exp", "sech_squared", "sigmoid", "softplus", "tanh", "vectorised",
+]  # fmt: skip
 
 _PER_LN2 = 1.0 / math.log(2.0)
 _LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 32 bits, so that k·_LN2_HIGH is exact
@@ -58,7 +60,9 @@ _HIGH_BITS = -(1 << 27)  # of a double: its first 26
     _Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6, _Q7, _Q8, _Q9, _Q10,
     _Q11, _Q12, _Q13, _Q14, _Q15, _Q16, _Q17, _Q18, _Q19, _Q20,
 ) = interpolated(
-    lambda t: mpmath.exp((4 * (1 + t) / (1 - t)) ** 2) * mpmath.erfc(4 * (1 + t) / (1 - t)) * 8 / (1 - t),
+    lambda t: (
+        mpmath.exp((4 * (1 + t) / (1 - t)) ** 2) * mpmath.erfc(4 * (1 + t) / (1 - t)) * 8 / (1 - t)
+    ),
     (_NEAR - 4.0) / (_NEAR + 4.0),
     (_GONE - 4.0) / (_GONE + 4.0),
     20,
@@ -70,7 +74,7 @@ def exp(x: float) -> float:
     """e^x."""
     x = 710.0 if x > 710.0 else x
     x = -746.0 if x < -746.0 else x
-    shifted = np.float64(x * _PER_LN2 + _ROUND)  # k is off by 2^52·1075, which shifts out
+    shifted = np.float64(x * _PER_LN2 + _ROUND)  # k beside high bits that shift out
     k = shifted - _ROUND
     return _scaled(1.0, shifted.view(np.uint64), (x - k * _LN2_HIGH) - k * _LN2_LOW)
 
@@ -98,7 +102,8 @@ def _halved(t: float) -> tuple[np.float64, np.float64]:
     r = (t - k * _HALF_HIGH) - k * _HALF_LOW
     w = r * r
     series = (_T1 + w * _T2) + (w * w) * ((_T3 + w * _T4) + (w * w) * (_T5 + w * _T6))
-    return np.uint64((_BIAS - shifted.view(np.uint64)) << _MANTISSA).view(np.float64), r + (r * w) * series
+    fallen = np.uint64((_BIAS - shifted.view(np.uint64)) << _MANTISSA).view(np.float64)
+    return fallen, r + (r * w) * series
 
 
 @scalar
@@ -142,16 +147,12 @@ def atan(x: float) -> float:
     """arctan x = arctan 1 + arctan (x − 1)/(x + 1) = arctan ∞ − arctan 1/x."""
     a = abs(x)
     far, middle = a > _PER_EIGHTH, a > _EIGHTH
-    s = (-1.0 if far else (a - 1.0 if middle else a)) / (
-        a if far else (a + 1.0 if middle else 1.0)
-    )
+    s = (-1.0 if far else (a - 1.0 if middle else a)) / (a if far else (a + 1.0 if middle else 1.0))
     w = s * s
     high = _A6 + w * (_A7 + w * (_A8 + w * (_A9 + w * (_A10 + w * _A11))))
     series = _A1 + w * (_A2 + w * (_A3 + w * (_A4 + w * (_A5 + w * high))))
     turned = 1.0 if far else (0.5 if middle else 0.0)
-    return math.copysign(
-        turned * _QUARTER + (turned * _QUARTER_LOW + (s + (s * w) * series)), x
-    )
+    return math.copysign(turned * _QUARTER + (turned * _QUARTER_LOW + (s + (s * w) * series)), x)
 
 
 @scalar

@@ -81,7 +81,8 @@ def function(
     definitions |= {symbol: body for (symbol, _), body in zip(locals, bodies, strict=False)}
     definitions |= {symbol: base for base, symbol in bases.items()}
 
-    source = (_FastSource if fast else _Source)(names | {symbol: str(symbol) for symbol in definitions})
+    names |= {symbol: str(symbol) for symbol in definitions}
+    source = _FastSource(names) if fast else _Source(names)
     lines = [f'"""{doc}"""'] if doc else []
     lines += [
         f"{symbol} = {source.doprint(definitions[symbol])}" for symbol in _ordered(definitions)

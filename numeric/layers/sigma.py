@@ -1,7 +1,7 @@
 """Expressions in z as NumPy functions: σ, its derivatives, its pieces.
 
-Integer powers are products, exponentials in quotients stay finite, 1 − tanh² and 1 ± tanh keep their
-digits far out (`stable`), and what the expressions share is computed once.
+Integer powers are products, exponentials in quotients stay finite, 1 − tanh² and 1 ± tanh keep
+their digits far out (`stable`), and what the expressions share is computed once.
 """
 
 from __future__ import annotations

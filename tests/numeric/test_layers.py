@@ -18,7 +18,8 @@ from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric import flow, write_module
 from numeric.brackets import module, one_input, quadrature, several_inputs
-from numeric.emit import modules, printer
+from numeric.emit import modules
+from numeric.emit.stable import stable
 from numeric.layers import kinked, one_sample, several_samples
 from numeric.layers.program import Table
 
