@@ -28,6 +28,7 @@ from . import forward_kernels
 from .ensemble import Layers
 from .forward_kernels import LANES, WORDS
 from .probing import ProbeSampler
+from .stage_kernels import PARTS
 
 _FORWARD = '''\
 {sigma}
@@ -227,6 +228,5 @@ def _kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
     sigma = sigma_source(activation, 1)
     source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)
-    called = forward_kernels.fill_normals, forward_kernels.add_squares
     doc = f"The forward pass of networks side by side: {activation.name}."
-    return load_kernels("forward", doc, (), source, called)
+    return load_kernels("forward", doc, (), source, parts=PARTS)
