@@ -27,6 +27,7 @@ from derive.recursions import Wanted, wanted
 from derive.work.resources import check_memory, check_time, number
 
 from . import checks, hyperparameters
+from .arrays import Array
 from .estimators import moments, observables, unbiased
 from .estimators.observables import Plan, plan_of
 from .estimators.probes import Probes, needed, spare
@@ -298,16 +299,11 @@ def _tensor(
     value = n**power * found.value
     series = observables.lower(target)
     if series:
-        flowed = flow(
-            ensemble.net,
-            ensemble.data.given,
-            ensemble.depth,
-            series,
-            width=ensemble.width,
-            parameters=_own(target.fields, ensemble),
-        )
-        for g, name in enumerate(series):
-            value = value - flowed[name.label].to_numpy().reshape(value.shape) / n**g
+        own = _own(target.fields, ensemble)
+        data = ensemble.data
+        flowed = _leading(ensemble.layers, data.shape, data.X.tobytes(), series, own)
+        for g, values in enumerate(flowed):
+            value = value - values.reshape(value.shape) / n**g
     dims = layout.axes(2 * target.pairs, single=ensemble.data.single)
     shape = value.shape[: len(dims)]
     scale = n ** (power + order)
@@ -320,7 +316,29 @@ def _tensor(
     }
 
 
-def _own(fields: Iterable[AnyField], ensemble: Ensemble) -> Given:
-    """The numbers of these equations' symbols, as `flow` is given them."""
+@lru_cache(maxsize=16)
+def _leading(
+    layers: Layers,
+    shape: tuple[int, ...],
+    inputs: bytes,
+    series: tuple[Name, ...],
+    own: tuple[tuple[str, tuple[float, ...]], ...],
+) -> tuple[Array, ...]:
+    """What `flow` says of the orders before a tensor's, the same for all seeds and draws.
+
+    Arguments:
+        inputs: of this shape, as bytes.
+        own: the numbers of the equations' symbols.
+    """
+    given = np.frombuffer(inputs).reshape(shape)
+    parameters: Given = {name: Tabulated(values) for name, values in own}
+    table = flow(layers.net, given, layers.depth, series, width=layers.width, parameters=parameters)
+    return tuple(table[name.label].to_numpy() for name in series)
+
+
+def _own(
+    fields: Iterable[AnyField], ensemble: Ensemble
+) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """The numbers of these equations' symbols."""
     wanted = hyperparameters.symbols_of(fields)
-    return {name: Tabulated(values) for name, values in ensemble.own if name in wanted}
+    return tuple((name, values) for name, values in ensemble.own if name in wanted)

@@ -33,7 +33,7 @@ from derive.work.resources import check_memory, check_time, number
 from .. import checks
 from ..arrays import Array
 from ..checks import checked_inputs
-from ..emit import fastmath, printer
+from ..emit import fastmath, interpolation, printer
 from ..emit.kernels import load_kernels
 from ..emit.templates import load_template
 from ..random import lazy, philox
@@ -683,7 +683,7 @@ def _check_memory(chain: Chain, numbers: int) -> None:
 def kernels(activation: Activation) -> ModuleType:
     """The module with `advance` and `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
-    called = (chain_kernels, fastmath, philox, lazy)
+    called = (chain_kernels, fastmath, interpolation, philox, lazy)
     return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
 
 

@@ -1,4 +1,4 @@
-"""The functions that `printer.stable` leaves in an expression, in NumPy, for real or complex z."""
+"""The functions that `stable` leaves in an expression, in NumPy, for real or complex z."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ def softplus(u: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.where(u.real > 0, u, 0.0) + np.log1p(np.exp(_leftwards(u))))
 
 
+def sech_squared(u: NDArray[Any]) -> NDArray[Any]:
+    """1/cosh² u."""
+    small = np.exp(2.0 * _leftwards(u))
+    return np.asarray(4.0 * small / ((1.0 + small) * (1.0 + small)))
+
+
 def _leftwards(u: NDArray[Any]) -> NDArray[Any]:
     """±u, whose exponential is bounded."""
     return np.asarray(np.where(u.real > 0, -u, u))
 
 
 OWN: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "SechSquared": sech_squared,
     "Sigmoid": sigmoid,
     "Softplus": softplus,
     "ErrorTail": special.erfc,

@@ -46,6 +46,7 @@ from derive.gaussian.shapes import leibniz
 
 from ..arrays import Array
 from ..emit import printer
+from ..emit.stable import stable
 from .functions import OWN, sigmoid
 
 ACCURACY = (36.0, 34.0, 32.0, 30.0)
@@ -207,9 +208,7 @@ def _norms(
 @cache
 def _far_out(activation: Activation, order: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """σ^{(order)} in a form that neither overflows nor meets a cut of log right or left of 0."""
-    compiled = sympy.lambdify(
-        z, printer.stable(activation.derivative(order)), [OWN, "scipy", "numpy"]
-    )
+    compiled = sympy.lambdify(z, stable(activation.derivative(order)), [OWN, "scipy", "numpy"])
 
     def values(at: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(all="ignore"):

@@ -25,13 +25,17 @@ from derive.weights import WeightEnsemble
 
 from ..brackets import one_input, quadrature
 from ..emit import outputs, printer
+from ..emit.stable import stable
 from . import c_templates, python
 from .module import right_side
 from .one_input import SingleModule
 
 
 class _Printer(C99CodePrinter):
-    """Prints what `printer.stable` brings in; refuses what C does not have."""
+    """Prints what `stable` brings in; refuses what C does not have."""
+
+    def _print_SechSquared(self, expr: sympy.Expr) -> str:
+        return f"pow(cosh({self._print(expr.args[0])}), -2)"
 
     def _print_Sigmoid(self, expr: sympy.Expr) -> str:
         return f"(1.0/(1.0 + exp(-({self._print(expr.args[0])}))))"
@@ -205,7 +209,7 @@ def _named(made: Step, names: dict[Atom, str]) -> sympy.Expr:
 
 def _function(signature: str, results: Sequence[sympy.Expr], before: Sequence[str] = ()) -> str:
     """A C function that stores the results in `out`, its common subexpressions computed once."""
-    bodies = [printer.stable(sympy.sympify(body)) for body in results]
+    bodies = [stable(sympy.sympify(body)) for body in results]
     shared, bodies = sympy.cse(bodies, symbols=sympy.numbered_symbols("t_", real=True))
     try:
         lines = [f"const double {symbol} = {_PRINTER.doprint(body)};" for symbol, body in shared]

@@ -3,7 +3,8 @@
 Numba's on-disk cache does not see a callee change, so the kernels of the package are not kept by
 themselves. A module that holds copies of them is: its name is the hash of their text. Only its
 entries can be called from Python and are kept, and each is compiled when it is first called; what
-they call is compiled into them, once, without what a call from Python takes.
+they call is compiled into them, once, without what a call from Python takes. What many modules call
+is a module of its own, kept too, whose name is in the text of those.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _any_order = _inner | {{"fastmath": {{"contract", "reassoc"}}}}
 scalar = numba.njit(**_inner, forceinline=True)  # called in loops
 driver = numba.njit(**_inner)  # loops, sums in order
 reduction = numba.njit(**_any_order, forceinline=True)  # sums in any order
+part = numba.njit(**_inner, cache=True)  # called in other modules
 entry = numba.njit(**_own, nogil=True, cache=True)  # called from Python threads
 '''
 
@@ -67,6 +69,7 @@ def load_kernels(
     entries: Iterable[Kernel] = (),
     source: str = "",
     called: Iterable[Kernel] = (),
+    parts: Iterable[Kernel] = (),
 ) -> ModuleType:
     """The module of these kernels, to be called from Python by their names.
 
@@ -74,16 +77,32 @@ def load_kernels(
         stem: how the module's name begins.
         doc: what it is, in a line.
         entries: kernels of this package.
-        source: functions besides, which call `called` by their names, and `fastmath`.
+        source: functions besides, which call `called` and `parts` by their names, and `fastmath`.
+        parts: kernels that are compiled once for all modules with the same ones, none before those
+            that it calls.
 
     Raises:
         ValueError: where two kernels need different things of one name.
     """
-    return modules.load(_text(doc, tuple(entries), source, tuple(called)), stem)
+    parts = tuple(parts)
+    text = _text(doc, tuple(entries), source, tuple(called))
+    if not parts:
+        return modules.load(text, stem)
+    shared = modules.load(_text("What several modules call.", parts, "", (), "part"), "parts")
+    module = modules.load(f"{text}\n# with {shared.__name__}\n", stem)
+    for name in map(_name, parts):
+        setattr(module, name, getattr(shared, name))
+    return module
 
 
 @cache
-def _text(doc: str, entries: tuple[Kernel, ...], source: str, called: tuple[Kernel, ...]) -> str:
+def _text(
+    doc: str,
+    entries: tuple[Kernel, ...],
+    source: str,
+    called: tuple[Kernel, ...],
+    decorator: str = "entry",
+) -> str:
     copied: dict[str, tuple[object, str]] = {}
     by_name = re.compile(r"\bfastmath\.(\w+)\(")
     for name in sorted(set(by_name.findall(source))):
@@ -91,16 +110,20 @@ def _text(doc: str, entries: tuple[Kernel, ...], source: str, called: tuple[Kern
     for function in called:
         _copy(function, copied)
     for function in entries:
-        _copy(function, copied, "entry")
+        _copy(function, copied, decorator)
     numbers = [text for value, text in copied.values() if not isinstance(value, Dispatcher)]
     kernels = [text for value, text in copied.values() if isinstance(value, Dispatcher)]
     head = "\n".join([HEADER.format(doc=doc), *numbers])
     return "\n\n\n".join([head, *kernels, by_name.sub(r"\1(", source)])
 
 
+def _name(kernel: Any) -> str:
+    return str(kernel.py_func.__name__)
+
+
 def _copy(function: Any, copied: dict[str, tuple[object, str]], decorator: str = "") -> None:
     """Add the text of a kernel, after that of all that it needs."""
-    name, scope = function.py_func.__name__, function.py_func.__globals__
+    name, scope = _name(function), function.py_func.__globals__
     if _is_there(name, function, copied):
         return
     source = _sources(sys.modules[function.py_func.__module__])[name]

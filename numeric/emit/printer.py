@@ -25,21 +25,11 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from derive.errors import InputError
 
-_CALLED = {"math", "abs", "max", "min"}
+from .stable import ErrorTail, SechSquared, Sigmoid, Softplus, stable
+
+_CALLED = {"math", "fastmath", "abs", "max", "min"}
 # How tightly printed text binds: conditions and conditionals are always put in parentheses.
 _SUM, _PRODUCT, _ATOM = (int(PRECEDENCE[kind]) for kind in ("Add", "Mul", "Func"))
-
-
-class Sigmoid(sympy.Function):
-    """s(u) = 1/(1 + e^{-u}), so that s(u) + s(-u) = 1 and e^u = s(u)/s(-u)."""
-
-
-class ErrorTail(sympy.Function):
-    """erfc(x), but left alone where sympy makes erfc(-x) the cancelling 2 - erfc(x)."""
-
-
-class Softplus(sympy.Function):
-    """log(1 + e^u)."""
 
 
 def expression(expr: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
@@ -48,7 +38,7 @@ def expression(expr: sympy.Expr, names: Mapping[sympy.Symbol, str]) -> str:
     Raises:
         InputError: at a symbol that `names` lacks and at whatever a kernel can't compute.
     """
-    return str(_Source(names).doprint(stable(sympy.sympify(expr))))
+    return str(_Source(names).doprint(_stable(expr)))
 
 
 def function(
@@ -59,6 +49,7 @@ def function(
     *,
     decorator: str = "",
     doc: str = "",
+    fast: bool = False,
 ) -> str:
     """The source of a function, its common subexpressions computed once.
 
@@ -69,6 +60,7 @@ def function(
         locals: definitions (symbol, expression), each made once, under its name.
         decorator: a line such as `@scalar` to put on top.
         doc: the function's docstring.
+        fast: with calls of `fastmath` for what `math` lacks.
 
     Raises:
         InputError: as `expression`; also for a symbol whose name is no Python identifier.
@@ -81,7 +73,7 @@ def function(
         raise InputError("arguments, locals", named, "symbols with distinct names")
 
     fresh = _fresh_symbols(names)
-    bodies = [stable(sympy.sympify(body)) for body in (*(body for _, body in locals), *wanted)]
+    bodies = [_stable(body, fast=fast) for body in (*(body for _, body in locals), *wanted)]
     shared, bodies = sympy.cse(bodies, symbols=fresh)
     bases: dict[sympy.Expr, sympy.Symbol] = {}
     bodies = [_name_bases(body, bases, fresh) for body in bodies]
@@ -89,7 +81,8 @@ def function(
     definitions |= {symbol: body for (symbol, _), body in zip(locals, bodies, strict=False)}
     definitions |= {symbol: base for base, symbol in bases.items()}
 
-    source = _Source(names | {symbol: str(symbol) for symbol in definitions})
+    names |= {symbol: str(symbol) for symbol in definitions}
+    source = _FastSource(names) if fast else _Source(names)
     lines = [f'"""{doc}"""'] if doc else []
     lines += [
         f"{symbol} = {source.doprint(definitions[symbol])}" for symbol in _ordered(definitions)
@@ -99,6 +92,12 @@ def function(
     lines.append(f"return {', '.join(returned)}{comma}")
     signature = f"def {identifier(name)}({', '.join(names[symbol] for symbol in arguments)}):"
     return "\n".join([*([decorator] if decorator else []), signature, *indented(lines)]) + "\n"
+
+
+def _stable(expr: sympy.Expr, *, fast: bool = False) -> sympy.Expr:
+    """`stable`, with 1/cosh² where 1 − tanh² has no function of its own."""
+    found = stable(sympy.sympify(expr))
+    return found if fast else found.replace(SechSquared, lambda u: sympy.cosh(u) ** -2)
 
 
 def identifier(symbol: sympy.Symbol | str) -> str:
@@ -158,96 +157,6 @@ def constant(name: str, values: Iterable[float], array: bool = False) -> str:
     return "\n".join([f"{name} = np.array(", "    [", *indented(items), "    ]", ")"]) + "\n"
 
 
-def stable(expr: sympy.Expr) -> sympy.Expr:
-    """An equal expression that neither overflows nor cancels where its value is moderate.
-
-    log(1 + e^u) becomes `Softplus`; 1 + erf(x) becomes erfc(-x); and a quotient R(e^u), whose
-    numerator and denominator would both overflow, becomes its form in s(u) and s(-u), `Sigmoid`:
-    N(E)/((1+E)^m D(E)) = N̂(s, t)/D̂(s, t) · t^{m + deg D - deg N}, the hats for homogeneous forms.
-    """
-    if expr.has(sympy.log):
-        expr = expr.replace(sympy.log, _stable_log)
-    if expr.has(sympy.erf):
-        expr = expr.replace(lambda e: e.is_Add, _stable_erf)
-    return _stable_quotients(expr) if expr.has(sympy.exp) else expr
-
-
-def _stable_log(argument: sympy.Expr) -> sympy.Expr:
-    """log(a + b e^u) = log a + log(1 + e^{u + log(b/a)}) for positive a and b."""
-    constant, rest = argument.as_independent(*argument.free_symbols, as_Add=True)
-    factor, power = rest.as_independent(*rest.free_symbols, as_Add=False)
-    if isinstance(power, sympy.exp) and constant.is_positive and factor.is_positive:
-        return sympy.log(constant) + Softplus(power.args[0] + sympy.log(factor / constant))
-    return sympy.log(argument)
-
-
-def _stable_erf(total: sympy.Add) -> sympy.Expr:
-    """c + c erf(x) = c erfc(-x), within a sum."""
-    constant, rest = total.as_coeff_Add()
-    for term in rest.args if rest.is_Add else (rest,):
-        coefficient, factor = term.as_coeff_Mul()
-        if isinstance(factor, sympy.erf) and constant and abs(coefficient) == abs(constant):
-            side = -sympy.sign(coefficient * constant)
-            return rest - term + constant * ErrorTail(side * factor.args[0])
-    return total
-
-
-def _stable_quotients(expr: sympy.Expr) -> sympy.Expr:
-    """Each quotient with an exponential below its line, rewritten in s and t; inner ones first."""
-    if expr.is_Atom:
-        return expr
-    if not (expr.is_Add or expr.is_Mul or expr.is_Pow):
-        return expr.func(*(_stable_quotients(argument) for argument in expr.args))
-    opaque: dict[sympy.Expr, sympy.Dummy] = {}
-
-    def hide(part: sympy.Expr) -> sympy.Expr:
-        if part.is_Atom or isinstance(part, sympy.exp):
-            return part
-        if part.is_Add or part.is_Mul or (part.is_Pow and part.exp.is_Integer):
-            return part.func(*(hide(argument) for argument in part.args))
-        return opaque.setdefault(part, sympy.Dummy(f"D{len(opaque):04d}", real=True))
-
-    skeleton = hide(expr)
-    below = {
-        power.args[0]
-        for quotient in skeleton.atoms(sympy.Pow)
-        if quotient.exp.is_negative
-        for power in quotient.base.atoms(sympy.exp)
-    }
-    for argument in sorted(below, key=sympy.default_sort_key):
-        skeleton = _in_sigmoids(skeleton, argument)
-    shown = {dummy: part.func(*map(_stable_quotients, part.args)) for part, dummy in opaque.items()}
-    return skeleton.xreplace(shown)
-
-
-def _in_sigmoids(expr: sympy.Expr, argument: sympy.Expr) -> sympy.Expr:
-    """A rational function of E = e^{argument/c}, c the least integer that makes it one."""
-    powers = {power: power.args[0] / argument for power in expr.atoms(sympy.exp)}
-    powers = {power: ratio for power, ratio in powers.items() if ratio.is_Rational}
-    if not powers:
-        return expr
-    parts = math.lcm(*(int(ratio.q) for ratio in powers.values()))
-    E = sympy.Dummy("E", positive=True)
-    rational = sympy.cancel(
-        expr.xreplace({power: E ** (ratio * parts) for power, ratio in powers.items()})
-    )
-    numerator, denominator = (sympy.Poly(part, E) for part in sympy.fraction(rational))
-    surplus = -numerator.degree()
-    while True:
-        quotient, remainder = denominator.div(sympy.Poly(E + 1, E))
-        if not remainder.is_zero:
-            break
-        denominator, surplus = quotient, surplus + 1
-    surplus += denominator.degree()
-    s, t = Sigmoid(argument / parts), Sigmoid(-argument / parts)
-
-    def homogeneous(polynomial: sympy.Poly) -> sympy.Expr:
-        degree = polynomial.degree()
-        return sympy.Add(*(c * s**k * t ** (degree - k) for (k,), c in polynomial.terms()))
-
-    return homogeneous(numerator) * t**surplus / homogeneous(denominator)
-
-
 def _fresh_symbols(names: Mapping[sympy.Symbol, str]) -> Iterator[sympy.Symbol]:
     taken = set(names.values())
     return (s for s in sympy.numbered_symbols("x", real=True) if str(s) not in taken)
@@ -286,7 +195,8 @@ def _ordered(definitions: Mapping[sympy.Symbol, sympy.Expr]) -> list[sympy.Symbo
 
 _COMPUTED = (
     *(sympy.Symbol, sympy.Rational, sympy.Float, sympy.NumberSymbol, Infinity, NegativeInfinity),
-    *(sympy.Add, sympy.Mul, sympy.Pow, Sigmoid, ErrorTail, Softplus, sympy.sign, sympy.Heaviside),
+    *(sympy.Add, sympy.Mul, sympy.Pow, sympy.sign, sympy.Heaviside),
+    *(ErrorTail, SechSquared, Sigmoid, Softplus),
     *(sympy.Piecewise, Relational, sympy.And, sympy.Or, sympy.Not),
 )
 """What a kernel computes, beside the functions that sympy's printer knows how to call."""
@@ -419,6 +329,22 @@ class _Source(PythonCodePrinter):
 
     def _print_Not(self, expr: sympy.Not) -> str:
         return f"(not {self._print(expr.args[0])})"
+
+
+class _FastSource(_Source):
+    """Calls of `fastmath`."""
+
+    def _print_ErrorTail(self, expr: ErrorTail) -> str:
+        return f"fastmath.erfc({self._print(expr.args[0])})"
+
+    def _print_SechSquared(self, expr: SechSquared) -> str:
+        return f"fastmath.sech_squared({self._print(expr.args[0])})"
+
+    def _print_Sigmoid(self, expr: Sigmoid) -> str:
+        return f"fastmath.sigmoid({self._print(expr.args[0])})"
+
+    def _print_Softplus(self, expr: Softplus) -> str:
+        return f"fastmath.softplus({self._print(expr.args[0])})"
 
 
 def _binding(expr: sympy.Expr) -> int:

@@ -1,8 +1,7 @@
 """Expressions in z as NumPy functions: σ, its derivatives, its pieces.
 
-Integer powers are products, exponentials in quotients stay finite (`printer.stable`), 1 − tanh² and
-1 ± tanh are exponentials, which do not cancel far out, and what the expressions share is computed
-once.
+Integer powers are products, exponentials in quotients stay finite, 1 − tanh² and 1 ± tanh keep
+their digits far out (`stable`), and what the expressions share is computed once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from derive.symbols import z
 
 from ..arrays import Array
 from ..brackets.functions import OWN
-from ..emit import printer
+from ..emit.stable import stable
 
 Functions = Callable[[Array], list[Array]]
 """Of points, any shape: the values there of several functions."""
@@ -35,7 +34,7 @@ def derivatives(activation: Activation, orders: tuple[int, ...]) -> Functions:
 def terms(activation: Activation, order: int) -> Functions | None:
     """Σ |terms| of a σ^{(order)} that is a sum which cancels near 0, as log(1 + e^z) − log 2 does:
     its rounding error is machine epsilon times that. None for one that keeps its digits there."""
-    expr = printer.stable(activation.derivative(order))
+    expr = stable(activation.derivative(order))
     if not expr.is_Add:
         return None
     total = compiled((sympy.Add(*(sympy.Abs(each) for each in expr.args)),))
@@ -52,7 +51,7 @@ _NEAR, _CANCELLED = 1e-3, 50.0
 @cache
 def compiled(expressions: tuple[sympy.Expr, ...]) -> Functions:
     """Expressions in z, real for real z."""
-    printed = [_with_products(_with_tails(printer.stable(each))) for each in expressions]
+    printed = [_with_products(stable(each)) for each in expressions]
     evaluate = sympy.lambdify(z, printed, [_OWN, "scipy", "numpy"], cse=True)
 
     def values(at: Array) -> list[Array]:
@@ -69,38 +68,6 @@ def _with_products(expr: sympy.Expr) -> sympy.Expr:
     )
 
 
-def _with_tails(expr: sympy.Expr) -> sympy.Expr:
-    """c − c tanh² u and c ± c tanh u by what falls off as e^{−2|u|}: where a broad z meets them,
-    the rounding of 1 would be as large as the rest."""
-    if not expr.has(sympy.tanh):
-        return expr
-    return expr.replace(lambda part: part.is_Add, _tails_of)
-
-
-def _tails_of(total: sympy.Add) -> sympy.Expr:
-    constant, rest = total.as_coeff_Add()
-    for term in rest.args if rest.is_Add else (rest,):
-        coefficient, factor = term.as_coeff_Mul()
-        base, power = factor.as_base_exp()
-        if not constant or not isinstance(base, sympy.tanh):
-            continue
-        (u,) = base.args
-        if power == 2 and coefficient == -constant:
-            return rest - term + constant * _SechSquared(u)
-        if power == 1 and abs(coefficient) == abs(constant):
-            return rest - term + 2 * constant * printer.Sigmoid(2 * u * coefficient / constant)
-    return total
-
-
-class _SechSquared(sympy.Function):
-    """1/cosh²."""
-
-
-def _sech_squared(u: Array) -> Array:
-    fallen = np.exp(-2.0 * np.abs(u))
-    return np.asarray(4.0 * fallen / ((1.0 + fallen) * (1.0 + fallen)))
-
-
 class _IntegerPower(sympy.Function):
     """base^exponent for an integer exponent."""
 
@@ -115,7 +82,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     return half * half * base if exponent % 2 else half * half
 
 
-_OWN = {"_IntegerPower": _integer_power, "_SechSquared": _sech_squared, **OWN}
+_OWN = {"_IntegerPower": _integer_power, **OWN}
 
 
 def orders_of(terms: Sequence[Sequence[int]]) -> tuple[int, ...]:

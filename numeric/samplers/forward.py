@@ -26,11 +26,24 @@ from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from . import forward_kernels
 from .ensemble import Layers
-from .forward_kernels import LANES
+from .forward_kernels import LANES, WORDS
 from .probing import ProbeSampler
+from .stage_kernels import PARTS
 
 _FORWARD = '''\
 {sigma}
+
+@driver
+def add_activated(G, length, total):
+    """Add Σ_i σ(length·G_i)² of each column of G (n, lanes) to `total`."""
+    wide_vectors()
+    n = G.shape[0]
+    for i in range(0, n, 2):  # of one neuron at a time, LLVM unrolls the loop over networks
+        j, there = (i + 1, 1.0) if i + 1 < n else (i, 0.0)
+        for s in range({lanes}):
+            first, second = sigma(length[s] * G[i, s])[0], sigma(length[s] * G[j, s])[0]
+            total[s] += first * first + there * (second * second)
+
 
 @entry
 def forward(networks, key, steps, scales, rooms, squares):
@@ -38,27 +51,29 @@ def forward(networks, key, steps, scales, rooms, squares):
 
     Entry 0 is |x|². Steps, rows (layer, kind, big, size, stream, last), are the factors of the
     weights of some layers and their biases, each layer's last one marked; the entry below the first
-    of them is there. Rooms are for (widest, lanes) neurons, flat too, for as many normals, and for
-    two rows of lanes.
+    of them is there. Rooms are for (widest, lanes) neurons and for as many normals, for Philox's
+    words, and for two rows of lanes.
     """
     wide_vectors()
-    Z, flat, G, rows = rooms
+    Z, G, words, rows = rooms
     S, length = rows[0], rows[1]
     before = steps[0, 0] - 1
     for g in range(networks.shape[0]):
         for s in range({lanes}):
             S[s] = squares[before, g, s]
         for t in range(steps.shape[0]):
-            layer, kind, size = steps[t, 0], steps[t, 1], steps[t, 3]
+            layer, kind, size, last = steps[t, 0], steps[t, 1], steps[t, 3], steps[t, 5]
             drawn = steps[t, 2] if kind == {HAAR} else size
             whole = drawn + -drawn % 4
             for s in range({lanes}):
                 length[s] = 0.0
-            fill_normals(G[:whole], length, key, networks[g], layer, steps[t, 4])
+            fill_normals(G[:whole], length, words, key, networks[g], layer, steps[t, 4])
             if kind == {BIASED}:
                 for i in range(size):
                     for s in range({lanes}):
-                        Z[i, s] += scales[t] * G[i, s]
+                        G[i, s] = Z[i, s] + scales[t] * G[i, s]
+                for s in range({lanes}):
+                    length[s] = 1.0
             else:
                 if kind == {HAAR} and whole > drawn:
                     for s in range({lanes}):
@@ -67,18 +82,20 @@ def forward(networks, key, steps, scales, rooms, squares):
                 for s in range({lanes}):
                     square = length[s] if kind == {HAAR} else 1.0
                     length[s] = scales[t] * math.sqrt(S[s]) / math.sqrt(square)
+            for s in range({lanes}):
+                S[s] = 0.0
+            if last:
+                add_activated(G[:size], length, S)
+                for s in range({lanes}):
+                    squares[layer, g, s] = S[s]
+            elif steps[t + 1, 1] == {BIASED}:
                 for i in range(size):
                     for s in range({lanes}):
                         Z[i, s] = length[s] * G[i, s]
-            if steps[t, 5]:
-                for i in range(size * {lanes}):
-                    flat[i] = sigma(flat[i])[0]
-            for s in range({lanes}):
-                S[s] = 0.0
-            add_squares(Z[:size], S)
-            if steps[t, 5]:
+            else:
+                add_squares(G[:size], S)
                 for s in range({lanes}):
-                    squares[layer, g, s] = S[s]
+                    S[s] *= length[s] * length[s]
 '''
 
 BIASED = 1 << 8
@@ -177,10 +194,10 @@ class _Program:
     def _widest(self) -> int:
         return 4 + int(self.steps[:, 2:4].max(initial=1))
 
-    def rooms(self) -> tuple[Array, Array, Array, Array]:
-        """Room for a group's neurons, their normals, and numbers by network."""
-        Z = np.empty((self._widest, LANES))
-        return Z, Z.reshape(-1), np.empty_like(Z), np.empty((2, LANES))
+    def rooms(self) -> tuple[Array, Array, NDArray[np.uint64], Array]:
+        """Room for a group's neurons, their normals, words of those, and numbers by network."""
+        Z, G = np.empty((2, self._widest, LANES))
+        return Z, G, np.empty((WORDS, LANES), np.uint64), np.empty((2, LANES))
 
 
 @lru_cache(maxsize=64)
@@ -211,6 +228,5 @@ def _kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
     sigma = sigma_source(activation, 1)
     source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)
-    called = forward_kernels.fill_normals, forward_kernels.add_squares
     doc = f"The forward pass of networks side by side: {activation.name}."
-    return load_kernels("forward", doc, (), source, called)
+    return load_kernels("forward", doc, (), source, parts=PARTS)

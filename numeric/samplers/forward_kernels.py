@@ -20,11 +20,15 @@ from ..random.philox import circle, philox, twice_minus_log
 LANES = 16
 """Two vectors of eight numbers: with one, LLVM unrolls the loop where it should vectorise it."""
 
+WORDS = 4
+"""Rows of words of a block of Philox, for each network."""
+
 
 @driver
 def fill_normals(
     out: Array,
     total: Array,
+    words: NDArray[np.uint64],
     key: NDArray[np.uint64],
     networks: NDArray[np.uint64],
     layer: int,
@@ -32,22 +36,29 @@ def fill_normals(
 ) -> None:
     """`random.fill_normals` of stream (network, layer, use) down the column of each network.
 
-    The squared length of the column, a sum of Box and Muller's radii, is added to `total`.
+    The squared length of the column, a sum of Box and Muller's radii, is added to `total`. Words
+    is room for (WORDS, LANES): a loop that draws them and another that uses them have registers
+    enough, and what all networks of a block have in common is few.
     """
     wide_vectors()
     blocks = out.shape[0] // 4
-    words = (key[0], key[1])
+    k = (key[0], key[1])
     c2, c3 = np.uint64(layer), np.uint64(use)
     for block in range(blocks):
         for s in range(LANES):
-            w0, w1, w2, w3 = philox((np.uint64(block), networks[s], c2, c3), words)
-            first, second = twice_minus_log(w0), twice_minus_log(w2)
+            w0, w1, w2, w3 = philox((np.uint64(block), networks[s], c2, c3), k)
+            words[0, s] = w0
+            words[1, s] = w1
+            words[2, s] = w2
+            words[3, s] = w3
+        for s in range(LANES):
+            first, second = twice_minus_log(words[0, s]), twice_minus_log(words[2, s])
             radius = math.sqrt(first)
-            x, y = circle(w1)
+            x, y = circle(words[1, s])
             out[block, s] = radius * x
             out[block + blocks, s] = radius * y
             radius = math.sqrt(second)
-            x, y = circle(w3)
+            x, y = circle(words[3, s])
             out[block + 2 * blocks, s] = radius * x
             out[block + 3 * blocks, s] = radius * y
             total[s] += first + second

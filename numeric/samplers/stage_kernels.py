@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
 from ..random.lazy import HAAR
-from .forward_kernels import LANES, add_squares, fill_normals
+from .forward_kernels import LANES, WORDS, add_squares, fill_normals
 
 
 @driver
@@ -36,7 +36,7 @@ def draw(
     """
     wide_vectors()
     rows, scales = factors
-    square = np.empty(LANES)
+    square, words = np.empty(LANES), np.empty((WORDS, LANES), np.uint64)
     for t in range(which[0], which[1]):
         kind, size = rows[t, 0], rows[t, 2]
         drawn = rows[t, 1] if kind == HAAR else size
@@ -49,7 +49,7 @@ def draw(
                 length[s] *= length[s] * square[s]
         for s in range(LANES):
             square[s] = 0.0
-        fill_normals(G[:whole], square, key, networks, rows[t, 3], rows[t, 4])
+        fill_normals(G[:whole], square, words, key, networks, rows[t, 3], rows[t, 4])
         if kind != HAAR:
             for s in range(LANES):
                 square[s] = 1.0
@@ -71,3 +71,7 @@ def add_columns(X: Array, total: Array) -> None:
     for i in range(whole, X.shape[0]):
         for s in range(LANES):
             total[s] += X[i, s]
+
+
+PARTS = fill_normals, add_squares, add_columns, draw
+"""What the kernels of forward passes call, compiled once for all layers and activations."""

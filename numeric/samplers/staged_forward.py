@@ -26,11 +26,11 @@ from ..emit.templates import sigma_source
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
-from . import forward_kernels, stage_kernels
 from .base import common_kernels
 from .ensemble import Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES
+from .stage_kernels import PARTS
 from .stage_source import Drawn, Size, Written, written
 from .staged import LayerSampler, Place, sum_of
 
@@ -240,6 +240,5 @@ class _At:
 def _kernels(activation: Activation, made: Written) -> ModuleType:
     """`forward`, compiled for this layer and activation."""
     sigma = sigma_source(activation, made.orders)
-    called = stage_kernels.draw, stage_kernels.add_columns, forward_kernels.add_squares
     doc = f"Networks of a layer side by side: {activation.name}."
-    return load_kernels("stages", doc, (), f"{sigma}\n\n{made.text}", called)
+    return load_kernels("stages", doc, (), f"{sigma}\n\n{made.text}", parts=PARTS)

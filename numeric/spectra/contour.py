@@ -25,7 +25,7 @@ from derive.errors import InputError
 from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
 
 from ..brackets.functions import OWN
-from ..emit import printer
+from ..emit.stable import stable
 from .roots import root
 
 Complex = NDArray[np.complex128]
@@ -360,7 +360,7 @@ def _lost(expr: sympy.Expr, f: Function, path: _Path) -> float:
 
 
 def _compiled(expr: sympy.Expr) -> Function:
-    function = sympy.lambdify(z, printer.stable(expr), [OWN, "scipy", "numpy"])
+    function = sympy.lambdify(z, stable(expr), [OWN, "scipy", "numpy"])
 
     def evaluate(h: Complex) -> Complex:
         with np.errstate(all="ignore"):

@@ -141,29 +141,52 @@ def elapsed(work, threads, rounds=200):
     return min(found)
 
 
-@pytest.mark.parametrize("draws", [1000, 8192])
-def test_forward_pass_against_its_normals(benchmark, draws):
-    """V: `times_the_normals` is the time of drawing as many normals in one go, one thread;
-    `two_threads` is by how much they are faster than one, where there are two."""
-    net, out = Network(activations.tanh, Orthogonal(1)), np.empty(1_000_000)
-    options = {"width": WIDTH, "depth": DEPTH, "draws": draws, "tensors": ["V"]}
-
-    def work():
-        simulate(net, X, **options)
+def times_the_normals(work, draws, rounds=10):
+    """The time of a simulation over that of drawing as many normals in one go, one thread."""
+    out, ratios = np.empty(1_000_000), []
 
     def drawn():
         fill_normals(out, stream_key(1), 2, 3, 4)
 
-    numba.set_num_threads(1)
-    benchmark.pedantic(work, rounds=20, warmup_rounds=1)
-    ratios = []
-    for _ in range(10):  # in turn, for what else the machine does
+    for _ in range(rounds):  # in turn, for what else the machine does
         normals = draws * (DEPTH - 1) * WIDTH * seconds(drawn) / out.size
         ratios.append(seconds(work) / normals)
-    benchmark.extra_info["times_the_normals"] = float(np.median(ratios))
+    return float(np.median(ratios))
+
+
+@pytest.mark.parametrize("tensors", [["V"], ["K", "G1", "V"]], ids=" ".join)
+@pytest.mark.parametrize("draws", [1000, 8192])
+def test_forward_pass_against_its_normals(benchmark, draws, tensors):
+    """`times_the_normals`, and `two_threads`: by how much they are faster than one, if two are."""
+    net = Network(activations.tanh, Orthogonal(1))
+    options = {"width": WIDTH, "depth": DEPTH, "draws": draws, "tensors": tensors}
+
+    def work():
+        simulate(net, X, **options)
+
+    numba.set_num_threads(1)
+    benchmark.pedantic(work, rounds=20, warmup_rounds=1)
+    benchmark.extra_info["times_the_normals"] = times_the_normals(work, draws)
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     if numba.config.NUMBA_NUM_THREADS > 1:
         benchmark.extra_info["two_threads"] = elapsed(work, 1) / elapsed(work, 2)
+
+
+SHIPPED = ["relu", "hard_tanh", "erf", "sin", "arctan", "gelu", "sigmoid", "silu", "softplus"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_activations_against_their_normals(benchmark, name):
+    """V of 8192 networks: `times_the_normals` of those activations that are not tanh."""
+    net = Network(activations.by_name(name), Orthogonal(1))
+
+    def work():
+        simulate(net, X, WIDTH, DEPTH, 8192, tensors="V")
+
+    numba.set_num_threads(1)
+    benchmark.pedantic(work, rounds=3, warmup_rounds=1)
+    benchmark.extra_info["times_the_normals"] = times_the_normals(work, 8192, rounds=3)
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
 LAYERS = {

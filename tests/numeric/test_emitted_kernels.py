@@ -11,7 +11,8 @@ import pytest
 from numeric.emit import jit, kernels
 from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
-from numeric.samplers import jet_kernels, path_kernels
+from numeric.samplers import jet_kernels, path_kernels, stage_kernels
+from numeric.samplers.forward_kernels import LANES
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,18 @@ def test_a_module_is_its_text_so_that_what_is_kept_is_never_stale():
     assert text.count("@entry") == 1
     for called in ("def dot(", "def add_multiple(", "def put_multiple("):
         assert called in text
+
+
+def test_parts_are_compiled_once_for_the_modules_that_call_them():
+    source = "@entry\ndef total(X, out):\n    add_columns(X, out)\n    return {} * out[0]\n"
+    parts = (stage_kernels.add_columns,)
+    modules = [
+        kernels.load_kernels("calls", "One.", (), source.format(k), (), parts) for k in (1, 2)
+    ]
+    assert modules[0].add_columns is modules[1].add_columns
+    for k, module in enumerate(modules, start=1):
+        assert module.total(np.ones((5, LANES)), np.zeros(LANES)) == 5.0 * k
+    assert len(modules[0].add_columns.signatures) == 1
 
 
 def test_two_kernels_of_one_name_are_refused():

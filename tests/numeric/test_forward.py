@@ -26,7 +26,7 @@ from numeric.random import philox
 from numeric.samplers import base, forward
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.samplers.forward import ForwardSampler
-from numeric.samplers.forward_kernels import LANES, fill_normals
+from numeric.samplers.forward_kernels import LANES, WORDS, fill_normals
 from numeric.samplers.probing import ProbeSampler
 from numeric.simulations import make_sampler, simulate
 
@@ -90,7 +90,8 @@ def test_normals_are_those_of_the_stream():
     key, out = philox.stream_key(3), np.empty((12, LANES))
     networks = np.arange(100, 100 + LANES, dtype=np.uint64)
     squares = np.ones(LANES)
-    fill_normals(out, squares, key, networks, 5, 6)
+    words = np.empty((WORDS, LANES), np.uint64)
+    fill_normals(out, squares, words, key, networks, 5, 6)
     expected = np.stack([philox.normals(3, int(each), 5, 6, 12) for each in networks], axis=1)
     np.testing.assert_allclose(out, expected, rtol=1e-14)
     np.testing.assert_allclose(squares, 1 + np.sum(expected**2, axis=0), rtol=1e-14)

@@ -18,7 +18,8 @@ from derive.errors import InputError
 from derive.gaussian.shapes import Shape, SingleShape, leibniz
 from numeric import flow, write_module
 from numeric.brackets import module, one_input, quadrature, several_inputs
-from numeric.emit import modules, printer
+from numeric.emit import modules
+from numeric.emit.stable import stable
 from numeric.layers import kinked, one_sample, several_samples
 from numeric.layers.program import Table
 
@@ -81,7 +82,7 @@ def at_nodes(expr: sympy.Expr, at: np.ndarray) -> np.ndarray:
 @cache
 def compiled(expr: sympy.Expr):
     own = {"Sigmoid": special.expit, "ErrorTail": special.erfc}
-    return sympy.lambdify(z, printer.stable(expr), [own, "scipy", "numpy"])
+    return sympy.lambdify(z, stable(expr), [own, "scipy", "numpy"])
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", *SLOW])
