@@ -15,7 +15,6 @@ from derive import (
     exact,
     layers,
     propagation,
-    spectra,
 )
 from derive.activations.functions import as_activation
 from derive.engine.step import closure
@@ -129,7 +128,6 @@ BLOCKS = Network("relu", Orthogonal(C_W=1.0), layer="residual(skip=1, norm=rms)"
         lambda: propagation.length_map(BLOCKS, 1.0),
         lambda: propagation.chi(BLOCKS, 1.0),
         lambda: propagation.gradients(BLOCKS, [1, 1]),
-        lambda: spectra.of_network(BLOCKS, 1.0, 3),
         lambda: exact.vertex(BLOCKS, 2),
         lambda: exact.component(["z", "z"], [1, 1], BLOCKS, 1),
         lambda: sampled_spectra.simulate(BLOCKS, 1.0, 8, 2, 2),
