@@ -10,7 +10,6 @@ limit. c tends to c*, and is expanded around it: c − c* is of order n^{-1/2}.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -308,7 +307,7 @@ class Stage:
                         for v, (k, i) in enumerate(zip(counts, kept, strict=True))
                     ):
                         found.append(self._power(each, counts, kept))
-        return _gathered(found, {at for at, _ in term.neurons})
+        return tuple(found)
 
     def _power(self, term: Product, counts: list[int], kept: tuple[int, ...]) -> Product:
         """term · Π_v (c_v − c_v*)^k / k!, the part with so many c_v."""
@@ -324,33 +323,6 @@ def _chosen(
     directions: tuple[Direction, ...], choice: tuple[int, ...], k: int
 ) -> tuple[Direction, ...]:
     return tuple(d for d, at in zip(directions, choice, strict=True) if at == k)
-
-
-def _gathered(terms: list[Product], known: set[int]) -> tuple[Product, ...]:
-    """The terms, added up where they differ by the names of neurons other than the known."""
-    total: dict[object, tuple[Product, Fraction]] = {}
-    for term in terms:
-        place = dict(term.neurons)
-        outside: Counter[Factor] = Counter()
-        inside: dict[int, list[Factor]] = {at: [] for at in place if at not in known}
-        for each in term.factors:
-            if isinstance(each, Variable | Function) and each.at in inside:
-                inside[each.at].append(each._replace(at=0))
-            else:
-                outside[each] += 1
-        neurons = Counter(
-            (place[at], frozenset(Counter(factors).items())) for at, factors in inside.items()
-        )
-        key = (
-            frozenset(outside.items()),
-            frozenset(neurons.items()),
-            frozenset(Counter(term.means).items()),
-            term.weight,
-            term.parameters,
-        )
-        first, value = total.get(key, (term, Fraction(0)))
-        total[key] = first, value + term.coefficient
-    return tuple(first._replace(coefficient=value) for first, value in total.values() if value)
 
 
 def linear(kind: Kind) -> Product:
