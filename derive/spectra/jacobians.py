@@ -19,13 +19,15 @@ from ..arithmetic import powerseries
 from ..citations import rests_on
 from ..depth.criticality import criticality
 from ..display.objects import factor_text
-from ..errors import InputError, flag, listed, whole
+from ..errors import InputError, flag, instance, listed, whole
 from ..expressions import as_expression, parse_number
-from ..network import Network, dense_network
-from ..weights import WeightEnsemble
+from ..layers import Layer, as_layer
+from ..network import Network
+from ..weights import WeightEnsemble, as_weights
 from .ensembles import projected, weight_law
 from .laws import Law, Rational, Scaled, product_atoms, simplified, w
 from .slopes import check_variance, slope_law
+from .through import kernel_behind, layer_factors
 
 MAX_LAYERS = 1000
 """Layers with laws of their own."""
@@ -101,6 +103,8 @@ def jacobian(
     q_star: sympy.Expr | float | None = None,
     *,
     critical: bool = True,
+    layer: Layer | str | None = None,
+    C_b: sympy.Expr | float = 0,
 ) -> Jacobian:
     """The law of JJᵀ for `depth` identical layers (source 002, eqs. 13–16).
 
@@ -113,17 +117,30 @@ def jacobian(
         q_star: the variance of the preactivations; not needed where φ'(h)² does not depend on it.
             `criticality(activation).K_star` is that of a critical network, where it has one, and
             `propagation.depth_scales(net).q` that of any other.
-        critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds.
+        critical: scale the weights so that χ = C_W ⟨φ'²⟩ = 1; else their own C_W holds, as it does
+            in other layers.
+        layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
+        C_b: of such a layer's biases.
+
+    Of a layer J = ∂z'/∂z: a skip and free branches (`through.layer_factors`, derived there).
 
     Raises InputError for a depth that is no whole number of layers, a variance that is not positive
-    or missing, and an activation that is constant.
+    or missing, an activation that is constant, and layers whose branches are not free.
 
     >>> jacobian("relu", "orthogonal", sympy.Symbol("L")).moment(2)
     L + 1
     >>> jacobian("relu", "orthogonal", 2).atoms
     {0: 1/2}
+    >>> jacobian("linear", "gaussian", 1, 1, layer="residual(skip=1)").moment(2)
+    8
     """
     layers, critical = _depth(depth), flag("critical", critical)
+    other = None if layer is None else as_layer(layer)
+    if other is not None and not other.is_dense:
+        variance = check_variance("q_star", 1 if q_star is None else q_star)
+        given = _named(activation, weights)
+        counts = Counter(layer_factors(other, *given, variance, parse_number("C_b", C_b)))
+        return Jacobian(tuple(Factor(law, n * layers) for law, n in counts.items()))
     slopes, ensemble = _layer(activation, weights, q_star)
     if critical:
         ensemble = rescaled(ensemble, 1 / (slopes.mean * ensemble.mean))
@@ -161,7 +178,8 @@ def layered(
 def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobian:
     """The law of JJᵀ of a network whose first preactivations have variance q^1, layer by layer.
 
-    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point.
+    q^{l+1} = C_b + C_W ⟨φ²⟩_{q^l} (3); source 002 keeps q^l at its fixed point. With other layers
+    than the dense one J is ∂z^{L+1}/∂z^1, and q^l is the variance of z^l (`through`).
 
     Arguments:
         net: the network, with numbers for its variances.
@@ -174,23 +192,37 @@ def of_network(net: Network, q_first: sympy.Expr | float, depth: int) -> Jacobia
     >>> of_network(Network("relu", Orthogonal(C_W=2)), q_first=1, depth=3).moment(2)
     4
     """
-    net = dense_network("net", net)
+    instance("net", net, Network, "a derive.Network")
     depth = whole("depth", depth, 1, MAX_LAYERS)
     if not net.has_equal_widths(depth):
         raise InputError("net", str(net), "layers of equal width")
+    if not net.layer.is_dense:
+        return _of_layers(net, check_variance("q_first", q_first), depth)
     step = criticality(net.activation).kernel_map
     q = check_variance("q_first", q_first)
     layers = []
     for layer in range(1, depth + 1):
         if layer > 1:
-            value = step(q, net.weights_at(layer).C_W, net.C_b_at(layer))
-            q = (
-                sympy.Rational(*value.as_integer_ratio())
-                if hasattr(value, "as_integer_ratio")
-                else (sympy.Float(value, 20))
-            )
+            q = _exact(step(q, net.weights_at(layer).C_W, net.C_b_at(layer)))
         layers.append((net.activation, net.weights_at(layer), q))
     return layered(layers)
+
+
+def _of_layers(net: Network, q: sympy.Expr, depth: int) -> Jacobian:
+    """Of layers 2 … depth + 1, J = ∂z^{depth+1}/∂z^1."""
+    counts: Counter[Law] = Counter()
+    for at in range(2, depth + 2):
+        layer, weights, C_b = net.layer_at(at, depth + 1), net.weights_at(at), net.C_b_at(at)
+        counts.update(layer_factors(layer, net.activation, weights, q, C_b))
+        if at <= depth:
+            q = _exact(kernel_behind(layer, net.activation, weights, q, C_b))
+    return Jacobian(tuple(Factor(law, sympy.Integer(n)) for law, n in counts.items()))
+
+
+def _exact(value: object) -> sympy.Expr:
+    if hasattr(value, "as_integer_ratio"):
+        return sympy.Rational(*value.as_integer_ratio())
+    return sympy.N(value, 20)
 
 
 @rests_on("naitsaada2023", "pennington2018")
@@ -232,6 +264,16 @@ def zero_padded(
     return Jacobian(
         (Factor(slopes, sympy.S.One), *((inner,) if layers != 1 else ()), Factor(frames, layers))
     )
+
+
+def _named(
+    activation: Activation | str | Law, weights: WeightEnsemble | str | Law
+) -> tuple[Activation, WeightEnsemble]:
+    """As a layer's equations need them."""
+    if isinstance(activation, Law) or isinstance(weights, Law):
+        given = activation if isinstance(activation, Law) else weights
+        raise InputError("layer", str(given), "an activation and an ensemble, in such a layer")
+    return as_activation(activation), as_weights("weights", weights)
 
 
 def rescaled(law: Law, factor: sympy.Expr) -> Law:

@@ -8,6 +8,7 @@ from itertools import product
 from derive.activations import closed_forms
 from derive.activations.functions import Activation
 from derive.engine.scheme import Scheme
+from derive.engine.stages import Stage
 from derive.engine.step import Step
 from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average, Bracket
@@ -86,10 +87,32 @@ def check_all_finite(steps: Mapping[str, Step], activation: Activation) -> None:
         check_finite(tensor, activation, map(shape_of, found))
 
 
+def check_finite_together(step: Step, activation: Activation) -> None:
+    """Raise InputError where a bracket is infinite for every K with these of its labels equal."""
+    for bracket in step.atoms(Bracket):
+        for label in {label for label, _ in bracket.factors}:
+            orders = tuple(sorted(order for at, order in bracket.factors if at == label))
+            try:
+                closed_forms.deltas(activation, orders)
+            except InputError:
+                tensor = step.target.identifier
+                inputs = "".join(f"[{','.join(map(str, step.samples))}]")
+                wanted = (
+                    f"tensors that are finite: with the kinks of {activation}, {tensor}{inputs}"
+                )
+                factors = describe(SingleShape(orders))
+                raise InputError("tensors", tensor, f"{wanted} is not, for its {factors}") from None
+
+
 def check_kinks(steps: Sequence[Sequence[Step]], scheme: Scheme) -> None:
-    """Refuse kinked σ of several inputs where a mean is taken off before σ: derivatives outside are
-    each of one label there, and labels that meet at one input share theirs."""
+    """Refuse to write kinked σ of several inputs where a mean is taken off before σ: a module has
+    one polynomial for all inputs, and there labels that meet at one have another."""
     for stage, of_stage in zip(scheme.stages, steps, strict=True):
-        if stage.means and any(each.atoms(Bracket) for each in of_stage):
+        if is_merged(stage, of_stage):
             wanted = "one input, or σ without kinks, where a mean is taken off before σ"
-            raise InputError("layer", str(scheme.layer), wanted)
+            raise InputError("layer", str(scheme.layer), f"{wanted}; `flow` has this one")
+
+
+def is_merged(stage: Stage, steps: Iterable[Step]) -> bool:
+    """Whether kinked σ of several inputs need a recursion for each way in which labels coincide."""
+    return bool(stage.means) and any(step.atoms(Bracket) for step in steps)

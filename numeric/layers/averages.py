@@ -124,13 +124,19 @@ def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
 
 
 def of_several(
-    activation: Activation, brackets: Iterable[Bracket], m: int, *, apart: bool = False
+    activation: Activation,
+    brackets: Iterable[Bracket],
+    m: int,
+    *,
+    apart: bool = False,
+    distinct: bool = False,
 ) -> Averages:
     """m inputs: at a kernel K, (m, m), values and sizes are (count,).
 
     A recursion of the dense layer has each derivative outside at every label with one coefficient
     where their samples meet, so labels that meet may share the total derivative, which suits
-    large kernels. `apart` keeps to each label's own, as other layers need.
+    large kernels. `apart` keeps to each label's own, as other layers need. `distinct` leaves a 0
+    where labels meet.
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
@@ -153,7 +159,12 @@ def of_several(
         parts = []
         for each, positions in positions_of(bracket):
             at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
-            found = [wanted.setdefault(_ordered(each, tuple(row)), len(wanted)) for row in at_each]
+            found = [
+                wanted.setdefault(_ordered(each, tuple(row)), len(wanted))
+                if not distinct or len(set(at)) == len(at)
+                else _NOWHERE
+                for at, row in zip(tuples, at_each, strict=True)
+            ]
             parts.append(np.array(found).reshape(shape))
         return np.array(parts)
 

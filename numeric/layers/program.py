@@ -31,7 +31,7 @@ ONE = 0
 
 
 class Table:
-    """The monomials of recursions whose tensors have as many axes.
+    """The monomials of recursions whose tensors have as many axes, one for each distinct label.
 
     Arguments:
         steps: each T at the next layer, in terms of this one.
@@ -40,7 +40,7 @@ class Table:
     """
 
     def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
-        axes = [{label: axis for axis, label in enumerate(each.samples)} for each in steps]
+        axes = [{label: axis for axis, label in enumerate(_labels(each))} for each in steps]
         rank = len(axes[0]) if m > 1 else 0
         self._shape = (len(steps), *(m,) * rank)
         rows: list[tuple[_Placed, float, dict[int, int]]] = []
@@ -101,7 +101,7 @@ class Tables:
     """
 
     def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
-        ranks = [0 if m == 1 else len(each.samples) for each in steps]
+        ranks = [0 if m == 1 else len(_labels(each)) for each in steps]
         self._shapes = [(m,) * rank for rank in ranks]
         groups = [[k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)]
         self.by_rank = [(places, Table([steps[k] for k in places], m, find)) for places in groups]
@@ -120,6 +120,11 @@ class Tables:
 
 _Placed: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
 """Of a monomial's factors, each as often as it occurs: where its array begins, and the labels."""
+
+
+def _labels(step: Step) -> tuple[int, ...]:
+    """The labels of its axes, one for those that are equal."""
+    return tuple(dict.fromkeys(step.samples))
 
 
 def _placed(mono: Monomial, find: Find) -> _Placed:

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.activations.functions import Activation
+from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
+from derive.engine.tensors import Name
 
 from ..arrays import Array
+from .stages import Average, Stage
+from .vectors import Both
 
 
 class Reader:
@@ -84,3 +89,62 @@ def axes_of(
     """The axes of a tensor that one tap moves, block by block."""
     axis = {slot: place for place, slot in enumerate(subscripts)}
     return [[axis[slot] for pair in block for slot in pairing[pair]] for block in ties]
+
+
+class Tapped:
+    """The recursions through a convolution: of the dense layer, and then sums over taps.
+
+    Arguments:
+        taps: the positions that its matrices read.
+
+    The others are those of `Stage`.
+    """
+
+    def __init__(
+        self,
+        below: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+        taps: Taps,
+    ) -> None:
+        self.names = tuple(step.target for step in steps)
+        parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
+        self._owners = [k for k, _ in parts]
+        self._blocks = [
+            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
+            for _, part in parts
+        ]
+        self._reader, self._m = Reader(taps, m // taps.positions), m
+        dense = below, [part for _, part in parts], activation, parameters, m
+        self._dense = Stage(*dense, apart=False)
+        self.noises = self._dense.noises
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return self._dense.averages()
+
+    def passed(
+        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Both:
+        """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
+        parts = self._dense.passed(before, parameters, noise, average)
+        found: list[Array] = [np.zeros(())] * len(self.names)
+        sizes = list(found)
+        for k, blocks, values, size in zip(self._owners, self._blocks, *parts, strict=True):
+            found[k] = found[k] + self._summed(values, blocks, 1)
+            sizes[k] = sizes[k] + self._summed(size, blocks, 0)
+        return found, sizes
+
+    def _summed(self, values: Array, blocks: Sequence[Sequence[int]], first: int) -> Array:
+        """Over the taps, its samples' axes from `first` on; of a constant at all samples behind."""
+        if not blocks:
+            shape = (self._reader.samples[1],) * (values.ndim - first)
+            corner = values.reshape(*values.shape[:first], -1)[..., :1]
+            return np.broadcast_to(
+                corner.reshape(*values.shape[:first], *(1,) * len(shape)),
+                (*values.shape[:first], *shape),
+            )
+        moved = [[axis + first for axis in block] for block in blocks]
+        return self._reader.summed(values, moved)

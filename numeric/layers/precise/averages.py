@@ -11,6 +11,7 @@ from flint import arb
 from derive.activations.functions import Activation, z
 from derive.errors import InputError
 
+from ..merged import multiples
 from . import functions, geometry, pieces, polynomial, truncated
 from .geometry import Matrix, Rows
 from .pieces import Group
@@ -26,10 +27,19 @@ Check: TypeAlias = "Callable[[float], None]"
 
 
 class Averages:
-    """These averages at any kernel over all inputs."""
+    """These averages at any kernel over all inputs.
 
-    def __init__(self, activation: Activation, wanted: Sequence[Average]) -> None:
-        self._activation, self._count = activation, len(wanted)
+    Arguments:
+        activation: σ.
+        wanted: the averages.
+        apart: whether derivatives at inputs that are multiples of each other are no sums that are
+            symmetric in them, and so are refused.
+    """
+
+    def __init__(
+        self, activation: Activation, wanted: Sequence[Average], *, apart: bool = False
+    ) -> None:
+        self._activation, self._count, self._apart = activation, len(wanted), apart
         self._sets: dict[Members, list[tuple[int, tuple[Group, ...]]]] = {}
         for at, average in enumerate(wanted):
             members = tuple(sample for sample, _ in average)
@@ -112,6 +122,8 @@ class Averages:
             return groups[members[0][0]], Fraction(1)
         if any(c == 0 for _, c in members):
             raise _zero(self._activation)
+        if self._apart and any(outer for _, outer in groups):
+            raise multiples()
         factors = tuple(sorted((order, c) for b, c in members for order in _orders([groups[b]])[0]))
         squares = sum((c * c for _, c in factors), Fraction(0))
         share = Fraction(1)

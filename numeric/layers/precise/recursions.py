@@ -22,7 +22,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
 from derive.engine.scheme import Scheme
-from derive.engine.stages import Stage
+from derive.engine.stages import DENSE, Stage
 from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.tensors import Name, Tensor, identify, named, tensor
 from derive.engine.through import Response
@@ -31,7 +31,8 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ...brackets.shapes import check_all_finite, check_kinks
+from ...brackets.shapes import check_all_finite, check_finite_together, is_merged
+from ..merged import merged, pattern_of
 from ..vectors import relabelled
 from .functions import ball, compiled
 
@@ -84,9 +85,6 @@ class Recursions:
             for scheme, of_layer in zip(schemes, names, strict=True)
         ]
         every = [each for of_layer in steps for of_stage in of_layer for each in of_stage]
-        if m > 1 and not activation.is_smooth:
-            for scheme, of_layer in zip(schemes, steps, strict=True):
-                check_kinks(of_layer, scheme)
         for of_stage in (part for of_layer in steps for part in of_layer):
             check_all_finite({each.target.identifier: each for each in of_stage}, activation)
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
@@ -96,14 +94,16 @@ class Recursions:
         self.parameters = sorted({"C_W", "C_b", *known})
         self._stages = [
             [
-                Passage(before, of_stage, activation, self.parameters, m, single=single)
-                for before, of_stage in zip((behind[-1], *behind[:-1]), of_layer, strict=True)
+                Passage(before, of_stage, activation, self.parameters, m, stage, single=single)
+                for before, of_stage, stage in zip(
+                    (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
+                )
             ]
-            for behind, of_layer in zip(names, steps, strict=True)
+            for scheme, behind, of_layer in zip(schemes, names, steps, strict=True)
         ]
         self.layers, self._order = [scheme.stages for scheme in schemes], order
         kernel = (named("K"),)
-        self.first = Passage(kernel, starts, activation, self.parameters, m, single=single)
+        self.first = Passage(kernel, starts, activation, self.parameters, m, DENSE, single=single)
 
     @property
     def entries(self) -> list[Entry]:
@@ -135,10 +135,12 @@ class Passage:
         activation: σ.
         parameters: the names of the hyperparameters.
         m: how many inputs.
+        stage: the stage.
         single: whether the steps are of a single input.
 
     Attributes:
         below, entries: the tensors' entries before the stage and behind it.
+        is_merged: whether each way in which inputs coincide has a recursion of its own (`merged`).
         averages: the Gaussian averages that they need at each kernel, by its label.
     """
 
@@ -149,6 +151,7 @@ class Passage:
         activation: Activation,
         parameters: Sequence[str],
         m: int,
+        stage: Stage,
         *,
         single: bool,
     ) -> None:
@@ -160,6 +163,7 @@ class Passage:
         self.averages: dict[str, dict[Average, int]] = {}
         self._values: dict[Value, int] = {}
         self._responses: dict[tuple[Response, tuple[int, ...]], int] = {}
+        self.is_merged = m > 1 and not activation.is_smooth and is_merged(stage, steps)
         of_names = {step.target: step for step in steps}
         compiled = [self._compiled(of_names[name], at) for name, at in self.entries]
         self._lay_out()
@@ -203,6 +207,9 @@ class Passage:
         ]
 
     def _compiled(self, step: Step, samples: tuple[int, ...]) -> list[tuple[Fraction, Keys]]:
+        if self.is_merged:
+            step = merged(step, pattern_of(samples))
+            check_finite_together(step, self._activation)
         to = dict(zip(step.samples, samples, strict=True)) if samples else {}
         total: Counter[Keys] = Counter()
         for (mono, _), value in step.terms.items():

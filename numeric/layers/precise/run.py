@@ -144,7 +144,7 @@ class _Descent:
             for _, each in recursions.at(layer):
                 if each not in self._averages:
                     self._averages[each] = {
-                        label: Averages(activation, list(wanted))
+                        label: Averages(activation, list(wanted), apart=each.is_merged)
                         for label, wanted in each.averages.items()
                     }
         self._rows = _all_rows(recursions, activation, inputs, parameters, self._depth)

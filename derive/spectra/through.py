@@ -1,0 +1,362 @@
+"""The law of JJᵀ through a layer of any equations at infinite width, J = ∂z'/∂z.
+
+A layer's Jacobian is read off its stages. Of every variable v it is
+
+    ∂v/∂u = s + Σ_k A_k,        u an earlier variable, z at first,
+
+s a number, from what is carried past matrices, and A_k = W_k D_k …, the branches that end in a
+matrix: R-diagonal, free of each other where they share no matrix, and of ∂u/∂z. Norms multiply by
+1/√(K + ε); what they take off is of rank one, and leaves the law as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import comb
+
+import sympy
+
+from .. import symbols
+from ..activations.functions import Activation
+from ..arithmetic.parameters import Parameter, Value
+from ..arithmetic.polynomials import Monomial
+from ..engine.scheme import Scheme
+from ..engine.stages import LEFT, Collective, Function, Product, Stage, Variable
+from ..engine.step import hidden
+from ..engine.tensors import kernel_name
+from ..engine.trees import STREAM, Kind
+from ..errors import InputError
+from ..gaussian.brackets import GaussianAverage
+from ..layers import Layer
+from ..symbols import z
+from ..weights import Gaussian, WeightEnsemble
+from .ensembles import weight_law
+from .laws import Law, Rational, Scaled
+from .laws import Product as FreeProduct
+from .skips import Around
+from .slopes import slope_law
+
+_DIGITS = 25
+"""Of variances that are averages."""
+
+_FREE = "one whose branches share no matrix: others are not free of each other"
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A_k: the factors of the law of its squared singular values, and its matrices."""
+
+    factors: tuple[Law, ...]
+    matrices: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Derivative:
+    """∂v/∂u = scalar + Σ branches; u is None for z.
+
+    `drawn` has C of a single Gaussian matrix and what it meets, where v is that.
+    """
+
+    over: _Derivative | None
+    scalar: sympy.Expr = sympy.S.One
+    branches: tuple[_Branch, ...] = ()
+    drawn: tuple[sympy.Expr, _Derivative] | None = None
+
+    @property
+    def factors(self) -> tuple[Law, ...]:
+        """Of the law of |scalar + Σ branches|²."""
+        if not self.branches:
+            return (Rational(self.scalar**2),)
+        if self.scalar == 0 and len(self.branches) == 1:
+            return self.branches[0].factors
+        parts = tuple(_product(each.factors) for each in self.branches)
+        if self.scalar == 0:
+            raise InputError("layer", "a sum of branches", "one branch, or a skip around them")
+        return (Around(self.scalar, parts),)
+
+    @property
+    def matrices(self) -> frozenset[tuple[int, int]]:
+        """Those of the branches."""
+        return frozenset().union(*(each.matrices for each in self.branches))
+
+    @property
+    def depth(self) -> int:
+        """How many variables are below it."""
+        return 0 if self.over is None else 1 + self.over.depth
+
+    def times(self, scale: sympy.Expr) -> _Derivative:
+        """That of a multiple."""
+        if scale == 1:
+            return self
+        law = Rational(scale**2)
+        branches = tuple(_Branch((*each.factors, law), each.matrices) for each in self.branches)
+        drawn = self.drawn and (self.drawn[0] * scale**2, self.drawn[1])
+        return _Derivative(self.over, scale * self.scalar, branches, drawn)
+
+    def from_below(self) -> _Derivative:
+        """The same over what u is over."""
+        below = self.over
+        assert below is not None
+        branches = [
+            _Branch((*each.factors, *below.factors), _disjoint(each.matrices, below.matrices))
+            for each in self.branches
+        ]
+        if self.scalar != 0:
+            branches += below.times(self.scalar).branches
+        return _Derivative(below.over, self.scalar * below.scalar, tuple(branches))
+
+
+def layer_factors(
+    layer: Layer,
+    activation: Activation,
+    weights: WeightEnsemble,
+    K: sympy.Expr,
+    C_b: sympy.Expr = sympy.S.Zero,
+) -> tuple[Law, ...]:
+    """The free factors of the law of JJᵀ, J = ∂z'/∂z through one layer at infinite width.
+
+    Arguments:
+        layer: with as many neurons in each of its variables.
+        activation: σ.
+        weights: of all its matrices, but for their variances.
+        K: the variance of z.
+        C_b: of its biases; they move the variances of σ's arguments.
+
+    Raises InputError for branches that share a matrix, gates whose weights are not Gaussian, and
+    widths that differ.
+    """
+    if layer.taps is not None:
+        raise InputError("layer", str(layer), "one without positions, for the spectra of Jacobians")
+    reader = _Reader(layer, activation, weights, {symbols.C_W: weights.C_W, symbols.C_b: C_b})
+    known = {STREAM: _Derivative(None)}
+    kernels = {STREAM: K}
+    for number in range(len(layer.stages)):
+        known, kernels = reader.behind(number, known, kernels)
+    found, factors = known[STREAM], list[Law]()
+    while True:
+        factors += found.factors
+        if found.over is None:
+            return tuple(factors)
+        found = found.over
+
+
+def kernel_behind(
+    layer: Layer,
+    activation: Activation,
+    weights: WeightEnsemble,
+    K: sympy.Expr,
+    C_b: sympy.Expr = sympy.S.Zero,
+) -> sympy.Expr:
+    """The variance of z' behind a layer; arguments as of `layer_factors`."""
+    values = {symbols.C_W: weights.C_W, symbols.C_b: C_b}
+    reader, kernels = _Reader(layer, activation, weights, values), {STREAM: K}
+    for number, stage in enumerate(layer.stages):
+        kernels = {kind: reader.kernel(number, kind, kernels) for kind, _ in stage.equations}
+    return kernels[STREAM]
+
+
+class _Reader:
+    """Reads a layer's stages, one after another."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        activation: Activation,
+        weights: WeightEnsemble,
+        values: Mapping[sympy.Symbol, sympy.Expr],
+    ) -> None:
+        self._layer, self._activation, self._values = layer, activation, dict(values)
+        self._scheme = Scheme(weights, True, 0, True, layer)
+        self._weights = weights
+        if any(stage.ratios for stage in layer.stages):
+            raise InputError("layer", str(layer), "one with as many neurons in all its variables")
+
+    def kernel(self, number: int, kind: Kind, before: Mapping[Kind, sympy.Expr]) -> sympy.Expr:
+        """The variance of a variable behind a stage."""
+        step = hidden(kernel_name(kind), self._scheme, number).specialise(self._activation)
+        names = {symbols.tensor(kernel_name(each).label): value for each, value in before.items()}
+        found = step.expr.subs({**names, **self._values}, simultaneous=True)
+        return sympy.N(found, _DIGITS) if found.has(GaussianAverage) else found
+
+    def behind(
+        self, number: int, before: Mapping[Kind, _Derivative], kernels: Mapping[Kind, sympy.Expr]
+    ) -> tuple[dict[Kind, _Derivative], dict[Kind, sympy.Expr]]:
+        """The derivatives and variances of the variables behind a stage."""
+        stage = self._layer.stages[number]
+        found = {}
+        for kind, equation in stage.equations:
+            terms = [self._of(number, stage, term, before, kernels) for term in equation.right]
+            found[kind] = _sum(terms)
+        return found, {kind: self.kernel(number, kind, kernels) for kind, _ in stage.equations}
+
+    def _of(
+        self,
+        number: int,
+        stage: Stage,
+        term: Product,
+        before: Mapping[Kind, _Derivative],
+        kernels: Mapping[Kind, sympy.Expr],
+    ) -> _Derivative:
+        scale = sympy.Rational(term.coefficient) * self._parameters(term.parameters)
+        for each in term.factors:
+            if isinstance(each, Collective):
+                scale *= self._collective(stage, each, kernels)
+        if scale == 0:
+            return _Derivative(None, sympy.S.Zero)
+        variables = [each for each in term.factors if isinstance(each, Variable)]
+        functions = [each for each in term.factors if isinstance(each, Function)]
+        if term.weight is None:
+            if functions or len(variables) != 1 or variables[0].at != LEFT:
+                wanted = "one whose products and σ's stand behind a matrix"
+                raise InputError("layer", str(self._layer), wanted)
+            return _node(before[variables[0].kind]).times(scale)
+        matrix = stage.matrices[term.weight[0]]
+        variance = self._number(matrix.variance)
+        law = _scaled(weight_law(self._weights), variance * scale**2 / self._weights.C_W)
+        own = frozenset({(number, term.weight[0])})
+        if len(functions) <= 1 and len(functions) + len(variables) == 1:
+            inside: tuple[Law, ...] = ()
+            if functions:
+                kind = stage.argument_kinds[functions[0].argument]
+                inside = (slope_law(self._activation, kernels[kind], "K"),)
+            else:
+                kind = variables[0].kind
+            below = _node(before[kind])
+            matrices = _disjoint(own, below.matrices)
+            rest = () if below.scalar == 1 and not below.branches else below.factors
+            drawn = None
+            if not functions and isinstance(self._weights, Gaussian):
+                drawn = variance * scale**2, below
+            branch = _Branch((law, *inside, *rest), matrices)
+            return _Derivative(below.over, sympy.S.Zero, (branch,), drawn)
+        if len(functions) == len(variables) == 1:
+            kinds = variables[0].kind, stage.argument_kinds[functions[0].argument]
+            return self._gate(law, own, [before[kind] for kind in kinds], kinds, kernels)
+        raise InputError("layer", str(self._layer), "products of one variable and one σ at most")
+
+    def _gate(
+        self,
+        law: Law,
+        own: frozenset[tuple[int, int]],
+        both: list[_Derivative],
+        kinds: tuple[Kind, Kind],
+        kernels: Mapping[Kind, sympy.Expr],
+    ) -> _Derivative:
+        """W₃ (D_{σ(g)} W₁ + D_{hσ'(g)} W₂): for Gaussian W₁, W₂ a Gaussian one behind the root of
+        C₁ σ(g)² + C₂ h² σ'(g)², in law."""
+        value, gate = both
+        if value.drawn is None or gate.drawn is None or value.drawn[1] != gate.drawn[1]:
+            wanted = (
+                "gates of two Gaussian matrices of one variable, as of others nothing is known here"
+            )
+            raise InputError("layer", str(self._layer), wanted)
+        (C_1, below), (C_2, _) = value.drawn, gate.drawn
+        rows = Gates(self._activation, kernels[kinds[0]], kernels[kinds[1]], C_1, C_2)
+        gaussian = weight_law(Gaussian(1))
+        rest = () if below.scalar == 1 and not below.branches else below.factors
+        matrices = _disjoint(own, _disjoint(value.matrices, gate.matrices))
+        branch = _Branch((law, rows, gaussian, *rest), matrices)
+        return _Derivative(below.over, sympy.S.Zero, (branch,))
+
+    def _collective(
+        self, stage: Stage, factor: Collective, kernels: Mapping[Kind, sympy.Expr]
+    ) -> sympy.Expr:
+        value = stage.derivative(factor.function, factor.orders)
+        at = {}
+        for mean in stage.means:
+            if mean.is_odd or not value.has(mean.symbol):
+                continue
+            one, *others = (each.kind for each in mean.factors)
+            if others != [one]:
+                raise InputError("layer", str(self._layer), "means of one variable's square")
+            at[mean.symbol] = kernels[one]
+        return value.subs({**at, **self._values})
+
+    def _parameters(self, parameters: Monomial) -> sympy.Expr:
+        powers = (self._number(atom) ** exponent for atom, exponent in parameters)
+        return sympy.prod(powers)
+
+    def _number(self, atom: object) -> sympy.Expr:
+        if isinstance(atom, Value):
+            return atom.expr.subs(self._values)
+        assert isinstance(atom, Parameter)
+        return symbols.PARAMETERS[atom.name].subs(self._values)
+
+
+@dataclass(frozen=True, repr=False)
+class Gates(Law):
+    """The law of C₁ σ(g)² + C₂ h² σ'(g)², h ~ N(0, K_h) and g ~ N(0, K_g) independent.
+
+    By the binomial theorem m_k = Σ_j binom(k, j) C₁^{k−j} (C₂ K_h)^j (2j−1)!! ⟨σ^{2k−2j} σ'^{2j}⟩.
+    """
+
+    activation: Activation
+    K_h: sympy.Expr
+    K_g: sympy.Expr
+    C_1: sympy.Expr
+    C_2: sympy.Expr
+
+    def moment(self, k: int) -> sympy.Expr:
+        """m_k, its averages kept where they have no closed form."""
+        total = sympy.S.Zero
+        for j in range(k + 1):
+            orders = (0,) * (2 * (k - j)) + (1,) * (2 * j)
+            average = self.activation.average(orders, self.K_g) if k <= 2 else None
+            if average is None:
+                integrand = sympy.prod([self.activation.derivative(order) for order in orders])
+                average = GaussianAverage(integrand, (z,), (self.K_g,))
+            times = comb(k, j) * sympy.factorial2(2 * j - 1)
+            total += times * self.C_1 ** (k - j) * (self.C_2 * self.K_h) ** j * average
+        return total
+
+    def __str__(self) -> str:
+        return (
+            f"{self.C_1} σ(g)² + {self.C_2} h² σ'(g)² of {self.activation}, "
+            f"h ~ N(0, {self.K_h}), g ~ N(0, {self.K_g})"
+        )
+
+    def latex(self) -> str:
+        """The square of a gate's slope in LaTeX."""
+        first, second = sympy.latex(self.C_1), sympy.latex(self.C_2)
+        return rf"{first}\,\sigma(g)^2 + {second}\,h^2 \sigma'(g)^2"
+
+
+def _node(of: _Derivative) -> _Derivative:
+    """What a variable is to those that are made of it: a variable of its own, where it is a sum of
+    a skip and branches."""
+    mixed = of.scalar != 0 and of.branches
+    return _Derivative(of) if mixed else of
+
+
+def _sum(terms: list[_Derivative]) -> _Derivative:
+    terms = [each for each in terms if each.scalar != 0 or each.branches] or terms[:1]
+    if len(terms) == 1:
+        return terms[0]
+    while any(each.over != terms[0].over for each in terms):
+        deepest = max(each.depth for each in terms)
+        terms = [each.from_below() if each.depth == deepest else each for each in terms]
+    matrices: frozenset[tuple[int, int]] = frozenset()
+    branches: list[_Branch] = []
+    for each in terms:
+        for branch in each.branches:
+            matrices = _disjoint(matrices, branch.matrices)
+            branches.append(branch)
+    scalar = sum((each.scalar for each in terms), sympy.S.Zero)
+    return _Derivative(terms[0].over, scalar, tuple(branches))
+
+
+def _disjoint(
+    one: frozenset[tuple[int, int]], other: frozenset[tuple[int, int]]
+) -> frozenset[tuple[int, int]]:
+    if one & other:
+        raise InputError("layer", "branches that share a matrix", _FREE)
+    return one | other
+
+
+def _product(factors: tuple[Law, ...]) -> Law:
+    return factors[0] if len(factors) == 1 else FreeProduct(factors)
+
+
+def _scaled(law: Law, factor: sympy.Expr) -> Law:
+    return law if factor == 1 else Scaled(law, factor)

@@ -1,0 +1,166 @@
+"""Recursions of kinked σ behind a mean that is taken off: a polynomial for each way to coincide.
+
+Where σ(z − m), m = Σ z/n, is expanded in m, each σ is differentiated by itself. At distinct inputs
+that is the derivative of a bracket by one label, which exists for kinks; where labels meet at an
+input it is one by one factor of several, as σ''σ' and σ'σ'' apart, and exists for some sums of them
+only. So a tensor at α, α, β, … has its own recursion, derived with its labels equal, in which what
+stands outside a bracket acts on all factors of an input, and every term exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations.functions import Activation
+from derive.engine.step import Step
+from derive.engine.tensors import Name
+from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
+from derive.groups.pairings import set_partitions
+
+from ..arrays import Array
+from ..brackets.pieces import SLACK
+from ..brackets.shapes import check_finite_together
+from .stages import Average, Stage
+from .vectors import Both
+
+_EQUAL = 1e-9
+"""What tensors may differ by, relatively, of inputs whose variables are the same."""
+
+
+class Merged:
+    """The recursions through a stage, of kinked σ and several inputs, with a mean taken off.
+
+    Arguments: as of `Stage`.
+
+    Raises:
+        InputError: where a recursion is infinite with some of its labels equal.
+    """
+
+    def __init__(
+        self,
+        below: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+    ) -> None:
+        self.names = tuple(step.target for step in steps)
+        self._below, self._m = tuple(below), m
+        self._ranks = [len(step.samples) for step in steps]
+        self._patterns = [patterns(rank) for rank in self._ranks]
+        variants = [
+            merged(step, pattern)
+            for step, of_step in zip(steps, self._patterns, strict=True)
+            for pattern in of_step
+        ]
+        for each in variants:
+            check_finite_together(each, activation)
+        self._stage = Stage(below, variants, activation, parameters, m, distinct=True)
+        self.noises = self._stage.noises
+        self._is_differentiated = any(
+            bracket.outer for each in variants for bracket in each.atoms(Bracket)
+        )
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return self._stage.averages()
+
+    def passed(
+        self, before: Both, parameters: Array, noise: Array, average: Sequence[Average]
+    ) -> Both:
+        """The tensors behind the stage, and their sizes; arguments as of `Stage.passed`."""
+        alike = self._alike(before)
+        values, sizes = self._stage.passed(before, parameters, noise, average)
+        found: Both = [], []
+        begin = 0
+        for rank, of_step in zip(self._ranks, self._patterns, strict=True):
+            end, places = begin + len(of_step), _places(rank, self._m, alike)
+            shape = (self._m,) * rank
+            of_all = [each.reshape(len(parameters), -1) for each in values[begin:end]]
+            found[0].append(np.concatenate(of_all, axis=1)[:, places].reshape(-1, *shape))
+            found[1].append(
+                np.concatenate([each.ravel() for each in sizes[begin:end]])[places].reshape(shape)
+            )
+            begin = end
+        return found
+
+    def _alike(self, before: Both) -> tuple[int, ...]:
+        """The first input with the same variables as each.
+
+        Raises InputError for other inputs that are multiples of each other: there the distinct
+        labels' derivatives do not exist.
+        """
+        tensors = [each[0] for each in before[0]]
+        first = list(range(self._m))
+        if not self._is_differentiated:
+            return tuple(first)
+        for kernel in self._stage.kernels:
+            K = tensors[kernel]
+            root = np.sqrt(K.diagonal())
+            close = np.abs(K) >= (1.0 - SLACK) * root[:, None] * root
+            for b in range(self._m):
+                a = int(np.flatnonzero(close[b])[0])
+                first[b] = min(first[b], a)
+        if any(a != b for b, a in enumerate(first)) and not all(
+            _agree(each[np.ix_(*(first,) * each.ndim)], each, size)
+            for each, size in zip(tensors, before[1], strict=True)
+        ):
+            raise multiples()
+        return tuple(first)
+
+
+def multiples() -> InputError:
+    """Of inputs that are multiples of each other, and have tensors of their own."""
+    wanted = "none of them, where a mean is taken off before σ with kinks"
+    return InputError("inputs", "some that are multiples of others", wanted)
+
+
+def _agree(one: Array, other: Array, size: Array) -> bool:
+    return bool((np.abs(one - other) <= _EQUAL * size).all())
+
+
+def merged(step: Step, pattern: Sequence[int]) -> Step:
+    """The step with those of its labels equal that have the same number in the pattern."""
+    return replace(step, samples=tuple(step.samples[pattern.index(block)] for block in pattern))
+
+
+@cache
+def patterns(rank: int) -> tuple[tuple[int, ...], ...]:
+    """The ways in which so many labels may coincide: the number of each one's block, from 0 on in
+    the order in which they occur."""
+    found = []
+    for blocks in set_partitions(tuple(range(rank))):
+        number = {
+            label: k for k, block in enumerate(sorted(map(sorted, blocks))) for label in block
+        }
+        found.append(tuple(number[label] for label in range(rank)))
+    return tuple(found)
+
+
+@cache
+def pattern_of(samples: tuple[int, ...]) -> tuple[int, ...]:
+    """How samples coincide, as in `patterns`."""
+    number = {sample: k for k, sample in enumerate(dict.fromkeys(samples))}
+    return tuple(number[sample] for sample in samples)
+
+
+@cache
+def _places(rank: int, m: int, alike: tuple[int, ...]) -> NDArray[np.int64]:
+    """Where each entry stands among those of all patterns, side by side."""
+    begins, end = {}, 0
+    for pattern in patterns(rank):
+        begins[pattern], end = end, end + m ** len(set(pattern))
+    places = []
+    for samples in product(alike, repeat=rank):
+        at = 0
+        for sample in dict.fromkeys(samples):
+            at = at * m + sample
+        places.append(begins[pattern_of(samples)] + at)
+    return np.array(places)

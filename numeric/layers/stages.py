@@ -1,0 +1,209 @@
+"""The recursions through one stage of a layer, as tables over what stands before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import sympy
+
+from derive.activations.functions import Activation
+from derive.arithmetic.parameters import Parameter, Value
+from derive.arithmetic.polynomials import Atom
+from derive.engine.step import Step
+from derive.engine.tensors import Name, Tensor, identify
+from derive.engine.through import Response
+from derive.gaussian.brackets import Bracket
+from derive.symbols import PARAMETERS
+
+from ..arrays import Array
+from . import averages as of
+from .program import Tables
+from .vectors import Both, disturbed, relabelled, side_by_side, stacked, with_sizes
+
+Average: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Of the copies of a kernel: values, (copies, averages), and sizes, (averages,)."""
+
+
+class Stage:
+    """The recursions through one stage.
+
+    Arguments:
+        below: the tensors before it.
+        steps: of each tensor behind it.
+        activation: σ.
+        parameters: the names of the hyperparameters.
+        m: inputs.
+        apart, distinct: as `averages.of_several` has them.
+
+    Attributes:
+        names: the tensors behind it.
+        kernels: which tensors before it are the brackets' kernels.
+        noises: how many averages the brackets have.
+    """
+
+    def __init__(
+        self,
+        below: Sequence[Name],
+        steps: Sequence[Step],
+        activation: Activation,
+        parameters: Sequence[str],
+        m: int,
+        *,
+        apart: bool = True,
+        distinct: bool = False,
+    ) -> None:
+        self._parameters, self._m, self._below = list(parameters), m, tuple(below)
+        self.names = tuple(step.target for step in steps)
+        how = {"apart": apart, "distinct": distinct}
+        brackets: dict[str, set[Bracket]] = {}
+        for bracket in set().union(*(each.atoms(Bracket) for each in steps)):
+            brackets.setdefault(bracket.kernel, set()).add(relabelled(bracket)[0])
+        labels = [name.label for name in below]
+        self.kernels = [labels.index(kernel) for kernel in sorted(brackets)]
+        self._groups = [
+            of.of_one(activation, sorted(brackets[kernel]))
+            if m == 1
+            else of.of_several(activation, sorted(brackets[kernel]), m, **how)
+            for kernel in sorted(brackets)
+        ]
+        self.noises = sum(group.count for group in self._groups)
+        self._lay_out(sorted(brackets), {k: sorted(each) for k, each in brackets.items()}, steps)
+        self._tables = Tables(steps, m, self._find)
+
+    def _lay_out(
+        self, kernels: Sequence[str], brackets: dict[str, list[Bracket]], steps: Sequence[Step]
+    ) -> None:
+        """Where everything begins in the vector: 1, hyperparameters, their inverses, tensors,
+        numbers, functions of collective variables, brackets."""
+        m, end = self._m, 1 + 2 * len(self._parameters)
+        self._begins: dict[object, int] = {}
+        for name in self._below:
+            self._begins[name] = end
+            end += m ** (0 if m == 1 else len(name.subscripts))
+        numbers = sorted(set().union(*(each.atoms(Value) for each in steps)), key=str)
+        known = [PARAMETERS.get(name, sympy.Symbol(name)) for name in self._parameters]
+        self._values = sympy.lambdify([known], [number.expr for number in numbers], "math")
+        for number in numbers:
+            self._begins[number], self._begins[number, True] = end, end + len(numbers)
+            end += 1
+        end += len(numbers)
+        found = set().union(*(each.atoms(Response) for each in steps))
+        self._responses = sorted({_canonical(each)[0] for each in found}, key=str)
+        self._compiled = [_compiled(each) for each in self._responses]
+        for response in self._responses:
+            self._begins[response] = end
+            end += m ** (0 if m == 1 else len(_samples(response)))
+        self._sums = []
+        for kernel, group in zip(kernels, self._groups, strict=True):
+            places = [group.places[bracket] for bracket in brackets[kernel]]
+            for bracket, each in zip(brackets[kernel], places, strict=True):
+                self._begins[kernel, bracket] = end
+                end += each[0].size
+            self._sums.append(side_by_side(places, group.count))
+
+    def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
+        if isinstance(atom, Parameter):
+            place = self._parameters.index(atom.name)
+            return 1 + place + inverse * len(self._parameters), ()
+        if isinstance(atom, Value):
+            return self._begins[(atom, True) if inverse else atom], ()
+        if isinstance(atom, Bracket):
+            bracket, labels = relabelled(atom)
+            return self._begins[atom.kernel, bracket], labels
+        if isinstance(atom, Response):
+            response, labels = _canonical(atom)
+            return self._begins[response], labels
+        assert isinstance(atom, Tensor)
+        name, labels = identify(atom)
+        return self._begins[name], labels
+
+    def averages(self) -> list[Average]:
+        """Of the brackets at each kernel, layer after layer."""
+        return [self._average(group) for group in self._groups]
+
+    def _average(self, group: of.Averages) -> Average:
+        if self._m > 1:
+            return group.copies()
+
+        def average(K: Array) -> tuple[Array, Array]:
+            values, sizes = group(K)
+            return values.T, sizes[:, 0]
+
+        return average
+
+    def passed(
+        self,
+        before: Both,
+        parameters: Array,
+        noise: Array,
+        average: Sequence[Average],
+    ) -> Both:
+        """The tensors behind the stage, and their sizes.
+
+        Arguments:
+            before: those before it: what cancelled in one stage is no size in the next.
+            parameters: (copies, parameters).
+            noise: what is added to each average, in units of its size: (copies, averages).
+            average: as `averages` makes them.
+        """
+        copies, (tensors, sizes_before) = len(parameters), before
+        parts = [
+            np.concatenate([each.reshape(copies, -1), size.reshape(1, -1)])
+            for each, size in zip(tensors, sizes_before, strict=True)
+        ]
+        values = np.array(self._values(parameters[0]), float)
+        numbers = np.concatenate([values, 1.0 / values])
+        parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
+        parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
+        begin = 0
+        for kernel, group, sums, own in zip(
+            self.kernels, self._groups, self._sums, average, strict=True
+        ):
+            values, sizes = own(tensors[kernel])
+            parts.append(disturbed(values, sizes, noise[:, begin : begin + group.count], sums))
+            begin += group.count
+        return self._tables(stacked(with_sizes(parameters), *parts))
+
+    def _response(self, number: int, tensors: Sequence[Array]) -> Array:
+        """A function of collective variables at its samples, (copies, entries)."""
+        response, samples = self._responses[number], _samples(self._responses[number])
+        copies = len(tensors[0])
+        arguments = []
+        for _, limit in response.limits:
+            name, labels = identify(limit)
+            values = tensors[self._below.index(name)]
+            if self._m > 1:  # the axes of the samples, in the order of the function's
+                axes = [1 + samples.index(label) for label in labels]
+                letters = "".join("zabcdefgh"[axis] for axis in (0, *axes))
+                kept = "".join("zabcdefgh"[axis] for axis in (0, *sorted(set(axes))))
+                values = np.einsum(f"{letters}->{kept}", values)
+                lacking = [k for k in range(len(samples)) if 1 + k not in axes]
+                values = np.expand_dims(values, [1 + k for k in lacking])
+            arguments.append(values)
+        shape = (copies, *((self._m,) * len(samples) if self._m > 1 else ()))
+        value = np.broadcast_to(self._compiled[number](*arguments), shape)
+        return np.asarray(value, dtype=float).reshape(copies, -1)
+
+
+def _samples(response: Response) -> tuple[int, ...]:
+    """The samples that it depends on, ascending."""
+    return tuple(sorted({sample for _, limit in response.limits for sample in limit.samples}))
+
+
+def _canonical(response: Response) -> tuple[Response, tuple[int, ...]]:
+    """The same with its samples called 0, 1, … in their order, and what they were."""
+    labels = _samples(response)
+    to = {label: place for place, label in enumerate(labels)}
+    limits = tuple(
+        (symbol, limit._replace(samples=tuple(to[sample] for sample in limit.samples)))
+        for symbol, limit in response.limits
+    )
+    return Response(response.value, limits), labels
+
+
+def _compiled(response: Response) -> Callable[..., Array]:
+    symbols = [symbol for symbol, _ in response.limits]
+    compiled: Callable[..., Array] = sympy.lambdify(symbols, response.value, "numpy")
+    return compiled

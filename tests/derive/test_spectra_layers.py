@@ -1,0 +1,157 @@
+"""Jacobians of layers with skips, norms and gates: free probability, exact values, ensembles."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, InputError, Network, Orthogonal, layers, spectra
+from derive.spectra import Atomic, Product, Rational
+from derive.spectra.ensembles import gaussian
+from derive.spectra.skips import Around
+
+ONE = sympy.Integer(1)
+TWO_SKIPS = layers.Layer(
+    "h[i] = W1[i,a] z[a]",
+    "u[i] = z[i] + W2[i,a] s(h[a])",
+    "g[i] = W3[i,a] u[a]",
+    "z[i] = u[i]/2 + W4[i,a] s(g[a])",
+)
+
+
+def test_one_plus_a_haar_matrix_has_central_binomials() -> None:
+    """|1 + e^{iθ}|² = 2 + 2 cos θ, θ uniform: an arcsine law."""
+    law = Around(ONE, (Rational(ONE),))
+    assert [law.moment(k) for k in range(1, 7)] == [comb(2 * k, k) for k in range(1, 7)]
+
+
+def test_the_moments_of_a_skip_by_words() -> None:
+    """E tr |γ + A|⁴ = γ⁴ + 4 γ² m_1 + m_2, for words have as many A as Aᵀ; of Gaussian A the
+    sixth has γ² (6 m_2 + 3 m_1²), of AAᵀAAᵀ and AAAᵀAᵀ, and γ⁴ 9 m_1."""
+    C, g = sympy.symbols("C gamma", positive=True)
+    law = Around(g, (gaussian(C),))
+    expected = g**6 + 9 * g**4 * C + 15 * g**2 * C**2 + 5 * C**3
+    assert sympy.expand(law.moment(2) - (g**4 + 4 * g**2 * C + 2 * C**2)) == 0
+    assert sympy.expand(law.moment(3) - expected) == 0
+    half = Atomic({0: "1/2", 1: "1/2"})
+    found = Around(g, (Product((half, gaussian(C))),))
+    first, second = C / 2, sympy.Rational(3, 4) * C**2
+    assert sympy.expand(found.moment(2) - (g**4 + 4 * g**2 * first + second)) == 0
+
+
+def test_branches_add_as_gaussian_matrices_do() -> None:
+    one = Around(ONE, (gaussian(3 * ONE),))
+    two = Around(ONE, (gaussian(ONE), gaussian(2 * ONE)))
+    assert [one.moment(k) for k in range(1, 6)] == [two.moment(k) for k in range(1, 6)]
+    assert one.S_series(3) == two.S_series(3)
+
+
+def test_what_a_branch_does_not_reach_is_an_atom() -> None:
+    rare = Atomic({0: "4/5", 1: "1/5"})
+    law = Around(sympy.Rational(1, 2), (Product((rare, Rational(ONE))),))
+    assert law.atoms == {sympy.Rational(1, 4): sympy.Rational(3, 5)}
+
+
+def test_a_norm_alone_scales_the_dense_jacobian() -> None:
+    """y = z/√K has variance 1, whatever K is."""
+    plain = spectra.jacobian("hard_tanh", "orthogonal", 3, 1, critical=False)
+    normed = spectra.jacobian("hard_tanh", "orthogonal", 3, 4, layer="normalized(rms)")
+    for k in (1, 2, 3):
+        assert sympy.N(normed.moment(k) - plain.moment(k) / 4 ** (3 * k)) == pytest.approx(0)
+
+
+def test_moments_are_exact_in_the_depth() -> None:
+    L = sympy.Symbol("L")
+    weights = Orthogonal(sympy.Rational(3, 2))
+    block = layers.residual(skip="1/2")
+    found = spectra.jacobian("relu", weights, L, layer=block)
+    assert sympy.simplify(found.moment(1) - sympy.Rational(11, 8) ** L) == 0
+    assert found.moment(2).subs(L, 2) == spectra.jacobian("relu", weights, 2, layer=block).moment(2)
+
+
+@pytest.mark.parametrize(
+    ("layer", "wanted"),
+    [
+        ("gated(skip=1, norm=rms)", "gates of two Gaussian"),
+        ("residual(ratio=4)", "as many neurons"),
+        (
+            layers.Layer("h[i] = W1[i,a] z[a]", "z[i] = z[i] + W2[i,a] s(h[a]) + W3[i,a] h[a]"),
+            "share a matrix",
+        ),
+    ],
+)
+def test_what_is_not_free_is_refused(layer, wanted) -> None:
+    with pytest.raises(InputError, match=wanted):
+        spectra.jacobian("silu", "orthogonal", 1, 1, layer=layer)
+
+
+def haar(rng, n):
+    q, r = np.linalg.qr(rng.normal(size=(n, n)))
+    return q * np.sign(np.diag(r))
+
+
+def slope(z):
+    return 1.0 - np.tanh(z) ** 2
+
+
+def normed(z):
+    """y = z/√q and its derivative."""
+    scale = 1.0 / np.sqrt(z @ z / len(z))
+    y = z * scale
+    return y, scale * (np.eye(len(z)) - np.outer(y, y) / len(z))
+
+
+def block(rng, n, z):
+    y, P = normed(z)
+    W1, W2 = haar(rng, n), haar(rng, n)
+    h = W1 @ y
+    return z + W2 @ np.maximum(h, 0.0), np.eye(n) + W2 @ ((h > 0)[:, None] * W1) @ P
+
+
+def gate(rng, n, z):
+    y, P = normed(z)
+    W1, W2, W3 = rng.normal(size=(3, n, n)) / np.sqrt(n)
+    h, g = W1 @ y, W2 @ y
+    inside = np.tanh(g)[:, None] * W1 + (h * slope(g))[:, None] * W2
+    return z + W3 @ (h * np.tanh(g)), np.eye(n) + W3 @ inside @ P
+
+
+def two_skips(rng, n, z):
+    W1, W2, W3, W4 = rng.normal(size=(4, n, n)) / np.sqrt(n)
+    h = W1 @ z
+    u, J = z + W2 @ np.tanh(h), np.eye(n) + W2 @ (slope(h)[:, None] * W1)
+    g = W3 @ u
+    return u / 2 + W4 @ np.tanh(g), J / 2 + W4 @ (slope(g)[:, None] * W3) @ J
+
+
+@pytest.mark.parametrize(
+    ("activation", "weights", "layer", "move"),
+    [
+        ("relu", Orthogonal(), "residual(skip=1, norm=rms)", block),
+        ("tanh", Gaussian(), "gated(skip=1, norm=rms)", gate),
+        ("tanh", Gaussian(), TWO_SKIPS, two_skips),
+    ],
+)
+def test_explicit_networks_have_these_moments(activation, weights, layer, move) -> None:
+    """Two widths, extrapolated in 1/n; bound 5 of 6 comparisons, false alarms 3e-6."""
+    law = spectra.of_network(Network(activation, weights, layer=layer), 2, 2)
+    expected = np.array([float(sympy.N(law.moment(k))) for k in (1, 2)])
+    rng, means, errors = np.random.default_rng(7), [], []
+    for n, draws in ((24, 160), (48, 80)):
+        rows = []
+        for _ in range(draws):
+            z, J = rng.normal(size=n), np.eye(n)
+            z *= np.sqrt(2 * n) / np.linalg.norm(z)
+            for _ in range(2):
+                z, step = move(rng, n, z)
+                J = step @ J
+            eigenvalues = np.linalg.svd(J, compute_uv=False) ** 2
+            rows.append([np.mean(eigenvalues**k) for k in (1, 2)])
+        means.append(np.mean(rows, axis=0))
+        errors.append(np.std(rows, axis=0) / np.sqrt(draws))
+    found, error = 2 * means[1] - means[0], np.hypot(2 * errors[1], errors[0])
+    assert (error < 0.15 * expected).all()
+    assert (np.abs(found - expected) < 5 * error).all()
