@@ -127,6 +127,26 @@ def gated(
     )
 
 
+def skip(gamma: object) -> Layer:
+    """z' = γ z + b + W σ(z): a skip around one matrix, whose law only permutations keep.
+
+    Arguments:
+        gamma: γ, a number or a symbol.
+
+    Cumulants of z_i² with every power of z_j enter V: `recursion` closes G1 and V on sequences of
+    those (`derive.engine.exchangeable`); K and Θ are as those of other layers, and tensors beyond
+    are refused. Derived here. Raises InputError for what is no number.
+
+    >>> skip("1/2")
+    skip(1/2)
+    """
+    value = as_expression("gamma", gamma, _NUMBER)
+    if value.is_zero:
+        raise InputError("gamma", gamma, "a number other than 0; without a skip the layer is dense()")
+    equation = "z[i] = gamma z[i] + b[i] + W[i,a] s(z[a])"
+    return Layer(equation, label=f"skip({value})", gamma=value)
+
+
 class _Norm:
     """The equations of a norm, what it makes of z, and its ε."""
 
@@ -175,6 +195,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
+    "skip": (skip, ("gamma",)),
     "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
     "pooling": (pooling, ("positions",)),
     "flattening": (flattening, ("positions",)),
@@ -183,6 +204,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 
 _NEEDED = {
     "normalized": ("norm",),
+    "skip": ("gamma",),
     "convolution": ("size", "positions"),
     "pooling": ("positions",),
     "flattening": ("positions",),
@@ -190,6 +212,7 @@ _NEEDED = {
 
 _EXAMPLES = {
     "normalized": "normalized(rms)",
+    "skip": "skip(1/2)",
     "convolution": "convolution(3, 8)",
     "pooling": "pooling(8)",
     "flattening": "flattening(8)",

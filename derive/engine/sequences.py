@@ -1,0 +1,153 @@
+"""What the recursions of a skip around one matrix are in: brackets, tensors, and two sequences.
+
+With one input, K^b ⟨∂^b σσ⟩ being ⟨σσ :z^b:⟩, a function is known by its ⟨∂^b …⟩, and
+
+    Two(:zz:, σσ) = Σ_b κ_b ⟨∂^b σσ⟩/b!,    κ_b = Two(:zz:, :z^b:),    κ_2 = V,
+    One(σσ) = Σ_b G_b ⟨∂^b σσ⟩/b!,          G_b = One(:z^b:),         G_2 = G^{1} .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+
+from ..arithmetic.polynomials import UNIT, Expansion, Monomial, add, constant, monomial, multiply
+from ..errors import InputError
+from ..gaussian.brackets import Bracket
+from ..groups.pairings import ordered
+from ..weights import WeightEnsemble
+from .exchangeable import (
+    Labels,
+    Mean,
+    One,
+    Pair,
+    Skip,
+    Test,
+    Two,
+    correction,
+    covariance,
+)
+from .fields import Z
+from .tensors import Name, Tensor, named, tensor
+
+CLOSED = tuple(map(named, ("G1", "V")))
+"""The tensors that have an exact recursion under a skip around one matrix."""
+
+
+@cache
+def recursion_of(name: Name, skip: Skip, weights: WeightEnsemble, samples: Labels) -> Expansion:
+    """The terms of G1 or V behind the layer, with these sample labels.
+
+    Atoms are those of the engine, and `Two(:z_S:, σσ)` and `One(σσ)`.
+    """
+    if name == named("V"):
+        slots = [samples[slot] for slot in range(4)]
+        return reduced(covariance(skip, weights, Test(tuple(slots[:2])), Test(tuple(slots[2:]))))
+    if name == named("G1"):
+        return reduced(correction(skip, weights, Test(tuple(samples))))
+    wanted = f"one of {', '.join(map(str, CLOSED))}"
+    raise InputError("tensors", str(name), wanted)
+
+
+@cache
+def sequence_of(name: Name, skip: Skip, weights: WeightEnsemble) -> Expansion:
+    """The terms of κ_b for b ≠ 2 (V's), or of G_b for b ≠ 2 (G1's) behind the layer.
+
+    Labels of the samples are 1 and 2 for κ_b, those of :zz:, and 1, 1 for pairs that are removed
+    from b of them, so that of several inputs they stand for any.
+    """
+    alike = Test((), 0)
+    if name == named("V"):
+        return reduced(covariance(skip, weights, Test((1, 2)), alike))
+    return reduced(correction(skip, weights, alike))
+
+
+def reduced(found: Expansion) -> Expansion:
+    """With brackets, tensors and kernels where these are all that stands behind an atom."""
+    total: Expansion = {}
+    for (mono, at), value in found.items():
+        term: Expansion = {(UNIT, at): value}
+        for atom, exponent in mono:
+            for _ in range(exponent) if exponent > 0 else ():
+                term = multiply(term, _reduced(atom), 1)
+            if exponent < 0:
+                term = multiply(term, {(frozenset({(atom, exponent)}), 0): value / value}, 1)
+        add(total, term)
+    return total
+
+
+def _reduced(atom: object) -> Expansion:
+    if isinstance(atom, Mean):
+        return _mean(atom)
+    if isinstance(atom, One) and isinstance(atom.of, Test) and atom.of.removed is None:
+        return _one_atom(_metric(atom.of.labels))
+    if isinstance(atom, Two):
+        return _two(atom)
+    return _one_atom(atom)
+
+
+def _one_atom(atom: object) -> Expansion:
+    return {(monomial([atom]), 0): constant(1)[UNIT, 0]}
+
+
+def _metric(labels: Labels) -> Tensor:
+    return tensor((Z, Z), 1, ((0, 1),), labels)
+
+
+def kernel(a: int, b: int) -> Tensor:
+    """K_ab."""
+    return tensor((Z, Z), 0, ((0, 1),), (a, b))
+
+
+def vertex(one: Pair, other: Pair) -> Tensor:
+    """V_(ab)(cd)."""
+    return tensor((Z,) * 4, 0, ((0, 1), (2, 3)), (*one, *other))
+
+
+def _mean(mean: Mean) -> Expansion:
+    """⟨:z_S: F⟩ = Π K ⟨∂ … F⟩ by parts, each of S with any sample of F."""
+    if mean.test.removed is not None:
+        return _one_atom(mean)
+    factors = tuple(sorted((label, 0) for pair in mean.squares for label in pair))
+    labels = sorted({label for label, _ in factors})
+    total: Expansion = {}
+    for chosen in product(labels, repeat=len(mean.test.labels)):
+        atoms: list[object] = [kernel(a, b) for a, b in zip(mean.test.labels, chosen, strict=True)]
+        add(total, {(monomial([*atoms, Bracket(factors, tuple(sorted(chosen)))]), 0): constant(1)[UNIT, 0]})
+    return total
+
+
+def curvatures(pair: Pair) -> Iterator[tuple[Pair, Bracket]]:
+    """(a, b) and ⟨∂_a ∂_b σσ⟩, for each a and b."""
+    factors = tuple(sorted((label, 0) for label in pair))
+    for a, b in product(sorted(set(pair)), repeat=2):
+        yield (a, b), Bracket(factors, ordered(a, b))
+
+
+def _two(atom: Two) -> Expansion:
+    """Two has no entries but those of degree 2 in one of its places:
+    Two(f, g) = ½⟨∂∂f⟩ Two(:zz:, g) + ½⟨∂∂g⟩ Two(f, :zz:) − ¼⟨∂∂f⟩ V ⟨∂∂g⟩."""
+    one, other = atom
+    half = constant(1)[UNIT, 0] / 2
+    total: Expansion = {}
+    if isinstance(one, Test) and isinstance(other, Test):
+        if one.removed is None and other.removed is None:
+            ab, cd = ((t.labels[0], t.labels[1]) for t in (one, other))
+            return _one_atom(vertex(ab, cd))
+        return _one_atom(atom)
+    if isinstance(one, Test) and one.removed is None:
+        return _one_atom(atom)
+    assert not isinstance(other, Test)
+    if isinstance(one, Test):  # b samples: ⟨∂∂:z^b:⟩ = 0
+        for ab, curved in curvatures(other):
+            add(total, {(monomial([curved, Two(Test(ab), one)]), 0): half})
+        return total
+    for ab, curved in curvatures(one):
+        add(total, {(monomial([curved, Two(Test(ordered(*ab)), other)]), 0): half})
+    for cd, curved in curvatures(other):
+        add(total, {(monomial([curved, Two(Test(ordered(*cd)), one)]), 0): half})
+    for ab, curved in curvatures(one):
+        for cd, bent in curvatures(other):
+            add(total, {(monomial([curved, bent, vertex(ab, cd)]), 0): -half / 2})
+    return total
