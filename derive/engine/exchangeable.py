@@ -25,6 +25,7 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
+from ..arithmetic.parameters import C_W
 from ..arithmetic.polynomials import (
     UNIT,
     Expansion,
@@ -38,7 +39,7 @@ from ..arithmetic.polynomials import (
 )
 from ..groups.pairings import Pairing, coset_type, ordered, pair_partitions
 from ..weights import WeightEnsemble
-from .stages import LEFT, Function, Stage, Variable
+from .stages import DENSE, LEFT, Function, Stage, Variable
 from .trees import STREAM
 
 Labels = tuple[int, ...]
@@ -55,16 +56,16 @@ class Skip(NamedTuple):
     Arguments:
         gamma: γ.
         variance: of s W.
-        bias: whether there is a b.
     """
 
     gamma: Factor
     variance: Factor
-    bias: bool
 
 
 def skip_of(stages: Sequence[Stage]) -> Skip | None:
-    """The layer of these stages, where it is a skip around one matrix; None of another one."""
+    """The layer of these stages: a skip around one matrix, or a dense one with γ = 0; else None."""
+    if tuple(stages) == (DENSE,):
+        return Skip((Fraction(0), UNIT), (Fraction(1), power(C_W, 1)))
     if len(stages) != 1 or len(stages[0].equations) != 1 or len(stages[0].matrices) != 1:
         return None
     ((kind, equation),) = stages[0].equations
@@ -78,14 +79,13 @@ def skip_of(stages: Sequence[Stage]) -> Skip | None:
     own = power(stages[0].matrices[0].variance, 1)
     squared = times(summed.parameters, summed.parameters)
     variance = summed.coefficient**2, times(own, squared)
-    return Skip((carried.coefficient, carried.parameters), variance, equation.bias)
+    return Skip((carried.coefficient, carried.parameters), variance)
 
 
 class Test(NamedTuple):
-    """:z_S: at a neuron, S being labels, or b samples alike of which `removed` are gone.
+    """:z_S: at a neuron, S being labels, or b samples of which `removed` are gone.
 
-    A power has no labels, and b is neither 0 nor 2: it has no Gaussian average, and neither
-    has its second derivative.
+    b is none of 0, 2 and 4, and from it samples called 1 and 2 are removed, any two.
     """
 
     labels: Labels = ()
@@ -124,9 +124,7 @@ class Power(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """In how many ways so many pairs are removed from b samples."""
-
-    pairs: int
+    """A sum over the pairs that are removed from b samples."""
 
 
 def moment(skip: Skip, weights: WeightEnsemble, tests: tuple[Test, ...]) -> Expansion:
@@ -188,9 +186,9 @@ def _removals(tests: Sequence[Test]) -> Iterator[tuple[Removed, tuple[Test, ...]
 
 
 def _of_one(test: Test) -> Iterator[tuple[tuple[Pair, ...], Test]]:
-    if test.removed is not None:  # of samples that are alike: any label will do
-        for count in range(3):
-            yield ((1, 1),) * count, Test((), test.removed + 2 * count)
+    if test.removed is not None:  # two at most: less than b
+        yield (), test
+        yield ((1, 2),), Test((), test.removed + 2)
         return
     places = range(len(test.labels))
     yield (), test
@@ -213,8 +211,7 @@ def _without(test: Test, places: Sequence[int]) -> Test:
 def _carried(skip: Skip, left: Test) -> Expansion:
     """γ^k of the k z that are left; of samples that are alike, in how many ways they are."""
     if left.removed is not None:
-        pairs = left.removed // 2
-        ways = (Choices(pairs),) if pairs else ()
+        ways = (Choices(),) if left.removed else ()
         return {(monomial([Power(left.removed), *ways]), 0): Fraction(1)}
     result = constant(1)
     for _ in left.labels:
@@ -229,12 +226,7 @@ def _expansion(factor: Factor) -> Expansion:
 
 def _averaged(left: Sequence[Test]) -> Expansion:
     """Π ⟨:z_S:⟩ in the limit."""
-    return constant(1) if all(map(_may_be_one, left)) else {}
-
-
-def _may_be_one(test: Test) -> bool:
-    """Whether nothing may be left: of b samples where four are removed, b = 4."""
-    return test.is_one or (test.removed or 0) >= 4
+    return constant(1) if all(each.is_one for each in left) else {}
 
 
 def _average(left: Sequence[Test], squares: Sequence[Pair]) -> Expansion:

@@ -8,11 +8,12 @@ With one input, K^b ⟨∂^b σσ⟩ being ⟨σσ :z^b:⟩, a function is known
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from ..arithmetic.polynomials import UNIT, Expansion, Monomial, add, constant, monomial, multiply
+from ..arithmetic.polynomials import UNIT, Expansion, add, monomial, multiply
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..groups.pairings import ordered
@@ -51,36 +52,60 @@ def recursion_of(name: Name, skip: Skip, weights: WeightEnsemble, samples: Label
 
 
 @cache
-def sequence_of(name: Name, skip: Skip, weights: WeightEnsemble) -> Expansion:
-    """The terms of κ_b for b ≠ 2 (V's), or of G_b for b ≠ 2 (G1's) behind the layer.
+def quartic_of(skip: Skip, weights: WeightEnsemble, samples: Labels) -> Expansion:
+    """The terms of One(:zzzz:) behind the layer, G_4."""
+    return reduced(correction(skip, weights, Test(samples)))
 
-    Labels of the samples are 1 and 2 for κ_b, those of :zz:, and 1, 1 for pairs that are removed
-    from b of them, so that of several inputs they stand for any.
+
+@cache
+def sequence_of(name: Name, skip: Skip, weights: WeightEnsemble, samples: Pair) -> Expansion:
+    """The terms of κ_b, b ≠ 2, for V, or of G_b, b ≠ 2, 4, for G1 behind the layer.
+
+    The labels of the samples are those of the :zz: in κ_b, or of two that are removed from b.
     """
     alike = Test((), 0)
-    if name == named("V"):
-        return reduced(covariance(skip, weights, Test((1, 2)), alike))
-    return reduced(correction(skip, weights, alike))
+    one = name == named("V")
+    found = covariance(skip, weights, Test((1, 2)), alike) if one else correction(skip, weights, alike)
+    return reduced(found, dict(zip((1, 2), samples, strict=True)))
 
 
-def reduced(found: Expansion) -> Expansion:
-    """With brackets, tensors and kernels where these are all that stands behind an atom."""
+def reduced(found: Expansion, samples: Mapping[int, int] | None = None) -> Expansion:
+    """With brackets, tensors and kernels where these are all that stands behind an atom, at other
+    samples where they are given."""
     total: Expansion = {}
     for (mono, at), value in found.items():
         term: Expansion = {(UNIT, at): value}
         for atom, exponent in mono:
             for _ in range(exponent) if exponent > 0 else ():
-                term = multiply(term, _reduced(atom), 1)
+                term = multiply(term, _reduced(_at(atom, samples or {})), 1)
             if exponent < 0:
-                term = multiply(term, {(frozenset({(atom, exponent)}), 0): value / value}, 1)
+                term = multiply(term, {(frozenset({(atom, exponent)}), 0): Fraction(1)}, 1)
         add(total, term)
     return total
+
+
+def _at(atom: object, samples: Mapping[int, int]) -> object:
+    """An atom at other samples."""
+
+    def moved(each: Test | Pair) -> Test | Pair:
+        labels = each.labels if isinstance(each, Test) else each
+        to = tuple(samples.get(label, label) for label in labels)
+        return each._replace(labels=to) if isinstance(each, Test) else ordered(*to)
+
+    if isinstance(atom, One):
+        return One(moved(atom.of))
+    if isinstance(atom, Two):
+        return Two(moved(atom.one), moved(atom.other))
+    if isinstance(atom, Mean):
+        squares = tuple(ordered(*(samples.get(label, label) for label in each)) for each in atom.squares)
+        return Mean(atom.test, squares)
+    return atom
 
 
 def _reduced(atom: object) -> Expansion:
     if isinstance(atom, Mean):
         return _mean(atom)
-    if isinstance(atom, One) and isinstance(atom.of, Test) and atom.of.removed is None:
+    if isinstance(atom, One) and isinstance(atom.of, Test) and len(atom.of.labels) == 2:
         return _one_atom(_metric(atom.of.labels))
     if isinstance(atom, Two):
         return _two(atom)
@@ -88,7 +113,7 @@ def _reduced(atom: object) -> Expansion:
 
 
 def _one_atom(atom: object) -> Expansion:
-    return {(monomial([atom]), 0): constant(1)[UNIT, 0]}
+    return {(monomial([atom]), 0): Fraction(1)}
 
 
 def _metric(labels: Labels) -> Tensor:
@@ -114,7 +139,7 @@ def _mean(mean: Mean) -> Expansion:
     total: Expansion = {}
     for chosen in product(labels, repeat=len(mean.test.labels)):
         atoms: list[object] = [kernel(a, b) for a, b in zip(mean.test.labels, chosen, strict=True)]
-        add(total, {(monomial([*atoms, Bracket(factors, tuple(sorted(chosen)))]), 0): constant(1)[UNIT, 0]})
+        add(total, {(monomial([*atoms, Bracket(factors, tuple(sorted(chosen)))]), 0): Fraction(1)})
     return total
 
 
@@ -129,7 +154,7 @@ def _two(atom: Two) -> Expansion:
     """Two has no entries but those of degree 2 in one of its places:
     Two(f, g) = ½⟨∂∂f⟩ Two(:zz:, g) + ½⟨∂∂g⟩ Two(f, :zz:) − ¼⟨∂∂f⟩ V ⟨∂∂g⟩."""
     one, other = atom
-    half = constant(1)[UNIT, 0] / 2
+    half = Fraction(1, 2)
     total: Expansion = {}
     if isinstance(one, Test) and isinstance(other, Test):
         if one.removed is None and other.removed is None:
