@@ -12,17 +12,24 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from typing import Any
+
+import sympy
 
 from ..arithmetic.polynomials import UNIT, Expansion, add, monomial, multiply
 from ..errors import InputError
-from ..gaussian.brackets import Bracket
+from ..gaussian.brackets import Bracket, Component
 from ..groups.pairings import ordered
+from ..symbols import K, Symbol
+from ..symbols import tensor as tensor_symbol
 from ..weights import WeightEnsemble
 from .exchangeable import (
+    Choices,
     Labels,
     Mean,
     One,
     Pair,
+    Power,
     Skip,
     Test,
     Two,
@@ -176,3 +183,59 @@ def _two(atom: Two) -> Expansion:
         for cd, bent in curvatures(other):
             add(total, {(monomial([curved, bent, vertex(ab, cd)]), 0): -half / 2})
     return total
+
+
+class Derivative(sympy.Expr):
+    """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, order: Any) -> Derivative:
+        """Of this order."""
+        made: Derivative = super().__new__(cls, sympy.sympify(order))
+        return made
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"⟨(σ²)^({printer.doprint(self.args[0])})⟩"
+
+    def _latex(self, printer: Any) -> str:
+        order = printer.doprint(self.args[0])
+        return rf"\left\langle \left(\sigma^{{2}}\right)^{{({order})}}\right\rangle_{{K}}"
+
+
+B = Symbol("b", integer=True, positive=True)
+"""The place in a sequence."""
+KAPPA, SINGLES = sympy.IndexedBase("kappa", real=True), sympy.IndexedBase("G", real=True)
+"""κ_b = Two(:zz:, :z^b:) and G_b = One(:z^b:)."""
+
+
+def of_sequence(atom: object, samples: Labels, gamma: sympy.Expr) -> sympy.Expr | None:
+    """What stands in a printed recursion for an atom that is or has a sequence; None for others.
+
+    Arguments:
+        atom: of `recursion_of` or `sequence_of`.
+        samples: the recursion's labels; those of one input are all alike.
+        gamma: γ.
+    """
+    single = len(set(samples)) == 1
+
+    def component(name: str, labels: Labels) -> sympy.Expr:
+        return tensor_symbol(name) if single else Component(name, labels)
+
+    if isinstance(atom, Two) and not isinstance(atom.other, Test):
+        assert isinstance(atom.one, Test)
+        return component("V_s", (*atom.one.labels, *atom.other))
+    if isinstance(atom, Two):
+        assert isinstance(atom.other, Test)
+        return KAPPA[B - (atom.other.removed or 0)]
+    if isinstance(atom, Mean):
+        order = B - (atom.test.removed or 0)
+        return K**order * Derivative(order)
+    if isinstance(atom, One):
+        if isinstance(atom.of, Test):
+            return SINGLES[4] if atom.of.labels else SINGLES[B]
+        return component("G1_s", atom.of)
+    if isinstance(atom, Power):
+        return gamma ** (B - atom.removed)
+    return B * (B - 1) / 2 if isinstance(atom, Choices) else None

@@ -466,7 +466,10 @@ def step(
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
-        wanted = f"K, Theta, G1 or V with the layer {layer}, for others want {layer.reason}"
+        wanted = (
+            f"K, Theta, G1 or V with the layer {layer}, whose law only permutations keep: for "
+            "others, cumulants of their fields with every power of z enter, which are not derived"
+        )
         raise InputError("tensors", str(chosen), wanted)
     made = Step(
         chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
