@@ -146,7 +146,9 @@ class SequenceRecursion(Recursion):
             found[SINGLES[2]] = tensor_symbol("G1")
         found[tensor_symbol("V_s")] = _summed(KAPPA)
         found[KAPPA[2]] = tensor_symbol("V")
-        found[_above(KAPPA[B])] = polynomial(sequence_of(V, skip, self.weights, (1, 1)), self.symbol)
+        found[_above(KAPPA[B])] = polynomial(
+            sequence_of(V, skip, self.weights, (1, 1)), self.symbol
+        )
         if self.target == G1:
             quartic = quartic_of(skip, self.weights, (1,) * 4)
             found[_above(SINGLES[4])] = polynomial(quartic, self.symbol)
@@ -250,15 +252,13 @@ def recursion(
     repeated = None if layer is None else as_layer(layer)
     if repeated is not None and repeated.reason is not None and not first_layer:
         name = _closed(tensor_name)
-        if name is not None:
+        if name is not None and skip_of(repeated.stages) is not None:
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             samples = tuple(range(1, 2 * len(name.pairing) + 1))
-            return SequenceRecursion(
-                name, own, samples, sigma, left_out=left_out, layer=repeated
-            )
+            return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,
         weights,

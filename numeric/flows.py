@@ -106,6 +106,9 @@ def flow(
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if net.layer.positions is not None:
             raise InputError("precision", precision, f"none, with the layer {net.layer}")
+        if _closed(net, depth, len(data.X)) and any(_own(name) in CLOSED for name in names):
+            told = "none, for G1 and V under a skip around one matrix"
+            raise InputError("precision", precision, told)
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -168,7 +171,7 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
-    own = tuple(order) if any(map(_is_closed, schemes)) else ()
+    own = order if _closed(net, asked.depth, len(X)) else None
     layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change, own)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order)
@@ -293,12 +296,12 @@ def _layers(
     first: WeightEnsemble,
     m: int,
     change: Change | None,
-    order: tuple[int, ...] = (),
+    order: tuple[int, ...] | None,
 ) -> Layers | StagedLayers | ExchangeableLayers:
     """The recursions of these tensors and of all that they need; of laws that only permutations
     keep, along layers in this order."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
-        if any(map(_is_closed, schemes)) and any(_own(name) in CLOSED for name in names):
+        if order is not None and any(_own(name) in CLOSED for name in names):
             own = tuple(dict.fromkeys(map(_own, names)))
             return ExchangeableLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
@@ -313,9 +316,10 @@ def _layers(
         return StagedLayers(needed, activation, schemes, first, m, change)
 
 
-def _is_closed(scheme: Scheme) -> bool:
-    """Whether only permutations keep the law behind its layer."""
-    return scheme.layer is not None and scheme.layer.reason is not None
+def _closed(net: Network, depth: int, samples: int) -> bool:
+    """Whether only permutations keep the law behind one of the layers."""
+    layers = [scheme.layer for scheme in net.schemes(depth, samples).distinct]
+    return any(layer is not None and layer.reason is not None for layer in layers)
 
 
 class _Run(NamedTuple):
@@ -331,7 +335,9 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers | ExchangeableLayers) -> None:
+def _check_finite(
+    tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers | ExchangeableLayers
+) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {

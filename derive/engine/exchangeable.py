@@ -66,20 +66,30 @@ def skip_of(stages: Sequence[Stage]) -> Skip | None:
     """The layer of these stages: a skip around one matrix, or a dense one with γ = 0; else None."""
     if tuple(stages) == (DENSE,):
         return Skip((Fraction(0), UNIT), (Fraction(1), power(C_W, 1)))
-    if len(stages) != 1 or len(stages[0].equations) != 1 or len(stages[0].matrices) != 1:
+    if len(stages) != 1 or not is_skip(stages) or len(stages[0].equations[0][1].right) != 2:
         return None
-    ((kind, equation),) = stages[0].equations
-    if kind != STREAM or len(equation.right) != 2 or stages[0].means or stages[0].taps:
-        return None
-    carried, summed = sorted(equation.right, key=lambda term: term.weight is not None)
-    if carried.weight is not None or carried.factors != (Variable(STREAM, LEFT),):
-        return None
-    if summed.weight is None or summed.factors != (Function(0, 0, summed.weight[1]),):
-        return None
+    right = stages[0].equations[0][1].right
+    carried, summed = sorted(right, key=lambda term: term.weight is not None)
     own = power(stages[0].matrices[0].variance, 1)
     squared = times(summed.parameters, summed.parameters)
     variance = summed.coefficient**2, times(own, squared)
     return Skip((carried.coefficient, carried.parameters), variance)
+
+
+def is_skip(stages: Sequence[Stage]) -> bool:
+    """Whether the layer is a skip around one matrix, behind a norm or none: K and Θ close."""
+    *before, last = stages
+    if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
+        return False
+    if len(last.equations) != 1 or last.equations[0][0] != STREAM or last.means or last.taps:
+        return False
+    terms = last.equations[0][1].right
+    summed = [term for term in terms if term.weight is not None]
+    carried = [term for term in terms if term.weight is None]
+    single = all(
+        term.factors == (Function(0, 0, term.weight[1]),) for term in summed if term.weight
+    )
+    return single and [term.factors for term in carried] == [(Variable(STREAM, LEFT),)]
 
 
 class Test(NamedTuple):
@@ -240,8 +250,8 @@ def _average(left: Sequence[Test], squares: Sequence[Pair]) -> Expansion:
                 add(total, multiply(_averaged(_others(left, k)), _atom(One(each), 1), 1))
             for j in range(k):
                 if not each.is_one and not left[j].is_one:
-                    rest = [test for i, test in enumerate(left) if i not in (j, k)]
-                    add(total, multiply(_averaged(rest), _atom(_two(left[j], each), 1), 1))
+                    others = [test for i, test in enumerate(left) if i not in (j, k)]
+                    add(total, multiply(_averaged(others), _atom(_two(left[j], each), 1), 1))
     elif len(squares) == 1:
         add(total, multiply(_averaged(left), _atom(One(squares[0]), 1), 1))
         for k, each in enumerate(left):

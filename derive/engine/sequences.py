@@ -72,7 +72,9 @@ def sequence_of(name: Name, skip: Skip, weights: WeightEnsemble, samples: Pair) 
     """
     alike = Test((), 0)
     one = name == named("V")
-    found = covariance(skip, weights, Test((1, 2)), alike) if one else correction(skip, weights, alike)
+    found = (
+        covariance(skip, weights, Test((1, 2)), alike) if one else correction(skip, weights, alike)
+    )
     return reduced(found, dict(zip((1, 2), samples, strict=True)))
 
 
@@ -104,7 +106,9 @@ def _at(atom: object, samples: Mapping[int, int]) -> object:
     if isinstance(atom, Two):
         return Two(moved(atom.one), moved(atom.other))
     if isinstance(atom, Mean):
-        squares = tuple(ordered(*(samples.get(label, label) for label in each)) for each in atom.squares)
+        squares = tuple(
+            ordered(*(samples.get(label, label) for label in each)) for each in atom.squares
+        )
         return Mean(atom.test, squares)
     return atom
 

@@ -25,6 +25,7 @@ from ..work.progress import telling
 from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
+from .exchangeable import skip_of
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
 from .stages import DENSE, Stage
@@ -466,9 +467,10 @@ def step(
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
+        closed = "K, Theta, G1 or V" if skip_of(layer.stages) else "K or Theta"
         wanted = (
-            f"K, Theta, G1 or V with the layer {layer}, whose law only permutations keep: for "
-            "others, cumulants of their fields with every power of z enter, which are not derived"
+            f"{closed} with the layer {layer}, whose law only permutations keep: for others, "
+            "cumulants of their fields with every power of z enter, which are not derived"
         )
         raise InputError("tensors", str(chosen), wanted)
     made = Step(

@@ -365,7 +365,9 @@ class Assembly:
                 what = "s(…)" if line.sigmas else "a product"
                 names = self.definitions[v].name, self.definitions[past[0]].name
                 reason = NOT_INVARIANT.format(what=what, variable=names[0], carried=names[1])
-                self.reason = self.wrong(f"a layer that is invariant under rotations; here {reason}")
+                self.reason = self.wrong(
+                    f"a layer that is invariant under rotations; here {reason}"
+                )
 
     def _check_arguments(self, level: int) -> None:
         """σ's of one stage are taken of independent variables, or of one."""

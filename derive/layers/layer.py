@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import sympy
 
-from ..engine.exchangeable import skip_of
+from ..engine.exchangeable import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
@@ -157,7 +157,7 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     statements = [parse(line) for line in layer.lines]
     made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
     stages = made.stages()
-    if made.reason is not None and skip_of(stages) is None:
+    if made.reason is not None and not is_skip(stages):
         raise made.reason
     if layer.taps is None or layer.taps.is_identity:
         return stages, None if made.reason is None else made.reason.wanted

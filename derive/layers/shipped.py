@@ -127,24 +127,32 @@ def gated(
     )
 
 
-def skip(gamma: object) -> Layer:
-    """z' = γ z + b + W σ(z): a skip around one matrix, whose law only permutations keep.
+def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
+    """z' = γ z + b + W σ(y), y = z or the normalized z: a skip around one matrix.
 
     Arguments:
-        gamma: γ, a number or a symbol.
+        gamma: γ, a number other than 0, or a symbol.
+        norm, eps: as those of `normalized`; None is none.
 
-    Cumulants of z_i² with every power of z_j enter V: `recursion` closes G1 and V on sequences of
-    those (`derive.engine.exchangeable`); K and Θ are as those of other layers, and tensors beyond
-    are refused. Derived here. Raises InputError for what is no number.
+    Only permutations of the neurons keep its law: cumulants of z_i² with every power of z_j enter
+    V. Without a norm `recursion` closes G1 and V on sequences of those (`engine.exchangeable`); K
+    and Θ are as those of other layers, and tensors beyond are refused. Derived here. Raises
+    InputError for another norm, for ε < 0, and for γ = 0.
 
     >>> skip("1/2")
     skip(1/2)
     """
+    given = _Norm(norm, eps)
     value = as_expression("gamma", gamma, _NUMBER)
     if value.is_zero:
-        raise InputError("gamma", gamma, "a number other than 0; without a skip the layer is dense()")
-    equation = "z[i] = gamma z[i] + b[i] + W[i,a] s(z[a])"
-    return Layer(equation, label=f"skip({value})", gamma=value)
+        raise InputError("gamma", gamma, "a number other than 0; without a skip it is dense()")
+    return Layer(
+        *given.lines,
+        f"z[i] = gamma z[i] + b[i] + W[i,a] s({given.name}[a])",
+        label=f"skip({', '.join([str(value), *given.shown('norm=')])})",
+        gamma=value,
+        **given.values,
+    )
 
 
 class _Norm:
@@ -195,7 +203,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
-    "skip": (skip, ("gamma",)),
+    "skip": (skip, ("gamma", "norm", "eps")),
     "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
     "pooling": (pooling, ("positions",)),
     "flattening": (flattening, ("positions",)),

@@ -4,23 +4,25 @@
 Two(:z_a z_b:, g) and One(g) of functions g of the z of two samples, which are kept as Hermite
 coefficients in those samples' own basis (`hermite`), up to a degree N. What that leaves out of
 Two(:zz:, σσ) and One(σσ) is bounded: the functionals beyond N, by the lengths of what Γ has brought
-there, times the length of σσ beyond N by Parseval's theorem. That bound is added to what the copies
+there, which shrinks as ‖γ L'⁻¹L‖^N, times the length of σσ beyond N by Parseval's theorem. That bound is added to what the copies
 of `accuracy` are disturbed by, so that a tensor's error has it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Expansion
-from derive.engine.exchangeable import Choices, Mean, One, Power, Skip, Test, Two, skip_of
+from derive.engine.exchangeable import Choices, Mean, One, Power, Test, Two, skip_of
 from derive.engine.scheme import Scheme
 from derive.engine.sequences import CLOSED, quartic_of, recursion_of, sequence_of
 from derive.engine.step import closures
@@ -67,7 +69,7 @@ def _derived(scheme: Scheme, m: int) -> _Layer:
     scheme.check_numbers()
     skip = skip_of(scheme.stages)
     if skip is None:
-        wanted = "skips around one matrix, or dense layers, behind and before such a skip"
+        wanted = "skips around one matrix without a norm, or dense layers, for G1 and V"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, for G1 and V under such a skip"
@@ -183,7 +185,9 @@ class ExchangeableLayers:
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
             values = dict(zip(self.parameters, parameters[layer].T, strict=True))
-            found = _Pass(self, derived, state, kernels[layer - 1], values, average, noise[:, count:])
+            found = _Pass(
+                self, derived, state, kernels[layer - 1], values, average, noise[:, count:]
+            )
             put((own, of_own), layer, found.tensors(own, layer), rounding[:, known:])
             state = found.after(kernels[layer, 0], own, layer)
             advance(1)
@@ -219,7 +223,9 @@ class ExchangeableLayers:
         bases = [basis(K, pair, self.degree) for pair in self.pairs]
         two = [np.zeros((copies, m, m, each.size)) for each in bases]
         one = [np.zeros((copies, each.size)) for each in bases]
-        state = _State(bases, two, one, quartic, [np.zeros((m, m))] * len(bases), [0.0] * len(bases))
+        state = _State(
+            bases, two, one, quartic, [np.zeros((m, m))] * len(bases), [0.0] * len(bases)
+        )
         return state.with_tensors(V, G1, self.pairs)
 
 
@@ -241,9 +247,9 @@ class _State(NamedTuple):
             at = np.ix_(samples, samples)
             second, fourth = (block(own.rank, degree) for degree in (2, 4))
             two[..., 0], one[..., 0] = 0.0, 0.0
-            two[..., second] = of_tensor(own, V[:, :, :, *at], 2)
-            one[..., second] = of_tensor(own, G1[:, *at], 2)
-            one[..., fourth] = of_tensor(own, self.quartic[:, *np.ix_(*[samples] * 4)], 4)
+            two[..., second] = of_tensor(own, _at_samples(V, at), 2)
+            one[..., second] = of_tensor(own, _at_samples(G1, at), 2)
+            one[..., fourth] = of_tensor(own, _at_samples(self.quartic, np.ix_(*[samples] * 4)), 4)
         return self
 
 
@@ -280,7 +286,10 @@ class _Pass:
         for p, (c, d) in enumerate(self._pairs):
             s, noise = self._squares[p], self._noise[:, 2 * p : 2 * p + 2]
             two, one = state.two[p] @ s, state.one[p] @ s
-            of_two, of_one = np.abs(state.two[p][0]) @ np.abs(s), np.abs(state.one[p][0]) @ np.abs(s)
+            of_two, of_one = (
+                np.abs(state.two[p][0]) @ np.abs(s),
+                np.abs(state.one[p][0]) @ np.abs(s),
+            )
             left_two = state.two_beyond[p] * self._beyond[p] / CAUTION
             left_one = state.one_beyond[p] * self._beyond[p] / CAUTION
             two = two + noise[:, :1, None] * of_two + signs[:, None, None] * left_two
@@ -331,11 +340,12 @@ class _Pass:
                 for terms in (self._derived.pairs, self._derived.singles)
             ]
             two_beyond.append(lift ** (N + 1) * grown[0])
-            scale = 0.5 * len(samples) ** 2 * np.linalg.norm(new.inverse, 2) ** 2 * (N + 2)
-            one_beyond.append(
-                lift ** (N + 1) * before.one_beyond[p]
-                + scale * lift ** (N - 1) * float(grown[1].max())
-            )
+            last = slice(block(new.rank, N - 1).start, None)
+            edge = (N + 2) * float(np.sqrt((removed[0, ..., last] ** 2).sum(axis=-1)).max())
+            far = max(N + 3.0, 1.0 / max(-math.log(max(lift, 1e-300)), 1e-9))
+            beyond = edge + far * lift ** (far - 2.0) * float(grown[1].max())
+            scale = 0.5 * len(samples) ** 2 * float(np.linalg.norm(new.inverse, 2)) ** 2
+            one_beyond.append(lift ** (N + 1) * before.one_beyond[p] + scale * beyond)
         V, G1 = (own[k][layer].reshape(copies, *(m,) * rank) for k, rank in ((1, 4), (0, 2)))
         state = _State(bases, two, one, quartic, two_beyond, one_beyond)
         return state.with_tensors(V, G1, self._pairs)
@@ -365,11 +375,16 @@ class _Pass:
         if isinstance(atom, Tensor):
             name, labels = identify(atom)
             return with_sizes(self._tensors[name]), labels
-        if isinstance(atom, Two) and isinstance(atom.one, Test) and not isinstance(atom.other, Test):
+        if (
+            isinstance(atom, Two)
+            and isinstance(atom.one, Test)
+            and not isinstance(atom.other, Test)
+        ):
             return with_sizes(self._two), (*atom.one.labels, *atom.other)
         if isinstance(atom, One) and isinstance(atom.of, Test):
             return with_sizes(self._state.quartic), atom.of.labels
         assert isinstance(atom, One)
+        assert not isinstance(atom.of, Test)
         return with_sizes(self._one), atom.of
 
     def _number(self, atom: Parameter | Value) -> Array:
@@ -378,7 +393,10 @@ class _Pass:
         value = atom.expr
         if value.is_number:
             return np.full(len(self._K), float(value))
-        known = {PARAMETERS.get(name, sympy.Symbol(name)): each[0] for name, each in self._parameters.items()}
+        known = {
+            PARAMETERS.get(name, sympy.Symbol(name)): each[0]
+            for name, each in self._parameters.items()
+        }
         return np.full(len(self._K), float(value.subs(known)))
 
     def _summed(self, terms: Terms, rank: int) -> tuple[Array, Array]:
@@ -392,15 +410,14 @@ class _Pass:
             total[-1] += np.abs(part[-1])
         return total[:-1], total[-1]
 
-    def _sequence(
-        self, terms: Terms, two: Array, sources: Array, *, sizes: bool = False
-    ) -> Array:
+    def _sequence(self, terms: Terms, two: Array, sources: Array, *, sizes: bool = False) -> Array:
         """Terms that are linear in Two(:z_1 z_2:, ·) and ⟨:z^β: σ_1 σ_2⟩, before Γ: (copies, m, m,
         size); of their sizes, (m, m), the sums of the absolute values."""
         copies = len(self._K)
         total = np.zeros((copies, *sources.shape))
         for value, atoms in terms:
-            part, own = np.full((copies, 1, 1), value), None
+            part = np.full((copies, 1, 1), value)
+            own: Placed | None = None
             for atom, exponent in atoms:
                 if isinstance(atom, Mean) and atom.test.removed is not None:
                     own = np.broadcast_to(sources, total.shape), atom.squares[0]
@@ -413,7 +430,13 @@ class _Pass:
             if own is not None:
                 part = np.abs(part) if sizes else part[..., None]
                 total = total + part * placed(*own, 2)
-        return total[0] if sizes else total
+        return np.asarray(total[0] if sizes else total)
+
+
+def _at_samples(tensor: Array, at: tuple[NDArray[Any], ...]) -> Array:
+    """The last axes at some samples, as `np.ix_` has them."""
+    index: tuple[Any, ...] = (..., *at)
+    return np.asarray(tensor[index])
 
 
 def placed(values: Array, labels: Sequence[int], rank: int) -> Array:
@@ -421,7 +444,7 @@ def placed(values: Array, labels: Sequence[int], rank: int) -> Array:
     meet the diagonal, of others one entry. An axis of coefficients stays last."""
     letters = "".join(chr(ord("a") + label) for label in labels)
     kept = "".join(sorted(set(letters)))
-    found = np.einsum(f"Z{letters}...->Z{kept}...", values)
+    found: Array = np.einsum(f"Z{letters}...->Z{kept}...", values)
     shape = [1] * rank
     for letter, size in zip(kept, found.shape[1:], strict=False):
         shape[ord(letter) - ord("b")] = size

@@ -7,8 +7,9 @@ E[x' xᵀ] = A, is Σ_α Γ(A)_{βα} he_α(x), |α| = |β|, and Γ(A) does not 
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,13 +179,10 @@ def of_tensor(own: Basis, tensor: Array, rank: int) -> Array:
     rows = _of_degree(own.rank, rank)
     found = np.empty((*tensor.shape[: tensor.ndim - rank], len(rows)))
     for row, beta in enumerate(rows):
-        at = tuple(axis for axis, count in enumerate(beta) for _ in range(count))
-        norm = np.prod([float(_FACTORIALS[count]) for count in beta])
-        found[..., row] = tensor[(..., *at)] / np.sqrt(norm)
+        at: tuple[Any, ...] = tuple(a for a, count in enumerate(beta) for _ in range(count))
+        norm = math.prod(math.factorial(count) for count in beta)
+        found[..., row] = tensor[(..., *at)] / math.sqrt(norm)
     return found
-
-
-_FACTORIALS = (1, 1, 2, 6, 24)
 
 
 class Products:
@@ -230,14 +228,14 @@ class Products:
         return found, _left_out(found, length)
 
 
-def _left_out(found: Array, square: float) -> float:
+def _left_out(found: Array, square: Array) -> float:
     """The length beyond the coefficients, by Parseval's theorem, to rounding."""
-    return float(np.sqrt(max(square - found @ found, 1e-15 * square)))
+    return math.sqrt(max(float(square - found @ found), 1e-15 * float(square)))
 
 
 def _rule(own: Basis, kinks: Array) -> tuple[Array, Array]:
-    """Nodes and weights of a Gaussian average over x_1: panels that end at kinks, and shrink towards
-    where σ, or its average over x_2, varies fast."""
+    """Nodes and weights of a Gaussian average over x_1: panels that end at kinks, and shrink
+    towards where σ, or its average over x_2, varies fast."""
     panel, scales = _PANELS[own.rank], own.L[:, 0]
     scales = scales[scales != 0.0]
     marks = np.concatenate([[0.0], *(kinks / each for each in scales)])
