@@ -4,8 +4,8 @@
 Two(:z_a z_b:, g) and One(g) of functions g of the z of two samples, which are kept as Hermite
 coefficients in those samples' own basis (`hermite`), up to a degree N. What that leaves out of
 Two(:zz:, σσ) and One(σσ) is bounded: the functionals beyond N, by the lengths of what Γ has brought
-there, which shrinks as ‖γ L'⁻¹L‖^N, times the length of σσ beyond N by Parseval's theorem. That bound is added to what the copies
-of `accuracy` are disturbed by, so that a tensor's error has it.
+there, which shrinks as ‖γ L'⁻¹L‖^N, times the length of σσ beyond N by Parseval's theorem. That
+bound is added to what the copies of `accuracy` are disturbed by, so that a tensor's error has it.
 """
 
 from __future__ import annotations

@@ -112,20 +112,22 @@ class Contraction:
         self._blocks = found
 
     def _next(self, before: Array, degree: int) -> Array:
-        """⟨he_β, Γ he_α⟩ at this degree: x'^β as a product of degree one and degree less one."""
-        rows, columns = (_of_degree(rank, degree) for rank in (self._to, self._from))
-        found = np.zeros((len(rows), len(columns)))
-        for row, beta in enumerate(rows):
-            k = int(np.argmax(beta > 0))
-            lower = beta.copy()
-            lower[k] -= 1
-            place = int(lower[-1]) if self._to == 2 else 0
-            for axis in range(self._from):
-                less = columns[:, axis] > 0
-                at = np.arange(len(columns)) - (axis if self._from == 2 else 0)
-                scale = np.sqrt(columns[:, axis] / beta[k]) * self.A[k, axis]
-                found[row, less] += scale[less] * before[place, at[less]]
-        return found
+        """⟨he_β, Γ he_α⟩ at this degree: an x'_k apart, the block of one degree less. k is the
+        first variable, but of β = (0, degree) the second."""
+        columns = _of_degree(self._from, degree)
+        empty = np.zeros((len(before), len(columns) - before.shape[1]))
+        lower = [np.hstack(each) for each in ((before, empty), (empty, before))][: self._from]
+        by = [
+            sum(
+                A * np.sqrt(columns[:, axis]) * each
+                for axis, (A, each) in enumerate(zip(row, lower, strict=True))
+            )
+            for row in self.A
+        ]
+        first = by[0] / np.sqrt(degree - np.arange(len(before)))[:, None]
+        if self._to == 1:
+            return np.asarray(first)
+        return np.vstack([first, by[1][-1:] / np.sqrt(degree)])
 
     def __call__(self, values: Array) -> Array:
         """Γ(A) of coefficients, (…, size), as (…, size')."""
