@@ -26,8 +26,8 @@ from .engine.sequences import (
     recursion_of,
     sequence_of,
 )
-from .engine.step import Composed, Step, add_name, is_dense, polynomial, step
-from .engine.tensors import FIRST_ORDER, NAMES, Name, canonical, named
+from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
+from .engine.tensors import FIRST_ORDER, NAMES, Name, canonical, named, target
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Pairing
@@ -157,6 +157,13 @@ class SequenceRecursion(Recursion):
             )
         return found
 
+    def asymptotics(
+        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """InputError: a sequence has no end, and is not solved at large depth but by `flow`."""
+        wanted = "another layer for asymptotics; `flow` goes to any depth, also with a sequence"
+        raise InputError("layer", str(self.layer), wanted)
+
     @property
     def needs(self) -> tuple[Name, ...]:
         """The tensors of `depends_on`."""
@@ -191,11 +198,14 @@ def _above(member: sympy.Expr) -> sympy.Symbol:
 _ABOVE = {_above(member): member for member in (KAPPA[B], SINGLES[4], SINGLES[B])}
 
 
-def _closed(given: str | Name | Sequence[str | AnyField]) -> Name | None:
+def _closed(
+    given: str | Name | Sequence[str | AnyField], pairing: Pairing | str | None, order: int
+) -> Name | None:
     """G1 or V, where that is what is meant."""
-    if not isinstance(given, str | Name):
-        return None
-    name = named(given) if isinstance(given, str) else given
+    if isinstance(given, str | Name):
+        name = named(given) if isinstance(given, str) else given
+    else:
+        name = target(checked_fields(given), pairing, order)
     return next((each for each in CLOSED if each == canonical(name)), None)
 
 
@@ -251,8 +261,8 @@ def recursion(
     """
     repeated = None if layer is None else as_layer(layer)
     if repeated is not None and repeated.reason is not None and not first_layer:
-        name = _closed(tensor_name)
-        if name is not None and skip_of(repeated.stages) is not None:
+        name = _closed(tensor_name, pairing, order) if skip_of(repeated.stages) else None
+        if name is not None:
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())

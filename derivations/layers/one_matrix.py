@@ -126,7 +126,8 @@ def kinked() -> Verdict:
     for square, depth in ((R(1, 4), 36), (R(1, 2), 64)):
         for haar in (False, True):
             weights = (Orthogonal if haar else Gaussian)(C_W=2 * (1 - square))
-            net = Network("relu", weights, layer=layers.skip(sympy.sqrt(square)))
+            skip = layers.skip(sympy.sqrt(square))
+            net = Network(as_activation("relu"), weights, layer=skip)
             table = flow(net, [1.0], depth, ["K", "V"], width=1)
             above, below = (float(table["V"].sel(layer=at)) for at in (depth, depth - 1))
             found.append((above - below) / float(table["K"].sel(layer=depth)) ** 2)
@@ -141,7 +142,8 @@ def in_ensembles(sampling: Sampling) -> Verdict:
     comparisons, labels = [], []
     for name, weights, bias, draws in SAMPLED:
         layer = layers.skip(sympy.sqrt(2) / 2)
-        net = Network(name, weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
+        sigma = as_activation(name)
+        net = Network(sigma, weights, Gaussian(weights.C_W), C_b=bias, layer=layer)
         theory = flow(net, INPUT, 5, ["V"])
         ensembles = [
             simulate(net, INPUT, n, 5, count, tensors=["V"], seed=sampling.seed)

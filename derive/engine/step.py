@@ -467,11 +467,13 @@ def step(
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
-        closed = "K, Theta, G1 or V" if skip_of(layer.stages) else "K or Theta"
-        wanted = (
-            f"{closed} with the layer {layer}, whose law only permutations keep: for others, "
-            "cumulants of their fields with every power of z enter, which are not derived"
-        )
+        wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
+        if skip_of(layer.stages) is None:
+            wanted += "with a norm, or beyond G1 and V, sequences of cumulants are not derived"
+        elif str(chosen) in ("G1", "V"):
+            wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
+        else:
+            wanted += "beyond G1 and V cumulants with every power of z enter, and are not derived"
         raise InputError("tensors", str(chosen), wanted)
     made = Step(
         chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage

@@ -5,7 +5,8 @@ Two(:z_a z_b:, g) and One(g) of functions g of the z of two samples, which are k
 coefficients in those samples' own basis (`hermite`), up to a degree N. What that leaves out of
 Two(:zz:, σσ) and One(σσ) is bounded: the functionals beyond N, by the lengths of what Γ has brought
 there, which shrinks as ‖γ L'⁻¹L‖^N, times the length of σσ beyond N by Parseval's theorem. That
-bound is added to what the copies of `accuracy` are disturbed by, so that a tensor's error has it.
+bound, and what ⟨σσ⟩ says of the coefficients' quadrature, is added to what the copies of `accuracy`
+are disturbed by, so that a tensor's error has it.
 """
 
 from __future__ import annotations
@@ -279,23 +280,32 @@ class _Pass:
         self._responses()
 
     def _responses(self) -> None:
-        """Two(:z_a z_b:, σσ) and One(σσ), (copies, m, …), and what is left out of them."""
+        """Two(:z_a z_b:, σσ) and One(σσ), (copies + 1, m, …), with what is left out of them."""
         state, m, copies = self._state, self._m, len(self._K)
-        self._two, self._one = np.zeros((copies, m, m, m, m)), np.zeros((copies, m, m))
+        self._two = np.zeros((copies + 1, m, m, m, m))  # sizes last
+        self._one = np.zeros((copies + 1, m, m))
         signs = np.array([0.0, *(1.0 if k % 2 else -1.0 for k in range(1, copies))])
         for p, (c, d) in enumerate(self._pairs):
             s, noise = self._squares[p], self._noise[:, 2 * p : 2 * p + 2]
             two, one = state.two[p] @ s, state.one[p] @ s
-            of_two, of_one = (
-                np.abs(state.two[p][0]) @ np.abs(s),
-                np.abs(state.one[p][0]) @ np.abs(s),
-            )
-            left_two = state.two_beyond[p] * self._beyond[p] / CAUTION
-            left_one = state.one_beyond[p] * self._beyond[p] / CAUTION
+            size = _length(s)  # each coefficient is rounded as its sum over the nodes is
+            of_two, of_one = size * _length(state.two[p][0]), size * _length(state.one[p][0])
+            off = self._departure(p)
+            left_two = state.two_beyond[p] * self._beyond[p] + off * _length(state.two[p][0])
+            left_one = state.one_beyond[p] * self._beyond[p] + off * _length(state.one[p][0])
+            left_two, left_one = left_two / CAUTION, left_one / CAUTION
             two = two + noise[:, :1, None] * of_two + signs[:, None, None] * left_two
             one = one + noise[:, 1] * of_one + signs * left_one
             for a, b in {(c, d), (d, c)}:
-                self._two[:, :, :, a, b], self._one[:, a, b] = two, one
+                self._two[:copies, :, :, a, b], self._two[copies, :, :, a, b] = two, of_two
+                self._one[:copies, a, b], self._one[copies, a, b] = one, of_one
+
+    def _departure(self, p: int) -> float:
+        """How far the quadrature of the coefficients is off, by ⟨σσ⟩, which has an own rule."""
+        pair = self._pairs[p] if self._m > 1 else ()
+        labels = (0, 1) if self._m > 1 else (0, 0)
+        known = self._brackets[Bracket(((labels[0], 0), (labels[1], 0)))][0]
+        return abs(float(known[pair].item()) - float(self._squares[p][0]))
 
     def tensors(self, own: list[Array], layer: int) -> Both:
         """G1 and V above, and their sizes."""
@@ -380,12 +390,12 @@ class _Pass:
             and isinstance(atom.one, Test)
             and not isinstance(atom.other, Test)
         ):
-            return with_sizes(self._two), (*atom.one.labels, *atom.other)
+            return self._two, (*atom.one.labels, *atom.other)
         if isinstance(atom, One) and isinstance(atom.of, Test):
             return with_sizes(self._state.quartic), atom.of.labels
         assert isinstance(atom, One)
         assert not isinstance(atom.of, Test)
-        return with_sizes(self._one), atom.of
+        return self._one, atom.of
 
     def _number(self, atom: Parameter | Value) -> Array:
         if isinstance(atom, Parameter):
@@ -431,6 +441,11 @@ class _Pass:
                 part = np.abs(part) if sizes else part[..., None]
                 total = total + part * placed(*own, 2)
         return np.asarray(total[0] if sizes else total)
+
+
+def _length(coefficients: Array) -> Array:
+    """Of functions by their coefficients, the last axis."""
+    return np.asarray(np.sqrt((coefficients**2).sum(axis=-1)))
 
 
 def _at_samples(tensor: Array, at: tuple[NDArray[Any], ...]) -> Array:

@@ -241,7 +241,7 @@ def _rule(own: Basis, kinks: Array) -> tuple[Array, Array]:
     panel, scales = _PANELS[own.rank], own.L[:, 0]
     scales = scales[scales != 0.0]
     marks = np.concatenate([[0.0], *(kinks / each for each in scales)])
-    widths = [1.0 / np.abs(scales).max()] if not len(kinks) else []
+    widths = [] if len(kinks) else [1.0 / np.abs(scales).max(initial=1e-300)]
     if own.rank == 2 and own.L[1, 0]:
         widths.append(abs(own.L[1, 1] / own.L[1, 0]))
     edges = [np.arange(-_REACH, _REACH + 0.1, panel), marks]

@@ -244,10 +244,10 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
 @pytest.mark.parametrize(
     ("layer", "tensor", "says"),
     [
-        ("skip(1/2)", "D", "permutations"),
-        ("skip(1/2)", "V2", "permutations"),
+        ("skip(1/2)", "D", "every power of z"),
+        ("skip(1/2)", "V2", "only permutations keep"),
         ("skip(1/2, norm=rms)", "V", "without a norm"),
-        ("skip(1/2, norm=rms)", "F", "K or Theta"),
+        ("skip(1/2, norm=rms)", "F", "with a norm"),
         ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
         ("skip(gamma)", "V", "numbers for gamma"),
     ],
