@@ -246,11 +246,16 @@ def _rule(own: Basis, kinks: Array) -> tuple[Array, Array]:
         widths.append(abs(own.L[1, 1] / own.L[1, 0]))
     edges = [np.arange(-_REACH, _REACH + 0.1, panel), marks]
     for width in widths:
-        count = int(np.ceil(np.log2(panel / max(width, _SHORTEST)))) + 1
-        steps = panel * 0.5 ** np.arange(1, max(count, 0) + 1)
-        edges += [(marks[:, None] + sign * steps).ravel() for sign in (-1, 1)]
+        edges.append((marks[:, None] + np.array(_steps(panel, width))).ravel())
     found = np.unique(np.concatenate(edges))
     return _gauss(found[np.abs(found) <= _REACH][None])
+
+
+def _steps(panel: float, width: float) -> list[float]:
+    """0, and where panels end around it that halve until they are as short as a width."""
+    count = int(np.ceil(np.log2(panel / max(width, _SHORTEST)))) + 1
+    sizes = [panel * 0.5**k for k in range(1, count + 1)] if count > 1 else []
+    return [0.0, *sizes, *(-each for each in sizes)]
 
 
 def _gauss(edges: Array) -> tuple[Array, Array]:
@@ -266,9 +271,12 @@ def _nested(row: Array, x: Array, kinks: Array) -> tuple[Array, Array]:
     """Nodes and weights, (x, y), of an average over y, of functions of row[0] x + row[1] y."""
     own = np.arange(-_REACH, _REACH + 0.1, _PANELS[2])
     edges = np.broadcast_to(own, (len(x), len(own)))
-    if len(kinks):
-        at = (kinks - row[0] * x[:, None]) / row[1]
-        edges = np.sort(np.concatenate([edges, np.clip(at, -_REACH, _REACH)], axis=1), axis=1)
+    steps = [0.0] if len(kinks) else _steps(_PANELS[2], 1.0 / row[1])
+    marks = kinks if len(kinks) else np.zeros(1)
+    if len(kinks) or len(steps) > 1:
+        at = ((marks - row[0] * x[:, None]) / row[1])[..., None] + np.array(steps)
+        inside = np.clip(at.reshape(len(x), -1), -_REACH, _REACH)
+        edges = np.sort(np.concatenate([edges, inside], axis=1), axis=1)
     return _gauss(edges)
 
 
