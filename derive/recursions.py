@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import sympy
@@ -11,15 +12,29 @@ import sympy
 from .activations.functions import Activation, as_activation
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
+from .display import lines
+from .engine.exchangeable import Skip, skip_of
 from .engine.fields import AnyField
-from .engine.step import Step, add_name, is_dense, step
-from .engine.tensors import FIRST_ORDER, NAMES, Name, named
+from .engine.sequences import (
+    CLOSED,
+    KAPPA,
+    SINGLES,
+    B,
+    Derivative,
+    of_sequence,
+    quartic_of,
+    recursion_of,
+    sequence_of,
+)
+from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
+from .engine.tensors import FIRST_ORDER, NAMES, Name, canonical, named, target
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Pairing
 from .layers import Layer, as_layer, dense
 from .network import Network
-from .weights import WeightEnsemble
+from .symbols import tensor as tensor_symbol
+from .weights import Gaussian, WeightEnsemble, as_weights
 
 
 class Recursion(Step):
@@ -78,6 +93,128 @@ class Recursion(Step):
             raise InputError("layer", str(self.layer), f"the dense layer, for {what}")
 
 
+class SequenceRecursion(Recursion):
+    """G1 or V behind a skip around one matrix, closed on sequences of cumulants.
+
+    `expr` has, beside K, V, G1 and brackets, V_s = n Cov(z_i², σ(z_j)²) of two neurons and G1_s,
+    n times what σ² has beyond its Gaussian average; `sequences` says what those are and how the
+    sequences that make them move, with one input.
+
+    >>> made = recursion("V", layer="skip(1/2)").single_input()
+    >>> made.depends_on, list(made.sequences.values())[-1]
+    (('K', 'V'), (C_W*K**b*⟨(σ²)^(b)⟩ + C_W*⟨(σ²)''⟩*kappa[b]/2 + kappa[b]/4)/2**b)
+    """
+
+    @cached_property
+    def composed(self) -> Composed:
+        """The right-hand side; its brackets are at K."""
+        skip, samples = self._skip, self.samples
+        terms = recursion_of(canonical(self.target), skip, self.weights, samples)
+        return Composed(polynomial(terms, self.symbol), {})
+
+    @property
+    def _skip(self) -> Skip:
+        assert self.layer is not None
+        found = skip_of(self.layer.stages)
+        assert found is not None
+        return found
+
+    @property
+    def gamma(self) -> sympy.Expr:
+        """γ, the skip."""
+        value, symbols = self._skip.gamma
+        return polynomial({(symbols, 0): value}, super().symbol)
+
+    def symbol(self, atom: object) -> sympy.Expr:
+        """What an atom is in `expr`."""
+        found = of_sequence(atom, self.samples, self.gamma)
+        return super().symbol(atom) if found is None else found
+
+    @property
+    def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
+        """What stands for what, with one input: V_s and G1_s as sums over b, the sequences' known
+        members, and κ_b and G_b of the layer above, b being another than those.
+
+        Empty with several samples, where V_s[1,2,3,4] = n Cov(z₁z₂, σ₃σ₄) of two neurons.
+        """
+        if not self.is_single_input:
+            return {}
+        V, G1, skip = named("V"), named("G1"), self._skip
+        found: dict[sympy.Expr, sympy.Expr] = {}
+        if self.target == G1:
+            found[tensor_symbol("G1_s")] = _summed(SINGLES)
+            found[SINGLES[2]] = tensor_symbol("G1")
+        found[tensor_symbol("V_s")] = _summed(KAPPA)
+        found[KAPPA[2]] = tensor_symbol("V")
+        found[_above(KAPPA[B])] = polynomial(
+            sequence_of(V, skip, self.weights, (1, 1)), self.symbol
+        )
+        if self.target == G1:
+            quartic = quartic_of(skip, self.weights, (1,) * 4)
+            found[_above(SINGLES[4])] = polynomial(quartic, self.symbol)
+            found[_above(SINGLES[B])] = polynomial(
+                sequence_of(G1, skip, self.weights, (1, 1)), self.symbol
+            )
+        return found
+
+    def asymptotics(
+        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """InputError: a sequence has no end, and is not solved at large depth but by `flow`."""
+        wanted = "another layer for asymptotics; `flow` goes to any depth, also with a sequence"
+        raise InputError("layer", str(self.layer), wanted)
+
+    @property
+    def needs(self) -> tuple[Name, ...]:
+        """The tensors of `depends_on`."""
+        own = named("V"), named("G1")
+        return (named("K"), *(own if self.target == own[1] else own[:1]))
+
+    def __str__(self) -> str:
+        stated = (lines.text(f"{left} = {right}") for left, right in self.sequences.items())
+        return "\n  with ".join([super().__str__(), *stated])
+
+    def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
+        """The equation in LaTeX, and the sequences."""
+        parts = [super().latex(expr, width)]
+        for left, right in self.sequences.items():
+            name = sympy.latex(left)
+            if left in _ABOVE:
+                name = rf"{sympy.latex(_ABOVE[left])}^{{(\ell+1)}}"
+            parts.append(rf"{name} = {sympy.latex(right)}")
+        return r",\quad ".join(parts)
+
+
+def _summed(sequence: sympy.IndexedBase) -> sympy.Expr:
+    """Σ_b sequence_b ⟨∂^b σ²⟩/b!."""
+    return sympy.Sum(sequence[B] * Derivative(B) / sympy.factorial(B), (B, 1, sympy.oo))
+
+
+def _above(member: sympy.Expr) -> sympy.Symbol:
+    """A member of a sequence in the layer above."""
+    return sympy.Symbol(f"{member}(ℓ+1)")
+
+
+_ABOVE = {_above(member): member for member in (KAPPA[B], SINGLES[4], SINGLES[B])}
+
+
+def _closed(
+    given: str | Name | Sequence[str | AnyField], pairing: Pairing | str | None, order: int
+) -> Name | None:
+    """G1 or V, where that is what is meant."""
+    if isinstance(given, str | Name):
+        name = named(given) if isinstance(given, str) else given
+    else:
+        name = target(checked_fields(given), pairing, order)
+    return next((each for each in CLOSED if each == canonical(name)), None)
+
+
+def _check_plain(square: bool | None, corrections: int | None) -> None:
+    wanted = "equal widths and variances without corrections, with a skip around one matrix"
+    if square is False or corrections:
+        raise InputError("square, corrections", (square, corrections), wanted)
+
+
 @rests_on("day2025", "roberts2022")
 def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
@@ -122,6 +259,16 @@ def recursion(
     >>> recursion(["z", "z", "H"], pairing="02 13").name
     'F'
     """
+    repeated = None if layer is None else as_layer(layer)
+    if repeated is not None and repeated.reason is not None and not first_layer:
+        name = _closed(tensor_name, pairing, order) if skip_of(repeated.stages) else None
+        if name is not None:
+            _check_plain(square, corrections)
+            own = Gaussian() if weights is None else as_weights("weights", weights)
+            left_out = frozenset({"weights"} if weights is None else ())
+            sigma = None if activation is None else as_activation(activation)
+            samples = tuple(range(1, 2 * len(name.pairing) + 1))
+            return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,
         weights,
@@ -131,7 +278,7 @@ def recursion(
         first_layer=first_layer,
         square=square,
         corrections=corrections,
-        layer=None if layer is None else as_layer(layer),
+        layer=repeated,
     )
     return Recursion(**{each.name: getattr(made, each.name) for each in fields(made)})
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from derive.activations.functions import Activation
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
+from derive.engine.sequences import CLOSED
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
@@ -29,6 +30,7 @@ from .arrays import Array
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
+from .layers.exchangeable import ExchangeableLayers
 from .layers.precise import tables as precise
 from .layers.run import Layers
 from .layers.staged import StagedLayers
@@ -104,6 +106,9 @@ def flow(
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if net.layer.positions is not None:
             raise InputError("precision", precision, f"none, with the layer {net.layer}")
+        if _closed(net, depth, len(data.X)) and any(_own(name) in CLOSED for name in names):
+            told = "none, for G1 and V under a skip around one matrix"
+            raise InputError("precision", precision, told)
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -166,7 +171,8 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
-    layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change)
+    own = order if _closed(net, asked.depth, len(X)) else None
+    layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change, own)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order)
     unknown = [name for name in layers.parameters if name not in values]
@@ -290,9 +296,14 @@ def _layers(
     first: WeightEnsemble,
     m: int,
     change: Change | None,
-) -> Layers | StagedLayers:
-    """The recursions of these tensors and of all that they need."""
+    order: tuple[int, ...] | None,
+) -> Layers | StagedLayers | ExchangeableLayers:
+    """The recursions of these tensors and of all that they need; of laws that only permutations
+    keep, along layers in this order."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
+        if order is not None and any(_own(name) in CLOSED for name in names):
+            own = tuple(dict.fromkeys(map(_own, names)))
+            return ExchangeableLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
@@ -303,6 +314,12 @@ def _layers(
         if [scheme.layer for scheme in schemes] == [None]:
             return Layers(needed[0][-1], activation, schemes[0], first, m, change)
         return StagedLayers(needed, activation, schemes, first, m, change)
+
+
+def _closed(net: Network, depth: int, samples: int) -> bool:
+    """Whether only permutations keep the law behind one of the layers."""
+    layers = [scheme.layer for scheme in net.schemes(depth, samples).distinct]
+    return any(layer is not None and layer.reason is not None for layer in layers)
 
 
 class _Run(NamedTuple):
@@ -318,7 +335,9 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
-def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers) -> None:
+def _check_finite(
+    tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers | ExchangeableLayers
+) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {
@@ -337,11 +356,11 @@ def _check_finite(tensors: dict[Name, Array], net: Network, layers: Layers | Sta
     raise InputError("net", got, "inputs and variances for which every tensor is finite")
 
 
-def _why_not_finite(layers: Layers | StagedLayers, K: Array) -> str:
+def _why_not_finite(layers: Layers | StagedLayers | ExchangeableLayers, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if isinstance(layers, StagedLayers):
+    if isinstance(layers, StagedLayers | ExchangeableLayers):
         return "an average, or a product of tensors and averages, is beyond doubles"
     averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():

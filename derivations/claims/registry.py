@@ -82,6 +82,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.recursions",
         "derivations.layers.infinite_width",
         "derivations.layers.depth",
+        "derivations.layers.one_matrix",
         "derivations.layers.finite_width",
     ),
     "training": ("derivations.training.deep",),

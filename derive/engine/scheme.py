@@ -20,6 +20,10 @@ class Layered(Protocol):
         """Its stages, one after another."""
 
     @property
+    def reason(self) -> str | None:
+        """Why rotations of the neurons do not keep its law; None where they do."""
+
+    @property
     def readout(self) -> Layered | None:
         """What its tensors are read out by, where they are not what is asked for."""
 

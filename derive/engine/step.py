@@ -25,6 +25,7 @@ from ..work.progress import telling
 from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
+from .exchangeable import skip_of
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
 from .stages import DENSE, Stage
@@ -465,6 +466,15 @@ def step(
     samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
+    if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
+        wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
+        if skip_of(layer.stages) is None:
+            wanted += "with a norm, or beyond G1 and V, sequences of cumulants are not derived"
+        elif str(chosen) in ("G1", "V"):
+            wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
+        else:
+            wanted += "beyond G1 and V cumulants with every power of z enter, and are not derived"
+        raise InputError("tensors", str(chosen), wanted)
     made = Step(
         chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage
     )

@@ -8,7 +8,7 @@ K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 from .by_depth import by_depth
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .shipped import as_layer, dense, gated, normalized, read, residual
+from .shipped import as_layer, dense, gated, normalized, read, residual, skip
 
 __all__ = [
     "Layer",
@@ -22,6 +22,7 @@ __all__ = [
     "pooling",
     "read",
     "residual",
+    "skip",
 ]
 
 

@@ -93,6 +93,7 @@ class Assembly:
         self.collective: dict[str, sympy.Expr] = {}
         self.means: dict[sympy.Symbol, tuple[int, ...]] = {}
         self.text = ""
+        self.reason: InputError | None = None
         self.unused = set(self.values)
         for statement in statements:
             self.text = statement.text
@@ -364,7 +365,9 @@ class Assembly:
                 what = "s(…)" if line.sigmas else "a product"
                 names = self.definitions[v].name, self.definitions[past[0]].name
                 reason = NOT_INVARIANT.format(what=what, variable=names[0], carried=names[1])
-                raise self.wrong(f"a layer that is invariant under rotations; here {reason}")
+                self.reason = self.wrong(
+                    f"a layer that is invariant under rotations; here {reason}"
+                )
 
     def _check_arguments(self, level: int) -> None:
         """σ's of one stage are taken of independent variables, or of one."""

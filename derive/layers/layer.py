@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import sympy
 
+from ..engine.exchangeable import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
@@ -47,8 +48,8 @@ class Layer:
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
-    under rotations of the neurons, for a collective variable that may vanish under a root or under
-    a fraction, and for skips between unequal widths.
+    under rotations of the neurons, unless it is a skip around one matrix (`skip`), for a collective
+    variable that may vanish under a root or under a fraction, and for skips between unequal widths.
 
     >>> Layer("z[i] = b[i] + W[i,a] s(z[a])").is_dense
     True
@@ -87,7 +88,12 @@ class Layer:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The layer as the engine takes it: polynomials, one matrix or none between two of them."""
-        return _stages(self)
+        return _assembled(self)[0]
+
+    @property
+    def reason(self) -> str | None:
+        """Why rotations of the neurons do not keep its law; None where they do."""
+        return _assembled(self)[1]
 
     @property
     def is_dense(self) -> bool:
@@ -146,15 +152,18 @@ class Layer:
 
 
 @cache
-def _stages(layer: Layer) -> tuple[Stage, ...]:
+def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
+    """The stages, and why they are not invariant."""
     statements = [parse(line) for line in layer.lines]
     made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
     stages = made.stages()
+    if made.reason is not None and not is_skip(stages):
+        raise made.reason
     if layer.taps is None or layer.taps.is_identity:
-        return stages
+        return stages, None if made.reason is None else made.reason.wanted
     if stages != (DENSE,):
         raise InputError("taps", layer.lines, "the dense layer's equation, with a convolution")
-    return (replace(DENSE, taps=layer.taps),)
+    return (replace(DENSE, taps=layer.taps),), None
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

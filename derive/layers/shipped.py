@@ -127,6 +127,34 @@ def gated(
     )
 
 
+def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
+    """z' = γ z + b + W σ(y), y = z or the normalized z: a skip around one matrix.
+
+    Arguments:
+        gamma: γ, a number other than 0, or a symbol.
+        norm, eps: as those of `normalized`; None is none.
+
+    Only permutations of the neurons keep its law: cumulants of z_i² with every power of z_j enter
+    V. Without a norm `recursion` closes G1 and V on sequences of those (`engine.exchangeable`); K
+    and Θ are as those of other layers, and tensors beyond are refused. Derived here. Raises
+    InputError for another norm, for ε < 0, and for γ = 0.
+
+    >>> skip("1/2")
+    skip(1/2)
+    """
+    given = _Norm(norm, eps)
+    value = as_expression("gamma", gamma, _NUMBER)
+    if value.is_zero:
+        raise InputError("gamma", gamma, "a number other than 0; without a skip it is dense()")
+    return Layer(
+        *given.lines,
+        f"z[i] = gamma z[i] + b[i] + W[i,a] s({given.name}[a])",
+        label=f"skip({', '.join([str(value), *given.shown('norm=')])})",
+        gamma=value,
+        **given.values,
+    )
+
+
 class _Norm:
     """The equations of a norm, what it makes of z, and its ε."""
 
@@ -175,6 +203,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
+    "skip": (skip, ("gamma", "norm", "eps")),
     "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
     "pooling": (pooling, ("positions",)),
     "flattening": (flattening, ("positions",)),
@@ -183,6 +212,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 
 _NEEDED = {
     "normalized": ("norm",),
+    "skip": ("gamma",),
     "convolution": ("size", "positions"),
     "pooling": ("positions",),
     "flattening": ("positions",),
@@ -190,6 +220,7 @@ _NEEDED = {
 
 _EXAMPLES = {
     "normalized": "normalized(rms)",
+    "skip": "skip(1/2)",
     "convolution": "convolution(3, 8)",
     "pooling": "pooling(8)",
     "flattening": "flattening(8)",

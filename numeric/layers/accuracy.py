@@ -29,14 +29,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .run import Layers
-from .staged import StagedLayers
+from .vectors import Both
 
 NOISE, CAUTION, RUNS = 2.0, 16.0, 2
 """Largest disturbance in units of rounding; the error in units of the departure; how many."""
@@ -57,6 +56,31 @@ _SEED = 1993
 _COPIES = 1 + RUNS
 
 
+class Descending(Protocol):
+    """Recursions that can be run: `run.Layers`, `staged.StagedLayers` and such.
+
+    Attributes:
+        parameters: the names of the hyperparameters that occur.
+        noises: how many averages there are.
+    """
+
+    parameters: list[str]
+    noises: int
+
+    def first(self, kernel: Array, parameters: Array) -> Both:
+        """The tensors at layer 1."""
+
+    def descend(
+        self,
+        start: Both,
+        parameters: Array,
+        noise: Array,
+        rounding: Array,
+        advance: Callable[[float], None],
+    ) -> Both:
+        """The tensors at every layer."""
+
+
 class Run(NamedTuple):
     """Of each tensor, (depth, m, m, …): values, errors, and the sizes of what was added up."""
 
@@ -66,7 +90,7 @@ class Run(NamedTuple):
 
 
 def run(
-    layers: Layers | StagedLayers,
+    layers: Descending,
     kernel: Array,
     parameters: Mapping[str, Array],
     advance: Callable[[float], None] = lambda layers: None,
@@ -102,7 +126,7 @@ def run(
 
 
 def _disturbed_parameters(
-    layers: Layers | StagedLayers,
+    layers: Descending,
     parameters: Mapping[str, Array],
     amounts: Array,
     rng: np.random.Generator,

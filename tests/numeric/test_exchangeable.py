@@ -1,0 +1,273 @@
+"""Skips around one matrix: G1 and V of `flow` against exact moments, limits and ensembles."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from math import comb, prod
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, layers, recursion
+from derive.errors import InputError
+from derive.groups.pairings import set_partitions
+from numeric import compare, flow, flows, simulate
+from numeric.layers import exchangeable
+
+HALF = sympy.sqrt(2) / 2
+WEIGHTS = [Gaussian, Orthogonal]
+
+
+def gaussian_moment(k: int) -> int:
+    """E ξ^k of a unit Gaussian."""
+    return 0 if k % 2 else prod(range(1, k, 2))
+
+
+class Exact:
+    """E Π_i z_i^{a_i} over distinct neurons at width n, for polynomial σ, by rational arithmetic.
+
+    Given z below, z'_i = γ z_i + w_i, where E Π w_i^{c_i} is Q^{k/2} Π (c_i − 1)!!, over n (n + 2)
+    … (n + k − 2) times n^{k/2} for a w that is uniform on a sphere, and Q^m = (C_W/n)^m Σ Π σ(z)²
+    is a sum over neurons, some of them i and some alike.
+    """
+
+    def __init__(self, n: int, sigma: list[Fraction], gamma: Fraction, C_W: Fraction, sphere: bool):
+        self.n, self.gamma, self.C_W, self.sphere = n, gamma, C_W, sphere
+        terms = [
+            sum(
+                (sigma[i] * sigma[k - i] for i in range(k + 1) if i < len(sigma) > k - i),
+                Fraction(0),
+            )
+            for k in range(2 * len(sigma) - 1)
+        ]
+        self.squared = {k: value for k, value in enumerate(terms) if value}
+        self.at = cache(self._at)
+
+    def _noise(self, powers: tuple[int, ...]) -> Fraction:
+        """E Π w^{c} over Q^{Σ c/2}."""
+        total = sum(powers)
+        if total % 2 or any(power % 2 for power in powers):
+            return Fraction(0)
+        value = Fraction(prod(map(gaussian_moment, powers)))
+        if self.sphere:
+            value *= Fraction(self.n) ** (total // 2)
+            value /= prod(self.n + 2 * k for k in range(total // 2))
+        return value
+
+    def _squares(self, own: tuple[int, ...], count: int, layer: int) -> Fraction:
+        """E Π z_i^{a_i} Q^count."""
+        total = Fraction(0)
+        for blocks in set_partitions(tuple(range(count))) if count else [()]:
+            sizes = [len(block) for block in blocks]
+            for places in product(range(-1, len(own)), repeat=len(sizes)):
+                met = [place for place in places if place >= 0]
+                if len(set(met)) < len(met):
+                    continue
+                fresh = places.count(-1)
+                ways = prod(self.n - len(own) - k for k in range(fresh))
+                for mono in product(*(self._power(size).items() for size in sizes)):
+                    powers, new = list(own), []
+                    for place, (degree, _) in zip(places, mono, strict=True):
+                        if place >= 0:
+                            powers[place] += degree
+                        else:
+                            new.append(degree)
+                    value = prod((each for _, each in mono), start=Fraction(ways))
+                    total += value * self.at(tuple(sorted(powers + new)), layer)
+        return total * (self.C_W / self.n) ** count
+
+    def _power(self, size: int) -> dict[int, Fraction]:
+        """σ^{2 size}."""
+        result = {0: Fraction(1)}
+        for _ in range(size):
+            grown: dict[int, Fraction] = {}
+            for (a, x), (b, y) in product(result.items(), self.squared.items()):
+                grown[a + b] = grown.get(a + b, Fraction(0)) + x * y
+            result = grown
+        return result
+
+    def _at(self, powers: tuple[int, ...], layer: int) -> Fraction:
+        powers = tuple(power for power in powers if power)
+        if layer == 1:  # Gaussian, of inputs with K0 = 1
+            return Fraction(prod(map(gaussian_moment, powers))) * self.C_W ** (sum(powers) // 2)
+        total = Fraction(0)
+        for kept in product(*(range(power + 1) for power in powers)):
+            noise = self._noise(tuple(a - k for a, k in zip(powers, kept, strict=True)))
+            if noise:
+                ways = prod(comb(a, k) for a, k in zip(powers, kept, strict=True))
+                count = (sum(powers) - sum(kept)) // 2
+                value = self._squares(kept, count, layer - 1)
+                total += noise * ways * self.gamma ** sum(kept) * value
+        return total
+
+    def vertex(self, layer: int) -> Fraction:
+        """n Cov(z_i², z_j²)."""
+        return self.n * (self.at((2, 2), layer) - self.at((2,), layer) ** 2)
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+@pytest.mark.parametrize(
+    ("sigma", "coefficients", "depth"),
+    [
+        ("polynomial(0,1,1/2)", (0, 1, "1/2"), 3),
+        ("polynomial(1/3,0,1/2)", ("1/3", 0, "1/2"), 3),
+        ("linear", (0, 1), 4),
+    ],
+)
+def test_exact_moments(ensemble, sigma, coefficients, depth):
+    """At n = 10⁹ what is left of the next order is 10⁻⁹ or so; G1 is the 1/n part of E z²."""
+    gamma, C_W = Fraction(3, 5), Fraction(1, 2)
+    weights = ensemble(C_W="1/2"), Gaussian(C_W="1/2")
+    net = Network(sigma, *weights, layer=layers.skip("3/5"))
+    table = flow(net, [1.0], depth, ["K", "G1", "V"])
+    n = 10**9
+    exact = Exact(n, list(map(Fraction, coefficients)), gamma, C_W, ensemble is Orthogonal)
+    means = [exact.at((2,), layer) for layer in range(1, depth + 1)]
+    kernel = [sympy.Rational(1, 2)]
+    move = recursion("K", layer=layers.skip("3/5"), activation=sigma).single_input().expr
+    for _ in range(depth - 1):
+        found = move.subs({"C_W": sympy.Rational(1, 2), "C_b": 0, "K": kernel[-1]})
+        kernel.append(sympy.nsimplify(found.doit()))
+    leading = [Fraction(int(each.p), int(each.q)) for each in kernel]
+    metric = [float(n * (mean - K)) for mean, K in zip(means, leading, strict=True)]
+    vertex = [float(exact.vertex(layer)) for layer in range(1, depth + 1)]
+    assert np.allclose(table["V"], vertex, rtol=1e-6, atol=1e-7)
+    assert np.allclose(table["G1"], metric, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+@pytest.mark.parametrize("inputs", [[0.8, 0.6], [[0.8, 0.6], [-0.5, 1.0]]])
+def test_linear_skips_keep_rotations(ensemble, inputs):
+    """With σ = z the law is invariant, and the engine's own recursions hold."""
+    given = {"C_b": 0.1, "weights": ensemble(C_W=0.7)}
+    known = layers.Layer("z[i] = gamma z[i] + b[i] + W[i,a] z[a]", gamma="2/3")
+    tables = [
+        flow(Network("linear", layer=each, **given), inputs, 4, ["G1", "V"], width=2)
+        for each in (layers.skip("2/3"), known)
+    ]
+    for name in ("G1", "V"):
+        one, other = (table[name].to_numpy() for table in tables)
+        assert np.allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+def test_dense_layers_forget(ensemble):
+    """Behind a dense layer rotations keep the law again: the rest follows from V and G1 there."""
+    net = Network("gelu", ensemble(C_W=1.3), C_b=0.1, layer="skip(1/2); dense; dense; skip(1/3)")
+    table = flow(net, [1.0, 0.5], 5, ["K", "G1", "V"], width=2)
+    steps = {
+        name: recursion(name, ensemble(), activation="gelu").single_input() for name in ("G1", "V")
+    }
+    below = {name: float(table[name][2]) for name in ("K", "G1", "V")}
+    for name, step in steps.items():
+        value = step.expr.subs(below | {"C_W": 1.3, "C_b": 0.1}).evalf()
+        assert float(value) == pytest.approx(float(table[name][3]), rel=1e-10)
+
+
+@pytest.mark.parametrize("sigma", ["relu", "tanh", "gelu"])
+def test_inputs_that_are_alike_are_one(sigma):
+    net = Network(sigma, Orthogonal(C_W=0.9), C_b=0.2, layer=layers.skip(HALF))
+    x = np.array([0.8, 0.6])
+    one = flow(net, x, 3, ["G1", "V"], width=2)
+    two = flow(net, [x, x], 3, ["G1", "V"], width=2)
+    for name in ("G1", "V"):
+        found = two[name].to_numpy().reshape(3, -1)
+        assert np.allclose(found, one[name].to_numpy()[:, None], rtol=1e-9, atol=1e-11)
+
+
+def test_entries_have_their_symmetries():
+    net = Network("relu", Gaussian(C_W=1.1), layer=layers.skip("3/4"))
+    table = flow(net, [[1.0, 0.2], [0.3, -0.9]], 3, ["G1", "V"], width=2)
+    V, G1 = table["V"].to_numpy()[-1], table["G1"].to_numpy()[-1]
+    assert np.allclose(V, V.transpose(2, 3, 0, 1), rtol=1e-9)
+    assert np.allclose(V, V.transpose(1, 0, 2, 3), rtol=1e-9)
+    assert np.allclose(G1, G1.T, rtol=1e-9)
+
+
+@pytest.mark.parametrize("inputs", [[0.8, 0.6], [[0.8, 0.6], [-0.5, 1.0]]])
+def test_what_is_left_out_is_in_the_error(monkeypatch, inputs):
+    """With few coefficients the departure is large, and below the error that is told."""
+    net = Network("relu", Gaussian(C_W=0.4), layer=layers.skip("9/10"))
+    fine = flow(net, inputs, 5, ["G1", "V"], width=2)
+    monkeypatch.setattr(exchangeable, "DEGREES", (10, 10))
+    monkeypatch.setattr(flows, "_layers", flows._layers.__wrapped__)
+    rough = flow(net, inputs, 5, ["G1", "V"], width=2)
+    for name in ("G1", "V"):
+        off = np.abs(rough[name] - fine[name]).to_numpy()
+        error = rough[f"{name}_error"].to_numpy()
+        assert (off <= error + 1e-14).all()
+        assert 1e-7 < off.max() < error.max() < 1e5 * off.max()
+
+
+@pytest.mark.parametrize(
+    ("sigma", "weights", "C_b"),
+    [
+        ("tanh", Orthogonal(C_W="1/2"), 0),
+        ("relu", Gaussian(C_W=1), 0),
+        ("gelu", Gaussian(C_W=1), 0.1),
+    ],
+)
+def test_ensembles(sigma, weights, C_b):
+    net = Network(sigma, weights, C_b=C_b, layer=layers.skip(HALF))
+    x = np.ones(16)
+    theory = flow(net, x, 4, ["K", "V"], width=16)
+    sampled = [simulate(net, x, n, 4, 20_000, tensors=["K", "V"], seed=n) for n in (16, 32, 64)]
+    assert compare(theory, sampled).agrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [Gaussian(C_W=1), Orthogonal(C_W=1)])
+@pytest.mark.parametrize("sigma", ["relu", "tanh", "gelu"])
+def test_two_inputs_in_ensembles(sigma, weights):
+    net = Network(sigma, weights, C_b=0.1, layer=layers.skip("3/5"))
+    x = np.array([[1.0] * 32, [1.2] * 16 + [-0.3] * 16])
+    theory = flow(net, x, 4, width=32, tensors=["K", "G1", "V"])
+    sampled = [
+        simulate(net, x, n, 4, 60_000, tensors=["K", "G1", "V"], seed=n) for n in (32, 64, 128)
+    ]
+    assert compare(theory, sampled).agrees
+
+
+def test_an_ensemble_knows_a_recursion_that_closes_on_V():
+    """V_s by V alone, ½⟨(σ²)''⟩V, as if rotations kept the law, is far off at five ReLU layers."""
+    net = Network("relu", Gaussian(C_W=1), layer=layers.skip(HALF))
+    whole = float(flow(net, [1.0], 5, "V")["V"][-1])
+    cut, step = 0.0, recursion("V", layer=layers.skip(HALF)).single_input().specialise("relu").expr
+    for _ in range(4):  # K = 1, ⟨(σ²)''⟩ = 1
+        cut = float(step.subs({"V": cut, "V_s": cut / 2, "K": 1, "C_W": 1}))
+    assert cut / whole < 0.7
+
+
+@pytest.mark.parametrize(
+    ("layer", "tensor", "says"),
+    [
+        ("skip(1/2)", "D", "every power of z"),
+        ("skip(1/2)", "V2", "only permutations keep"),
+        ("skip(1/2, norm=rms)", "V", "without a norm"),
+        ("skip(1/2, norm=rms)", "F", "with a norm"),
+        ("skip(1/2); residual(skip=1)", "V", "skips around one matrix"),
+        ("skip(gamma)", "V", "numbers for gamma"),
+    ],
+)
+def test_what_is_refused(layer, tensor, says):
+    with pytest.raises(InputError, match=says):
+        flow(Network("tanh", layer=layer), [1.0], 3, tensor)
+
+
+def test_no_precision_and_no_unequal_widths():
+    net = Network("tanh", layer="skip(1/2)")
+    with pytest.raises(InputError, match="precision"):
+        flow(net, [1.0], 3, "V", precision=20)
+    with pytest.raises(InputError, match="skip"):
+        flow(Network("tanh", layer="skip(1/2)", widths=[2, 8, 9]), [1.0, 1.0], 2, "V")
+
+
+def test_kernel_and_tangent_kernel_beside_them():
+    net = Network("tanh", layer="skip(1/2, norm=rms)")
+    assert set(flow(net, [1.0], 3, ["K", "Theta"]).data_vars) >= {"K", "Theta"}
+    plain = Network("tanh", layer="skip(1/2)")
+    together, alone = (flow(plain, [1.0], 3, each)["Theta"] for each in (["V", "Theta"], "Theta"))
+    assert (together == alone).all()
