@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
 from flint import fmpq, fmpz_poly
@@ -41,7 +41,7 @@ from ..citations import note
 from ..errors import InputError, listed, whole
 from ..work.progress import telling
 from . import permutations as by_permutations
-from .pairings import Blocks, Partition, coset_type, pair_partitions
+from .pairings import Blocks, Partition, pair_partitions
 from .permutations import PERMUTATIONS
 from .zonal import (
     insert,
@@ -110,8 +110,8 @@ def weingarten_latex(partition: Type, n: sympy.Expr | int, group: str = "O") -> 
     name = rf"\mathrm{{Wg}}_{{{group}({sympy.latex(dimension(n, group))})}}"
     if group in PERMUTATIONS:
         pi, sigma = by_permutations.as_pair(partition, group)
-        shown = [sorted(map(len, pi), reverse=True)] if pi == sigma else [pi, sigma]
-        parts = ",".join(map(str, shown[0] if pi == sigma else map(_blocks_latex, shown)))
+        sizes = map(str, sorted(map(len, pi), reverse=True))
+        parts = ",".join(sizes if pi == sigma else map(_blocks_latex, (pi, sigma)))
     else:
         parts = ",".join(map(str, as_partition(partition)))
     return f"{name}({parts}) = {sympy.latex(weingarten(partition, n, group))}"
@@ -262,18 +262,13 @@ def gram_matrix(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Matrix:
 
     Rows and columns run over `pair_partitions(2k)`; for U over the permutations of 0 … k−1 in
     lexicographic order. For Sp the pairings carry signs, (−1)^k (−n)^{loops}. For S and B they run
-    over the set partitions of k points, with n^{|π∨σ|}.
+    over the set partitions of k points; |π∨σ| are the loops there.
     """
     size = dimension(n, group)
-    if group in PERMUTATIONS:
-        elements = elements_of(k, group)
-        return sympy.Matrix(
-            [[size ** len(by_permutations.join(p, q)) for q in elements] for p in elements]
-        )
     sign, base = (sympy.Integer((-1) ** k), -size) if group == "Sp" else (sympy.Integer(1), size)
     elements = elements_of(k, group)
     return sympy.Matrix(
-        [[sign * base ** len(coset_type(p, q)) for q in elements] for p in elements]
+        [[sign * base ** len(by_permutations.join(p, q)) for q in elements] for p in elements]
     )
 
 
@@ -377,7 +372,7 @@ def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
     return total
 
 
-def as_partition(partition: Sequence[int]) -> Partition:
+def as_partition(partition: Sequence[Any]) -> Partition:
     """A partition as a descending tuple of positive integers, or an InputError."""
     wanted = "a sequence of positive integers"
     parts = [
