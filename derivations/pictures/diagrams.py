@@ -174,9 +174,9 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
         raise InputError("recursion", recursion.name, "a step from a hidden layer")
     if not all(isinstance(field, Field) for field in target.fields):
         raise InputError("recursion", recursion.name, "fields that are z or its derivatives by θ")
-    count = 2 * len(target.pairing)
+    count = len(target.subscripts)
     labelled = replace(recursion, activation=None, samples=target.subscripts)
-    power = len(target.pairing) - 1 + target.order
+    power = target.pairs - 1 + target.order
     marked = layer_cumulant(
         target.fields,
         tuple(range(count)),

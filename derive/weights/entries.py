@@ -28,7 +28,6 @@ from math import comb, isfinite, prod
 from typing import Any, ClassVar, NamedTuple
 
 import sympy
-from sympy import stats
 
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, power, times
@@ -282,7 +281,7 @@ def _read(given: Any) -> IndependentEntries | Moments:
         return given
     if isinstance(given, Mapping):
         return _of_cumulants(given)
-    if isinstance(given, stats.rv.RandomSymbol):
+    if type(given).__module__ == "sympy.stats.rv":
         return _of_symbol(given)
     if all(hasattr(given, name) for name in ("dist", "args", "kwds", "moment")):
         return _of_scipy(given)
@@ -317,6 +316,8 @@ def _standardised(given: Any, raw: Sequence[sympy.Expr]) -> tuple[sympy.Expr, ..
 
 
 def _of_symbol(given: Any) -> Moments:
+    from sympy import stats  # noqa: PLC0415  (a user who has one has paid for the import)
+
     raw = [sympy.simplify(stats.moment(given, k)) for k in range(1, 9)]
     return Moments("sympy.stats", (str(given.pspace.distribution),), _standardised(given, raw))
 

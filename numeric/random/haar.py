@@ -138,7 +138,8 @@ def permutation(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
     """
     n, draws = whole("n", n, 1), whole("draws", draws, 1)
     columns = _generator(seed).permuted(np.tile(np.arange(n), (draws, 1)), axis=1)
-    return np.eye(n)[columns]
+    matrices: npt.NDArray[np.float64] = np.eye(n)[columns]
+    return matrices
 
 
 def signed_permutation(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
