@@ -84,6 +84,7 @@ class Network:
             first = as_weights("first_weights", self.first_weights)
             object.__setattr__(self, "first_weights", first)
         object.__setattr__(self, "layer", as_layers(self.layer))
+        self._check_groups()
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
             object.__setattr__(self, name, given)
@@ -102,6 +103,17 @@ class Network:
             object.__setattr__(self, "widths", _checked_widths(self.widths))
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
+
+    def _check_groups(self) -> None:
+        """Raise InputError for weights that permutations alone keep, where the rest asks more."""
+        first = self.first_weights
+        if not self.layer.is_dense and not self.keeps_rotations:
+            given = self.weights if first is None or self.weights.group != "O" else first
+            wanted = f"weights whose law rotations keep, in the layer {self.layer}"
+            raise InputError("weights", str(given), f"{wanted}: others are of the dense layer")
+        if first is not None and first.group != "O" and self.weights.group == "O":
+            wanted = "weights whose law rotations keep, where those of the other layers' is kept"
+            raise InputError("first_weights", str(first), wanted)
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:
@@ -140,6 +152,11 @@ class Network:
 
         first = None if first_weights is None else scaled("first_weights", first_weights)
         return cls(sigma, scaled("weights", weights), first, **{"C_b": C_b, **others})
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """Whether rotations of the neurons keep the law of every layer, not only permutations."""
+        return self.weights.group == self.weights_at(1).group == "O"
 
     @property
     def width(self) -> int | None:

@@ -30,7 +30,7 @@ from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
-from .layers.run import Layers
+from .layers.run import Layers, input_means
 from .layers.staged import StagedLayers
 from .tables import layout
 
@@ -104,6 +104,8 @@ def flow(
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if net.layer.positions is not None:
             raise InputError("precision", precision, f"none, with the layer {net.layer}")
+        if not net.keeps_rotations:
+            raise InputError("precision", precision, f"none, with the weights {net.weights}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -179,11 +181,13 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
         return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
 
     with np.errstate(all="ignore"):
-        kernel = (X @ X.T) / X.shape[1]
+        kernel = input_means(X, layers.orders)
         outcome = run(kernel, values, asked.depth)
         _check_finite(outcome.values, net, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
-        at_unit = cache(lambda: run(kernel / kernel.diagonal().max(), few, len(few["C_W"])))
+        largest = float((X * X).sum(axis=1).max() / X.shape[1])
+        unit = input_means(X, layers.orders, largest)
+        at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
         for name in asked.names:
             _check_digits(name, outcome, at_unit, net)
     tensors = {}

@@ -108,6 +108,11 @@ class TruncatedNormal(IndependentEntries):
         """The moment of the truncated law over its standard deviation to the power k."""
         return self._plain(k) / self._plain(2) ** sympy.Rational(k, 2)
 
+    @property
+    def scale(self) -> sympy.Expr:
+        """The standard deviation of the normal law of variance 1 within ±c."""
+        return sympy.sqrt(self._plain(2))
+
     def _plain(self, k: int) -> sympy.Expr:
         if k % 2:
             return sympy.Integer(0)
