@@ -99,7 +99,9 @@ def _derive(arguments: argparse.Namespace) -> int:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
     weights = options.ensemble(arguments)
     activation = options.activation(arguments.activation) if arguments.activation else None
-    names = [name for text in arguments.tensors for name in options.tensor_names(text)]
+    names = [
+        name for text in arguments.tensors for name in options.tensor_names(text, weights.group)
+    ]
     for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer, layer=arguments.layer)
         made = made.single_input() if arguments.single else made

@@ -209,7 +209,8 @@ def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
 
     def matches(name: str) -> bool:
         value, number = getattr(own, name), getattr(other, name)
-        return value in (number, ()) or bool(sympy.Tuple(value).free_symbols)
+        symbolic = sympy.Tuple(*value) if type(value) is tuple else value
+        return value in (number, ()) or bool(getattr(symbolic, "free_symbols", ()))
 
     same = type(own) is type(other)
     return same and all(matches(each.name) for each in fields(own) if each.name != "C_W")

@@ -34,6 +34,7 @@ from derive.engine.fields import Field, Term
 from derive.engine.tensors import Tensor, spell, tensor
 from derive.errors import InputError
 from derive.gaussian.brackets import Average, Bracket
+from derive.groups.pairings import as_pairing
 from derive.recursions import Recursion
 
 Slots = tuple[int, ...]
@@ -64,7 +65,7 @@ class Diagram:
     @property
     def rows(self) -> tuple[tuple[int, int], ...]:
         """p, of slots."""
-        return self.recursion.target.pairing
+        return as_pairing(self.recursion.target.pairing)
 
     @property
     def columns(self) -> tuple[Slots, ...]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
-from ..groups.pairings import MOST_POINTS, Blocks, Pairing, ordered, pair_partitions
+from ..groups.pairings import MOST_POINTS, Blocks, even_partitions, ordered, pair_partitions
 from .meaning import meaning, normalisation
 from .trees import (
     DDH_I,
@@ -325,12 +325,19 @@ def oriented(name: Name) -> Tensor:
     return tensor(name.fields, name.order, name.pairing, places)
 
 
-def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
-    """One pairing of the fields' slots for each tensor that their cumulant has."""
+def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:
+    """One pairing of the fields' slots for each tensor that their cumulant has.
+
+    With the group "B", of laws that permutations alone keep, even set partitions as well.
+    """
     total = sum(field.nodes for field in fields)
     _check_points(fields, total)
-    found: dict[Tensor, Pairing] = {}
-    for pairing in pair_partitions(total):
+    found: dict[Tensor, Blocks] = {}
+    larger = (
+        () if group == "O" else (p for p in even_partitions(range(total)) if 2 * len(p) < total)
+    )
+    every = (*pair_partitions(total), *larger)
+    for pairing in every:
         found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
     return tuple(found.values())
 

@@ -153,6 +153,17 @@ def set_partitions(items: Sequence[T]) -> Iterator[tuple[tuple[T, ...], ...]]:
         yield ((first,), *partition)
 
 
+def as_pairing(blocks: Blocks) -> Pairing:
+    """The blocks as pairs.
+
+    Raises InputError for larger ones, of what is known for pairings alone.
+    """
+    if any(len(block) != 2 for block in blocks):
+        wanted = "a pairing here: blocks of more are for weights that permutations alone keep"
+        raise InputError("pairing", blocks, wanted)
+    return tuple((block[0], block[1]) for block in blocks)
+
+
 def even_partitions(points: Sequence[int]) -> Iterator[Blocks]:
     """The set partitions of the points into blocks of even sizes, pairings among them.
 

@@ -99,6 +99,12 @@ class IndependentEntries(PermutationInvariant):
         return _cumulant(self, whole("k", k, 1))
 
     @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among the ensemble's parameters and those of its law."""
+        values = (getattr(self, each.name) for each in fields(self))
+        return set().union(*(getattr(value, "free_symbols", ()) for value in values))
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether x and −x have one law, so far as cumulants that are known tell."""
         return True
@@ -198,6 +204,14 @@ class Moments(NamedTuple):
     moments: tuple[sympy.Expr, ...] = ()
     """m_1, m_2, … of the distribution divided by its standard deviation."""
     cumulants: tuple[tuple[int, sympy.Expr], ...] = ()
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among the moments or cumulants."""
+        found: set[sympy.Symbol] = sympy.Tuple(
+            *self.moments, *dict(self.cumulants).values()
+        ).free_symbols
+        return found
 
     def __str__(self) -> str:
         if self.cumulants:

@@ -24,6 +24,7 @@ from derive.engine.taps import Taps
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
+from derive.groups.pairings import as_pairing
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
@@ -375,7 +376,7 @@ class _Tapped:
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [
-            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
+            axes_of(part.ties or (), as_pairing(part.target.pairing), part.target.subscripts)
             for _, part in parts
         ]
         self._reader, self._m = Reader(taps, m // taps.positions), m

@@ -1,8 +1,8 @@
 """Independent weights, drawn entry by entry: of mean 0 and variance 1, of any law that is named.
 
-Such a matrix has no law of its own on the vectors that it meets, as Gaussian and Haar matrices have:
-z_i is a sum of n_in random numbers of the law, and all of them are drawn. Of sparse weights those
-that are not 0 are.
+Such a matrix has no law of its own on the vectors that it meets, as Gaussian and Haar matrices
+have: z_i is a sum of n_in random numbers of the law, and all of them are drawn; of sparse weights
+those that are not 0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _(law: Uniform, count: int, rng: np.random.Generator) -> Array:
 @entries.register
 def _(law: Rademacher, count: int, rng: np.random.Generator) -> Array:
     bits = np.frombuffer(rng.bytes(-(-count // 8)), np.uint8)
-    return 2.0 * np.unpackbits(bits, count=count) - 1.0
+    return np.asarray(2.0 * np.unpackbits(bits, count=count) - 1.0, float)
 
 
 @entries.register

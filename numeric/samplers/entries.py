@@ -5,8 +5,8 @@ one layer's weights and biases is a product over the blocks of the set partition
 
     M_p = Π_{B ∈ p} ( κ_{|B|} (C_W/n_in)^{|B|/2} Σ_j Π_{a ∈ B} σ_{j; a}  +  [|B| = 2] C_b ) ,
 
-exact at every width. Of a first layer with weights that rotations keep it is the pairing estimator's
-own average. The networks are those of the explicit sampler. Derived here.
+exact at every width; of a first layer whose weights rotations keep it is a sum over pairings, as in
+`unbiased`. The networks are those of the explicit sampler. Derived here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
-from derive.groups.pairings import Blocks, coset_type, pair_partitions
+from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
 from derive.weights import Gaussian, IndependentEntries, WeightEnsemble
 
 from ..arrays import Array
@@ -117,10 +117,10 @@ def _spectrum(
         return ()
     points = [point for block in rows for point in block]
     place = {point: at for at, point in enumerate(points)}
-    p = tuple(tuple(place[point] for point in block) for block in rows)
+    p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
     return tuple(
         (
-            weight_coefficient(weights, coset_type(p, q), n_in, n_out),  # type: ignore[arg-type]
+            weight_coefficient(weights, coset_type(p, q), n_in, n_out),
             tuple((points[a], points[b]) for a, b in q),
         )
         for q in pair_partitions(len(points))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
-from derive.groups.pairings import Blocks, coset_type, pair_partitions
+from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
 from derive.groups.weingarten import elements_of, weingarten
 
 from ..arrays import Array
@@ -97,7 +97,7 @@ class ExplicitSampler(Sampler):
 
     @cached_property
     def _elements(self) -> Elements:
-        """The δ_q of the estimator, beside Weingarten's function of the group that keeps the law."""
+        """The δ_q of the estimator, and Weingarten's function of the group that keeps the law."""
         if self.ensemble.net.keeps_rotations:
             return _of_rotations
         return _of_permutations
@@ -207,8 +207,9 @@ def _pairing_estimate(
 
 def _of_rotations(n: int, pairing: Blocks) -> Iterator[tuple[float, Blocks]]:
     """Pairings, by Weingarten's function of O(n)."""
+    p = as_pairing(pairing)
     for q in pair_partitions(sum(map(len, pairing))):
-        yield haar_coefficient(n, coset_type(pairing, q)), q  # type: ignore[arg-type]
+        yield haar_coefficient(n, coset_type(p, q)), q
 
 
 @lru_cache(maxsize=256)

@@ -78,6 +78,9 @@ def flow(
            [1.]]), array([[0.],
            [0.]]))
     """
+    if isinstance(net, Network) and not net.keeps_rotations:
+        wanted = "weights whose law rotations keep: descent averages pairings of neurons alone"
+        raise InputError("weights", str(net.weights), wanted)
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
     data = given(inputs, targets, test, outputs)
