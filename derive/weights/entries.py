@@ -267,7 +267,7 @@ class Independent(IndependentEntries):
 
 
 def _vanishes(value: sympy.Expr) -> bool:
-    return bool(value == 0 or (value.is_number and abs(value) < 1e-12))
+    return bool(value == 0 or (value.is_number and value.is_finite and abs(value) < 1e-12))
 
 
 @cache
