@@ -275,6 +275,11 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
+        if samples > 1 and any(
+            self.layer_at(at, depth).keep is not None for at in range(2, depth + 1)
+        ):
+            wanted = "one: masks of dropout are independent for different inputs, one for the same"
+            raise InputError("inputs", samples, wanted)
         square = self.has_equal_widths(depth)
 
         def scheme(layer: Layer) -> Scheme:

@@ -92,7 +92,8 @@ def simulate(
             ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
             along random directions. A user's field has paths alone, and without them lazy is
             "explicit". Under weights that permutations alone keep lazy is "entries" for z, which
-            draws a layer's weights and averages the next layer's, and "explicit" for the tower.
+            draws a layer's weights and averages the next layer's, and "explicit" for the tower; so
+            it is with dropout.
             Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
@@ -255,7 +256,7 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
 def _of_entries(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
     """What samples networks whose law permutations alone keep."""
     if name in ("paths", "probes"):
-        wanted = f'"lazy" or "explicit", with the weights {layers.weights_at(layers.depth)}'
+        wanted = '"lazy" or "explicit", with independent weights and with dropout'
         raise InputError("sampler", name, wanted)
     lazy = name == "lazy" and entries.applies(layers, plan)
     return EntriesSampler if lazy else ExplicitSampler
@@ -265,6 +266,8 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
     """What samples networks whose layers are more than a matrix and σ."""
     for n in ensemble.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
+    if entries.has_dropout(ensemble.layers):
+        return _of_entries(ensemble.layers, plan, name)(ensemble, plan)
     if name == "paths":
         raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
     if symbols := ensemble.net.layer.free_symbols:

@@ -498,8 +498,16 @@ class _Average(NamedTuple):
                 _ways(self.ratio(space), count, taken[space])
                 for space, count in Counter(free).items()
             ]
+            if self.stage.keep is not None:
+                averaged = multiply(averaged, _masked(neurons, self.stage.keep), budget)
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
+
+
+def _masked(neurons: Sequence[Neuron], keep: Value) -> Expansion:
+    """E[Π μ/p] over the masks of dropout: p^{1−r} for r factors σ of one neuron and one sample."""
+    alike = Counter((j, sample) for j, content in enumerate(neurons) for sample, *_ in content)
+    return {(power(keep, sum(1 - count for count in alike.values())), 0): Fraction(1)}
 
 
 def _is_odd(whole: Summand, number: dict[int, int]) -> bool:

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import sympy
 
+from ..arithmetic.parameters import Value
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
@@ -44,6 +45,7 @@ class Layer:
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
+        keep: p of the dense layer with dropout (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -61,6 +63,7 @@ class Layer:
     label: str | None = field(compare=False)
     taps: Taps | None
     readout: Layer | None
+    keep: sympy.Expr | None
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Layer:
         label: str | None = None,
         taps: Taps | None = None,
         readout: Layer | None = None,
+        keep: sympy.Expr | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -82,6 +86,7 @@ class Layer:
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "taps", taps)
         object.__setattr__(self, "readout", readout)
+        object.__setattr__(self, "keep", keep)
         assert self.stages
 
     @cached_property
@@ -142,6 +147,7 @@ class Layer:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [] if self.taps is None else [f"taps={self.taps!r}"]
         parts += [] if self.readout is None else [f"readout={self.readout!r}"]
+        parts += [] if self.keep is None else [f"keep={self.keep}"]
         return f"Layer({', '.join(parts)})"
 
 
@@ -150,6 +156,10 @@ def _stages(layer: Layer) -> tuple[Stage, ...]:
     statements = [parse(line) for line in layer.lines]
     made = Assembly(statements, dict(layer.values), dict(layer.variances), dict(layer.ratios))
     stages = made.stages()
+    if layer.keep is not None:
+        if stages != (DENSE,):
+            raise InputError("keep", layer.lines, "the dense layer's equation, with dropout")
+        return (replace(DENSE, keep=Value(layer.keep)),)
     if layer.taps is None or layer.taps.is_identity:
         return stages
     if stages != (DENSE,):

@@ -52,6 +52,7 @@ class StudentT(IndependentEntries):
     of order 1/n need ν > 4. By definition.
 
     Attributes:
+        C_W: n_in E[W_ij²].
         nu: more than 2, or a symbol; InputError otherwise.
 
     >>> StudentT(5).cumulant(4)
@@ -87,6 +88,7 @@ class TruncatedNormal(IndependentEntries):
     By m_k = (k − 1) m_{k−2} − 2 c^{k−1} φ(c)/(2Φ(c) − 1), by parts, for the moments before that.
 
     Attributes:
+        C_W: n_in E[W_ij²].
         cut: c, 2 by default, as the initializers of TensorFlow and JAX have it; InputError unless
             it is a positive number.
 
@@ -130,6 +132,7 @@ class Sparse(IndependentEntries):
     E[x^{2k}] = m_{2k}/p^{k−1}, m_{2k} of the law of those.
 
     Attributes:
+        C_W: n_in E[W_ij²].
         p: the part that is not 0, in (0, 1], or a symbol; InputError outside.
         of: the law of those, normal if left out. By definition.
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
+from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
 from derive.weights import Gaussian, IndependentEntries, WeightEnsemble
 
@@ -35,8 +36,22 @@ from .explicit import generator
 
 
 def applies(layers: Layers, plan: Plan) -> bool:
-    """Whether permutations alone keep the networks' law, and nothing but z is measured."""
-    return not layers.net.keeps_rotations and plan.fields == frozenset({Z})
+    """Whether nothing but z is measured, of networks of independent weights or with dropout."""
+    asked = not layers.net.keeps_rotations or has_dropout(layers)
+    return asked and plan.fields == frozenset({Z})
+
+
+def has_dropout(layers: Layers) -> bool:
+    """Whether a layer has masks.
+
+    Raises InputError where others are neither dense nor have some.
+    """
+    each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
+    if all(layer.keep is None for layer in each):
+        return False
+    if other := next((layer for layer in each if layer.keep is None and not layer.is_dense), None):
+        raise InputError("layer", str(other), "dense layers beside those with dropout, to sample")
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +83,7 @@ class EntriesSampler(Sampler):
                 np.matmul(vectors, W.T, out=z[row])
                 z[row] += np.sqrt(C_b) * rng.standard_normal(shape[0])
             ensemble.activate(z)
+            ensemble.masked(z, layer + 1, streams)
             before = z
 
     def _averages(self, before: Array, weights: WeightEnsemble, C_b: float) -> Array:

@@ -94,6 +94,8 @@ class ExplicitSampler(Sampler):
             yield fields
             sigma = np.empty((draws.size, orders, m, shape[0]))
             ensemble.activation(orders).differentiate(fields[Z], sigma)
+            if layer < ensemble.depth:
+                ensemble.masked(sigma, layer + 1, streams)
 
     @cached_property
     def _elements(self) -> Elements:
