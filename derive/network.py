@@ -275,9 +275,7 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
-        if samples > 1 and any(
-            self.layer_at(at, depth).keep is not None for at in range(2, depth + 1)
-        ):
+        if samples > 1 and self.has_dropout(depth):
             wanted = "one: masks of dropout are independent for different inputs, one for the same"
             raise InputError("inputs", samples, wanted)
         square = self.has_equal_widths(depth)
@@ -292,6 +290,10 @@ class Network:
         numbers = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
         order = tuple(numbers[layer] for layer in layers[: depth - 1])
         return Schemes(tuple(scheme(layer) for layer in numbers), order)
+
+    def has_dropout(self, depth: int) -> bool:
+        """Whether a layer of a network of this depth multiplies its neurons by masks."""
+        return any(self.layer_at(at, depth).keep is not None for at in range(2, depth + 1))
 
     def check_skips(self, depth: int) -> None:
         """Raise InputError for a layer that adds z to what has another width."""

@@ -46,9 +46,9 @@ def has_dropout(layers: Layers) -> bool:
 
     Raises InputError where others are neither dense nor have some.
     """
-    each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
-    if all(layer.keep is None for layer in each):
+    if not layers.net.has_dropout(layers.depth):
         return False
+    each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
     if other := next((layer for layer in each if layer.keep is None and not layer.is_dense), None):
         raise InputError("layer", str(other), "dense layers beside those with dropout, to sample")
     return True

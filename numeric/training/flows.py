@@ -83,6 +83,8 @@ def flow(
         raise InputError("weights", str(net.weights), wanted)
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")
+    if (net.depth or depth) and net.has_dropout(net.depth or depth or 1):
+        raise InputError("layer", str(net.layer), "none with masks, which each step draws anew")
     data = given(inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
