@@ -409,7 +409,7 @@ def test_independent_entries(weights, first, fields, neurons):
     """Of one neuron four times the fourth cumulant counts; so it does in what is summed below."""
     net = network(weights, [half, 1, 1], first_weights=first)
     samples = (0, 1, 0, 1)[: len(neurons)]
-    check(net, (2, 2, 2), TWO_INPUTS, fields, neurons, samples)
+    check(net, (1, 2, 2), [(1,), (-2,)], fields, neurons, samples)
 
 
 @pytest.mark.slow
