@@ -99,7 +99,9 @@ def _derive(arguments: argparse.Namespace) -> int:
         raise InputError("TENSOR", arguments.tensors, "a tensor, or --linear --points 6")
     weights = options.ensemble(arguments)
     activation = options.activation(arguments.activation) if arguments.activation else None
-    names = [name for text in arguments.tensors for name in options.tensor_names(text)]
+    names = [
+        name for text in arguments.tensors for name in options.tensor_names(text, weights.group)
+    ]
     for name in names:
         made = recursion(name, weights, first_layer=arguments.first_layer, layer=arguments.layer)
         made = made.single_input() if arguments.single else made
@@ -119,7 +121,7 @@ def _haar(arguments: argparse.Namespace) -> int:
     n = _dimension(arguments.n)
     average = moment.average(n, arguments.group)
     if arguments.latex:
-        left = moment.latex(arguments.group[0])
+        left = moment.latex("P" if arguments.group in ("S", "B") else arguments.group[0])
         print(rf"\mathbb{{E}}\left[{left}\right] = {sympy.latex(average)}")
     else:
         print(average)
@@ -380,7 +382,9 @@ def _derive_arguments(command: argparse.ArgumentParser) -> None:
 
 def _haar_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("moment", metavar="MOMENT", help='such as "O[1,1]^2*O[1,2]^2"')
-    command.add_argument("--group", choices=("O", "U", "Sp"), default="O", help="the group")
+    command.add_argument(
+        "--group", choices=("O", "U", "Sp", "S", "B"), default="O", help="the group"
+    )
     command.add_argument("--n", default="n", help="the dimension, a number or a symbol")
     command.add_argument("--latex", action="store_true", help="print LaTeX")
     command.add_argument("--draws", type=int, help="check against so many sampled matrices")

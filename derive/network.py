@@ -84,6 +84,7 @@ class Network:
             first = as_weights("first_weights", self.first_weights)
             object.__setattr__(self, "first_weights", first)
         object.__setattr__(self, "layer", as_layers(self.layer))
+        self._check_groups()
         for name in _PER_LAYER:
             given = normal(name, getattr(self, name))
             object.__setattr__(self, name, given)
@@ -102,6 +103,17 @@ class Network:
             object.__setattr__(self, "widths", _checked_widths(self.widths))
             if self.width_ratio != 1:
                 raise InputError("width_ratio", self.width_ratio, "none, where widths are given")
+
+    def _check_groups(self) -> None:
+        """Raise InputError for weights that permutations alone keep, where the rest asks more."""
+        first = self.first_weights
+        if not self.layer.is_dense and not self.keeps_rotations:
+            given = self.weights if first is None or self.weights.group != "O" else first
+            wanted = f"weights whose law rotations keep, in the layer {self.layer}"
+            raise InputError("weights", str(given), f"{wanted}: others are of the dense layer")
+        if first is not None and first.group != "O" and self.weights.group == "O":
+            wanted = "weights whose law rotations keep, where those of the other layers' is kept"
+            raise InputError("first_weights", str(first), wanted)
 
     def __getstate__(self) -> dict[str, Any]:
         for name in _PER_LAYER:
@@ -140,6 +152,11 @@ class Network:
 
         first = None if first_weights is None else scaled("first_weights", first_weights)
         return cls(sigma, scaled("weights", weights), first, **{"C_b": C_b, **others})
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """Whether rotations of the neurons keep the law of every layer, not only permutations."""
+        return self.weights.group == self.weights_at(1).group == "O"
 
     @property
     def width(self) -> int | None:
@@ -258,6 +275,9 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
+        if samples > 1 and self.has_dropout(depth):
+            wanted = "one: masks of dropout are independent for different inputs, one for the same"
+            raise InputError("inputs", samples, wanted)
         square = self.has_equal_widths(depth)
 
         def scheme(layer: Layer) -> Scheme:
@@ -270,6 +290,10 @@ class Network:
         numbers = {layer: number for number, layer in enumerate(dict.fromkeys(layers))}
         order = tuple(numbers[layer] for layer in layers[: depth - 1])
         return Schemes(tuple(scheme(layer) for layer in numbers), order)
+
+    def has_dropout(self, depth: int) -> bool:
+        """Whether a layer of a network of this depth multiplies its neurons by masks."""
+        return any(self.layer_at(at, depth).keep is not None for at in range(2, depth + 1))
 
     def check_skips(self, depth: int) -> None:
         """Raise InputError for a layer that adds z to what has another width."""

@@ -30,7 +30,7 @@ from .engine.step import Composed, Step, add_name, checked_fields, is_dense, pol
 from .engine.tensors import FIRST_ORDER, NAMES, Name, canonical, named, target
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
-from .groups.pairings import Pairing
+from .groups.pairings import Blocks
 from .layers import Layer, as_layer, dense
 from .network import Network
 from .symbols import tensor as tensor_symbol
@@ -220,7 +220,7 @@ def recursion(
     tensor_name: str | Name | Sequence[str | AnyField],
     weights: WeightEnsemble | str | None = None,
     *,
-    pairing: Pairing | str | None = None,
+    pairing: Blocks | str | None = None,
     order: int = 0,
     activation: Activation | str | None = None,
     first_layer: bool = False,
@@ -239,7 +239,9 @@ def recursion(
         weights: the ensemble of layer ℓ+1, or its name; `Gaussian()` by default. C_W stays a
             symbol.
         pairing: for a list of fields, the pairing p of their neural indices, such as "01 23" or
-            ((0, 1), (2, 3)); it may be left out where all pairings are alike.
+            ((0, 1), (2, 3)); it may be left out where all pairings are alike. Under weights that
+            permutations alone keep also a set partition into even blocks, "0123", in which all
+            indices of a block are equal.
         order: for a list of fields, the relative order g in 1/n.
         activation: specialise at once; otherwise σ is unspecified.
         first_layer: layer 1 in terms of the inputs' K0 = xᵀx/n_0 (n_0 = r_in n).
@@ -354,7 +356,8 @@ def _covers(own: WeightEnsemble, other: WeightEnsemble) -> bool:
 
     def matches(name: str) -> bool:
         value, number = getattr(own, name), getattr(other, name)
-        return value in (number, ()) or bool(sympy.Tuple(value).free_symbols)
+        symbolic = sympy.Tuple(*value) if type(value) is tuple else value
+        return value in (number, ()) or bool(getattr(symbolic, "free_symbols", ()))
 
     same = type(own) is type(other)
     return same and all(matches(each.name) for each in fields(own) if each.name != "C_W")

@@ -32,7 +32,7 @@ from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.exchangeable import ExchangeableLayers
 from .layers.precise import tables as precise
-from .layers.run import Layers
+from .layers.run import Layers, input_means
 from .layers.staged import StagedLayers
 from .tables import layout
 
@@ -109,6 +109,8 @@ def flow(
         if _closed(net, depth, len(data.X)) and any(_own(name) in CLOSED for name in names):
             told = "none, for G1 and V under a skip around one matrix"
             raise InputError("precision", precision, told)
+        if not net.keeps_rotations:
+            raise InputError("precision", precision, f"none, with the weights {net.weights}")
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -185,11 +187,13 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
         return _Run(*(dict(zip(layers.names, each, strict=True)) for each in found))
 
     with np.errstate(all="ignore"):
-        kernel = (X @ X.T) / X.shape[1]
+        kernel = input_means(X, layers.orders)
         outcome = run(kernel, values, asked.depth)
         _check_finite(outcome.values, net, layers)
         few = {name: each[: accuracy.FEW] for name, each in values.items()}
-        at_unit = cache(lambda: run(kernel / kernel.diagonal().max(), few, len(few["C_W"])))
+        largest = float((X * X).sum(axis=1).max() / X.shape[1])
+        unit = input_means(X, layers.orders, largest)
+        at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
         for name in asked.names:
             _check_digits(name, outcome, at_unit, net)
     tensors = {}

@@ -34,9 +34,10 @@ from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
-from .samplers import explicit, forward, pairs, paths
+from .samplers import entries, explicit, forward, pairs, paths
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
+from .samplers.entries import EntriesSampler
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
 from .samplers.pairs import PairSampler
@@ -91,7 +92,10 @@ def simulate(
             which are averaged exactly given the forward pass: for the tower of one input, without
             ddH of two, Theta, A, B, D and F of three or four. Elsewhere it is "probes", derivatives
             along random directions. A user's field has paths alone, and without them lazy is
-            "explicit". Networks of other layers than the dense one have "probes" and
+            "explicit". Under weights that permutations alone keep lazy is "entries" for z, which
+            draws a layer's weights and averages the next layer's, and "explicit" for the tower; so
+            it is with dropout.
+            Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
             chunks of networks are sampled (`numeric.runs`); without it, as many threads as numba
@@ -231,6 +235,8 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     for n in layers.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
     lazy = name in ("lazy", "paths")
+    if not layers.net.keeps_rotations:
+        return _of_entries(layers, plan, name), None
     if lazy and paths.applies(layers, plan):
         return PathSampler, None
     if lazy and pairs.applies(layers, plan):
@@ -248,10 +254,21 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     return (ForwardSampler if forward_alone else ProbeSampler), probes
 
 
+def _of_entries(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
+    """What samples networks whose law permutations alone keep."""
+    if name in ("paths", "probes"):
+        wanted = '"lazy" or "explicit", with independent weights and with dropout'
+        raise InputError("sampler", name, wanted)
+    lazy = name == "lazy" and entries.applies(layers, plan)
+    return EntriesSampler if lazy else ExplicitSampler
+
+
 def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
     """What samples networks whose layers are more than a matrix and σ."""
     for n in ensemble.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
+    if entries.has_dropout(ensemble.layers):
+        return _of_entries(ensemble.layers, plan, name)(ensemble, plan)
     if name == "paths":
         raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
     if symbols := ensemble.net.layer.free_symbols:

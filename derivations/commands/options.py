@@ -48,7 +48,14 @@ def tensor_arguments(command: argparse.ArgumentParser, count: str = "+") -> None
 
 def ensemble_arguments(command: argparse.ArgumentParser) -> None:
     """--weights and the parameters of its ensembles."""
-    command.add_argument("--weights", choices=WEIGHTS, default="gaussian", help="the ensemble")
+    command.add_argument(
+        "--weights",
+        type=weights_name,
+        default="gaussian",
+        metavar="NAME",
+        help=f"the ensemble: {', '.join(WEIGHTS)}; or independent entries, uniform, rademacher, "
+        "truncated-normal, sparse(0.1), student(5)",
+    )
     command.add_argument(
         "--gamma", help="rank over width of low-rank weights; a symbol if left out"
     )
@@ -58,6 +65,20 @@ def ensemble_arguments(command: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         help="tr (SᵀS)^j/n of bi-invariant weights for j = 1, 2, …, separated by commas",
     )
+
+
+def weights_name(text: str) -> str:
+    """The name of an ensemble, as it is; argparse's error for what is none."""
+    from derive.weights import as_weights
+
+    if text not in WEIGHTS:
+        try:
+            as_weights("--weights", text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(
+                f"got {text!r}; wanted {error.wanted}, or one of {', '.join(WEIGHTS[2:])}"
+            ) from None
+    return text
 
 
 def network_arguments(command: argparse.ArgumentParser) -> None:
@@ -127,8 +148,9 @@ def ensemble(
     return _plain(arguments.weights, C_W)
 
 
-def tensor_names(text: str) -> list[Name]:
-    """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them."""
+def tensor_names(text: str, group: str = "O") -> list[Name]:
+    """A tensor's name; "all" of order 1/n; or fields, "z z H", for every pairing of them, and of
+    weights with the group "B" every even set partition."""
     from derive.engine.tensors import FIRST_ORDER, fields_by_name, named, pairing_classes, target
 
     if text == "all":
@@ -137,7 +159,7 @@ def tensor_names(text: str) -> list[Name]:
     if len(words) < 2 or "(" in text:
         return [named(text)]
     fields = fields_by_name(words)
-    return [target(fields, pairing, 0) for pairing in pairing_classes(fields)]
+    return [target(fields, pairing, 0) for pairing in pairing_classes(fields, group)]
 
 
 def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -> None:
@@ -150,9 +172,11 @@ def check_parameters(arguments: argparse.Namespace, names: Iterable[str] = ()) -
 
 
 def _plain(name: str, C_W: sympy.Expr | int) -> WeightEnsemble:
-    from derive import Gaussian, Orthogonal
+    from dataclasses import replace
 
-    return {"gaussian": Gaussian, "orthogonal": Orthogonal}[name](C_W)
+    from derive.weights import as_weights
+
+    return replace(as_weights("--weights", name), C_W=C_W)
 
 
 def first_ensemble(

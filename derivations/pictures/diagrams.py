@@ -34,6 +34,7 @@ from derive.engine.fields import Field, Term
 from derive.engine.tensors import Tensor, spell, tensor
 from derive.errors import InputError
 from derive.gaussian.brackets import Average, Bracket
+from derive.groups.pairings import as_pairing
 from derive.recursions import Recursion
 
 Slots = tuple[int, ...]
@@ -64,7 +65,7 @@ class Diagram:
     @property
     def rows(self) -> tuple[tuple[int, int], ...]:
         """p, of slots."""
-        return self.recursion.target.pairing
+        return as_pairing(self.recursion.target.pairing)
 
     @property
     def columns(self) -> tuple[Slots, ...]:
@@ -174,9 +175,9 @@ def diagrams(recursion: Recursion) -> tuple[Diagram, ...]:
         raise InputError("recursion", recursion.name, "a step from a hidden layer")
     if not all(isinstance(field, Field) for field in target.fields):
         raise InputError("recursion", recursion.name, "fields that are z or its derivatives by θ")
-    count = 2 * len(target.pairing)
+    count = len(target.subscripts)
     labelled = replace(recursion, activation=None, samples=target.subscripts)
-    power = len(target.pairing) - 1 + target.order
+    power = target.pairs - 1 + target.order
     marked = layer_cumulant(
         target.fields,
         tuple(range(count)),

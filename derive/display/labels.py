@@ -1,7 +1,8 @@
 """Labels of tensors: spelled, read back, and set in LaTeX.
 
 A label is the literature's, such as V, or spells a joint cumulant, the pairing of its slots and its
-relative order in 1/n: kappa(z,z,H|01 23;1). A symbol or a table carries it as text.
+relative order in 1/n: kappa(z,z,H|01 23;1). Of laws that permutations alone keep, a set partition
+stands for the pairing, kappa(z,z,z,z|0123). A symbol or a table carries it as text.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_SPELLED = re.compile(r"kappa\((.+)\|((?:\d\d|\d+-\d+)(?: (?:\d\d|\d+-\d+))*)(?:;(\d+))?\)")
+_BLOCK = r"(?:\d\d+|\d+(?:-\d+)+)"
+_SPELLED = re.compile(rf"kappa\((.+)\|({_BLOCK}(?: {_BLOCK})*)(?:;(\d+))?\)")
 
 
 class Label(NamedTuple):
-    """The cumulant of the fields of these names, a pairing of its slots, and its order."""
+    """The cumulant of the fields of these names, a partition of its slots, and its order."""
 
     fields: tuple[str, ...]
-    pairing: tuple[tuple[int, int], ...]
+    pairing: tuple[tuple[int, ...], ...]
     order: int = 0
 
     @classmethod
@@ -28,16 +30,16 @@ class Label(NamedTuple):
         return cls(tuple(match[1].split(",")), read_pairing(match[2]), int(match[3] or 0))
 
     def __str__(self) -> str:
-        joint = "" if len(self.pairing) <= 5 else "-"
-        pairs = " ".join(f"{a}{joint}{b}" for a, b in self.pairing)
+        joint = "" if sum(map(len, self.pairing)) <= 10 else "-"
+        pairs = " ".join(joint.join(map(str, block)) for block in self.pairing)
         order = f";{self.order}" if self.order else ""
         return f"kappa({','.join(self.fields)}|{pairs}{order})"
 
 
-def read_pairing(text: str) -> tuple[tuple[int, int], ...]:
-    """ "01 23", or "0-1 2-3", as ((0, 1), (2, 3))."""
-    pairs = [pair.split("-") if "-" in pair else list(pair) for pair in text.split()]
-    return tuple((int(a), int(b)) for a, b in pairs)
+def read_pairing(text: str) -> tuple[tuple[int, ...], ...]:
+    """ "01 23", or "0-1 2-3", as ((0, 1), (2, 3)); "0123" as one block, ((0, 1, 2, 3),)."""
+    blocks = [block.split("-") if "-" in block else list(block) for block in text.split()]
+    return tuple(tuple(int(slot) for slot in block) for block in blocks)
 
 
 def component_latex(name: str, samples: tuple[int, ...], layer: str = "") -> str:
@@ -65,7 +67,8 @@ def _cumulant_latex(name: str) -> tuple[str, str]:
     if label is None:
         return rf"\mathrm{{{name}}}", ""
     fields = ",".join(map(_field_latex, label.fields))
-    upper = "".join(rf"({a + 1}\,{b + 1})" for a, b in label.pairing)
+    blocks = (r"\,".join(str(slot + 1) for slot in block) for block in label.pairing)
+    upper = "".join(f"({block})" for block in blocks)
     upper += rf"\{{{label.order}\}}" if label.order else ""
     return rf"\kappa[{fields}]", upper + ("(0)" if first else "")
 

@@ -2,7 +2,8 @@
 
 The five steps, none of which knows a tensor or a layer by name:
 1. equations of the fields as polynomials in the weights (`through.lines`);
-2. E over the weights: Σ_{p,q} δ_p(i) C(p,q) δ_q(j) (`weights`), each matrix; biases by Wick;
+2. E over the weights: Σ_{p,q} δ_p(i) C(p,q) δ_q(j) (`weights`), each matrix; biases by Wick; p and
+   q are pairings, or set partitions where only signed permutations keep the law;
 3. sums over neurons split into sums over distinct neurons;
 4. E over the layer below, expanded around the Gaussian of kernel K,
        E[F] = exp(Σ_r κ_r·∂^r / r!) F    at z ~ N(0, K), H = Θ, …;
@@ -52,15 +53,15 @@ from ..errors import InputError
 from ..gaussian.brackets import Bracket, normal_form
 from ..groups.pairings import (
     MOST_POINTS,
-    Pairing,
+    Blocks,
     compositions,
-    coset_type,
     double_factorial_pairings,
     mobius,
     ordered,
     pair_partitions,
     pairings,
     refining_pairings,
+    refining_partitions,
     set_partitions,
 )
 from ..symbols import PARAMETERS
@@ -68,17 +69,18 @@ from ..weights import Gaussian, WeightEnsemble
 from .fields import forward
 from .stages import DENSE, Stage
 from .taps import Ties
-from .tensors import kernel_label, tensor
+from .tensors import Tensor, kernel_label, tensor
 from .through import Summand, lines, summand
 from .trees import ABOVE, STREAM, AnyField, Field, Kind, Placed, Term, Z, slots_of
 
-Moment = dict[Pairing, Expansion]
+Moment = dict[Blocks, Expansion]
 Below = Callable[[Term, int, bool], Expansion]
 Neuron = tuple[tuple[int, int, Kind], ...]
 """The factors σ^{(order)}(v_{sample}) at one neuron, as sorted triples (sample, order, v)."""
+_GAUSSIAN = Gaussian()
 Target = tuple[int, int, Kind]
 """A variable that σ is taken of: its neuron and its sample."""
-Rows = dict[int, Pairing]
+Rows = dict[int, Blocks]
 """Of each matrix: which of its weights, counted from 0, have equal rows."""
 
 
@@ -90,7 +92,7 @@ def layer_cumulant(
     square: bool = True,
     below: Below | None = None,
     *,
-    pairing: Pairing | None = None,
+    pairing: Blocks | None = None,
     corrections: int = 0,
     progress: Callable[[], None] | None = None,
     stage: Stage = DENSE,
@@ -120,7 +122,7 @@ def layer_cumulant(
         average = average._replace(stage=replace(stage, matrices=stage.matrices * len(ties)))
         matrix_of = {slot: k for k, block in enumerate(ties) for p in block for slot in pairing[p]}
 
-    def evaluate(whole: Summand, pairs: Pairing, count: int, result: Expansion) -> None:
+    def evaluate(whole: Summand, pairs: Blocks, count: int, result: Expansion) -> None:
         rows = _rows(whole, pairs)
         assert rows is not None
         for averaged in average(whole, rows, pairs):
@@ -129,7 +131,7 @@ def layer_cumulant(
                 progress()
 
     @cache
-    def moment(block: tuple[int, ...], pairs: Pairing) -> Expansion:
+    def moment(block: tuple[int, ...], pairs: Blocks) -> Expansion:
         result: Expansion = {}
         alike: Counter[Summand] = Counter()
         for parts in _products(stage, fields, samples, block):
@@ -217,7 +219,7 @@ RATE = 200_000
 def work(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
-    pairing: Pairing,
+    pairing: Blocks,
     order: int,
     most: float = inf,
 ) -> Work:
@@ -236,7 +238,7 @@ def work(
         for parts in _products(DENSE, fields, samples, block):
             for term in _wholes(parts, 0, pairs):
                 rows = (_rows(term, pairs) or {}).get(0, ())
-                half = len(rows)
+                half = sum(map(len, rows)) // 2
                 for q in pairings(2 * half):
                     joined = _identify(term, {0: q})
                     places = Counter(j for j, _ in {(j, s) for j, s, *_ in joined.factors})
@@ -270,13 +272,13 @@ def _insertions(places: tuple[int, ...], order: int) -> int:
 
 
 def splittings(
-    slots: list[tuple[int, ...]], pairing: Pairing
-) -> Iterator[list[tuple[tuple[int, ...], Pairing]]]:
+    slots: list[tuple[int, ...]], pairing: Blocks
+) -> Iterator[list[tuple[tuple[int, ...], Blocks]]]:
     """The set partitions of the fields that no pair straddles, each block with its pairs."""
     owner = {slot: f for f, own in enumerate(slots) for slot in own}
     for partition in set_partitions(tuple(range(len(slots)))):
         block_of = {f: block for block in partition for f in block}
-        if all(block_of[owner[a]] == block_of[owner[b]] for a, b in pairing):
+        if all(block_of[owner[a]] == block_of[owner[b]] for a, *others in pairing for b in others):
             yield [
                 (block, tuple(pair for pair in pairing if block_of[owner[pair[0]]] == block))
                 for block in partition
@@ -327,7 +329,7 @@ def _products(
 def _wholes(
     parts: tuple[_Expandable, ...],
     degree: int,
-    pairs: Pairing,
+    pairs: Blocks,
     matrix_of: Mapping[int, int] | None = None,
 ) -> Iterator[Summand]:
     """The terms of a product of this degree in c − c* that have a δ of these pairs.
@@ -345,7 +347,7 @@ def _wholes(
                 yield whole
 
 
-def _rows(whole: Summand, pairs: Pairing) -> Rows | None:
+def _rows(whole: Summand, pairs: Blocks) -> Rows | None:
     """The rows of each matrix; None where there is no δ of these pairs."""
     place: dict[int, tuple[object, int]] = {}
     count: Counter[int] = Counter()
@@ -361,15 +363,17 @@ def _rows(whole: Summand, pairs: Pairing) -> Rows | None:
     fixed = {ordered(a, b) for a, b in whole.deltas}
     if not fixed <= set(pairs):
         return None
-    rows: dict[int, list[tuple[int, int]]] = {}
+    rows: dict[int, list[tuple[int, ...]]] = {}
     for pair in pairs:
         if pair in fixed:
             continue
-        (one, i), (other, j) = (place.get(slot, (None, slot)) for slot in pair)
-        if one is None or one != other:
+        (one, i), *others = (place.get(slot, (None, slot)) for slot in pair)
+        if one is None or any(other != one for other, _ in others):
             return None
         if isinstance(one, int):
-            rows.setdefault(one, []).append(ordered(i, j))
+            rows.setdefault(one, []).append(tuple(sorted((i, *(j for _, j in others)))))
+        elif len(pair) > 2:  # biases are Gaussian
+            return None
     return {matrix: tuple(sorted(found)) for matrix, found in rows.items()}
 
 
@@ -409,9 +413,11 @@ class _Average(NamedTuple):
     below: Below | None
     corrections: int
 
-    def __call__(self, whole: Summand, rows: Rows, pairs: Pairing) -> Iterator[Expansion]:
+    def __call__(self, whole: Summand, rows: Rows, pairs: Blocks) -> Iterator[Expansion]:
         """One choice of pairings of the columns, a pairing of each matrix's, at a time."""
-        halves = tuple((self.stage.matrices[m].variance, len(p)) for m, p in rows.items())
+        halves = tuple(
+            (self.stage.matrices[m].variance, sum(map(len, p)) // 2) for m, p in rows.items()
+        )
         half = sum(count for _, count in halves)
         most = self.order + len(whole.neurons)
         prefactor = multiply_all(
@@ -423,7 +429,7 @@ class _Average(NamedTuple):
             most,
         )
         carried = _carried(whole, pairs)
-        for columns in product(*(pair_partitions(2 * len(p)) for p in rows.values())):
+        for columns in product(*map(self.weights.columns, rows.values())):
             spectrum = multiply_all(
                 [
                     self.spectrum(m, p, q, half)
@@ -450,11 +456,11 @@ class _Average(NamedTuple):
             return own
         return {STREAM.space: R_IN, ABOVE: R_OUT}.get(space)
 
-    def spectrum(self, matrix: int, rows: Pairing, columns: Pairing, half: int) -> Expansion:
+    def spectrum(self, matrix: int, rows: Blocks, columns: Blocks, half: int) -> Expansion:
         """C(p, q) of one of the stage's matrices, to as high an order as may be needed."""
         into, out = (self.ratio(space) for space in self.stage.matrices[matrix][1:])
         square = into is None and out is None
-        found = self.weights.expansion(coset_type(rows, columns), self.order + half, square)
+        found = self.weights.spectrum(rows, columns, self.order + half, square)
         return found if square or (into, out) == (R_IN, R_OUT) else _renamed(found, into, out)
 
     def neurons(self, whole: Summand, order: int) -> Expansion:
@@ -484,15 +490,24 @@ class _Average(NamedTuple):
             )
             neurons = tuple(tuple(sorted(factors)) for factors in content)
             budget = order + len(free)
-            averaged = _expand_layer(neurons, placed, budget, self.stage.has_centres)
+            group = self.weights.group
+            averaged = _expand_layer(neurons, placed, budget, self.stage.has_centres, group)
             if not averaged:
                 continue
             ways = [
                 _ways(self.ratio(space), count, taken[space])
                 for space, count in Counter(free).items()
             ]
+            if self.stage.keep is not None:
+                averaged = multiply(averaged, _masked(neurons, self.stage.keep), budget)
             add(result, multiply(multiply_all(ways, 0), averaged, order))
         return result
+
+
+def _masked(neurons: Sequence[Neuron], keep: Value) -> Expansion:
+    """E[Π μ/p] over the masks of dropout: p^{1−r} for r factors σ of one neuron and one sample."""
+    alike = Counter((j, sample) for j, content in enumerate(neurons) for sample, *_ in content)
+    return {(power(keep, sum(1 - count for count in alike.values())), 0): Fraction(1)}
 
 
 def _is_odd(whole: Summand, number: dict[int, int]) -> bool:
@@ -545,7 +560,7 @@ def _variances(halves: tuple[tuple[Parameter | Value, int], ...], corrections: i
     return multiply_all(factors, corrections)
 
 
-def _carried(whole: Summand, pairs: Pairing) -> Summand:
+def _carried(whole: Summand, pairs: Blocks) -> Summand:
     """The same with −1 − k, k the pair, for the neurons of what is carried."""
     home = {-1 - slot: -1 - k for k, pair in enumerate(pairs) for slot in pair}
     return whole._replace(
@@ -561,9 +576,10 @@ def _identify(whole: Summand, columns: Rows) -> Summand:
     name = list(range(len(whole.neurons)))
     for matrix, q in columns.items():
         ends = [j for m, _, j in whole.weights if m == matrix]
-        for a, b in q:
-            i, j = name[ends[a]], name[ends[b]]
-            name = [i if other == j else other for other in name]
+        for a, *others in q:
+            for b in others:
+                i, j = name[ends[a]], name[ends[b]]
+                name = [i if other == j else other for other in name]
     kept = sorted(set(name))
     number = {j: kept.index(name[j]) for j in range(len(name))}
     return whole._replace(
@@ -615,14 +631,24 @@ def _ways(ratio: Atom | None, count: int, taken: int) -> Expansion:
     return result
 
 
-def hidden_layer(term: Term, order: int, square: bool) -> Expansion:
-    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer of a dense network, up to n^{-order}."""
-    average = _Average(DENSE, Gaussian(), order, square, None, 0)
+def hidden_layer(
+    term: Term, order: int, square: bool, weights: WeightEnsemble = _GAUSSIAN
+) -> Expansion:
+    """Σ_j E[Π σ^{(…)}_j · fields] over a hidden layer of a dense network, up to n^{-order}.
+
+    `weights` are those of the network: what keeps their law keeps the layer's.
+    """
+    average = _Average(DENSE, weights, order, square, None, 0)
     return average.neurons(summand(term), order)
 
 
-def input_layer(term: Term, order: int, square: bool) -> Expansion:
-    """Σ_j Π x_j over the inputs: σ is the identity, each sum n_0 K_{αβ}, K = xᵀx/n_0, or n_0."""
+def input_layer(
+    term: Term, order: int, square: bool, weights: WeightEnsemble = _GAUSSIAN
+) -> Expansion:
+    """Σ_j Π x_j over the inputs: σ is the identity, each sum n_0 K_{αβ}, K = xᵀx/n_0, or n_0.
+
+    Weights of a law that rotations do not keep bring n_0 times Σ_j x_j x_j x_j x_j/n_0 as well.
+    """
     if any(derivatives > 1 for _, _, derivatives in term.factors):
         return {}
     name = list(range(term.neurons))
@@ -638,24 +664,31 @@ def input_layer(term: Term, order: int, square: bool) -> Expansion:
     samples: dict[int, list[int]] = {j: [] for j in name}
     for j, sample in inputs:
         samples[name[j]].append(sample)
-    if any(len(found) not in {0, 2} for found in samples.values()):
+    most = 2 if weights.group == "O" else len(inputs)
+    if any(len(found) % 2 or len(found) > most for found in samples.values()):
         raise InputError(
             "fields", term.fields, "cumulants that at layer 1 depend on the inputs through xᵀx only"
         )
-    kernels = [tensor((Z, Z), 0, ((0, 1),), (a, b)) for a, b in filter(None, samples.values())]
+    kernels = [_input_mean(tuple(found)) for found in samples.values() if found]
     width = UNIT if square else power(R_IN, len(samples))
     return {(times(monomial(kernels), width), -len(samples)): Fraction(1)}
 
 
+def _input_mean(samples: tuple[int, ...]) -> Tensor:
+    """The mean over the inputs' entries of a product of them, as the tensor of one block."""
+    block = tuple(range(len(samples)))
+    return tensor((Z,) * len(samples), 0, (block,), samples)
+
+
 @lru_cache(maxsize=100_000)
 def _expand_layer(
-    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool
+    neurons: tuple[Neuron, ...], fields: tuple[Placed, ...], order: int, outward: bool, group: str
 ) -> Expansion:
     """E[Π_j F_j(z_j) Π fields] over distinct neurons, up to n^{-order}, around z ~ N(0, K).
 
     Every set partition of the fields into joint cumulants, each with any number of variables that
     become derivatives of the F_j, times any number of cumulants of these variables alone. `outward`
-    brings the brackets to their normal form.
+    brings the brackets to their normal form; `group` keeps the layer's law.
     """
     targets = tuple(
         (j, sample, kind)
@@ -664,7 +697,7 @@ def _expand_layer(
     )
     result: Expansion = {}
     for partition in _partitions(fields, {j for j, *_ in targets}, order):
-        for insertions in _choices(partition, targets, order):
+        for insertions in _choices(partition, targets, order, group):
             for (outer, mono, n_power), value in insertions.items():
                 averaged: Expansion = {(mono, n_power): value}
                 for bracket in _brackets(neurons, outer):
@@ -733,7 +766,7 @@ Insertions = dict[tuple[tuple[Target, ...], Monomial, int], Fraction]
 
 
 def _choices(
-    blocks: tuple[tuple[Placed, ...], ...], targets: tuple[Target, ...], order: int
+    blocks: tuple[tuple[Placed, ...], ...], targets: tuple[Target, ...], order: int, group: str
 ) -> Iterator[Insertions]:
     """The joint cumulants of the blocks, then exp of the cumulants of z alone, to n^{-order}."""
     partial: Insertions = {((), UNIT, 0): Fraction(1)}
@@ -743,14 +776,14 @@ def _choices(
         for extra in range(nodes % 2, 2 * order + 3 - nodes, 2):
             pairs = (nodes + extra) // 2
             for relative in range(order - pairs + 2):
-                insertion = _insert(block, extra, relative, targets)
+                insertion = _insert(block, extra, relative, targets, group)
                 _convolve(joined, partial, insertion, order)
         partial = joined
-    yield from _exponential(partial, targets, order)
+    yield from _exponential(partial, targets, order, group)
 
 
 def _exponential(
-    partial: Insertions, targets: tuple[Target, ...], order: int
+    partial: Insertions, targets: tuple[Target, ...], order: int, group: str
 ) -> Iterator[Insertions]:
     """partial · exp(Σ κ_{2m}(z)·∂^{2m}/(2m)!) without K itself, to n^{-order}."""
     kinds = [
@@ -768,7 +801,7 @@ def _exponential(
             current = {key: value / repeats for key, value in partial.items()}
             for extra, relative in chosen:
                 joined: Insertions = {}
-                _convolve(joined, current, _insert((), extra, relative, targets), order)
+                _convolve(joined, current, _insert((), extra, relative, targets, group), order)
                 current = joined
             yield current
 
@@ -783,7 +816,11 @@ def _convolve(total: Insertions, a: Insertions, b: Insertions, order: int) -> No
 
 @lru_cache(maxsize=100_000)
 def _insert(
-    block: tuple[Placed, ...], extra: int, relative: int, targets: tuple[Target, ...]
+    block: tuple[Placed, ...],
+    extra: int,
+    relative: int,
+    targets: tuple[Target, ...],
+    group: str,
 ) -> Insertions:
     """κ(block, z^extra)·∂^extra/extra! at this relative order in 1/n, as insertions."""
     own = tuple(placed.field for placed in block)
@@ -793,6 +830,9 @@ def _insert(
         for node, j in enumerate(placed.neurons)
     ]
     samples = [sample for placed in block for sample in placed.samples]
+    refining: Callable[[list[list[int]]], Iterator[Blocks]] = (
+        refining_pairings if group == "O" else refining_partitions
+    )
     result: Insertions = {}
     for outer in combinations_with_replacement(targets, extra):
         weight = Fraction(1, prod(factorial(count) for count in Counter(outer).values()))
@@ -802,7 +842,7 @@ def _insert(
             continue
         fields = own + tuple(_variable(kind) for *_, kind in outer)
         labels = tuple(samples + [sample for _, sample, _ in outer])
-        for pairing in refining_pairings(places):
+        for pairing in refining(places):
             atom = tensor(fields, relative, pairing, labels)
             key = (outer, monomial([atom]), atom.n_power)
             result[key] = result.get(key, Fraction(0)) + weight

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
-from ..groups.pairings import Pairing, ordered
+from ..groups.pairings import Blocks, ordered
 from .trees import DDH_I, DDH_II, DH, AnyField, Edge, Field, H, Z, automorphisms, slots_of
 
 _KERNEL = "NTK"
@@ -27,13 +27,13 @@ _TREES = {
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def meaning(fields: Sequence[AnyField], order: int, pairing: Pairing) -> str:
+def meaning(fields: Sequence[AnyField], order: int, pairing: Blocks) -> str:
     """The cumulant of these fields, and which of its neurons are equal."""
     statistic = {1: "mean", 2: "covariance"}.get(len(fields), "joint cumulant")
     kinds = [(field, len(list(same))) for field, same in groupby(fields)]
     of = " and ".join(_several(field, count) for field, count in kinds)
     part = f"part of relative order 1/{_power(order)} of the " if order else ""
-    neurons = "".join(f"({', '.join(pair)})" for pair in _pairs(fields, pairing))
+    neurons = "".join(f"({', '.join(block)})" for block in _blocks(fields, pairing))
     return f"{part}{statistic} of {of}; equal neurons: {neurons}"
 
 
@@ -67,17 +67,19 @@ def _thing(field: AnyField) -> str:
     )
 
 
-def _pairs(fields: Sequence[AnyField], pairing: Pairing) -> Iterator[tuple[str, str]]:
-    """The neurons of each pair, by their fields and their kinds."""
+def _blocks(fields: Sequence[AnyField], pairing: Blocks) -> Iterator[tuple[str, ...]]:
+    """The neurons of each block, by their fields and their kinds."""
     letters = _letters(fields)
     home = [
         (number, node) for number, own in enumerate(slots_of(fields)) for node in range(len(own))
     ]
-    for a, b in pairing:
-        (left, i), (right, j) = home[a], home[b]
-        first, second = _kind(fields[left], i), _kind(fields[right], j)
-        beside = _beside(fields[left], i, j) if left == right else ""
-        yield f"{letters[left]}{first}", f"{letters[right]}{second}{beside}"
+    for block in pairing:
+        places = [home[slot] for slot in block]
+        names = [f"{letters[number]}{_kind(fields[number], node)}" for number, node in places]
+        (left, i), (right, j) = places[:2]
+        if len(block) == 2 and left == right:
+            names[1] += _beside(fields[left], i, j)
+        yield tuple(names)
 
 
 def _letters(fields: Sequence[AnyField]) -> list[str]:

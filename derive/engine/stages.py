@@ -159,6 +159,8 @@ class Stage:
         functions: of the collective variables.
         ratios: of the layer's own spaces that do not have n neurons, their widths over n.
         taps: the positions that its matrix reads, where that is a convolution.
+        keep: p of dropout, where every σ is multiplied by μ/p, μ = 1 with chance p and else 0, one
+            μ for each neuron and sample.
 
     `derive.layers` makes them, and checks that they are invariant.
     """
@@ -170,6 +172,7 @@ class Stage:
     functions: tuple[sympy.Expr, ...] = ()
     ratios: tuple[tuple[str, Value], ...] = ()
     taps: Taps | None = None
+    keep: Value | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -177,7 +180,7 @@ class Stage:
     @cached_property
     def _hash(self) -> int:
         parts = self.equations, self.matrices, self.arguments, self.means, self.functions
-        return hash((*parts, self.taps))
+        return hash((*parts, self.taps, self.keep))
 
     @cached_property
     def _equations(self) -> dict[Kind, Equation]:
@@ -195,6 +198,7 @@ class Stage:
         atoms = [atom for term in terms for atom, _ in term.parameters]
         atoms += [matrix.variance for matrix in self.matrices]
         atoms += [ratio for _, ratio in self.ratios]
+        atoms += [] if self.keep is None else [self.keep]
         means = {mean.symbol: sympy.Integer(1) for mean in self.means}
         values = [atom.expr for atom in atoms if isinstance(atom, Value)]
         return (*values, *(function.subs(means) for function in self.functions))

@@ -19,7 +19,7 @@ from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..errors import InputError, listed, whole
 from ..gaussian.brackets import Bracket, Component, specialise, unspecified
-from ..groups.pairings import Pairing
+from ..groups.pairings import Blocks
 from ..weights import Gaussian, WeightEnsemble, as_weights
 from ..work.progress import telling
 from ..work.resources import DAY, check_time
@@ -203,7 +203,7 @@ class Step(Shown):
     @property
     def _power(self) -> int:
         """The power of 1/n that stands before the tensor in its cumulant."""
-        return len(self.target.pairing) - 1 + self.target.order
+        return self.target.pairs - 1 + self.target.order
 
     @property
     def _labels(self) -> tuple[int, ...]:
@@ -430,7 +430,7 @@ def step(
     tensor_name: str | Name | Sequence[str | AnyField],
     weights: WeightEnsemble | str | None = None,
     *,
-    pairing: Pairing | str | None = None,
+    pairing: Blocks | str | None = None,
     order: int = 0,
     activation: Activation | str | None = None,
     first_layer: bool = False,
@@ -463,7 +463,10 @@ def step(
     else:
         stage = None
         chosen = target(checked_fields(tensor_name), pairing, order)
-    samples = tuple(range(1, 2 * len(chosen.pairing) + 1))
+    samples = tuple(range(1, len(chosen.subscripts) + 1))
+    if weights.group != "O" and layer is not None and not is_dense(layer):
+        wanted = f"weights that rotations keep, in the layer {layer}: others are of the dense layer"
+        raise InputError("weights", str(weights), wanted)
     left_out = frozenset(name for name, value in given.items() if value is None)
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
@@ -541,7 +544,7 @@ def checked_fields(given: Sequence[str | AnyField]) -> list[AnyField]:
 def _coefficient(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
-    pairing: Pairing,
+    pairing: Blocks,
     weights: WeightEnsemble,
     power: int,
     first_layer: bool,
@@ -552,7 +555,7 @@ def _coefficient(
 ) -> Expansion:
     if not stage.is_dense:
         return _through_stage(fields, samples, pairing, weights, power, square, corrections, stage)
-    below = input_layer if first_layer else hidden_layer
+    below = partial(input_layer if first_layer else hidden_layer, weights=weights)
     what = f"kappa({', '.join(map(str, fields))})"
     averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
     count = f"{averages} averages over the weights"
@@ -574,8 +577,8 @@ def _coefficient(
     return cumulant
 
 
-def _check_order(cumulant: Expansion, pairing: Pairing, what: str) -> None:
-    leading = len(pairing) - 1
+def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:
+    leading = sum(map(len, pairing)) // 2 - 1
     early = min((at for _, at in cumulant), default=leading)
     if early < leading:
         scaling = f"fields whose cumulants with 2m neural indices are of order n^(1-m): {what}"
@@ -585,7 +588,7 @@ def _check_order(cumulant: Expansion, pairing: Pairing, what: str) -> None:
 def _through_stage(
     fields: tuple[AnyField, ...],
     samples: tuple[int, ...],
-    pairing: Pairing,
+    pairing: Blocks,
     weights: WeightEnsemble,
     power: int,
     square: bool,

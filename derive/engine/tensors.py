@@ -2,8 +2,10 @@
 
     κ(φ_1, …, φ_r) = n^{1−m} Σ_p δ_p(i) Σ_g n^{−g} T^{g}_p(α) ,
 
-p a pairing of the 2m neural indices. T of equal fields are related by permuting them, and by the
-symmetries of each field's tree, so one representative stands for all.
+p a pairing of the 2m neural indices; of laws that only signed permutations of the neurons keep, a
+set partition of them into even blocks, in which all indices of a block are equal. T of equal fields
+are related by permuting them, and by the symmetries of each field's tree, so one representative
+stands for all.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import groupby, permutations, product
+from itertools import accumulate, groupby, pairwise, permutations, product
 from typing import NamedTuple
 
 from ..display.labels import Label, component_latex, read_pairing
 from ..errors import InputError, whole
-from ..groups.pairings import MOST_POINTS, Pairing, ordered, pair_partitions
+from ..groups.pairings import MOST_POINTS, Blocks, even_partitions, ordered, pair_partitions
 from .meaning import meaning, normalisation
 from .trees import (
     DDH_I,
@@ -39,13 +41,13 @@ class Tensor(NamedTuple):
 
     fields: tuple[AnyField, ...]
     order: int
-    pairing: Pairing
+    pairing: Blocks
     samples: tuple[int, ...]
 
     @property
     def pairs(self) -> int:
         """m, half the number of neural indices."""
-        return len(self.pairing)
+        return len(self.samples) // 2
 
     @property
     def n_power(self) -> int:
@@ -55,15 +57,21 @@ class Tensor(NamedTuple):
 
 @cache
 def tensor(
-    fields: tuple[AnyField, ...], order: int, pairing: Pairing, samples: tuple[int, ...]
+    fields: tuple[AnyField, ...], order: int, pairing: Blocks, samples: tuple[int, ...]
 ) -> Tensor:
     """The tensor with its fields sorted and its labels brought to their representative."""
     ranked = sorted(range(len(fields)), key=lambda f: fields[f].rank)
-    if fields[0].nodes == 1 and fields.count(fields[0]) == len(fields):
+    alike = fields[0].nodes == 1 and fields.count(fields[0]) == len(fields)
+    if alike and len(pairing) * 2 < len(samples):
+        blocks = sorted((len(block), sorted(samples[slot] for slot in block)) for block in pairing)
+        ends = [0, *accumulate(size for size, _ in blocks)]
+        own = tuple(tuple(range(a, b)) for a, b in pairwise(ends))
+        return Tensor(fields, order, own, tuple(s for _, labels in blocks for s in labels))
+    if alike:
         pairs = sorted(ordered(samples[a], samples[b]) for a, b in pairing)
         flat = tuple(label for pair in pairs for label in pair)
         return Tensor(fields, order, pair_partitions(len(samples))[0], flat)
-    best: tuple[Pairing, tuple[int, ...]] | None = None
+    best: tuple[Blocks, tuple[int, ...]] | None = None
     for slots in slot_orders(fields, ranked):
         candidate = (_moved(pairing, slots), tuple(samples[slot] for slot in slots))
         if best is None or candidate < best:
@@ -86,9 +94,11 @@ def slot_orders(fields: tuple[AnyField, ...], ranked: Sequence[int]) -> Iterator
             yield tuple(own[f][node] for f, tree in chosen for node in tree)
 
 
-def _moved(pairing: Pairing, slots: Sequence[int]) -> Pairing:
+def _moved(pairing: Blocks, slots: Sequence[int]) -> Blocks:
     """The pairing of slots by the places that they take."""
     place = {slot: position for position, slot in enumerate(slots)}
+    if len(pairing) * 2 < len(slots):
+        return tuple(sorted(tuple(sorted(place[slot] for slot in block)) for block in pairing))
     return tuple(sorted(ordered(place[a], place[b]) for a, b in pairing))
 
 
@@ -102,7 +112,7 @@ class Name(NamedTuple):
     label: str
     fields: tuple[AnyField, ...]
     order: int
-    pairing: Pairing
+    pairing: Blocks
     subscripts: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -114,7 +124,7 @@ class Name(NamedTuple):
     @property
     def pairs(self) -> int:
         """m, half the number of neural indices."""
-        return len(self.pairing)
+        return len(self.subscripts) // 2
 
     @property
     def cumulant(self) -> str:
@@ -151,7 +161,7 @@ def _name(label: str, fields: tuple[Field, ...], order: int, pairs: str, slots: 
     return Name(label, fields, order, read_pairing(pairs), subscripts)
 
 
-def _spelled(fields: Sequence[AnyField], pairing: Pairing, order: int = 0) -> str:
+def _spelled(fields: Sequence[AnyField], pairing: Blocks, order: int = 0) -> str:
     return str(Label(tuple(map(str, fields)), pairing, order))
 
 
@@ -260,11 +270,11 @@ def fields_by_name(given: Sequence[str]) -> list[AnyField]:
     return [by_name[field] for field in given]
 
 
-def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int) -> Name:
+def target(fields: Sequence[AnyField], pairing: Blocks | str | None, order: int) -> Name:
     """The tensor of these fields, in this order, and this pairing of their neural indices.
 
-    The pairing, ((0, 1), (2, 3)) or "01 23", may be left out where all pairings are alike. Raises
-    InputError.
+    The pairing, ((0, 1), (2, 3)) or "01 23", may be left out where all pairings are alike; "0123"
+    is a set partition, of equal indices. Raises InputError.
     """
     wanted = f"a relative order in 1/n, 0 to {MOST_ORDER}"
     order = whole("order", order, 0, MOST_ORDER, wanted)
@@ -287,16 +297,17 @@ def target(fields: Sequence[AnyField], pairing: Pairing | str | None, order: int
     return Name(label, sorted_fields, order, moved, tuple(place[slot] for slot in range(total)))
 
 
-def _normal_pairing(pairing: Pairing | str, total: int) -> Pairing:
-    """The pairing of the slots 0 … total−1 as sorted pairs, or an InputError."""
+def _normal_pairing(pairing: Blocks | str, total: int) -> Blocks:
+    """The partition of the slots 0 … total−1 as sorted even blocks, or an InputError."""
     try:
         given = read_pairing(pairing) if isinstance(pairing, str) else tuple(pairing)
-        normal = tuple(sorted(ordered(int(a), int(b)) for a, b in given))
+        normal = tuple(sorted(tuple(sorted(int(slot) for slot in block)) for block in given))
     except (TypeError, ValueError):
         normal = ()
-    if sorted(slot for pair in normal for slot in pair) != list(range(total)):
+    slots = sorted(slot for block in normal for slot in block)
+    if slots != list(range(total)) or any(len(block) % 2 or not block for block in normal):
         example = " ".join(f"{2 * k}{2 * k + 1}" for k in range(min(total // 2, 5)))
-        wanted = f'a pairing of the slots 0 … {total - 1}, such as "{example}"'
+        wanted = f'a pairing of the slots 0 … {total - 1}, such as "{example}", or even blocks'
         raise InputError("pairing", pairing, wanted)
     return normal
 
@@ -314,12 +325,19 @@ def oriented(name: Name) -> Tensor:
     return tensor(name.fields, name.order, name.pairing, places)
 
 
-def pairing_classes(fields: Sequence[AnyField]) -> tuple[Pairing, ...]:
-    """One pairing of the fields' slots for each tensor that their cumulant has."""
+def pairing_classes(fields: Sequence[AnyField], group: str = "O") -> tuple[Blocks, ...]:
+    """One pairing of the fields' slots for each tensor that their cumulant has.
+
+    With the group "B", of laws that permutations alone keep, even set partitions as well.
+    """
     total = sum(field.nodes for field in fields)
     _check_points(fields, total)
-    found: dict[Tensor, Pairing] = {}
-    for pairing in pair_partitions(total):
+    found: dict[Tensor, Blocks] = {}
+    larger = (
+        () if group == "O" else (p for p in even_partitions(range(total)) if 2 * len(p) < total)
+    )
+    every = (*pair_partitions(total), *larger)
+    for pairing in every:
         found.setdefault(_unlabelled(tuple(fields), pairing), pairing)
     return tuple(found.values())
 
@@ -330,5 +348,5 @@ def _check_points(fields: Sequence[AnyField], total: int) -> None:
         raise InputError("fields", [str(field) for field in fields], wanted)
 
 
-def _unlabelled(fields: tuple[AnyField, ...], pairing: Pairing) -> Tensor:
-    return tensor(fields, 0, pairing, (1,) * (2 * len(pairing)))
+def _unlabelled(fields: tuple[AnyField, ...], pairing: Blocks) -> Tensor:
+    return tensor(fields, 0, pairing, (1,) * sum(map(len, pairing)))

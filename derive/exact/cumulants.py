@@ -29,7 +29,7 @@ from ..engine.tensors import Name
 from ..errors import InputError, instance, listed, whole
 from ..expressions import as_expression, as_width, parse_number
 from ..gaussian.brackets import Component
-from ..groups.pairings import Pairing
+from ..groups.pairings import Blocks, refining_partitions
 from ..groups.weingarten import MOST_PAIRS, class_size
 from ..groups.zonal import partitions, set_partition_count
 from ..network import Network, dense_network
@@ -180,7 +180,7 @@ def cumulant(
     width: sympy.Expr = n,
     inputs: sympy.Expr | None = None,
     *,
-    pairing: Pairing | None = None,
+    pairing: Blocks | None = None,
     kernel: InputKernel | None = None,
 ) -> sympy.Expr:
     """n^{m−1} × the coefficient of δ_p(i) in the joint cumulant of 2m neural indices, exact in n.
@@ -193,7 +193,8 @@ def cumulant(
         samples: the subscripts; one input where they are left out.
         width: the reference width n, a symbol or an integer of at least m.
         inputs: n_0, equal to the width where it is left out.
-        pairing: for a list of fields, the pairing p of their neural indices.
+        pairing: for a list of fields, the pairing p of their neural indices, or an even set
+            partition.
         kernel: K0_{αβ} = x_α·x_β/n_0 for the pairs of samples; a symbol where it is left out.
 
     Returns a rational function of the width, of the parameters that are symbols, and of K0: the
@@ -208,11 +209,11 @@ def cumulant(
     -2*K0**2*n/(n + 2)
     """
     target, labels = _target(name, pairing, samples)
-    pairs = len(target.pairing)
+    pairs = target.pairs
     moments = _moments(network, layer, labels, width, inputs, kernel)
     if moments.n_out.is_number and moments.n_out < pairs:
         raise InputError("width", width, f"at least {pairs}, the number of index pairs")
-    value = joint_cumulant(moments, _placed(target.fields, _neurons(target.pairing), labels))
+    value = _coefficient_of(moments, target.fields, target.pairing, labels)
     return _rational(multiply(value, constant(1, 1 - pairs)), moments)
 
 
@@ -261,7 +262,7 @@ def series(
     samples: Sequence[int] | None = None,
     *,
     inputs_ratio: sympy.Expr | float = 1,
-    pairing: Pairing | None = None,
+    pairing: Blocks | None = None,
     kernel: InputKernel | None = None,
 ) -> tuple[sympy.Expr, ...]:
     """`cumulant`'s coefficients of n^0, n^{-1}, … n^{-order}, without summing it first.
@@ -288,13 +289,15 @@ def series(
         if not value.is_Rational:
             raise InputError(argument, value, "a rational number")
     moments = _moments(network, layer, labels, n, ratio * n, kernel)
-    value = joint_cumulant(moments, _placed(target.fields, _neurons(target.pairing), labels))
-    expanded = _expanded(value, moments, len(target.pairing) - 1 + order)
+    value = _coefficient_of(moments, target.fields, target.pairing, labels)
+    expanded = _expanded(value, moments, target.pairs - 1 + order)
     coefficients = [sympy.Integer(0)] * (order + 1)
     for (mono, at), number in expanded.items():
-        relative = at - (len(target.pairing) - 1)
+        relative = at - (target.pairs - 1)
         if relative < 0:
             raise ArithmeticError(f"the cumulant of {name} has a term n^-{at}, too early")
+        if relative > order:
+            continue
         factors = (_atom(atom, moments) ** exponent for atom, exponent in mono)
         coefficients[relative] += sympy.Mul(
             sympy.Rational(number.numerator, number.denominator), *factors
@@ -303,7 +306,7 @@ def series(
 
 
 def _target(
-    name: str | Sequence[str | AnyField], pairing: Pairing | None, samples: Sequence[int] | None
+    name: str | Sequence[str | AnyField], pairing: Blocks | None, samples: Sequence[int] | None
 ) -> tuple[Name, tuple[int, ...]]:
     """The cumulant that is asked for, and the sample of each of its slots."""
     target = step(name, pairing=pairing).target
@@ -332,7 +335,18 @@ def _labels(argument: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     return labels
 
 
-def _neurons(pairing: Pairing) -> tuple[int, ...]:
+def _coefficient_of(
+    moments: Moments, fields: Sequence[AnyField], blocks: Blocks, labels: Sequence[int]
+) -> Expansion:
+    """The coefficient of δ_p: the cumulant at the indices of p, less those of what refines p."""
+    total = dict(joint_cumulant(moments, _placed(fields, _neurons(blocks), labels)))
+    for finer in refining_partitions(blocks) if 2 * len(blocks) < len(labels) else ():
+        if finer != blocks:
+            add(total, _coefficient_of(moments, fields, finer, labels), -1)
+    return total
+
+
+def _neurons(pairing: Blocks) -> tuple[int, ...]:
     """A different neural index for each pair: there δ_p alone is not zero."""
     index = {slot: number for number, pair in enumerate(pairing) for slot in pair}
     return tuple(index[slot] for slot in range(len(index)))

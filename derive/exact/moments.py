@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import compress, product
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -31,6 +31,7 @@ from ..arithmetic.polynomials import multiply as truncated_product
 from ..engine.fields import Placed, Term, Z, forward
 from ..errors import InputError
 from ..groups.pairings import (
+    Blocks,
     Pairing,
     Partition,
     coset_type,
@@ -39,12 +40,13 @@ from ..groups.pairings import (
     ordered,
     pair_partitions,
     refining_pairings,
+    refining_partitions,
     set_partitions,
 )
 from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
 from ..network import Network
-from ..weights import WeightEnsemble
+from ..weights import IndependentEntries, WeightEnsemble
 
 MAX_POINTS = 12
 """Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""
@@ -128,7 +130,9 @@ class Moments:
         """E[Π φ] where equal neural indices are equal and different ones differ."""
         fields = _canonical(fields)
         if fields not in self._moments:
-            if all(placed.field == Z for placed in fields):
+            if self.weights.group != "O":
+                self._moments[fields] = self._by_entries(fields)
+            elif all(placed.field == Z for placed in fields):
                 self._moments[fields] = self._preactivations(fields)
             else:
                 self._moments[fields] = self._fields(fields)
@@ -253,6 +257,38 @@ class Moments:
                 add(total, self._term(prod(linear, start=term), index))
         return total
 
+    def _by_entries(self, fields: tuple[Placed, ...]) -> Expansion:
+        """The same where pairings do not tell all: through every product of the equations."""
+        index = [neuron for placed in fields for neuron in placed.neurons]
+        slots = iter(range(len(index)))
+        equations = [
+            forward(placed.field, tuple(next(slots) for _ in placed.neurons), placed.samples)
+            for placed in fields
+        ]
+        total: Expansion = {}
+        for terms in product(*equations):
+            term = prod(terms, start=Term())
+            if not self._vanishes(term, index):
+                add(total, self._term(term, index))
+        return total
+
+    def _joined(self, rows: tuple[tuple[int, ...], ...]) -> Iterator[tuple[Blocks, Expansion]]:
+        """Each partition q of the columns, and Σ C(p,q)/C_W^k over the p inside these rows."""
+        if self.weights.group == "O":
+            for pairing, cosets in _overlaps(rows):
+                spectrum: Expansion = {}
+                for coset, count in cosets:
+                    add(spectrum, self.spectrum(coset), count)
+                yield pairing, spectrum
+            return
+        if not isinstance(self.weights, IndependentEntries):
+            raise InputError("weights", str(self.weights), "independent entries, as Uniform()")
+        self.weights.check_symmetric()
+        for q in refining_partitions(rows):
+            cumulants = (exact_value(self.weights.cumulant(len(block))) for block in q)
+            half = sum(map(len, q)) // 2
+            yield q, reduce(multiply, cumulants, raised(self.fan_in, -half))
+
     def _vanishes(self, term: Term, index: list[int]) -> bool:
         """Off the diagonal of a δ, or with a field that the inputs do not have."""
         at_inputs = [placed.field.at_inputs for placed in term.fields if self.layer == 1]
@@ -278,10 +314,7 @@ class Moments:
         if not prefactor:
             return {}
         total: Expansion = {}
-        for q, cosets in _overlaps(rows):
-            spectrum: Expansion = {}
-            for coset, count in cosets:
-                add(spectrum, self.spectrum(coset), count)
+        for q, spectrum in self._joined(rows):
             if spectrum:
                 add(total, multiply(spectrum, self._sum_below(*_identify(term, q))))
         return multiply(prefactor, total)
@@ -473,12 +506,13 @@ def _overlaps(
     )
 
 
-def _identify(term: Term, q: Pairing) -> tuple[tuple[Neuron, ...], tuple[Placed, ...]]:
+def _identify(term: Term, q: Blocks) -> tuple[tuple[Neuron, ...], tuple[Placed, ...]]:
     """The factors at each summed neuron, and the fields, after q has joined the neurons."""
     name = list(range(term.neurons))
-    for a, b in q:
-        i, j = name[term.weights[a][1]], name[term.weights[b][1]]
-        name = [i if other == j else other for other in name]
+    for a, *others in q:
+        for b in others:
+            i, j = name[term.weights[a][1]], name[term.weights[b][1]]
+            name = [i if other == j else other for other in name]
     number = {label: position for position, label in enumerate(sorted(set(name)))}
     content: list[list[tuple[int, int]]] = [[] for _ in number]
     for j, sample, order in term.factors:

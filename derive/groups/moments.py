@@ -1,4 +1,4 @@
-"""Haar averages of products of matrix entries over O(n), U(n) and Sp(n), exact in n."""
+"""Haar averages of products of matrix entries, exact in n: O(n), U(n), Sp(n), permutations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import sympy
 
 from ..errors import InputError, flag
 from ..expressions import is_name
+from . import permutations
 from .factors import Index, check_distinct, read_all
+from .permutations import PERMUTATIONS
 from .sums import average, concrete
 from .weingarten import dimension
 
@@ -28,13 +30,14 @@ def haar_moment(
     conj_cols: Sequence[Index] = (),
     distinct: bool = False,
 ) -> sympy.Expr:
-    """E[Π_a M_{rows_a cols_a} Π_b conj(M_{conj_rows_b conj_cols_b})] for M Haar on O, U or Sp(n).
+    """E[Π_a M_{rows_a cols_a} Π_b conj(M_{conj_rows_b conj_cols_b})] for M Haar on O, U or Sp(n),
+    or a uniform permutation matrix.
 
     Arguments:
         rows, cols: indices of the factors: integers from 1 to n, symbols (or their names).
         n: the dimension, an integer or a sympy expression; for Sp(n) even, with the form
             J = [[0, 1], [−1, 0]], so that the indices i and n/2 + i are partners.
-        group: "O", "U" or "Sp".
+        group: "O", "U" or "Sp"; "S", the permutation matrices, or "B", those with signs ±1.
         conj_rows, conj_cols: indices of the conjugated factors.
         distinct: take symbols for indices that differ from each other and from the integers
             (for Sp: for different indices up to n/2).
@@ -54,11 +57,18 @@ def haar_moment(
     (n + 1)/(n*(n - 1)*(n + 2))
     >>> haar_moment([i, j], [1, 1], n)
     KroneckerDelta(i, j)/n
+    >>> haar_moment([1, 1, 2], [1, 1, 3], n, "S")
+    1/(n*(n - 1))
     >>> held = haar_moment(sympy.symbols("a:10"), sympy.symbols("b:10"), n)
     >>> held.subs({index: 1 for index in held.free_symbols - {n}})
     945/(n*(n + 2)*(n + 4)*(n + 6)*(n + 8))
     """
     size, distinct = dimension(n, group), flag("distinct", distinct)
+    if group in PERMUTATIONS:
+        factors = read_all(rows, cols, conj_rows, conj_cols, size, "O")
+        if distinct:
+            check_distinct(factors, size, group)
+        return permutations.moment(factors, size, group, distinct=distinct)
     factors = read_all(rows, cols, conj_rows, conj_cols, size, group)
     if distinct:
         check_distinct(factors, size, group)
@@ -92,7 +102,7 @@ class Moment(NamedTuple):
 
 
 _MOST_DIGITS = 100
-_ENTRY = r"(?P<{0}name>[OUS])\[(?P<{0}row>\w+),(?P<{0}col>\w+)\]"
+_ENTRY = r"(?P<{0}name>[OUSP])\[(?P<{0}row>\w+),(?P<{0}col>\w+)\]"
 _FACTOR = re.compile(
     rf"(?:{_ENTRY.format('')}|conj\({_ENTRY.format('conj_')}\)|\|{_ENTRY.format('abs_')}\|)"
     r"(?:\^(?P<power>\d{1,3}))?"
@@ -102,7 +112,7 @@ _FACTOR = re.compile(
 def parse_moment(text: str) -> Moment:
     """Read a product such as "O[1,1]^2*O[1,2]^2" or "U[1,1]*conj(U[1,2])" or "|U[1,1]|^4".
 
-    A letter O, U or S, the same throughout; indices are positive integers or names; powers are
+    A letter O, U, S or P, the same throughout; indices are positive integers or names; powers are
     ^ or ** with at most three digits, even for |…|. Anything else raises InputError.
 
     >>> parse_moment("|U[1,i]|^2")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from math import factorial, prod
 from typing import TypeVar
 
@@ -16,6 +16,8 @@ from ..work.progress import telling
 from ..work.resources import check_memory
 
 Pairing = tuple[tuple[int, int], ...]
+Blocks = tuple[tuple[int, ...], ...]
+"""A set partition of points, each block sorted; a pairing is one whose blocks are pairs."""
 Partition = tuple[int, ...]
 T = TypeVar("T", bound=Hashable)
 
@@ -151,6 +153,35 @@ def set_partitions(items: Sequence[T]) -> Iterator[tuple[tuple[T, ...], ...]]:
         yield ((first,), *partition)
 
 
+def as_pairing(blocks: Blocks) -> Pairing:
+    """The blocks as pairs.
+
+    Raises InputError for larger ones, of what is known for pairings alone.
+    """
+    if any(len(block) != 2 for block in blocks):
+        wanted = "a pairing here: blocks of more are for weights that permutations alone keep"
+        raise InputError("pairing", blocks, wanted)
+    return tuple((block[0], block[1]) for block in blocks)
+
+
+def even_partitions(points: Sequence[int]) -> Iterator[Blocks]:
+    """The set partitions of the points into blocks of even sizes, pairings among them.
+
+    >>> list(even_partitions(range(4)))[-1]
+    ((0, 1, 2, 3),)
+    """
+    points = tuple(points)
+    if not points:
+        yield ()
+        return
+    first, rest = points[0], points[1:]
+    for size in range(1, len(points), 2):
+        for others in combinations(rest, size):
+            left = tuple(point for point in rest if point not in others)
+            for tail in even_partitions(left):
+                yield ((first, *others), *tail)
+
+
 def mobius(blocks: int) -> int:
     """(−1)^{r−1} (r−1)!: the weight in a joint cumulant of a partition into r blocks."""
     return factorial(blocks - 1) if blocks % 2 else -factorial(blocks - 1)
@@ -161,6 +192,12 @@ def refining_pairings(blocks: Sequence[Sequence[int]]) -> Iterator[Pairing]:
     of one block carry the same index."""
     for choice in product(*(tuple(_pairings(tuple(sorted(block)))) for block in blocks)):
         yield tuple(sorted(pair for part in choice for pair in part))
+
+
+def refining_partitions(blocks: Sequence[Sequence[int]]) -> Iterator[Blocks]:
+    """`refining_pairings` of laws that only signed permutations keep: blocks of even sizes."""
+    for choice in product(*(tuple(even_partitions(sorted(block))) for block in blocks)):
+        yield tuple(sorted(block for part in choice for block in part))
 
 
 def ordered(a: int, b: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Weingarten functions of O(n), U(n) and Sp(n): exact in n, and as series in 1/n.
+"""Weingarten functions of O(n), U(n), Sp(n) and (signed) permutations, exact and in 1/n.
 
 Haar averages are sums over pairings (O, Sp: pair partitions; U: bijections from U's to Ū's)
 
@@ -18,6 +18,9 @@ The common denominator of all types is known, so the truncated series gives the 
 
 Sp(n), n the even dimension of the matrix: W_Sp(μ; n) = (−1)^k W_O(μ; −n), for pairings that carry
 the sign of their permutation, δ'_p(i) = sgn(p) Π_{(a,b)∈p} J_{i_a i_b}.
+
+Of permutation matrices, S(n), and signed ones, B(n), the sums are over set partitions
+(`permutations`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from math import prod
+from typing import Any, TypeAlias
 
 import sympy
 from flint import fmpq, fmpz_poly
@@ -36,7 +40,9 @@ from ..arithmetic.rational import RationalFunction, as_sympy, linear_product
 from ..citations import note
 from ..errors import InputError, listed, whole
 from ..work.progress import telling
-from .pairings import Pairing, Partition, coset_type, pair_partitions
+from . import permutations as by_permutations
+from .pairings import Blocks, Partition, pair_partitions
+from .permutations import PERMUTATIONS
 from .zonal import (
     insert,
     invertible_functions,
@@ -53,40 +59,67 @@ GUARD = 3
 """Orders in 1/n computed beyond the last that an exact function needs; they must vanish."""
 
 
-def weingarten(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
+Type: TypeAlias = "Sequence[int] | Sequence[Blocks]"
+"""A coset or cycle type, block sizes, or two set partitions."""
+
+
+def weingarten(partition: Type, n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
     """The Weingarten function W(μ; n), exact, reduced and factored.
 
     Arguments:
-        partition: the coset type (O, Sp) or cycle type (U) μ, a partition of k in any order.
+        partition: the coset type (O, Sp) or cycle type (U) μ, a partition of k in any order. Of
+            permutations (S, B) W(π, σ) depends on two set partitions of the factors: a partition
+            (2, 1) is the diagonal, W(π, π) for a π with blocks of these sizes, and any W(π, σ) is
+            that of a pair, (((0, 1), (2,)), ((0, 1, 2),)). For B all blocks are even.
         n: the dimension of the matrices: a positive integer (even for Sp) or a sympy expression.
-        group: "O", "U" or "Sp".
+        group: "O", "U", "Sp"; "S", the permutation matrices, or "B", those with signs ±1.
 
     Satisfies Σ_q W(p,q) n^{loops(q,r)} = δ_pr. At an integer n < k (Sp: n < 2k), where the Gram
     matrix is singular, W is its pseudo-inverse; the Haar averages are those of the group all the
     same. Collins and Matsumoto, 2017; two pairs of O(n) are source 000's (3.6).
+    Of S and B it is Σ_{τ ≤ π∧σ} μ(τ,π) μ(τ,σ)/(n)_{|τ|} (`permutations`), and at an integer n
+    without the τ of more than n blocks, with the averages of the group as well.
     Raises InputError for what is not a partition, a group or a dimension.
 
     >>> weingarten((2,), sympy.Symbol("n"))
     -1/(n*(n - 1)*(n + 2))
     >>> weingarten((1, 1), 1), weingarten((2, 1), 4, "U")
     (1/9, -1/180)
+    >>> weingarten((2, 1), sympy.Symbol("n"), group="S")
+    1/(n*(n - 2))
     """
-    mu, size = as_partition(partition), dimension(n, group)
+    size = dimension(n, group)
+    if group in PERMUTATIONS:
+        pi, sigma = by_permutations.as_pair(partition, group)
+        if size.is_number:
+            return as_sympy(by_permutations.value_at(pi, sigma, int(size), group))
+        return by_permutations.function(pi, sigma, group).expr(size)
+    mu = as_partition(partition)
     with telling(f"Weingarten's functions of {sum(mu)} pairs"):
         if not size.is_number:
             return table(sum(mu), group).function(mu).expr(size)
         return as_sympy(value_at(mu, int(size), group))
 
 
-def weingarten_latex(partition: Sequence[int], n: sympy.Expr | int, group: str = "O") -> str:
+def weingarten_latex(partition: Type, n: sympy.Expr | int, group: str = "O") -> str:
     r"""The equation Wg_{G(n)}(μ) = … in LaTeX.
 
     >>> print(weingarten_latex((2,), sympy.Symbol("n"), "U"))
     \mathrm{Wg}_{U(n)}(2) = - \frac{1}{n \left(n - 1\right) \left(n + 1\right)}
     """
     name = rf"\mathrm{{Wg}}_{{{group}({sympy.latex(dimension(n, group))})}}"
-    parts = ",".join(map(str, as_partition(partition)))
+    if group in PERMUTATIONS:
+        pi, sigma = by_permutations.as_pair(partition, group)
+        sizes = map(str, sorted(map(len, pi), reverse=True))
+        parts = ",".join(sizes if pi == sigma else map(_blocks_latex, (pi, sigma)))
+    else:
+        parts = ",".join(map(str, as_partition(partition)))
     return f"{name}({parts}) = {sympy.latex(weingarten(partition, n, group))}"
+
+
+def _blocks_latex(blocks: Blocks) -> str:
+    """{0 1|2}, the blocks between bars."""
+    return rf"\{{{'|'.join(' '.join(map(str, block)) for block in blocks)}\}}"
 
 
 def value_at(mu: Partition, n: int, group: str) -> fmpq:
@@ -153,17 +186,24 @@ def table(k: int, group: str = "O") -> Table:
     return Table(k, group, poles, numerators)
 
 
-def laurent(partition: Sequence[int], terms: int, group: str = "O") -> tuple[int, tuple[int, ...]]:
+def laurent(partition: Type, terms: int, group: str = "O") -> tuple[int, tuple[int, ...]]:
     """(leading power, integer coefficients): W(μ) = n^power (c_0 + c_1/n + … + c_{terms−1}/n^{…}).
 
     The power is ℓ(μ) − 2k; c_0 is the product of signed Catalan numbers, Möbius' function of the
-    lattice of non-crossing partitions.
+    lattice of non-crossing partitions. Of S and B it is −|τ| for the coarsest τ ≤ π∧σ.
 
     >>> laurent((2,), 4)
     (-3, (-1, 1, -3, 5))
+    >>> laurent((2, 1), 4, "S")
+    (-2, (1, 2, 4, 8))
     """
-    mu = as_partition(partition)
     terms = whole("terms", terms, 0, wanted="a number of terms, 0 or more")
+    if group in PERMUTATIONS:
+        pi, sigma = by_permutations.as_pair(partition, group)
+        first = min(by_permutations.counts(pi, sigma, group))
+        found = by_permutations.coefficients(pi, sigma, first + max(terms, 1) - 1, group)
+        return -first, found[first : first + terms]
+    mu = as_partition(partition)
     alpha_of(group)
     return len(mu) - 2 * sum(mu), _coefficients(mu, terms, group)
 
@@ -179,26 +219,32 @@ def _coefficients(mu: Partition, terms: int, group: str) -> tuple[int, ...]:
     return coefficients
 
 
-def series(partition: Sequence[int], order: int, group: str = "O") -> tuple[int, ...]:
+def series(partition: Type, order: int, group: str = "O") -> tuple[int, ...]:
     """Integers c_0 … c_order with W(μ) = Σ_j c_j n^{−j} + O(n^{−order−1}).
 
     >>> series((1, 1), 6)
     (0, 0, 1, 0, 2, -2, 6)
+    >>> series((4,), 4, "B")
+    (0, 1, 3, 3, 3)
     """
     order = whole("order", order, 0, wanted="an order in 1/n, 0 or more")
+    if group in PERMUTATIONS:
+        return by_permutations.coefficients(
+            *by_permutations.as_pair(partition, group), order, group
+        )
     mu = as_partition(partition)
     first = 2 * sum(mu) - len(mu)
     coefficients = laurent(mu, max(order + 1 - first, 0), group)[1]
     return ((0,) * first + coefficients)[: order + 1]
 
 
-def leading(partition: Sequence[int], n: sympy.Expr, group: str = "O") -> sympy.Expr:
+def leading(partition: Type, n: sympy.Expr, group: str = "O") -> sympy.Expr:
     """The leading term of W(μ) as n → ∞, Π_i (−1)^{μ_i−1} Catalan(μ_i − 1) / n^{2k−ℓ(μ)} (O, U).
 
     >>> leading((3, 1), sympy.Symbol("n"))
     2/n**6
     """
-    power, (coefficient,) = laurent(as_partition(partition), 1, group)
+    power, (coefficient,) = laurent(partition, 1, group)
     return coefficient * sympy.sympify(n) ** power
 
 
@@ -215,20 +261,23 @@ def gram_matrix(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Matrix:
     """The Gram matrix of the δ's, n^{loops(p,q)} (U: n^{cycles}), with Wg its (pseudo-)inverse.
 
     Rows and columns run over `pair_partitions(2k)`; for U over the permutations of 0 … k−1 in
-    lexicographic order. For Sp the pairings carry signs, (−1)^k (−n)^{loops}.
+    lexicographic order. For Sp the pairings carry signs, (−1)^k (−n)^{loops}. For S and B they run
+    over the set partitions of k points; |π∨σ| are the loops there.
     """
     size = dimension(n, group)
     sign, base = (sympy.Integer((-1) ** k), -size) if group == "Sp" else (sympy.Integer(1), size)
     elements = elements_of(k, group)
     return sympy.Matrix(
-        [[sign * base ** len(coset_type(p, q)) for q in elements] for p in elements]
+        [[sign * base ** len(by_permutations.join(p, q)) for q in elements] for p in elements]
     )
 
 
-def elements_of(k: int, group: str = "O") -> tuple[Pairing, ...]:
+def elements_of(k: int, group: str = "O") -> tuple[Blocks, ...]:
     """The pairings that index the Gram matrix: all of 2k points, for U those that pair the
-    U's 0 … k−1 with the Ū's k … 2k−1."""
+    U's 0 … k−1 with the Ū's k … 2k−1; for S and B set partitions of k points."""
     k = _pairs(k)
+    if group in PERMUTATIONS:
+        return by_permutations.partitions_of(k, group)
     if alpha_of(group) == 1:
         return tuple(
             tuple((a, k + b) for a, b in enumerate(sigma)) for sigma in permutations(range(k))
@@ -239,15 +288,20 @@ def elements_of(k: int, group: str = "O") -> tuple[Pairing, ...]:
 def gram_determinant(k: int, n: sympy.Expr | int, group: str = "O") -> sympy.Expr:
     """The determinant of the Gram matrix, factored: Π_λ (Π_{(i,j)∈λ} n + α(j−1) − (i−1))^{d_λ}.
 
-    d_λ is the dimension of the eigenspace: f^{2λ} for O, (f^λ)² for U.
+    d_λ is the dimension of the eigenspace: f^{2λ} for O, (f^λ)² for U. For S and B it is
+    Π_π (n)_{|π|}, for the δ's are unitriangular in the indicators of ker i = τ.
 
     >>> gram_determinant(2, sympy.Symbol("n"))
     n**3*(n - 1)**2*(n + 2)
     """
     k = _pairs(k)
     size = dimension(n, group)
-    sign = -1 if group == "Sp" else 1
     exponents: Counter[int] = Counter()
+    if group in PERMUTATIONS:
+        for blocks in elements_of(k, group):
+            exponents.update(range(len(blocks)))
+        return sympy.Mul(*((size - c) ** e for c, e in exponents.items()))
+    sign = -1 if group == "Sp" else 1
     for spherical in spherical_functions(k, alpha_of(group)):
         for content in spherical.contents:
             exponents[sign * content] += spherical.multiplicity
@@ -318,7 +372,7 @@ def _pseudo_inverse(k: int, n: int, group: str) -> dict[Partition, fmpq]:
     return total
 
 
-def as_partition(partition: Sequence[int]) -> Partition:
+def as_partition(partition: Sequence[Any]) -> Partition:
     """A partition as a descending tuple of positive integers, or an InputError."""
     wanted = "a sequence of positive integers"
     parts = [
@@ -333,7 +387,8 @@ def as_partition(partition: Sequence[int]) -> Partition:
 def dimension(n: sympy.Expr | int, group: str) -> sympy.Expr:
     """The matrix dimension as a sympy expression: a finite number, at least 1, even for Sp,
     or an expression with symbols."""
-    alpha_of(group)
+    if not isinstance(group, str) or group not in (*ALPHA, *PERMUTATIONS):
+        raise InputError("group", group, "one of 'O', 'U', 'Sp', 'S', 'B'")
     try:
         size = sympy.sympify(n, strict=True)
     except (sympy.SympifyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Layers: the dense one, norms, residual blocks, gates, convolutions, and equations of one's own.
+"""Layers: dense ones, dropout, norms, residual blocks, gates, convolutions, equations of one's own.
 
 >>> from derive import layers, recursion
 >>> print(recursion("K", layer=layers.residual(norm="rms")).single_input())
@@ -8,7 +8,7 @@ K(ℓ+1) = C_W*⟨σ²⟩_h + C_b + K, with ⟨…⟩_h at K_h = C_W
 from .by_depth import by_depth
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-from .shipped import as_layer, dense, gated, normalized, read, residual, skip
+from .shipped import as_layer, dense, dropout, gated, normalized, read, residual, skip
 
 __all__ = [
     "Layer",
@@ -16,6 +16,7 @@ __all__ = [
     "by_depth",
     "convolution",
     "dense",
+    "dropout",
     "flattening",
     "gated",
     "normalized",

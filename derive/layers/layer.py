@@ -9,6 +9,7 @@ from functools import cache, cached_property
 import sympy
 
 from ..engine.exchangeable import is_skip
+from ..arithmetic.parameters import Value
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE
@@ -45,6 +46,7 @@ class Layer:
         label: what `str` shows.
         taps: of a layer that is one convolution, the positions that its matrices read.
         readout: what is measured of, behind a convolution (`layers.pooling`, `flattening`).
+        keep: p of the dense layer with dropout (`layers.dropout`).
         values: of the symbols; those that are left out stay symbols, and stand for numbers above 0.
 
     Raises InputError for what is no such equation, and with the reason for what is not invariant
@@ -62,6 +64,7 @@ class Layer:
     label: str | None = field(compare=False)
     taps: Taps | None
     readout: Layer | None
+    keep: sympy.Expr | None
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Layer:
         label: str | None = None,
         taps: Taps | None = None,
         readout: Layer | None = None,
+        keep: sympy.Expr | None = None,
         **values: object,
     ) -> None:
         """See the class."""
@@ -83,6 +87,7 @@ class Layer:
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "taps", taps)
         object.__setattr__(self, "readout", readout)
+        object.__setattr__(self, "keep", keep)
         assert self.stages
 
     @cached_property
@@ -148,6 +153,7 @@ class Layer:
                 parts.append(f"{name}={{{', '.join(f'{key!r}: {v}' for key, v in given)}}}")
         parts += [] if self.taps is None else [f"taps={self.taps!r}"]
         parts += [] if self.readout is None else [f"readout={self.readout!r}"]
+        parts += [] if self.keep is None else [f"keep={self.keep}"]
         return f"Layer({', '.join(parts)})"
 
 
@@ -159,6 +165,10 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
     stages = made.stages()
     if made.reason is not None and not is_skip(stages):
         raise made.reason
+    if layer.keep is not None:
+        if stages != (DENSE,):
+            raise InputError("keep", layer.lines, "the dense layer's equation, with dropout")
+        return (replace(DENSE, keep=Value(layer.keep)),), None
     if layer.taps is None or layer.taps.is_identity:
         return stages, None if made.reason is None else made.reason.wanted
     if stages != (DENSE,):

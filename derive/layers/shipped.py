@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from ..errors import InputError, listed
-from ..expressions import MAX_LENGTH, as_expression
+from ..expressions import MAX_LENGTH, as_expression, parse_number
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
 
@@ -29,6 +29,35 @@ def dense() -> Layer:
     True
     """
     return Layer("z[i] = b[i] + W[i,a] s(z[a])", label="dense()")
+
+
+def dropout(p: object) -> Layer:
+    """z' = b + W (μ ∘ σ(z))/p, averaged over masks: μ is 1 with chance p and 0 otherwise.
+
+    Each neuron has a μ of its own, and so has each input. In an average r factors σ, or derivatives
+    of it, of one neuron and one input bring E[(μ/p)^r] = p^{1−r}: K' = C_W ⟨σσ⟩/p + C_b of an input
+    with itself, and of two different inputs C_W ⟨σ₁σ₂⟩ + C_b. With several inputs a recursion is
+    that of different ones.
+
+    Arguments:
+        p: the chance to keep a neuron, in (0, 1], or a symbol.
+
+    Derived here. Raises InputError for a chance outside.
+
+    >>> print(dropout("1/2"))
+    dropout(1/2)
+    """
+    wanted = "a chance to keep a neuron, in (0, 1], or a symbol"
+    value = as_expression("p", p, wanted)
+    if isinstance(p, float):
+        value = parse_number("p", p)
+    if value.is_number and not 0 < value <= 1:
+        raise InputError("p", p, wanted)
+    unsigned = {s: sympy.Symbol(s.name, positive=True) for s in value.free_symbols}
+    value = value.subs(unsigned)
+    if value == 1:
+        return dense()
+    return Layer("z[i] = b[i] + W[i,a] s(z[a])", label=f"dropout({value})", keep=value)
 
 
 def normalized(norm: str, eps: object = 0) -> Layer:
@@ -200,6 +229,7 @@ def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
 
 _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "dense": (dense, ()),
+    "dropout": (dropout, ("p",)),
     "normalized": (normalized, ("norm", "eps")),
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
@@ -211,6 +241,7 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
 
 
 _NEEDED = {
+    "dropout": ("p",),
     "normalized": ("norm",),
     "skip": ("gamma",),
     "convolution": ("size", "positions"),
@@ -219,6 +250,7 @@ _NEEDED = {
 }
 
 _EXAMPLES = {
+    "dropout": "dropout(0.9)",
     "normalized": "normalized(rms)",
     "skip": "skip(1/2)",
     "convolution": "convolution(3, 8)",
@@ -295,5 +327,6 @@ def _value(text: str) -> object:
 
 
 _SYMBOLS = {
-    name: sympy.Symbol(name, positive=True) for name in ("gamma", "eps", "ratio", "C1", "C2", "C3")
+    name: sympy.Symbol(name, positive=True)
+    for name in ("gamma", "eps", "ratio", "C1", "C2", "C3", "p")
 }

@@ -112,6 +112,9 @@ def _planned(
     first_weights: WeightEnsemble | None = None,
 ) -> SingleModule | MultiModule:
     first = first_weights or scheme.weights
+    if first.group != "O":
+        wanted = "weights of layer 1 that depend on the inputs through xᵀx alone, to be written"
+        raise InputError("first_weights", str(first), wanted)
     emit = SingleModule if scheme.single else MultiModule
     stages = [
         {name.identifier: hidden(name, scheme, stage) for name in behind}

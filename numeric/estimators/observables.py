@@ -24,7 +24,7 @@ from derive.engine.cumulants import splittings
 from derive.engine.fields import AnyField, Field, Term, Z, forward, slots_of
 from derive.engine.tensors import Name, Tensor, spell, tensor
 from derive.errors import InputError
-from derive.groups.pairings import Pairing, mobius
+from derive.groups.pairings import Blocks, mobius
 
 Statistic: TypeAlias = Tensor
 """M_p of a product of fields with its samples, counted from 0, as `engine.tensors` orders them."""
@@ -76,12 +76,12 @@ def _restricted(
     samples: tuple[int, ...],
     slots: Sequence[tuple[int, ...]],
     block: tuple[int, ...],
-    pairing: Pairing,
+    pairing: Blocks,
 ) -> Statistic:
     """The moment of some of the fields, with the pairs that lie on them."""
     kept = [slot for f in block for slot in slots[f]]
     place = {slot: position for position, slot in enumerate(kept)}
-    pairs = tuple((place[a], place[b]) for a, b in pairing)
+    pairs = tuple(tuple(place[slot] for slot in block) for block in pairing)
     labels = tuple(samples[slot] for slot in kept)
     return tensor(tuple(fields[f] for f in block), 0, pairs, labels)
 

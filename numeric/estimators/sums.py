@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from derive.engine.fields import Field
-from derive.groups.pairings import Pairing, coset_type, ordered, pair_partitions
+from derive.groups.pairings import Pairing, as_pairing, coset_type, ordered, pair_partitions
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -72,7 +72,7 @@ def compiled(plan: Plan, given: Sum, probes: Probes) -> tuple[Structure, Array]:
         if a <= b
     }
     polynomials = [
-        moment(fields, statistic.pairing, statistic.samples, given, probes)
+        moment(fields, as_pairing(statistic.pairing), statistic.samples, given, probes)
         for fields, statistic in zip(plan.trees(), plan.statistics, strict=True)
     ]
     arrays = [

@@ -34,6 +34,7 @@ from derive.errors import InputError
 from derive.groups.pairings import (
     Pairing,
     Partition,
+    as_pairing,
     coset_type,
     mobius,
     ordered,
@@ -255,7 +256,7 @@ def _compiled(
         (a, b): place[a] * len(vectors) + place[b] for a in vectors for b in vectors if a <= b
     }
     polynomials = [
-        moment(fields, statistic.pairing, statistic.samples, reading, probes)
+        moment(fields, as_pairing(statistic.pairing), statistic.samples, reading, probes)
         for fields, statistic in zip(trees, statistics, strict=True)
     ]
     structure, coefficients = flattened(polynomials, number)

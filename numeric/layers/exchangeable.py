@@ -110,6 +110,9 @@ class ExchangeableLayers:
     Raises InputError for layers of other kinds among them, and tensors other than these.
     """
 
+    orders = (2,)
+    """Of the inputs' means that layer 1 depends on: their kernel alone."""
+
     def __init__(
         self,
         names: tuple[Name, ...],

@@ -25,6 +25,28 @@ _BLOCK = 512
 """Layers of one input that are taken together."""
 
 
+def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
+    """The kernel XXᵀ/n_0 of inputs (m, n_0), or one behind another (1/n_0) Σ_k Π_a x_ak of more.
+
+    Arguments:
+        orders: 2, and how many factors other means have.
+        scale: what the kernel is divided by.
+    """
+    kernel = X @ X.T / X.shape[1]
+    if scale != 1.0:
+        kernel = kernel / scale
+    if tuple(orders) == (2,):
+        return np.asarray(kernel)
+    parts = [kernel.reshape(-1)]
+    for order in orders[1:]:
+        operands: list[object] = []
+        for axis in range(order):
+            operands += [X, [axis, order]]
+        mean = np.einsum(*operands, list(range(order))) / X.shape[1]  # type: ignore[call-overload]
+        parts.append(mean.reshape(-1) / scale ** (order / 2))
+    return np.concatenate(parts)
+
+
 class Layers:
     """The recursions of these tensors, which need no others.
 
@@ -40,6 +62,7 @@ class Layers:
         parameters: the names of the hyperparameters that occur.
         averages: of the brackets.
         noises: how many those are.
+        orders: of the inputs' means that layer 1 depends on (`input_means`).
 
     Raises:
         InputError: where a bracket is infinite at every K, as for σ''σ'' with kinks.
@@ -82,6 +105,8 @@ class Layers:
                 [int(self.averages.places[k][0]) for k in own],
             )
             self._own_table = Table([steps[self._kernel]], 1, self._find)
+        of_inputs = set().union(*(each.atoms(Tensor) for each in starts))
+        self.orders = tuple(sorted({2, *(len(each.samples) for each in of_inputs)}))
         self._starts = Tables(starts, m, self._find_inputs)
 
     def _lay_out(self, averaged: Sequence[Bracket]) -> None:
@@ -111,11 +136,12 @@ class Layers:
         return self._begins[name], labels
 
     def _find_inputs(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
-        """At layer 1 the one tensor below is the inputs' kernel."""
+        """At layer 1 the tensors below are the inputs' kernel, and means of more of them."""
         if isinstance(atom, Parameter):
             return self._parameter(atom, inverse), ()
         assert isinstance(atom, Tensor)
-        return self._tensors_at, atom.samples
+        before = sum(self._m**order for order in self.orders if order < len(atom.samples))
+        return self._tensors_at + before, atom.samples
 
     def _parameter(self, atom: Parameter, inverse: bool) -> int:
         return 1 + self.parameters.index(atom.name) + inverse * len(self.parameters)
@@ -125,7 +151,7 @@ class Layers:
         of the absolute values of their terms, (m, m, …) each.
 
         Arguments:
-            kernel: of the inputs, (m, m).
+            kernel: of the inputs, (m, m), or their `input_means` of `orders`.
             parameters: at layer 1, (copies, parameters).
         """
         copies = len(parameters)

@@ -125,6 +125,9 @@ class StagedLayers:
         other._order = order
         return other
 
+    orders = (2,)
+    """Of the inputs' means that layer 1 depends on: their kernel alone."""
+
     def first(self, kernel: Array, parameters: Array) -> Both:
         """The tensors at layer 1, and their sizes.
 

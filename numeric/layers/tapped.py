@@ -11,6 +11,7 @@ from derive.activations.functions import Activation
 from derive.engine.step import Step
 from derive.engine.taps import Taps, Ties
 from derive.engine.tensors import Name
+from derive.groups.pairings import as_pairing
 
 from ..arrays import Array
 from .stages import Average, Stage
@@ -113,7 +114,7 @@ class Tapped:
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
         self._owners = [k for k, _ in parts]
         self._blocks = [
-            axes_of(part.ties or (), part.target.pairing, part.target.subscripts)
+            axes_of(part.ties or (), as_pairing(part.target.pairing), part.target.subscripts)
             for _, part in parts
         ]
         self._reader, self._m = Reader(taps, m // taps.positions), m

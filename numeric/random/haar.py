@@ -122,10 +122,47 @@ def symplectic(n: int, draws: int, seed: int) -> npt.NDArray[np.complex128]:
     return matrices
 
 
+def permutation(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
+    """Uniform permutation matrices, shape (draws, n, n).
+
+    Arguments:
+        n: the matrices' dimension.
+        draws: how many matrices.
+        seed: a whole number, 0 … 2^64 − 1.
+
+    Raises InputError for anything else. By definition: P_ij = 1 where i is the image of j.
+
+    >>> P = permutation(3, draws=5, seed=0)
+    >>> bool((P.sum(axis=1) == 1).all() and (P.sum(axis=2) == 1).all())
+    True
+    """
+    n, draws = whole("n", n, 1), whole("draws", draws, 1)
+    columns = _generator(seed).permuted(np.tile(np.arange(n), (draws, 1)), axis=1)
+    matrices: npt.NDArray[np.float64] = np.eye(n)[columns]
+    return matrices
+
+
+def signed_permutation(n: int, draws: int, seed: int) -> npt.NDArray[np.float64]:
+    """Uniform permutation matrices whose entries have independent signs, shape (draws, n, n).
+
+    Arguments: as of `permutation`, as what is raised; by definition.
+
+    >>> P = signed_permutation(3, draws=5, seed=0)
+    >>> bool((abs(P).sum(axis=1) == 1).all())
+    True
+    """
+    matrices = permutation(n, draws, seed)
+    signs = _generator(checks.seed(seed) ^ 1).choice([-1.0, 1.0], (draws, 1, n))
+    signed: npt.NDArray[np.float64] = matrices * signs
+    return signed
+
+
 SAMPLERS: Mapping[str, Callable[[int, int, int], Matrices]] = {
     "O": orthogonal,
     "U": unitary,
     "Sp": symplectic,
+    "S": permutation,
+    "B": signed_permutation,
 }
 
 
@@ -171,7 +208,7 @@ def check(
     Arguments:
         rows, cols: of the entries that are multiplied, from 1.
         n: the dimension.
-        group: "O", "U" or "Sp".
+        group: "O", "U", "Sp", "S" or "B".
         conj_rows, conj_cols: of the conjugated entries, as in `haar_moment`.
         draws: matrices, 2 or more.
         seed: equal seeds give equal numbers.

@@ -26,6 +26,7 @@ from derive.errors import InputError
 from derive.weights import (
     BiInvariant,
     Gaussian,
+    IndependentEntries,
     LowRankGaussian,
     LowRankOrthogonal,
     Orthogonal,
@@ -38,7 +39,7 @@ from ..arrays import Array
 from ..emit.jit import driver, reduction
 from .philox import fill_normals, padded
 
-GAUSSIAN, HAAR, DIAGONAL = 0, 1, 2
+GAUSSIAN, HAAR, DIAGONAL, ENTRIES = 0, 1, 2, 3
 """The kinds of factors of a weight matrix."""
 
 BIAS, COLUMN, FACTOR = 0, 1, 1 << 20
@@ -49,7 +50,8 @@ class Step(NamedTuple):
     """One factor of a weight matrix, with `size` rows.
 
     GAUSSIAN: entries N(0, scale²). HAAR: scale times a block of a Haar matrix of dimension `big`.
-    DIAGONAL: scale times square roots of the values, over and over.
+    DIAGONAL: scale times square roots of the values, over and over. ENTRIES: scale times entries of
+    a law of variance 1 (`entries`), which no vector's product has a simpler law for.
     """
 
     kind: int
@@ -98,6 +100,11 @@ def _(ensemble: LowRankOrthogonal, n_in: int, n_out: int) -> list[Step]:
         raise InputError("gamma", ensemble.gamma, f"a rank of at most the width {n_in}")
     scale = math.sqrt(_number(ensemble, "C_W") / _number(ensemble, "gamma"))
     return [Step(HAAR, rank, n_in, scale), Step(HAAR, n_out, n_out, 1.0)]
+
+
+@steps.register
+def _(ensemble: IndependentEntries, n_in: int, n_out: int) -> list[Step]:
+    return [Step(ENTRIES, n_out, n_out, math.sqrt(_number(ensemble, "C_W") / n_in))]
 
 
 @steps.register

@@ -11,6 +11,7 @@ from derive.errors import InputError
 from derive.weights import (
     BiInvariant,
     Gaussian,
+    IndependentEntries,
     LowRankGaussian,
     LowRankOrthogonal,
     Orthogonal,
@@ -19,6 +20,7 @@ from derive.weights import (
 )
 
 from ..arrays import Array
+from .entries import entries
 from .lazy import singular_values
 
 
@@ -79,6 +81,9 @@ def weight_factors(
         case Truncated():
             size = round(float(weights.ratio) * max(shape))
             return [float(np.sqrt(C * size / n_in)) * frame(size, n_in, rng)[:n_out]]
+        case IndependentEntries():
+            drawn = entries(weights, n_out * n_in, rng).reshape(shape)
+            return [float(np.sqrt(C / n_in)) * drawn]
         case BiInvariant():
             count = min(shape)
             squares = np.resize(singular_values(weights, n_in, count), count)

@@ -6,7 +6,7 @@ The activation is compiled here, once for each: the one kernel that differs betw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from types import ModuleType
@@ -182,6 +182,18 @@ class Ensemble:
     def weights_at(self, layer: int) -> WeightEnsemble:
         """The ensemble of this layer's weights at this width, corrections of C_W included."""
         return self.layers.weights_at(layer)
+
+    def masked(self, sigma: Array, layer: int, streams: Sequence[np.random.Generator]) -> None:
+        """σ ← μσ/p in place, σ (draws, …, m, n), where dropout stands before this layer's weights.
+
+        Raises InputError for a p that is a symbol.
+        """
+        keep = self.net.layer_at(layer, self.depth).keep if layer > 1 else None
+        if keep is None:
+            return
+        p = number_of(Value(keep))
+        for draw, rng in enumerate(streams):
+            sigma[draw] *= (rng.random(sigma.shape[-2:]) < p) / p
 
     @property
     def C_W(self) -> Array:

@@ -8,18 +8,20 @@ shared with the lazy sampler but the activation: other random numbers, other wei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from derive.arithmetic.parameters import Parameter
 from derive.engine.fields import AnyField, Z, slots_of
 from derive.errors import InputError
-from derive.groups.pairings import coset_type, pair_partitions
+from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
+from derive.groups.weingarten import elements_of, weingarten
 
 from ..arrays import Array
 from ..estimators.observables import Plan, derivatives, followed, terms_of
@@ -30,6 +32,8 @@ from .ensemble import Ensemble
 
 MOST_NUMBERS = 1 << 28
 """Numbers in one array: 2 GB."""
+
+Elements = Callable[[int, Blocks], Iterable[tuple[float, Blocks]]]
 
 Fields = Mapping[AnyField, Array]
 """Every field as (draws, a sample for each node, a neuron for each node)."""
@@ -57,7 +61,7 @@ class ExplicitSampler(Sampler):
         for fields in self.fields(draws):
             yield np.stack(
                 [
-                    _pairing_estimate(fields, kinds, pairing, samples)
+                    _pairing_estimate(fields, kinds, pairing, samples, self._elements)
                     for kinds, _, pairing, samples in self.plan.statistics
                 ],
                 axis=1,
@@ -66,7 +70,7 @@ class ExplicitSampler(Sampler):
     def fields(self, draws: NDArray[np.int64]) -> Iterator[Fields]:
         """All fields of layers 1 … depth."""
         ensemble = self.ensemble
-        streams = [_generator(ensemble, int(draw)) for draw in draws]
+        streams = [generator(ensemble, int(draw)) for draw in draws]
         orders = 1 + derivatives(self._fields)
         m = len(ensemble.inputs)
         sigma = np.tile(ensemble.at_inputs(orders), (draws.size, 1, 1, 1))
@@ -90,6 +94,15 @@ class ExplicitSampler(Sampler):
             yield fields
             sigma = np.empty((draws.size, orders, m, shape[0]))
             ensemble.activation(orders).differentiate(fields[Z], sigma)
+            if layer < ensemble.depth:
+                ensemble.masked(sigma, layer + 1, streams)
+
+    @cached_property
+    def _elements(self) -> Elements:
+        """The δ_q of the estimator, and Weingarten's function of the group that keeps the law."""
+        if self.ensemble.net.keeps_rotations:
+            return _of_rotations
+        return _of_permutations
 
     @cached_property
     def _fields(self) -> tuple[AnyField, ...]:
@@ -114,7 +127,8 @@ def preactivations(ensemble: Ensemble, draw: int) -> list[Array]:
     return [fields[Z][0] for fields in sampler.fields(np.array([draw]))]
 
 
-def _generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
+def generator(ensemble: Ensemble, draw: int) -> np.random.Generator:
+    """The numbers of one network."""
     k0, k1 = (int(word) for word in ensemble.key)
     return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=draw << 128))
 
@@ -173,14 +187,15 @@ def forward_field(
 def _pairing_estimate(
     fields: Fields,
     kinds: tuple[AnyField, ...],
-    pairing: tuple[tuple[int, int], ...],
+    pairing: Blocks,
     samples: tuple[int, ...],
+    elements: Elements,
 ) -> Array:
     """M_p of one product of fields, from each draw: Σ_q Wg(p, q) Σ_i δ_q(i) Π φ."""
     n = fields[Z].shape[-1]
     total = np.zeros(len(fields[Z]))
-    for q in pair_partitions(2 * len(pairing)):
-        index = {slot: 1 + k for k, pair in enumerate(q) for slot in pair}
+    for coefficient, q in elements(n, pairing):
+        index = {slot: 1 + k for k, block in enumerate(q) for slot in block}
         operands: list[Any] = []
         for field, slots in zip(kinds, slots_of(kinds), strict=True):
             chosen = fields[field]
@@ -188,5 +203,22 @@ def _pairing_estimate(
                 chosen = chosen[:, samples[slot]]
             operands += [chosen, [0, *(index[slot] for slot in slots)]]
         contracted = np.einsum(*operands, [0], optimize="greedy")
-        total += haar_coefficient(n, coset_type(pairing, q)) * contracted
+        total += coefficient * contracted
     return total
+
+
+def _of_rotations(n: int, pairing: Blocks) -> Iterator[tuple[float, Blocks]]:
+    """Pairings, by Weingarten's function of O(n)."""
+    p = as_pairing(pairing)
+    for q in pair_partitions(sum(map(len, pairing))):
+        yield haar_coefficient(n, coset_type(p, q)), q
+
+
+@lru_cache(maxsize=256)
+def _of_permutations(n: int, blocks: Blocks) -> tuple[tuple[float, Blocks], ...]:
+    """Even set partitions, by Weingarten's function of the signed permutations."""
+    size = sympy.Integer(n)
+    return tuple(
+        (float(weingarten((blocks, q), size, "B")), q)
+        for q in elements_of(sum(map(len, blocks)), "B")
+    )

@@ -45,7 +45,14 @@ from scipy import sparse
 from derive.arithmetic.parameters import LAMBDA_B, LAMBDA_W, Parameter
 from derive.engine.fields import AnyField, Term, Z, forward, slots_of
 from derive.engine.tensors import slot_orders
-from derive.groups.pairings import Pairing, Partition, coset_type, ordered, pair_partitions
+from derive.groups.pairings import (
+    Pairing,
+    Partition,
+    as_pairing,
+    coset_type,
+    ordered,
+    pair_partitions,
+)
 
 from ..arrays import Array
 from ..estimators.observables import Statistic
@@ -321,7 +328,8 @@ class Averages:
     ) -> None:
         self._reading, self._given = reading, given
         self.statistics = [
-            self._statistic(kinds, pairing, samples) for kinds, _, pairing, samples in statistics
+            self._statistic(kinds, as_pairing(pairing), samples)
+            for kinds, _, pairing, samples in statistics
         ]
         found: dict[State, Polynomial] = {}
         pending = _states(self.statistics)

@@ -31,13 +31,16 @@ from derive import (
     LowRankOrthogonal,
     Network,
     Orthogonal,
+    Rademacher,
+    Sparse,
     Truncated,
+    Uniform,
     activations,
     exact,
     haar_moment,
 )
 from derive.groups.pairings import set_partitions
-from derive.weights import WeightEnsemble
+from derive.weights import IndependentEntries, WeightEnsemble
 
 Entries = tuple[tuple[int, int], ...]
 EDGES = {
@@ -79,6 +82,9 @@ def entries_moment(weights: WeightEnsemble, entries: Entries, n_in: int, n_out: 
         return Fraction(0)
     if isinstance(weights, Gaussian):
         return gaussian_entries(entries, C_W / n_in)
+    if isinstance(weights, IndependentEntries):
+        moments = (rational(weights.standard_moment(m)) for m in Counter(entries).values())
+        return prod(moments, start=(C_W / n_in) ** half)
     if isinstance(weights, Orthogonal | Truncated):
         ratio = rational(getattr(weights, "ratio", 1))
         size = ratio * max(n_in, n_out)
@@ -385,6 +391,32 @@ def test_unequal_widths_and_mixed_layers(weights, first, widths, fields):
     net = network(weights, [0, 1, 2], first_weights=first)
     nodes = sum(part.stop - part.start for part in parts(fields))
     check(net, widths, inputs, fields, (0,) * nodes, (0, 1, 0, 1)[:nodes])
+
+
+@pytest.mark.parametrize("first", [Gaussian(half), Orthogonal(half)], ids=str)
+@pytest.mark.parametrize("weights", [Uniform(2), Rademacher(half), Sparse(half, C_W=2)], ids=str)
+@pytest.mark.parametrize(
+    ("fields", "neurons"),
+    [
+        (["z"] * 4, (0, 0, 0, 0)),
+        (["z"] * 4, (0, 1, 0, 1)),
+        (["z", "z", "H"], (0, 0, 0, 0)),
+        (["H"], (1, 1)),
+    ],
+    ids=str,
+)
+def test_independent_entries(weights, first, fields, neurons):
+    """Of one neuron four times the fourth cumulant counts; so it does in what is summed below."""
+    net = network(weights, [half, 1, 1], first_weights=first)
+    samples = (0, 1, 0, 1)[: len(neurons)]
+    check(net, (1, 2, 2), [(1,), (-2,)], fields, neurons, samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", [["z"] * 2, ["H"]], ids=str)
+def test_independent_entries_of_two_layers(fields):
+    net = network(Uniform(2), [0, 1, half], first_weights=Gaussian(half))
+    check(net, (1, 2, 2, 1), [(1,), (2,)], fields, (0, 0), (0, 1))
 
 
 @settings(max_examples=12, deadline=None)

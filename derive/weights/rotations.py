@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
 from itertools import takewhile
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy
 
-from .arithmetic.parameters import R_BIG, R_IN, Parameter
-from .arithmetic.polynomials import (
+from ..arithmetic.parameters import R_BIG, R_IN, Parameter
+from ..arithmetic.polynomials import (
     UNIT,
     Expansion,
     Monomial,
@@ -39,14 +39,14 @@ from .arithmetic.polynomials import (
     power,
     times,
 )
-from .arithmetic.rational import as_sympy
-from .citations import note
-from .errors import InputError
-from .expressions import as_expression, parse_number
-from .groups.pairings import Partition
-from .groups.weingarten import as_partition, series, weingarten
-from .groups.zonal import Spherical, spherical_functions, type_class_size
-from .symbols import r_big, r_in, r_out, trace_moment
+from ..arithmetic.rational import as_sympy
+from ..citations import note
+from ..errors import InputError
+from ..expressions import as_expression, parse_number
+from ..groups.pairings import Blocks, Partition, coset_type, pair_partitions
+from ..groups.weingarten import as_partition, series, weingarten
+from ..groups.zonal import Spherical, spherical_functions, type_class_size
+from ..symbols import r_big, r_in, r_out, trace_moment
 
 _MISSING: Any = None
 
@@ -88,6 +88,20 @@ class WeightEnsemble(ABC):
         that a rectangular layer is cut from is r_big·n.
         """
 
+    group: ClassVar[str] = "O"
+    """What keeps the law, of the rows and of the columns: rotations, or "B", signed permutations,
+    of which pairings are set partitions into even blocks."""
+
+    def columns(self, rows: Blocks) -> Iterable[Blocks]:
+        """The q with C(p, q) ≠ 0 for a p: pairings of as many points."""
+        return pair_partitions(sum(map(len, rows)))
+
+    def spectrum(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+        """C(p, q)/C_W^k as `expansion` gives it, for p of the rows and q of the columns."""
+        if any(len(block) > 2 for block in rows):
+            return {}
+        return self.expansion(coset_type(rows, columns), order, square)  # type: ignore[arg-type]
+
     @property
     def name(self) -> str:
         """The name the command line uses: low-rank-orthogonal."""
@@ -108,7 +122,7 @@ class WeightEnsemble(ABC):
         ]
         for each in fields(self)[1:]:
             value = getattr(self, each.name)
-            if value != ():
+            if value not in ((), None):
                 parts.append(f"{_LATEX.get(each.name, each.name)} = {sympy.latex(value)}")
         return r",\; ".join(parts)
 
@@ -383,7 +397,7 @@ def are_moments(moments: Sequence[sympy.Expr]) -> bool:
     A law has α_k ≥ 0; where one is 0 the fraction ends, and with it what m_k is free to be. What
     is 0 to a relative 1e-9 counts as 0, as the moments may be rounded decimals.
     """
-    rest = [Fraction(1), *map(_fraction, takewhile(lambda value: value.is_number, moments))]
+    rest = [Fraction(1), *map(fraction, takewhile(lambda value: value.is_number, moments))]
     largest = Fraction(0)
     while len(rest) > 1:
         inverse = [Fraction(1)]
@@ -399,22 +413,8 @@ def are_moments(moments: Sequence[sympy.Expr]) -> bool:
     return True
 
 
-def as_weights(argument: str, value: object) -> WeightEnsemble:
-    """An ensemble as it is, or by its name, "gaussian" or "orthogonal", with C_W = 1.
-
-    Raises:
-        InputError: for anything else, and for the name of an ensemble that has parameters.
-    """
-    named = {"gaussian": Gaussian, "orthogonal": Orthogonal}
-    if isinstance(value, str) and value in named:
-        return named[value]()
-    if not isinstance(value, WeightEnsemble):
-        wanted = 'a weight ensemble such as Orthogonal(C_W=1), or "gaussian" or "orthogonal"'
-        raise InputError(argument, value, wanted)
-    return value
-
-
-def _fraction(number: sympy.Expr) -> Fraction:
+def fraction(number: sympy.Expr) -> Fraction:
+    """A number as a fraction, an irrational one to 60 digits."""
     exact = number if number.is_Rational else sympy.Rational(sympy.N(number, 60))
     return Fraction(int(exact.p), int(exact.q))
 
@@ -432,7 +432,7 @@ def _series(weights: Frames, coset: Partition, order: int, square: bool) -> Expa
         traces: Expansion = {}
         for j, value in weights.trace_factor(spherical).items():
             for term in sympy.Add.make_args(sympy.expand(value * fan_in ** (-j - k))):
-                scale, mono = _atoms(term)
+                scale, mono = atoms_of(term)
                 add(traces, {(mono, j + k): scale})
         factors = [_shifted(a, c, order - k, 1) for a in above for c in spherical.contents]
         factors += [_shifted(b, c, order - k, -1) for b in below for c in spherical.contents]
@@ -453,7 +453,7 @@ def _whole(name: str, size: sympy.Expr, n_in: sympy.Expr, n_out: sympy.Expr) -> 
 @cache
 def _shifted(size: sympy.Expr, content: int, order: int, sign: int) -> Expansion:
     """(1 + content/(size · n))^{±1} up to n^{-order}."""
-    scale, mono = _atoms(content / size) if content else (Fraction(0), UNIT)
+    scale, mono = atoms_of(content / size) if content else (Fraction(0), UNIT)
     result = constant(1)
     term = constant(1)
     for _ in range(order if sign < 0 else min(order, 1)):
@@ -462,8 +462,11 @@ def _shifted(size: sympy.Expr, content: int, order: int, sign: int) -> Expansion
     return result
 
 
-def _atoms(term: sympy.Expr) -> tuple[Fraction, Monomial]:
-    """A product of a rational number and powers of symbols, in the engine's form."""
+def atoms_of(term: sympy.Expr) -> tuple[Fraction, Monomial]:
+    """A product of a rational number and powers of symbols, in the engine's form.
+
+    Raises InputError for other parameters.
+    """
     number, rest = sympy.sympify(term).as_coeff_Mul()
     mono = UNIT
     for base, exponent in rest.as_powers_dict().items():

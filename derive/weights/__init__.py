@@ -1,0 +1,39 @@
+"""Ensembles of weights: laws that rotations of the neurons keep, and that permutations keep."""
+
+from .entries import Independent, IndependentEntries, PermutationInvariant
+from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
+from .named import as_weights
+from .rotations import (
+    BiInvariant,
+    Frames,
+    Gaussian,
+    LowRankGaussian,
+    LowRankOrthogonal,
+    Orthogonal,
+    Truncated,
+    WeightEnsemble,
+    are_moments,
+    larger,
+)
+
+__all__ = [
+    "BiInvariant",
+    "Frames",
+    "Gaussian",
+    "Independent",
+    "IndependentEntries",
+    "LowRankGaussian",
+    "LowRankOrthogonal",
+    "Orthogonal",
+    "PermutationInvariant",
+    "Rademacher",
+    "Sparse",
+    "StudentT",
+    "Truncated",
+    "TruncatedNormal",
+    "Uniform",
+    "WeightEnsemble",
+    "are_moments",
+    "as_weights",
+    "larger",
+]

@@ -1,0 +1,347 @@
+"""Weights that permutations keep: independent entries of any law, by the cumulants of one entry.
+
+Signed permutations of the rows and of the columns keep the law, so that
+
+    E[W_{i1 j1} … W_{i2k j2k}] = C_W^k Σ_{p,q} δ_p(i) C(p,q) δ_q(j)
+
+over set partitions p, q of the 2k factors into even blocks, of which the pairings are the part that
+rotations keep. Of independent entries a joint cumulant is 0 unless all of its factors are one
+entry, so with κ_r the cumulants of an entry of variance 1,
+
+    C(p,q) = δ_pq Π_{B ∈ p} κ_{|B|} n_in^{−|B|/2} .
+
+A block of four brings Σ_j n_in^{-2} κ_4 σ_j⁴, of order 1/n as two pairs and their sums are after
+subtraction: a cumulant with 2m neural indices is n^{1−m} Σ_p δ_p(i) T_p(α), p now any even set
+partition. Odd cumulants of a skewed law bring half powers of n; `moment` has them, recursions
+refuse them. Derived here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cache
+from math import comb, isfinite, prod
+from typing import Any, ClassVar, NamedTuple
+
+import sympy
+
+from ..arithmetic.parameters import R_IN
+from ..arithmetic.polynomials import UNIT, Expansion, power, times
+from ..errors import InputError, listed, whole
+from ..expressions import as_expression
+from ..groups.pairings import Blocks, Partition, even_partitions
+from .rotations import WeightEnsemble, atoms_of, fraction
+
+MOST_CUMULANT = 12
+"""Orders of cumulants that a given distribution is asked for."""
+
+
+@dataclass(frozen=True)
+class PermutationInvariant(WeightEnsemble):
+    """A law that signed permutations of the rows and of the columns keep, by its C(p, q).
+
+    A subclass gives `joint` and `joint_expansion`, and, where most are 0, `columns`.
+    """
+
+    group: ClassVar[str] = "B"
+
+    @abstractmethod
+    def joint(
+        self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> sympy.Expr:
+        """C(p, q)/C_W^k, exact in the widths, for even set partitions p and q of 2k factors."""
+
+    @abstractmethod
+    def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+        """`joint` as a truncated series in 1/n, up to n^{-order}, as `expansion` has it."""
+
+    def columns(self, rows: Blocks) -> Iterable[Blocks]:
+        """The q with C(p, q) ≠ 0 for a p: all even set partitions of its points."""
+        return even_partitions(range(sum(map(len, rows))))
+
+    def spectrum(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+        """C(p, q)/C_W^k as a series, for p of the rows and q of the columns."""
+        return self.joint_expansion(rows, columns, order, square)
+
+    def coefficient(self, coset: Partition, n_in: sympy.Expr, n_out: sympy.Expr) -> sympy.Expr:
+        """1/n_in of one pair. Raises InputError for more, which pairings do not tell."""
+        self._check_one(coset)
+        return 1 / sympy.sympify(n_in)
+
+    def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
+        """1/(r_in n) of one pair. Raises InputError for more."""
+        self._check_one(coset)
+        return {(UNIT if square else power(R_IN, -1), 1): Fraction(1)} if order else {}
+
+    def _check_one(self, coset: Partition) -> None:
+        if sum(coset) > 1:
+            wanted = "weights whose law rotations of rows and columns keep, here: its pairings"
+            raise InputError("weights", str(self), wanted)
+
+
+@dataclass(frozen=True)
+class IndependentEntries(PermutationInvariant):
+    """Independent entries √(C_W/n_in) x, of a law of x with mean 0 and variance 1."""
+
+    @abstractmethod
+    def standard_moment(self, k: int) -> sympy.Expr:
+        """E[x^k]; InputError where it is infinite or not known."""
+
+    def cumulant(self, k: int) -> sympy.Expr:
+        """κ_k of x: κ_1 = 0, κ_2 = 1, κ_4 the excess kurtosis.
+
+        By κ_k = m_k − Σ_{j<k} C(k−1, j−1) κ_j m_{k−j}.
+        """
+        return _cumulant(self, whole("k", k, 1))
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among the ensemble's parameters and those of its law."""
+        values = (getattr(self, each.name) for each in fields(self))
+        return set().union(*(getattr(value, "free_symbols", ()) for value in values))
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether x and −x have one law, so far as cumulants that are known tell."""
+        return True
+
+    def check_symmetric(self) -> None:
+        """Raise InputError for a skewed law, whose tensors have half powers of n."""
+        if not self.is_symmetric:
+            wanted = (
+                "entries with a symmetric law: those of a skewed one have cumulants of odd order, "
+                "and tensors of order n^{-1/2}"
+            )
+            raise InputError("weights", str(self), wanted)
+
+    def columns(self, rows: Blocks) -> Iterable[Blocks]:
+        """p alone."""
+        return (rows,)
+
+    def joint(
+        self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> sympy.Expr:
+        """δ_pq Π_B κ_{|B|} n_in^{−|B|/2}, of blocks of odd size too."""
+        if sorted(rows) != sorted(columns):
+            return sympy.Integer(0)
+        n_in, count = sympy.sympify(n_in), sum(map(len, rows))
+        return prod((self.cumulant(len(b)) for b in rows), start=sympy.Integer(1)) * n_in ** (
+            -sympy.Rational(count, 2)
+        )
+
+    def joint_expansion(self, rows: Blocks, columns: Blocks, order: int, square: bool) -> Expansion:
+        """Π_B κ_{|B|} (r_in n)^{-k}; irrational cumulants to 60 digits."""
+        self.check_symmetric()
+        k = sum(map(len, rows)) // 2
+        if sorted(rows) != sorted(columns) or k > order:
+            return {}
+        return _product(self, tuple(sorted(map(len, rows))), square)
+
+    def moment(
+        self, rows: Sequence[int], cols: Sequence[int], n_in: sympy.Expr | int
+    ) -> sympy.Expr:
+        """E[Π_a W_{rows_a cols_a}], equal index pairs being one entry: exact, odd orders too.
+
+        Arguments:
+            rows, cols: indices, of equal number; those that differ are different neurons.
+            n_in: the width that feeds the layer.
+
+        It is Σ_p δ_p(i) C(p,p) δ_p(j) over all set partitions p: by definition, each entry's
+        moments. Raises InputError for lists of unequal length.
+
+        >>> from derive import Uniform
+        >>> Uniform(C_W=1).moment([1, 1, 1, 1], [2, 2, 2, 2], 10)
+        9/500
+        """
+        given = [listed(name, each, "indices") for name, each in (("rows", rows), ("cols", cols))]
+        if len(given[0]) != len(given[1]):
+            raise InputError("rows, cols", (rows, cols), "lists of equal length")
+        scale = self.C_W / sympy.sympify(n_in)
+        counts = Counter(zip(*given, strict=True)).values()
+        moments = (scale ** sympy.Rational(m, 2) * self.standard_moment(m) for m in counts)
+        return sympy.simplify(prod(moments, start=sympy.Integer(1)))
+
+    def __str__(self) -> str:
+        values = (f"{each.name}={getattr(self, each.name)}" for each in fields(self))
+        return f"{type(self).__name__}({', '.join(values)})"
+
+
+@cache
+def _cumulant(entries: IndependentEntries, k: int) -> sympy.Expr:
+    known = (
+        comb(k - 1, j - 1) * _cumulant(entries, j) * entries.standard_moment(k - j)
+        for j in range(1, k)
+    )
+    return sympy.simplify(entries.standard_moment(k) - sympy.Add(*known))
+
+
+@cache
+def _product(entries: IndependentEntries, sizes: Partition, square: bool) -> Expansion:
+    """Π_B κ_{|B|} (r_in n)^{-k}, its terms in the engine's form."""
+    k = sum(sizes) // 2
+    mono = UNIT if square else power(R_IN, -k)
+    value = sympy.expand(prod((entries.cumulant(size) for size in sizes), start=sympy.Integer(1)))
+    found: Expansion = {}
+    for term in sympy.Add.make_args(value):
+        if term.is_number and not term.is_Rational:
+            scale, own = fraction(term), UNIT
+        else:
+            scale, own = atoms_of(term)
+        if scale:
+            found[times(mono, own), k] = found.get((times(mono, own), k), Fraction(0)) + scale
+    return found
+
+
+class Moments(NamedTuple):
+    """A distribution as it is kept: its name, what makes it again, its moments or cumulants."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    moments: tuple[sympy.Expr, ...] = ()
+    """m_1, m_2, … of the distribution divided by its standard deviation."""
+    cumulants: tuple[tuple[int, sympy.Expr], ...] = ()
+
+    @property
+    def free_symbols(self) -> set[sympy.Symbol]:
+        """The symbols among the moments or cumulants."""
+        found: set[sympy.Symbol] = sympy.Tuple(
+            *self.moments, *dict(self.cumulants).values()
+        ).free_symbols
+        return found
+
+    def __str__(self) -> str:
+        if self.cumulants:
+            return str({k: str(value) for k, value in self.cumulants if k > 2})
+        name, *rest = self.arguments
+        return f"{self.name}.{name}{rest[0] if rest else ''}"
+
+
+@dataclass(frozen=True, init=False)
+class Independent(IndependentEntries):
+    """Independent entries of a given distribution, brought to E[W_ij²] = C_W/n_in.
+
+    Arguments:
+        distribution: another ensemble of independent entries, `Uniform()`; a frozen distribution
+            of scipy.stats, or a random symbol of sympy.stats, with mean 0; or cumulants by their
+            orders, {4: "-6/5"} or {4: Symbol("kappa_4")}, of an entry with variance 1, in which
+            those left out are 0: such an ensemble has recursions, but no samples.
+        C_W: n_in E[W_ij²].
+
+    Raises InputError for what is no distribution, and for a mean that is not 0. By definition.
+
+    >>> Independent({4: "-6/5"}).cumulant(4)
+    -6/5
+    """
+
+    distribution: Any = field(kw_only=True, default=None)
+
+    def __init__(self, distribution: Any, C_W: sympy.Expr | float = sympy.S.One) -> None:
+        object.__setattr__(self, "C_W", C_W)
+        object.__setattr__(self, "distribution", _read(distribution))
+        super().__post_init__()
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the odd cumulants vanish."""
+        law = self.distribution
+        if isinstance(law, IndependentEntries):
+            return law.is_symmetric
+        odd = [value for k, value in law.cumulants if k % 2]
+        odd += [m for k, m in enumerate(law.moments, start=1) if k % 2]
+        return all(_vanishes(value) for value in odd)
+
+    def standard_moment(self, k: int) -> sympy.Expr:
+        """E[x^k]; InputError beyond what the distribution has."""
+        law = self.distribution
+        if isinstance(law, IndependentEntries):
+            return law.standard_moment(k)
+        if law.cumulants:
+            return _moment_of(law.cumulants, k)
+        if k > len(law.moments) or law.moments[k - 1] is sympy.nan:
+            raise InputError("distribution", str(law), f"a finite moment of order {k}")
+        return law.moments[k - 1] if k else sympy.Integer(1)
+
+
+def _vanishes(value: sympy.Expr) -> bool:
+    return bool(value == 0 or (value.is_number and value.is_finite and abs(value) < 1e-12))
+
+
+@cache
+def _moment_of(cumulants: tuple[tuple[int, sympy.Expr], ...], k: int) -> sympy.Expr:
+    """m_k = Σ_j C(k−1, j−1) κ_j m_{k−j}."""
+    if k == 0:
+        return sympy.Integer(1)
+    parts = (
+        comb(k - 1, j - 1) * value * _moment_of(cumulants, k - j)
+        for j, value in cumulants
+        if j <= k
+    )
+    return sympy.expand(sympy.Add(*parts))
+
+
+_WANTED = (
+    "an ensemble such as Uniform(), a frozen distribution of scipy.stats or a random symbol of "
+    "sympy.stats with mean 0, or cumulants by their orders, {4: -1.2}"
+)
+
+
+def _read(given: Any) -> IndependentEntries | Moments:
+    """A distribution as it is kept."""
+    if isinstance(given, IndependentEntries | Moments):
+        return given
+    if isinstance(given, Mapping):
+        return _of_cumulants(given)
+    if type(given).__module__ == "sympy.stats.rv":
+        return _of_symbol(given)
+    if all(hasattr(given, name) for name in ("dist", "args", "kwds", "moment")):
+        return _of_scipy(given)
+    raise InputError("distribution", given, _WANTED)
+
+
+def _of_cumulants(given: Mapping[Any, Any]) -> Moments:
+    found = {2: sympy.Integer(1)}
+    for order, value in given.items():
+        k = whole("distribution", order, 2, MOST_CUMULANT, "orders of cumulants, 2 to 12")
+        found[k] = as_expression("distribution", value, "finite cumulants, or symbols")
+    if found[2] != 1:
+        raise InputError(
+            "distribution", given, "cumulants of an entry with variance 1; C_W sets it"
+        )
+    if 4 in found and found[4].is_number and found[4] < -2:
+        raise InputError("distribution", given, "an excess kurtosis of −2 or more")
+    return Moments("cumulants", (), (), tuple(sorted(found.items())))
+
+
+def _standardised(given: Any, raw: Sequence[sympy.Expr]) -> tuple[sympy.Expr, ...]:
+    """Moments of order 1, 2, … of the distribution over its standard deviation."""
+    mean, variance = raw[0], raw[1]
+    if not _vanishes(mean):
+        raise InputError("distribution", given, "a distribution with mean 0")
+    if not (variance.is_number and variance > 0 and variance.is_finite):
+        raise InputError("distribution", given, "a distribution with a positive, finite variance")
+    return tuple(
+        sympy.nan if each.is_finite is False else each / variance ** sympy.Rational(k, 2)
+        for k, each in enumerate(raw, start=1)
+    )
+
+
+def _of_symbol(given: Any) -> Moments:
+    from sympy import stats  # noqa: PLC0415  (a user who has one has paid for the import)
+
+    raw = [sympy.simplify(stats.moment(given, k)) for k in range(1, 9)]
+    return Moments("sympy.stats", (str(given.pspace.distribution),), _standardised(given, raw))
+
+
+def _of_scipy(given: Any) -> Moments:
+    mean, variance = (float(each) for each in given.stats("mv"))
+    quantiles = [float(given.ppf(q)) for q in (0.6, 0.9, 0.99)]
+    symmetric = all(abs(float(given.sf(x)) - float(given.cdf(-x))) < 1e-9 for x in quantiles)
+    known = [mean, variance + mean**2]
+    known += [0.0 if symmetric and k % 2 else float(given.moment(k)) for k in range(3, 9)]
+    exact = [sympy.Rational(str(m)) if isfinite(m) else sympy.nan for m in known]
+    arguments = (given.dist.name, tuple(given.args), tuple(sorted(given.kwds.items())))
+    return Moments("scipy.stats", arguments, _standardised(given, exact))

@@ -1,0 +1,143 @@
+"""Preactivations under independent weights: rows of W are drawn, the next layer's are averaged.
+
+Given the layer before, the rows of W are independent, and so are their sums z_i. A moment over
+one layer's weights and biases is a product over the blocks of the set partition p,
+
+    M_p = Π_{B ∈ p} ( κ_{|B|} (C_W/n_in)^{|B|/2} Σ_j Π_{a ∈ B} σ_{j; a}  +  [|B| = 2] C_b ) ,
+
+exact at every width; of a first layer whose weights rotations keep it is a sum over pairings, as in
+`unbiased`. The networks are those of the explicit sampler. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.engine.fields import Z
+from derive.errors import InputError
+from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
+from derive.weights import Gaussian, IndependentEntries, WeightEnsemble
+
+from ..arrays import Array
+from ..estimators.observables import Plan
+from ..estimators.unbiased import weight_coefficient
+from ..random.matrices import weight_matrix
+from .base import Sampler
+from .ensemble import Layers
+from .explicit import generator
+
+
+def applies(layers: Layers, plan: Plan) -> bool:
+    """Whether nothing but z is measured, of networks of independent weights or with dropout."""
+    asked = not layers.net.keeps_rotations or has_dropout(layers)
+    return asked and plan.fields == frozenset({Z})
+
+
+def has_dropout(layers: Layers) -> bool:
+    """Whether a layer has masks.
+
+    Raises InputError where others are neither dense nor have some.
+    """
+    if not layers.net.has_dropout(layers.depth):
+        return False
+    each = [layers.net.layer_at(layer, layers.depth) for layer in range(2, layers.depth + 1)]
+    if other := next((layer for layer in each if layer.keep is None and not layer.is_dense), None):
+        raise InputError("layer", str(other), "dense layers beside those with dropout, to sample")
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class EntriesSampler(Sampler):
+    """Networks of independent weights, one layer's at a time."""
+
+    name: ClassVar[str] = "entries"
+
+    @property
+    def numbers(self) -> int:
+        """A matrix, which lives as long as it takes to apply it."""
+        widest = max(self.ensemble.widths)
+        return max(1, widest * widest // 4)
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """The statistics of layers 1, 2, …, (draws, statistics)."""
+        ensemble = self.ensemble
+        streams = [generator(ensemble, int(draw)) for draw in draws]
+        before = np.tile(ensemble.inputs, (draws.size, 1, 1))
+        for layer in range(1, ensemble.depth + 1):
+            weights, C_b = ensemble.weights_at(layer), float(ensemble.C_b[layer - 1])
+            yield self._averages(before, weights, C_b)
+            if layer == ensemble.depth:
+                return
+            shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
+            z = np.empty((draws.size, len(ensemble.inputs), shape[0]))
+            for row, (vectors, rng) in enumerate(zip(before, streams, strict=True)):
+                W = weight_matrix(weights, shape, rng)
+                np.matmul(vectors, W.T, out=z[row])
+                z[row] += np.sqrt(C_b) * rng.standard_normal(shape[0])
+            ensemble.activate(z)
+            ensemble.masked(z, layer + 1, streams)
+            before = z
+
+    def _averages(self, before: Array, weights: WeightEnsemble, C_b: float) -> Array:
+        """E over a layer's weights and biases of every statistic, (draws, statistics)."""
+        n_in = before.shape[2]
+        sums: dict[tuple[int, ...], Array] = {}
+
+        def summed(samples: tuple[int, ...]) -> Array:
+            if samples not in sums:
+                vectors = prod((before[:, a] for a in samples[1:]), start=before[:, samples[0]])
+                sums[samples] = vectors.sum(axis=1)
+            return sums[samples]
+
+        def of_blocks(blocks: Blocks, samples: tuple[int, ...]) -> Array:
+            labels = [tuple(sorted(samples[slot] for slot in block)) for block in blocks]
+            return prod((summed(each) for each in labels), start=np.ones(len(before)))
+
+        n_out = max(self.ensemble.widths)
+        values = np.empty((len(before), len(self.plan.statistics)))
+        for column, (_, _, p, samples) in enumerate(self.plan.statistics):
+            total = np.zeros(len(before))
+            for made in product((False, True), repeat=len(p) if C_b else 0):
+                biased = [k for k, by_biases in enumerate(made) if by_biases]
+                if any(len(p[k]) > 2 for k in biased):
+                    continue
+                rest = tuple(block for k, block in enumerate(p) if k not in biased)
+                for scale, q in _spectrum(weights, rest, n_in, n_out):
+                    total += C_b ** len(biased) * scale * of_blocks(q, samples)
+            values[:, column] = total
+        return values
+
+
+@lru_cache(maxsize=1024)
+def _spectrum(
+    weights: WeightEnsemble, rows: Blocks, n_in: int, n_out: int
+) -> tuple[tuple[float, Blocks], ...]:
+    """C(p, q) with C_W^k in it, and the q, of a p whose points need not be 0, 1, …"""
+    k = sum(map(len, rows)) // 2
+    if isinstance(weights, IndependentEntries | Gaussian):
+        cumulants = 1.0
+        for block in rows:
+            fourth = isinstance(weights, IndependentEntries) and len(block) > 2
+            own = float(weights.cumulant(len(block))) if fourth else float(len(block) == 2)  # type: ignore[union-attr]
+            cumulants *= own
+        return ((cumulants * (float(weights.C_W) / n_in) ** k, rows),) if cumulants else ()
+    if any(len(block) > 2 for block in rows):
+        return ()
+    points = [point for block in rows for point in block]
+    place = {point: at for at, point in enumerate(points)}
+    p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
+    return tuple(
+        (
+            weight_coefficient(weights, coset_type(p, q), n_in, n_out),
+            tuple((points[a], points[b]) for a, b in q),
+        )
+        for q in pair_partitions(len(points))
+    )

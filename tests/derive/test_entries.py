@@ -1,0 +1,316 @@
+"""Independent weights: their cumulants, their moments, and what they change in recursions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import mpmath
+import pytest
+import scipy.stats
+import sympy
+import sympy.stats
+
+from derive import (
+    Gaussian,
+    Independent,
+    InputError,
+    Network,
+    Orthogonal,
+    Rademacher,
+    Sparse,
+    StudentT,
+    TruncatedNormal,
+    Uniform,
+    activations,
+    exact,
+    recursion,
+)
+from derive.display.labels import Label
+from derive.engine.fields import Z
+from derive.engine.tensors import FIRST_ORDER, named, pairing_classes, tensor
+from derive.groups.pairings import set_partitions
+from derive.weights import PermutationInvariant, as_weights
+
+KAPPA = "kappa(z,z,z,z|0123)"
+k3, k4, k6, nu, p = sympy.symbols("kappa_3 kappa_4 kappa_6 nu p", positive=True)
+ANY = Independent({4: k4, 6: k6})
+
+
+def density_moment(density, cut, k):
+    """∫ x^k density over [−cut, cut], by quadrature."""
+    return mpmath.quad(lambda x: x**k * density(x), [-cut, 0, cut])
+
+
+@pytest.mark.parametrize(
+    ("weights", "fourth"),
+    [
+        (Uniform(), sympy.Rational(-6, 5)),
+        (Rademacher(), -2),
+        (StudentT(nu), 6 / (nu - 4)),
+        (Sparse(p), 3 / p - 3),
+        (Sparse("1/2", of=Uniform()), sympy.Rational(3, 5)),
+        (Independent(Uniform()), sympy.Rational(-6, 5)),
+        (Independent({4: k4}), k4),
+        (Independent(scipy.stats.laplace(scale=3)), 3),
+        (Independent(sympy.stats.Laplace("x", 0, 2)), 3),
+    ],
+    ids=str,
+)
+def test_excess_kurtosis(weights, fourth):
+    assert weights.cumulant(1) == 0
+    assert sympy.simplify(weights.cumulant(2) - 1) == 0
+    assert abs(sympy.simplify(weights.cumulant(4) - fourth).subs({nu: 7, p: 0.5, k4: 2})) < 1e-9
+
+
+def test_moments_are_integrals_over_the_density():
+    root = mpmath.sqrt(3)
+    for k in (2, 4, 6):
+        uniform = density_moment(lambda x: 1 / (2 * root), root, k)
+        assert abs(uniform - mpmath.mpmathify(Uniform().standard_moment(k))) < 1e-12
+
+    def normal(x):
+        return mpmath.exp(-(x**2) / 2)
+
+    whole, second = (density_moment(normal, 2, k) for k in (0, 2))
+    for k in (4, 6):
+        expected = density_moment(normal, 2, k) / whole / (second / whole) ** (k // 2)
+        assert abs(float(TruncatedNormal().standard_moment(k)) - expected) < 1e-12
+
+
+def blocks_moment(weights, rows, cols, n):
+    """Σ_p δ_p(i) C(p,p) δ_p(j) over all set partitions."""
+    total = sympy.Integer(0)
+    for blocks in set_partitions(tuple(range(len(rows)))):
+        if all(len({(rows[a], cols[a]) for a in block}) == 1 for block in blocks):
+            total += weights.joint(blocks, blocks, n, n) * weights.C_W ** sympy.Rational(
+                len(rows), 2
+            )
+    return sympy.simplify(total)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [Uniform(2), Sparse("1/3", C_W=2), Independent({3: k3, 4: k4, 6: k6}, C_W=2)],
+    ids=str,
+)
+def test_the_moment_formula(weights):
+    n = sympy.Symbol("n", positive=True)
+    for rows, cols in [
+        ((1, 1), (1, 1)),
+        ((1, 2), (1, 1)),
+        ((1, 1, 1), (2, 2, 2)),
+        ((1, 1, 1, 1), (1, 1, 1, 1)),
+        ((1, 1, 1, 1), (1, 1, 2, 2)),
+        ((1, 1, 2, 2, 2), (1, 1, 3, 3, 3)),
+        ((1,) * 6, (1,) * 6),
+    ]:
+        whole = weights.moment(rows, cols, n)
+        assert sympy.simplify(blocks_moment(weights, rows, cols, n) - whole) == 0, (rows, cols)
+    assert weights.moment((1, 1), (1, 2), n) == 0
+
+
+def test_what_kurtosis_leaves_alone_and_what_it_adds():
+    """K, V, D, F, A, B are those of Gaussian weights; G1 and Theta1 have one more insertion."""
+    for name in ("K", "V", "Theta", "D", "F", "A", "B", "P", "Q"):
+        assert recursion(name, ANY).expr == recursion(name, Gaussian()).expr, name
+    added = recursion("G1", ANY).single_input().expr - recursion("G1").single_input().expr
+    fourth = recursion(KAPPA, ANY).single_input()
+    assert fourth.depends_on == ("K",)
+    assert str(fourth.expr) == "C_W**2*kappa_4*⟨σ⁴⟩"
+    assert str(sympy.factor(added)) == f"C_W*{KAPPA}*⟨(σ²)⁽⁴⁾⟩/24"
+    assert set(recursion("Theta1", ANY).depends_on) - set(recursion("Theta1").depends_on) == {
+        KAPPA,
+        "kappa(z,z,H|0123)",
+    }
+
+
+def test_the_law_of_normal_entries_is_gaussian():
+    """With every cumulant beyond the second 0 the two engines' roads meet."""
+    normal = Independent({4: 0, 6: 0, 8: 0})
+    assert recursion(KAPPA, normal).expr == 0
+    for name in ("V2", "U6"):
+        assert recursion(name, normal).specialise("linear").single_input().depends_on
+    six = recursion("U6", normal).single_input().expr
+    dropped = {each: 0 for each in six.free_symbols if "0123" in str(each)}
+    assert sympy.expand(six.subs(dropped) - recursion("U6").single_input().expr) == 0
+
+
+NET = Network(
+    activations.polynomial([0, 1, "1/3"]),
+    Uniform(C_W="3/2"),
+    first_weights="gaussian",
+    C_b="1/2",
+    lambda_b=2,
+)
+
+
+def composed(name, net, layer):
+    """The recursions put into each other from the inputs on, at K0 = 1, exactly."""
+    made = recursion(name, net.weights_at(layer), first_layer=layer == 1).single_input()
+    if layer > 1:
+        made = made.specialise(net.activation)
+    hyper = {
+        "C_W": net.weights_at(layer).C_W,
+        "C_b": net.C_b_at(layer),
+        "lambda_b": net.lambda_b_at(layer),
+        "lambda_W": net.lambda_W_at(layer),
+        "K0": 1,
+        "r_in": 1,
+    }
+    expr = made.expr
+    below = {
+        each: composed(need, net, layer - 1)
+        for need in (made.depends_on if layer > 1 else ())
+        for each in expr.free_symbols
+        if str(each) == need
+    }
+    numbers = {each: hyper[str(each)] for each in expr.free_symbols if str(each) in hyper}
+    return expr.subs(below | numbers, simultaneous=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "correction"),
+    [
+        ("K", "G1"),
+        ("V", None),
+        (KAPPA, None),
+        ("Theta", "Theta1"),
+        ("D", None),
+        ("kappa(z,z,H|0123)", None),
+    ],
+)
+def test_recursions_are_the_limit_of_exact_cumulants(name, correction):
+    """The same tensors at finite width in closed form, at layer 3, expanded in 1/n."""
+    found = exact.series(name, NET, 3, 1 if correction else 0, kernel={(1, 1): 1})
+    assert sympy.simplify(found[0] - composed(name, NET, 3)) == 0
+    if correction:
+        value = composed(correction, NET, 3)
+        assert value != 0
+        assert sympy.simplify(found[1] - value) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["F", "A", "B", "kappa(H,H|0123)", "kappa(z,dH|0123)"])
+def test_the_tower_is_the_limit_of_exact_cumulants(name):
+    (found,) = exact.series(name, NET, 3, 0, kernel={(1, 1): 1})
+    assert sympy.simplify(found - composed(name, NET, 3)) == 0
+
+
+@pytest.mark.parametrize(("name", "correction"), [("V", "V2"), (KAPPA, f"{KAPPA[:-1]};1)")])
+def test_the_next_order(name, correction):
+    found = exact.series(name, NET, 3, 1, kernel={(1, 1): 1})
+    assert found[1] != 0
+    assert sympy.simplify(found[1] - composed(correction, NET, 3)) == 0
+
+
+def test_a_diagonal_cumulant_of_rotation_invariant_weights_is_zero():
+    assert recursion(KAPPA, Orthogonal()).expr == 0
+    assert exact.cumulant(KAPPA, Network(activations.polynomial([0, 1, 1])), 2) == 0
+
+
+def test_labels():
+    for label in (KAPPA, "kappa(z,z,z,z,z,z|01 2345)", "kappa(z,z,H|0123;1)"):
+        assert str(Label.read(label)) == label
+        assert named(label).label == label
+    assert named("kappa(z,z,z,z,z,z|0123 45)").label == "kappa(z,z,z,z,z,z|01 2345)"
+    one = tensor((Z,) * 6, 0, ((0, 1, 2, 3), (4, 5)), (1, 2, 3, 4, 5, 6))
+    other = tensor((Z,) * 6, 0, ((0, 3), (1, 2, 4, 5)), (6, 1, 2, 5, 3, 4))
+    assert one == other
+    assert named(KAPPA).pairs == 2
+    assert "(z, z, z, z)" in named(KAPPA).meaning
+    assert len(pairing_classes([Z] * 6)) == 1
+    assert len(pairing_classes([Z] * 6, "B")) == 3
+    assert set(FIRST_ORDER) & {KAPPA} == set()
+
+
+def test_layer_one_depends_on_more_than_the_kernel():
+    made = recursion(KAPPA, ANY, first_layer=True)
+    assert str(made.single_input().expr) == f"C_W**2*{KAPPA}0*kappa_4"
+    rectangular = recursion(KAPPA, ANY, first_layer=True, square=False).single_input().expr
+    r_in = next(each for each in rectangular.free_symbols if str(each) == "r_in")
+    assert sympy.simplify(rectangular * r_in - made.single_input().expr) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("uniform", Uniform()),
+        ("rademacher", Rademacher()),
+        ("truncated-normal", TruncatedNormal()),
+        ("truncated-normal(3)", TruncatedNormal(3)),
+        ("sparse(0.1)", Sparse("1/10")),
+        (" student( 5 )", StudentT(5)),
+        ("orthogonal", Orthogonal()),
+    ],
+)
+def test_names(text, expected):
+    assert as_weights("weights", text) == expected
+    assert Network("tanh", text).weights == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["sparse", "sparse(2)", "uniform(1)", "student(1)", "sparse(exp(1))", "cauchy", "(", ""]
+)
+def test_what_is_no_name(text):
+    with pytest.raises(InputError):
+        as_weights("weights", text)
+
+
+REFUSED = {
+    "a mean": lambda: Independent(scipy.stats.norm(1)),
+    "no variance": lambda: Independent(scipy.stats.cauchy()),
+    "no distribution": lambda: Independent("uniform"),
+    "kurtosis": lambda: Independent({4: -3}),
+    "variance": lambda: Independent({2: 2}),
+    "order": lambda: Independent({1: 0}),
+    "a part": lambda: Sparse(0),
+    "a law": lambda: Sparse("1/2", of=Gaussian()),
+    "a cut": lambda: TruncatedNormal(0),
+    "degrees": lambda: StudentT(2),
+    "a moment": lambda: recursion(KAPPA, StudentT(3)).expr,
+    "a skew": lambda: recursion("K", Independent({3: 1})).expr,
+    "a skew of scipy": lambda: recursion("K", Independent(scipy.stats.expon(-1))).expr,
+    "a layer": lambda: recursion("V", Uniform(), layer="normalized(rms)"),
+    "a network's layer": lambda: Network("tanh", Uniform(), layer="normalized(rms)"),
+    "layer 1": lambda: Network("tanh", Orthogonal(), first_weights=Uniform()),
+    "exact moments": lambda: exact.vertex(Network("relu", Uniform()), 2),
+    "inputs": lambda: exact.cumulant("V", Network(activations.polynomial([0, 1]), Uniform()), 2),
+    "unequal lists": lambda: Uniform().moment([1], [1, 1], 3),
+    "odd blocks": lambda: named("kappa(z,z,z,z|012 3)"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused(what):
+    with pytest.raises(InputError):
+        REFUSED[what]()
+
+
+class _Sum(PermutationInvariant):
+    """(a uniform matrix + a Gaussian one)/√2: entries are still independent."""
+
+    def joint(self, rows, columns, n_in, n_out):
+        total = sympy.Integer(0)
+        for signs in product((0, 1), repeat=len(rows)):
+            if any(sign and len(b) > 2 for sign, b in zip(signs, rows, strict=True)):
+                continue
+            total += prod(
+                (Uniform().cumulant(len(b)) for s, b in zip(signs, rows, strict=True) if not s),
+                start=sympy.Integer(1),
+            )
+        k = sum(map(len, rows)) // 2
+        return total / (2 * n_in) ** k if rows == columns else sympy.Integer(0)
+
+    def joint_expansion(self, rows, columns, order, square):
+        k = sum(map(len, rows)) // 2
+        value = self.joint(rows, columns, sympy.Integer(1), 1)
+        return {(frozenset(), k): Fraction(str(value))} if value and k <= order else {}
+
+
+def test_an_ensemble_of_one_s_own():
+    """Its C(p, q) alone is given; the fourth cumulant of such a sum is a quarter of the uniform."""
+    own = recursion(KAPPA, _Sum()).expr
+    assert sympy.simplify(own - recursion(KAPPA, Uniform()).expr / 4) == 0
+    assert recursion("V", _Sum()).expr == recursion("V").expr

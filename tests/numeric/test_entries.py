@@ -1,0 +1,163 @@
+"""Networks of independent weights: what is drawn, what is estimated, and what is derived."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+import sympy
+
+from derive import (
+    Gaussian,
+    Independent,
+    InputError,
+    Network,
+    Orthogonal,
+    Rademacher,
+    Sparse,
+    StudentT,
+    TruncatedNormal,
+    Uniform,
+    recursion,
+)
+from derive.weights import as_weights
+from numeric import compare, flow, simulate, write_module
+from numeric.random.entries import entries
+from numeric.random.matrices import weight_matrix
+from numeric.training import flow as training_flow
+
+KAPPA = "kappa(z,z,z,z|0123)"
+TENSORS = ["K", "G1", "V", KAPPA]
+LAWS = (
+    Uniform(),
+    Rademacher(),
+    StudentT(12),
+    TruncatedNormal(),
+    Sparse("1/4"),
+    Sparse("1/2", of=Rademacher()),
+    Independent(scipy.stats.laplace(scale=3)),
+    Independent(Uniform()),
+)
+X = np.random.default_rng(0).standard_normal((2, 24))
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_entries_have_the_law_s_moments(law):
+    """24 comparisons of four moments in all, at 5 standard errors."""
+    drawn = entries(law, 40_000, np.random.default_rng(3))
+    for k in (1, 2, 3, 4):
+        expected = float(law.standard_moment(k)) if k > 1 else 0.0
+        powers = drawn**k
+        error = powers.std() / np.sqrt(drawn.size)
+        assert abs(powers.mean() - expected) <= 5 * error + 1e-12, k
+
+
+def test_a_matrix_has_the_variance():
+    W = weight_matrix(Uniform(C_W=3), (100, 60), np.random.default_rng(0))
+    assert W.shape == (100, 60)
+    assert np.abs(W).max() <= np.sqrt(9 / 60)
+    assert abs((W**2).mean() * 60 - 3) < 0.2
+
+
+def test_the_first_layer_s_fourth_cumulant_is_a_mean_over_the_inputs():
+    net = Network("tanh", Uniform(C_W=2))
+    table = flow(net, X, 1, [KAPPA, "V", "K"])
+    expected = -1.2 * 4 * np.einsum("ai,bi,ci,di->abcd", X, X, X, X) / 24
+    assert np.allclose(table[KAPPA][0], expected, rtol=1e-13)
+    assert not np.any(table["V"][0])
+    wide = flow(net, X, 1, KAPPA, width=48)[KAPPA][0]
+    assert np.allclose(wide, 2 * expected)
+    single = flow(net, X[0], 3, TENSORS)
+    both = flow(net, X, 3, TENSORS)
+    for name in TENSORS:
+        entry = (slice(None), *(0,) * (both[name].ndim - 1))
+        assert np.allclose(both[name].to_numpy()[entry], single[name], rtol=1e-10), name
+    small = flow(net, X * 1e-3, 3, TENSORS)
+    assert np.isfinite(small[KAPPA]).all()
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
+def test_what_is_derived_is_sampled(activation):
+    net = Network(activation, Uniform(C_W=2), first_weights="gaussian", C_b=0.1)
+    theory = flow(net, X[0], 4, TENSORS)
+    sampled = simulate(net, X[0], 24, 4, 1500, tensors=TENSORS, seed=2)
+    assert sampled.attrs["sampler"] == "entries"
+    wide = simulate(net, X[0], 48, 4, 1500, tensors=TENSORS, seed=2)
+    found = compare(theory, [sampled, wide])
+    assert found.agrees, str(found)
+    others = flow(Network(activation, Uniform(C_W=2), C_b=0.1), X[0], 4, KAPPA, width=24)
+    assert abs(others[KAPPA][0]) > 0
+
+
+def test_samples_see_the_fourth_cumulant():
+    """The Gaussian network's theory is refused by samples of a sparse one: G1 and the diagonal."""
+    sparse = Network("tanh", Sparse("1/4", C_W=2), first_weights=Gaussian(2))
+    sampled = simulate(sparse, X[0], 32, 4, 4000, tensors=["G1", "V"], seed=1)
+    right = flow(sparse, X[0], 4, ["G1", "V"])
+    wrong = flow(Network("tanh", Gaussian(2)), X[0], 4, ["G1", "V"])
+
+    def z(table, layer):
+        difference = sampled["G1"][layer] - table["G1"][layer]
+        return abs(float(difference / sampled["G1_se"][layer]))
+
+    assert z(wrong, 3) > 6
+    assert z(right, 3) < z(wrong, 3) / 2
+
+
+@pytest.mark.parametrize("first", ["gaussian", "orthogonal", "rademacher"])
+def test_the_two_samplers_agree(first):
+    """The same networks: one averages each layer's weights, the other reads the layer itself."""
+    net = Network("gelu", Sparse("1/2", C_W=2), first_weights=first, C_b=0.5)
+    tensors = ["K", "V", KAPPA]
+    runs = [
+        simulate(net, X, 8, 3, 3000, tensors=tensors, seed=4, sampler=name)
+        for name in ("lazy", "explicit")
+    ]
+    assert [run.attrs["sampler"] for run in runs] == ["entries", "explicit"]
+    for name in tensors:
+        one, other = (run[name].to_numpy() for run in runs)
+        error = np.hypot(*(run[f"{name}_se"].to_numpy() for run in runs))
+        assert (np.abs(one - other) <= 5.5 * error + 1e-9).all(), name
+
+
+@pytest.mark.slow
+def test_the_tower_is_sampled():
+    """Θ's correction and its joint cumulants with z, explicitly: 5 tensors at 3 layers."""
+    net = Network("tanh", Sparse("1/2", C_W=2), first_weights=Gaussian(2))
+    tensors = ["Theta", "D", "F", "kappa(z,z,H|0123)", "kappa(H,H|0123)"]
+    theory = flow(net, X[0], 3, tensors)
+    samples = [simulate(net, X[0], n, 3, 20_000, tensors=tensors, seed=5) for n in (12, 24, 48)]
+    found = compare(theory, samples)
+    assert found.agrees, str(found)
+    assert samples[0].attrs["sampler"] == "explicit"
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda net: simulate(net, X[0], 8, 2, 10, sampler="probes"),
+        lambda net: simulate(net, X[0], 8, 2, 10, sampler="paths"),
+        lambda net: flow(net, X[0], 2, precision=30),
+        lambda net: training_flow(net, X, [[1.0], [0.0]], depth=2, eta=0.1, steps=1),
+        lambda net: simulate(Network("tanh"), X[0], 8, 2, 10, tensors=[KAPPA]),
+        lambda net: simulate(Network("tanh", Independent({4: 1})), X[0], 8, 2, 10),
+        lambda net: simulate(Network("tanh", StudentT(sympy.Symbol("nu"))), X[0], 8, 2, 10),
+        lambda net: flow(Network("tanh", Independent({4: sympy.Symbol("k")})), X[0], 3, "G1"),
+    ],
+)
+def test_what_is_refused(what):
+    with pytest.raises(InputError):
+        what(Network("tanh", Uniform()))
+
+
+def test_orthogonal_weights_behind_independent_ones_are_refused():
+    with pytest.raises(InputError, match="first_weights"):
+        Network("tanh", Orthogonal(), first_weights=as_weights("weights", "uniform"))
+
+
+def test_a_module_of_hidden_layers_is_written(tmp_path):
+    made = recursion(KAPPA, Uniform()).single_input()
+    path = write_module(made, "tanh", tmp_path / "fourth.py", first_weights=Gaussian())
+    assert "0123" in path.read_text()
+    with pytest.raises(InputError, match="first_weights"):
+        write_module(made, "tanh", tmp_path / "first.py")
