@@ -79,7 +79,7 @@ def _at_points(expr: sympy.Expr) -> Array | None:
         return None
     with ctx.workprec(_BITS):
         found = [function(acb(at), False).real for at in NEAR.tolist()]
-    known = all(each.is_finite() and each.rel_accuracy_bits() > 60 or each == 0 for each in found)
+    known = all((each.is_finite() and each.rel_accuracy_bits() > 60) or each == 0 for each in found)
     return np.array([float(each.mid()) for each in found]) if known else None
 
 
@@ -112,5 +112,7 @@ def _coefficients(function: Ball, radius: float) -> tuple[float, ...]:
             (value * turned[k * j % _POINTS] for j, value in enumerate(values)), start=acb(0)
         )
         mean = float((total.real / _POINTS).mid())
-        found.append(mean / radius**k if abs(mean) > largest * math.ldexp(1.0, -_POINTS + 8) else 0.0)
+        found.append(
+            mean / radius**k if abs(mean) > largest * math.ldexp(1.0, -_POINTS + 8) else 0.0
+        )
     return tuple(found)

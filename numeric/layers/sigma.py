@@ -1,8 +1,8 @@
 """Expressions in z as NumPy functions: σ, its derivatives, its pieces.
 
 Integer powers are products, exponentials in quotients stay finite (`printer.stable`), 1 − tanh² and
-1 ± tanh are exponentials, which do not cancel far out, sums that cancel near 0 are series there (`cancelling`),
-and what the expressions share is computed once.
+1 ± tanh are exponentials, which do not cancel far out, sums that cancel near 0 are series there
+(`cancelling`), and what the expressions share is computed once.
 """
 
 from __future__ import annotations

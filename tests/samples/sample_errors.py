@@ -228,7 +228,10 @@ def main():
         worst = max(found.over for found in every.values())
         wide = {name: found.widest for name, found in every.items() if found.widest > 1000.0}
         wide = ", ".join(f"{name} {value:.2g}" for name, value in wide.items())
-        print(f"{number}: error/estimate {worst:.3g}; estimate/error {wide or 'below 1000'}", flush=True)
+        print(
+            f"{number}: error/estimate {worst:.3g}; estimate/error {wide or 'below 1000'}",
+            flush=True,
+        )
     for value, note in sorted(over, reverse=True)[:10]:
         print(f"error/estimate {value:.3g}: {note}")
     print(*(f"refused {each}" for each in refused), sep="\n")

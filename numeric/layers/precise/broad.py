@@ -29,7 +29,7 @@ Pair: TypeAlias = "tuple[Orders, ...]"
 """For each of two samples the orders of the derivatives of σ that are multiplied."""
 
 _WIDER = 1.0625
-_ENTRY, _NODE = 6e-6, 1e-5
+_ENTRY, _NODE = 6e-6, 2e-6
 """Seconds of an entry of the matrix between two stretched samples, and of a node's functions, at
 some 50 digits."""
 _MARGIN = 8.0
@@ -69,8 +69,10 @@ class Sums:
         step = _step(self._activation, self._every, goal)
         outer = len(_stretched(self._activation, step, at.reach(goal) * float(at.scale)))
         inner = 2.0 * at.reach(goal) * math.sqrt(2.0 * goal) / (0.8 * 2.0 * math.pi)
+        entries = outer * _ENTRY if float(at.rest) >= 1.0 else 0.0
         heads = sum(map(len, self._heads))
-        return outer * (outer * _ENTRY + inner * _NODE * (2 + heads))
+        each = entries + inner * _NODE * (2 + heads)
+        return 2.0 * outer * each / (1 + self._activation.is_odd)
 
     def _goal(self, at: _Kernel, goal: float) -> float:
         """Of a function that grows as a power of z, absolutely."""
@@ -106,12 +108,8 @@ class Sums:
         density = 1 / ((2 * arb.pi()).sqrt() * at.scale)
         rate = -1 / (2 * at.scale**2)
         outer = [(z, w * density * (rate * z * z).exp()) for z, w in outer]
-        near = [
-            each for each in outer if rest >= 1.0 and abs(slope * float(each[0])) <= far * rest
-        ]
-        others = outer[: len(outer) - len(near)] if not near else [
-            each for each in outer if not abs(slope * float(each[0])) <= far * rest
-        ]  # fmt: skip
+        near = [each for each in outer if rest >= 1.0 and abs(slope * float(each[0])) <= far * rest]
+        others = [each for each in outer if rest < 1.0 or abs(slope * float(each[0])) > far * rest]
         heads = self._heads[::-1] if at.swapped else self._heads
         total = arb_mat(len(heads[0]), len(heads[1]))
         if near:
@@ -162,9 +160,7 @@ class Sums:
         left = self._weighted(heads[0], [z for z, _ in outer], [w for _, w in outer])
         return left * arb_mat(len(outer), len(heads[1]), given)
 
-    def _even(
-        self, rest: float, goal: float, wider: float, reach: float
-    ) -> list[tuple[arb, arb]]:
+    def _even(self, rest: float, goal: float, wider: float, reach: float) -> list[tuple[arb, arb]]:
         """Nodes y and weights of a normal variable."""
         step = 0.8 * 2.0 * math.pi / math.sqrt(2.0 * goal)
         if rest < 1.0:
@@ -175,8 +171,7 @@ class Sums:
         scale = step / (2 * arb.pi()).sqrt()
         most = math.ceil(reach / step)
         return [
-            (y, scale * (-y * y / 2).exp())
-            for y in (arb(k * step) for k in range(-most, most + 1))
+            (y, scale * (-y * y / 2).exp()) for y in (arb(k * step) for k in range(-most, most + 1))
         ]
 
     def _weighted(

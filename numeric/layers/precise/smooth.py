@@ -85,14 +85,12 @@ class Sums:
     def _are_pairs(self) -> bool:
         return bool(self._products) and len(self._products[0]) == 2
 
-    def _far(
-        self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float
-    ) -> broad.Sums | None:
+    def _far(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> broad.Sums | None:
         """The sums over two samples that vary too far for a lattice."""
         if self._pairs is None or rank(rows) < 2 or not self._pairs.fits(K):
             return None
         longest = self._proved_seconds(K, rows, goal)
-        return self._pairs if longest > max(_LONG, 2.0 * self._pairs.seconds(K, goal)) else None
+        return self._pairs if longest > max(_LONG, self._pairs.seconds(K, goal)) else None
 
     @property
     def is_proved(self) -> bool:
@@ -232,9 +230,7 @@ class Sums:
         far = self._far(K, rows, goal)
         return self._proved_seconds(K, rows, goal) if far is None else far.seconds(K, goal)
 
-    def _proved_seconds(
-        self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float
-    ) -> float:
+    def _proved_seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         factor = factorise(K, rows)
         rules, _ = self.rules(factor, goal)
         if len(rules) == 1:
