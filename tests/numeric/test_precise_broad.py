@@ -1,4 +1,4 @@
-"""Two inputs of large variance to many digits: nodes that stretch, against a lattice with a proof."""
+"""Two inputs of large variance to many digits: nodes that stretch, against a proved lattice."""
 
 from __future__ import annotations
 
