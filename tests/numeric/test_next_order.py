@@ -52,7 +52,7 @@ def test_the_order_after_the_next_has_the_exact_curve_s_series():
 @pytest.mark.slow
 @pytest.mark.parametrize("tensor", ["G2", "V2"])
 def test_entries_of_two_inputs_do_not_know_of_two_others(tensor):
-    """Four inputs at the next order: averages over all four leave entries of the first two alone."""
+    """Averages over all four inputs leave entries of the first two as they were."""
     four = np.random.default_rng(3).normal(size=(4, 5))
     net = Network(activations.tanh, Orthogonal())
     every, alone = (flow(net, inputs, 3, [tensor]) for inputs in (four, four[:2]))

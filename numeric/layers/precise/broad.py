@@ -171,7 +171,7 @@ class Sums:
         scale = step / (2 * arb.pi()).sqrt()
         most = math.ceil(reach / step)
         return [
-            (y, scale * (-y * y / 2).exp()) for y in (arb(k * step) for k in range(-most, most + 1))
+            (y, scale * (-y * y / 2).exp()) for y in (k * arb(step) for k in range(-most, most + 1))
         ]
 
     def _weighted(
@@ -211,10 +211,11 @@ class _Kernel:
 
 def _stretched(activation: Activation, step: float, end: float) -> list[tuple[arb, arb]]:
     """z = c sinh u as far as |z| = end, and dz."""
-    c = quadrature.stretch(activation)
-    count = math.ceil(math.asinh(end / c) / step)
-    us = [arb(k * step) for k in range(-count, count + 1)]
-    return [(c * u.sinh(), c * step * u.cosh()) for u in us]
+    near = quadrature.stretch(activation)
+    count = math.ceil(math.asinh(end / near) / step)
+    c, h = arb(near), arb(step)
+    us = [k * h for k in range(-count, count + 1)]
+    return [(c * u.sinh(), c * h * u.cosh()) for u in us]
 
 
 def _floored(step: float) -> float:
