@@ -40,7 +40,7 @@ def test_stretched_nodes_agree_with_a_lattice(name, products, K, ratio, correlat
         proved = smooth.Sums(by_name(name), products)(at, ROWS, GOAL)
     for one, other in zip(found, proved, strict=True):
         assert one.overlaps(other)
-        assert one.rad() < 1e-12
+        assert one.rad() < 1e-14
 
 
 @pytest.mark.parametrize("name", ["sin", "polynomial(0,1,0,-1/6)"])
