@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from flint import arb, ctx
+from sample_errors import Configuration, compared, truth
 
+from derive import Network, Orthogonal
 from derive.activations.functions import by_name
 from numeric.layers.precise import smooth
 from numeric.layers.precise.broad import Sums
@@ -58,3 +62,15 @@ def test_digits_of_inputs_that_are_almost_alike_and_far_out():
         both, square, slope = Sums(by_name("tanh"), products)(at, 60.0)
         lost = (square - both) / ((at[0][0] - at[0][1]) * slope)
     assert abs(float(lost) - 1.0) < 1e-3
+
+
+@pytest.mark.slow
+def test_errors_of_floats_far_out_and_almost_alike():
+    """G1 of both inputs is a sum of terms 10^12 times as large."""
+    K, gap, tensors = 1e6, 1e-12, ("K", "G1", "V")
+    inputs = np.sqrt(2.0 * K) * np.array([[1.0, 0.0], [1.0 - gap, np.sqrt(gap * (2.0 - gap))]])
+    chosen = Configuration(Network("tanh", Orthogonal()), inputs, 3, tensors, None)
+    exact = {name: [Decimal(each) for each in values] for name, values in truth(chosen, 20).items()}
+    for found in compared(chosen.flow(), exact).values():
+        assert found.over < 10.0
+        assert found.lost < 1e-5
