@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, scalar
+from . import quadrature
 from .pieces import SLACK
 
 Counts = NDArray[np.int64]
 
-PATH_NODES, PATH_WEIGHTS = np.polynomial.legendre.leggauss(16)
+PATH_NODES, PATH_WEIGHTS = quadrature.legendre(16)
 
 GONE = 99
 """The exponent of a variable that is integrated out."""

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
+from flint import arb, ctx
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy import special
@@ -320,8 +321,12 @@ def support_source(activation: Activation) -> str:
 
 @cache
 def legendre(nodes: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Gauss and Legendre's nodes and weights on (−1, 1)."""
-    return np.polynomial.legendre.leggauss(nodes)
+    """Gauss and Legendre's nodes and weights on (−1, 1), rounded once: NumPy's own weights lack
+    three digits."""
+    with ctx.workprec(128):
+        found = [arb.legendre_p_root(nodes, k, weight=True) for k in reversed(range(nodes))]
+    x, w = np.array([[float(each.mid()) for each in pair] for pair in found]).T
+    return x, w
 
 
 def accuracy(rank: int) -> float:

@@ -85,8 +85,6 @@ class Sums:
         self._terms = [leibniz(*head) for head in heads]
         self._orders = sigma.orders_of([key for terms in self._terms for key in terms])
         self._sigma = sigma.derivatives(activation, self._orders)
-        found = {order: sigma.terms(activation, order) for order in self._orders}
-        self._cancelling = {order: each for order, each in found.items() if each}
         powers = [
             sum(quadrature.degree(activation, order) for pair in shape for order in pair.orders)
             for shape in shapes
@@ -219,7 +217,6 @@ class Sums:
         """The functions at these z, (rows, *z.shape), and the sums of their absolute terms."""
         at = dict(zip(self._orders, self._sigma(z), strict=True))
         sizes = {m: np.abs(each) for m, each in at.items()}
-        sizes |= {m: each(z)[0] for m, each in self._cancelling.items()}
         found = []
         for values in (at, sizes):
             products: dict[tuple[int, ...], Array] = {(): np.ones_like(z)}

@@ -79,8 +79,6 @@ class _Smooth:
         self._degree = sums.degree
         self._orders = sigma.orders_of([row.factors for row in self._near_rows + self._far_rows])
         self._sigma = sigma.derivatives(activation, self._orders)
-        found = {order: sigma.terms(activation, order) for order in self._orders}
-        self._cancelling = {order: each for order, each in found.items() if each}
         self._strips = np.array(quadrature.strips(activation))
         self._growth = np.array(sums.growth)
         self._stretch, self._stretched_step = sums.stretch, sums.stretched_step
@@ -146,9 +144,6 @@ class _Smooth:
         at = dict(zip(self._orders, self._sigma(z), strict=True))
         terms = _products(at, rows, he, z.shape)
         sizes = np.abs(terms)
-        if self._cancelling:
-            of_terms = {m: each(z)[0] for m, each in self._cancelling.items()}
-            sizes = np.abs(_products(at | of_terms, rows, he, z.shape))
         if self._odd:
             return terms, sizes, weights
         terms, sizes = (each[..., :half] + each[..., half:] for each in (terms, sizes))

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
+from ..brackets import quadrature
 from ..brackets.pieces import SLACK
 
 Exponents: TypeAlias = tuple[int, ...]
@@ -33,7 +34,7 @@ FREE = 1000
 MAX_ORTHANT = 4
 """The largest orthant whose probability is known here."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_NODES, _WEIGHTS = quadrature.legendre(16)
 _EDGES = np.array([1.0, 0.8, *0.5 ** np.arange(1.0, 60.0)])
 """Where the panels of the path s = 1 … 0 may end."""
 

@@ -1,7 +1,8 @@
 """Expressions in z as NumPy functions: σ, its derivatives, its pieces.
 
 Integer powers are products, exponentials in quotients stay finite, 1 − tanh² and 1 ± tanh keep
-their digits far out (`stable`), and what the expressions share is computed once.
+their digits far out (`stable`), sums that cancel near 0 are series there (`cancelling`), and what
+the expressions share is computed once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from derive.symbols import z
 from ..arrays import Array
 from ..brackets.functions import OWN
 from ..emit.stable import stable
+from . import cancelling
 
 Functions = Callable[[Array], list[Array]]
 """Of points, any shape: the values there of several functions."""
@@ -31,32 +33,28 @@ def derivatives(activation: Activation, orders: tuple[int, ...]) -> Functions:
 
 
 @cache
-def terms(activation: Activation, order: int) -> Functions | None:
-    """Σ |terms| of a σ^{(order)} that is a sum which cancels near 0, as log(1 + e^z) − log 2 does:
-    its rounding error is machine epsilon times that. None for one that keeps its digits there."""
-    expr = stable(activation.derivative(order))
-    if not expr.is_Add:
-        return None
-    total = compiled((sympy.Add(*(sympy.Abs(each) for each in expr.args)),))
-    near = np.array([-_NEAR, _NEAR])
-    with np.errstate(all="ignore"):
-        (sizes,), (values,) = total(near), derivatives(activation, (order,))(near)
-    return total if (sizes > _CANCELLED * np.abs(values)).any() else None
-
-
-_NEAR, _CANCELLED = 1e-3, 50.0
-"""Where it is looked for a sum that cancels, and what makes it one."""
-
-
-@cache
 def compiled(expressions: tuple[sympy.Expr, ...]) -> Functions:
     """Expressions in z, real for real z."""
     printed = [_with_products(stable(each)) for each in expressions]
     evaluate = sympy.lambdify(z, printed, [_OWN, "scipy", "numpy"], cse=True)
 
-    def values(at: Array) -> list[Array]:
+    def plain(at: Array) -> list[Array]:
         found = map(np.asarray, evaluate(at))
         return [each if each.shape == at.shape else np.full(at.shape, each) for each in found]
+
+    with np.errstate(all="ignore"):
+        near = [
+            cancelling.series(*each)
+            for each in zip(expressions, plain(cancelling.NEAR), strict=True)
+        ]
+    if not any(near):
+        return plain
+
+    def values(at: Array) -> list[Array]:
+        return [
+            each.put(found, at) if each else found
+            for each, found in zip(near, plain(at), strict=True)
+        ]
 
     return values
 

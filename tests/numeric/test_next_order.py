@@ -47,3 +47,29 @@ def test_the_order_after_the_next_has_the_exact_curve_s_series():
             found = flowed[name].sel(layer=layer) / flowed["K"].sel(layer=layer) ** 2
             assert found == pytest.approx(float(coefficient), rel=1e-12)
             whole = sympy.factor(exact.n * (whole - coefficient))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensor", ["G2", "V2"])
+def test_entries_of_two_inputs_do_not_know_of_two_others(tensor):
+    """Averages over all four inputs leave entries of the first two as they were."""
+    four = np.random.default_rng(3).normal(size=(4, 5))
+    net = Network(activations.tanh, Orthogonal())
+    every, alone = (flow(net, inputs, 3, [tensor]) for inputs in (four, four[:2]))
+    rank = every[tensor].ndim - 1
+    part = every[tensor].to_numpy()[(slice(None), *(rank * (slice(2),)))]
+    np.testing.assert_allclose(part, alone[tensor], rtol=1e-9, atol=1e-13)
+    assert (every[f"{tensor}_error"].max() < 1e-9 * np.abs(every[tensor]).max()).all()
+
+
+@pytest.mark.slow
+def test_inputs_that_are_all_but_opposite_beside_a_third():
+    """A correlation of −1 + 10⁻¹² moves G1 and V by as little from those at −1."""
+    x, y, third = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 3)))[0].T
+    net, gap = Network("gelu", Orthogonal()), 1e-12
+    near, opposite = (
+        flow(net, 2.0 * np.array([x, -(1.0 - each) * x - np.sqrt(2.0 * each) * y, third]), 3, ["V"])
+        for each in (gap, 0.0)
+    )
+    np.testing.assert_allclose(near["V"], opposite["V"], rtol=0.0, atol=1e-10)
+    assert (near["V_error"] < 1e-10).all()

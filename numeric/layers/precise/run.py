@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 
 from derive.activations.functions import Activation
 from derive.engine.tensors import Name, kernel_label
@@ -263,8 +263,7 @@ def decimal_of(value: arb, digits: int) -> tuple[Decimal, float]:
     """The digits of a ball, and a bound of how far they are from all in it."""
     text = "0" if value.contains(0) else value.mid().str(digits, radius=False)
     rounded = Decimal(text)
-    exact = Fraction(rounded)
-    distance = abs(value - arb(fmpq(exact.numerator, exact.denominator))).upper()
+    distance = abs(value - arb(text)).upper()
     if distance.is_zero():
         return rounded, 0.0
     return rounded, math.nextafter(float(distance), math.inf)

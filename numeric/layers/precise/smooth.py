@@ -9,7 +9,8 @@ errs, wherever its nodes begin, by (Trefethen and Weideman, SIAM Rev. 56 (2014),
 
 and to leave out |y_j| > R_j by 2 C Π_{i≠j} m_i · g_j(R_j) φ(R_j) / (R_j − 2Q/R_j). Both, and where
 the kernel is a ball its radius times a bound of ∂⟨…⟩/∂K (Price), are in the radius of the sum.
-Samples that are independent are summed over a `lattice`, nested sums are for the others.
+Samples that are independent are summed over a `lattice`, nested sums are for the others; two that
+vary too far for either have `broad` sums, whose rule is estimated and not proved.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from derive.activations.functions import Activation
 from derive.arithmetic import balls
 from derive.errors import InputError
 
-from . import envelopes, functions, lattice
+from . import broad, envelopes, functions, lattice
 from .envelopes import Envelope
 from .geometry import Factor, Matrix, factorise, rank
 
@@ -50,6 +51,8 @@ _SPREAD = 8.0
 """Outside |y| > R the density is at most e^{−(1 − 1/8)R²/2} times that of variances of 8."""
 _SLOWER = 8.0
 """How many times as long nested sums take as is said of them."""
+_LONG = 10.0
+"""Seconds from which proved sums over two samples may give way to `broad` ones."""
 _BLURRED = 2.0**-30
 """The relative radius of a determinant above which balls' inverses are too wide to use."""
 
@@ -73,9 +76,21 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
+        self._pairs = broad.Sums(activation, self._products) if self._are_pairs else None
         heights = envelopes.heights(activation)
         known = bool(heights) and self._at(heights[0]) is not None
         self._heights = [h for h in heights if known and self._at(h) is not None]
+
+    @property
+    def _are_pairs(self) -> bool:
+        return bool(self._products) and len(self._products[0]) == 2
+
+    def _far(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> broad.Sums | None:
+        """The sums over two samples that vary too far for a lattice."""
+        if self._pairs is None or rank(rows) < 2 or not self._pairs.fits(K):
+            return None
+        longest = self._proved_seconds(K, rows, goal)
+        return self._pairs if longest > max(_LONG, self._pairs.seconds(K, goal)) else None
 
     @property
     def is_proved(self) -> bool:
@@ -175,6 +190,13 @@ class Sums:
             centred: whether to sum at the middle of the kernel and add how far it is from its ends.
         """
         exact = all(each.is_exact() for row in K for each in row)
+        far = self._far(K, rows, goal)
+        if far is not None:
+            values = far(K, goal)
+            if not centred:  # a bound all over the kernel's balls: twice what it is in the middle
+                return [value + arb(0, abs(value).upper()) for value in values]
+            moved = [arb(0) for _ in values] if exact else self._moved(K, rows)
+            return [a + arb(0, b.upper()) for a, b in zip(values, moved, strict=True)]
         factor, at_kernel = factorise(K, rows), K
         rules, at = self.rules(factor, goal)
         broad = len(rules) == 1 and rules[0].most > _MANY and _settles(self._activation)
@@ -205,6 +227,10 @@ class Sums:
 
     def seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         """How long the sums take at some 50 digits, more or less."""
+        far = self._far(K, rows, goal)
+        return self._proved_seconds(K, rows, goal) if far is None else far.seconds(K, goal)
+
+    def _proved_seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         factor = factorise(K, rows)
         rules, _ = self.rules(factor, goal)
         if len(rules) == 1:
