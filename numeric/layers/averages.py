@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations_with_replacement, product
+from functools import cached_property, lru_cache
+from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,7 +31,7 @@ from derive.gaussian.shapes import Shape, SingleShape, is_even, leibniz
 from ..arrays import Array
 from ..brackets import pieces, quadrature
 from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
-from . import broad, kinked, one_sample, piecewise_linear, several_samples
+from . import broad, crowds, kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
 
@@ -39,8 +40,9 @@ Evaluate = Callable[[Array], tuple[Array, Array]]
 them. With kinks and several inputs, of kernels (copies, m, m) too."""
 
 Gradient = Callable[[Array], Array | None]
-"""Of a kernel: the averages' derivatives by its entries, (count, m, m); None where those change too
-fast from one kernel to the next to be of use."""
+"""Of a kernel: the averages' derivatives by its entries, (count, m, m), or those of the first of
+them, where the others' do not matter; None where those change too fast from one kernel to the next
+to be of use."""
 
 Reach = Callable[[Array], Array]
 """Of a kernel: how far its entries may go, times `_MOVED`, with one gradient."""
@@ -62,9 +64,9 @@ Shapes: TypeAlias = tuple[SingleShape, ...]
 
 
 class Shared(NamedTuple):
-    """An average over distinct samples, ascending, and its share of the bracket."""
+    """An average over distinct samples: what stands at each, ascending, and its share of the
+    bracket."""
 
-    members: tuple[int, ...]
     shapes: Shapes
     share: float
 
@@ -111,7 +113,9 @@ class Averages:
                 values, sizes = self._evaluate(K)
                 return values, sizes[0]
             values, sizes = self._evaluate(K[0])
-            return values + np.einsum("kab,cab->ck", slopes, K - K[0]), sizes
+            values = np.repeat(values[None], len(K), axis=0)
+            values[:, : len(slopes)] += np.einsum("kab,cab->ck", slopes, K - K[0])
+            return values, sizes
 
         return average
 
@@ -134,22 +138,14 @@ def of_several(
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
+    if activation.is_smooth:
+        return _of_sets(activation, list(brackets), m, apart=apart)
     wanted: dict[Placed, int] = {}
-    shared: dict[Shared, int] = {}
 
     def places(bracket: Bracket) -> Places:
         labels = sorted({sample for sample, _ in bracket.factors})
         shape = (m,) * len(labels)
         tuples = list(product(range(m), repeat=len(labels)))
-        if activation.is_smooth:
-            met = [
-                _apart(bracket, labels, at) if apart else [_met(bracket, labels, at)]
-                for at in tuples
-            ]
-            rows = [[shared.setdefault(each, len(shared)) for each in of_one] for of_one in met]
-            longest = max(map(len, rows))
-            padded = [row + [_NOWHERE] * (longest - len(row)) for row in rows]
-            return np.array(padded).T.reshape(longest, *shape)
         parts = []
         for each, positions in positions_of(bracket):
             at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
@@ -158,15 +154,14 @@ def of_several(
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
-    gradient: Gradient | None
-    reach: Reach = _largest
-    if activation.is_smooth:
-        averages, gradient = _smooth(activation, list(shared))
-    else:
-        averages, gradient, reach = _kinked(activation, list(wanted))
-    sets = {each.members for each in shared}
-    sets |= {tuple(sorted(set(samples))) for _, samples in wanted}
-    crowded = [members for members in sets if len(members) > MAX_POSITIONS]
+    averages, gradient, reach = _kinked(activation, list(wanted))
+    sets = {tuple(sorted(set(samples))) for _, samples in wanted}
+    evaluate = _checked(averages, [each for each in sets if len(each) > MAX_POSITIONS], m)
+    return Averages(evaluate, len(wanted), found, gradient, reach)
+
+
+def _checked(averages: Evaluate, crowded: Sequence[tuple[int, ...]], m: int) -> Evaluate:
+    """The same, with InputError where samples of one of these sets are not dependent enough."""
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         for members in crowded:
@@ -175,12 +170,78 @@ def of_several(
             check_inputs(rank, "a combination of the others")
         return averages(K)
 
-    count = len(wanted) + len(shared)  # behind the averages stands a 0
-    found = {each: np.where(places == _NOWHERE, count, places) for each, places in found.items()}
-    return Averages(evaluate, count, found, gradient, reach)
+    return evaluate
 
 
-_NOWHERE = -1
+def _of_sets(
+    activation: Activation, brackets: Sequence[Bracket], m: int, *, apart: bool
+) -> Averages:
+    """`of_several` of analytic σ: an average depends on the set of samples and on the factors at
+    each, in ascending order, so that all sets of as many samples have the same averages.
+
+    They are numbered by how many samples they have, then by what they are, then by the set.
+    """
+    by_size: list[dict[Shared, int]] = [{} for _ in range(m + 1)]
+    numbered = {bracket: _by_order(bracket, m, by_size, apart=apart) for bracket in brackets}
+    sets = [math.comb(m, d) for d in range(m + 1)]
+    begins = np.cumsum([0, *(len(of) * n for of, n in zip(by_size, sets, strict=True))])
+    found = {}
+    for bracket, (ranks, parts) in numbered.items():
+        rank = len({sample for sample, _ in bracket.factors})
+        longest = max(len(each) for _, each in parts)
+        table = np.full((longest, m**rank), begins[-1])  # behind the averages stands a 0
+        for k, (d, each) in enumerate(parts):
+            rows = ranks.pattern == k
+            for part, block in enumerate(each):
+                table[part, rows] = begins[d] + block * sets[d] + ranks.place[rows]
+        found[bracket] = table.reshape(longest, *(m,) * rank)
+    averages, gradient = _smooth(activation, [list(of) for of in by_size], m)
+    chosen = [d for d in range(MAX_POSITIONS + 1, m + 1) if by_size[d]]
+    crowded = [members for d in chosen for members in combinations(range(m), d)]
+    return Averages(_checked(averages, crowded, m), int(begins[-1]), found, gradient)
+
+
+class _Ranked(NamedTuple):
+    """Of all tuples of samples: which pattern of equal and smaller ones each has, and which set of
+    samples it is of, in the order of `combinations`."""
+
+    pattern: Places
+    place: Places
+
+
+def _by_order(
+    bracket: Bracket, m: int, by_size: Sequence[dict[Shared, int]], *, apart: bool
+) -> tuple[_Ranked, list[tuple[int, list[int]]]]:
+    """The tuples of a bracket's samples; for each pattern how many there are, and the averages."""
+    labels = sorted({sample for sample, _ in bracket.factors})
+    patterns, ranked = _ranked(m, len(labels))
+    parts = []
+    for pattern in patterns:
+        met = _apart(bracket, labels, pattern) if apart else [_met(bracket, labels, pattern)]
+        d = max(pattern) + 1
+        parts.append((d, [by_size[d].setdefault(each, len(by_size[d])) for each in met]))
+    return ranked, parts
+
+
+@lru_cache(maxsize=16)
+def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
+    """The patterns, each as the rank of every label, and all tuples of samples of 0 … m − 1."""
+    tuples = np.array(np.unravel_index(np.arange(m**labels), (m,) * labels)).T
+    below = tuples[:, None, :] < tuples[:, :, None]
+    first = np.array(
+        [~(tuples[:, :k] == tuples[:, k, None]).any(axis=1) for k in range(labels)]
+    ).T
+    ranks = (below & first[:, None, :]).sum(axis=2)
+    patterns, pattern = np.unique(ranks, axis=0, return_inverse=True)
+    place = np.zeros(len(tuples), np.int64)
+    for d in set((patterns.max(axis=1) + 1).tolist()):
+        of = np.full((m + 1,) * d, -1)
+        members = np.array(list(combinations(range(m), d)))
+        of[tuple(members.T)] = np.arange(len(members))
+        rows = ranks.max(axis=1) == d - 1
+        chosen = np.where(first, tuples, m)[rows]
+        place[rows] = of[tuple(np.sort(chosen, axis=1)[:, :d].T)]
+    return list(map(tuple, patterns.tolist())), _Ranked(pattern.reshape(-1), place)
 
 
 def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Shared:
@@ -194,7 +255,7 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Sha
     outer = Counter(to[label] for label in bracket.outer)
     own = Counter(label for label, _ in bracket.factors)
     share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
-    return Shared(members, tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+    return Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
 
 
 def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> list[Shared]:
@@ -222,7 +283,7 @@ def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> l
         )
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
-    return [Shared(members, shapes, float(times)) for shapes, times in found.items()]
+    return [Shared(shapes, float(times)) for shapes, times in found.items()]
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
@@ -231,68 +292,89 @@ def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
     return shape, tuple(sample for *_, sample in sorted(kinds))
 
 
-def _smooth(activation: Activation, wanted: Sequence[Shared]) -> tuple[Evaluate, Gradient]:
-    """Analytic σ: an average depends on the set of samples and on the factors at each."""
-    sets: dict[tuple[int, ...], dict[Shapes, int]] = {}
-    where: list[tuple[tuple[int, ...], int] | None] = []
-    for members, shapes, _ in wanted:
-        orders, outer = (
-            [order for each in shapes for order in each.orders],
-            sum(each.outer for each in shapes),
-        )
-        if activation.is_odd and not is_even(orders, outer):
-            where.append(None)
-            continue
-        known = sets.setdefault(members, {})
-        where.append((members, known.setdefault(shapes, len(known))))
-    shares = np.array([each.share for each in wanted])
-    diagonal = list(dict.fromkeys(key[0] for s in sets if len(s) == 1 for key in sets[s]))
-    alone = one_sample.averages(activation, diagonal)
-    twice = one_sample.averages(
-        activation, [SingleShape(each.orders, each.outer + 2) for each in diagonal]
-    )
-    joint = {
-        members: _Joint(activation, list(shapes))
-        for members, shapes in sets.items()
-        if len(members) > 1
-    }
+def _smooth(
+    activation: Activation, by_size: Sequence[Sequence[Shared]], m: int
+) -> tuple[Evaluate, Gradient]:
+    """Analytic σ: these averages of each number of samples, over all sets of so many.
+
+    Of more than `crowds.FEW` samples the gradient is that of the averages over two at most: what
+    rounding of K does to the others is far below the error that their rule has.
+    """
+    groups = [
+        _Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted
+    ]
 
     def evaluate(K: Array) -> tuple[Array, Array]:
-        single = np.array(alone(K.diagonal()))
-        found = {
-            members: np.array(
-                [single[:, diagonal.index(key[0]), members[0]] for key in sets[members]]
-            ).T
-            if len(members) == 1
-            else joint[members](K[np.ix_(members, members)])
-            for members in sets
-        }
-        both = [found[at[0]][:, at[1]] if at else np.zeros(2) for at in where]
-        values, sizes = shares * np.array(both).reshape(-1, 2).T
-        return values, sizes
+        both = np.concatenate([each(K) for each in groups], axis=1)
+        return both[0], both[1]
 
     def gradient(K: Array) -> Array:
-        slopes, _ = twice(K.diagonal())
-        total = np.zeros((len(wanted), len(K), len(K)))
-        places: dict[tuple[int, ...], list[list[int]]] = {
-            members: [[] for _ in shapes] for members, shapes in sets.items()
-        }
-        for place, at in enumerate(where):
-            if at:
-                places[at[0]][at[1]].append(place)
-        for members, shapes in sets.items():
-            grid = np.ix_(members, members)
-            if len(members) == 1:
-                rows = [diagonal.index(key[0]) for key in shapes]
-                found = 0.5 * slopes[rows, members[0]].reshape(-1, 1, 1)
-            else:
-                found = joint[members].response(K[grid])
-            for each, at_places in zip(found, places[members], strict=True):
-                for place in at_places:
-                    total[place][grid] = shares[place] * each
-        return total
+        most = 2 if m > crowds.FEW else m
+        return np.concatenate([each.response(K) for each in groups if each.samples <= most])
 
     return evaluate, gradient
+
+
+class _Group:
+    """The averages over each set of so many samples."""
+
+    def __init__(
+        self, activation: Activation, wanted: Sequence[Shared], m: int, samples: int
+    ) -> None:
+        self.samples = samples
+        self._sets = np.array(list(combinations(range(m), samples)))
+        self._shares = np.array([each.share for each in wanted])
+        shapes: dict[Shapes, int] = {}
+        self._rows = [
+            shapes.setdefault(each.shapes, len(shapes))
+            if not activation.is_odd or _is_even(each.shapes)
+            else None
+            for each in wanted
+        ]
+        self._live = [k for k, row in enumerate(self._rows) if row is not None]
+        self._chosen = [row for row in self._rows if row is not None]
+        self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
+        self._crowded = m > crowds.FEW and 2 < samples <= MAX_POSITIONS
+        alone = [each[0] for each in shapes] if samples == 1 else []
+        self._alone = one_sample.averages(activation, alone)
+        twice = [SingleShape(each.orders, each.outer + 2) for each in alone]
+        self._twice = one_sample.averages(activation, twice)
+
+    def __call__(self, K: Array) -> Array:
+        """Values and sizes, (2, averages · sets)."""
+        found = np.zeros((2, len(self._rows), len(self._sets)))
+        if self._joint is None:
+            values = np.array(self._alone(K.diagonal())) if self._live else None
+        elif self._crowded:
+            values = self._joint.of_many(K, self._sets)
+        else:
+            each = [self._joint(K[np.ix_(members, members)]) for members in self._sets]
+            values = np.moveaxis(np.array(each), 0, -1)
+        if values is not None:
+            found[:, self._live] = values[:, self._chosen]
+        found *= self._shares[:, None]
+        return found.reshape(2, -1)
+
+    def response(self, K: Array) -> Array:
+        """Their derivatives by K, (averages · sets, m, m)."""
+        total = np.zeros((len(self._rows), len(self._sets), *K.shape))
+        slopes = self._twice(K.diagonal())[0] if self._joint is None and self._live else None
+        for place, members in enumerate(self._sets.tolist()):
+            grid = np.ix_(members, members)
+            if slopes is not None:
+                found = 0.5 * slopes[:, members[0]].reshape(-1, 1, 1)
+            elif self._joint is not None:
+                found = self._joint.response(K[grid])
+            else:
+                continue
+            for row, chosen in zip(self._live, self._chosen, strict=True):
+                total[(row, place, *grid)] = self._shares[row] * found[chosen]
+        return total.reshape(-1, *K.shape)
+
+
+def _is_even(shapes: Shapes) -> bool:
+    orders = [order for each in shapes for order in each.orders]
+    return is_even(orders, sum(each.outer for each in shapes))
 
 
 class _Joint:
@@ -310,7 +392,8 @@ class _Joint:
         self._coefficients = np.zeros((len(shapes), len(products)))
         for row, place, terms in entries:
             self._coefficients[row, place] += math.prod(count for _, count in terms)
-        self._inside = several_samples.Sums(activation, list(products))
+        self._products = list(products)
+        self._inside = several_samples.Sums(activation, self._products)
         self._broad: dict[bool, broad.Sums] = {}
 
     def __call__(self, K: Array) -> Array:
@@ -318,6 +401,15 @@ class _Joint:
         if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
             return self._far(rough=False)(K)
         return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
+
+    @cached_property
+    def _many(self) -> crowds.Crowd:
+        return crowds.Crowd(self._activation, self._products)
+
+    def of_many(self, K: Array, sets: Places) -> Array:
+        """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""
+        inside = self._many(K, sets)
+        return np.asarray(np.einsum("kp,csp->cks", self._coefficients, inside))
 
     def response(self, K: Array) -> Array:
         """Their derivatives by K to some percent: (averages, d, d)."""
