@@ -334,7 +334,7 @@ class _Group:
         self._live = [k for k, row in enumerate(self._rows) if row is not None]
         self._chosen = [row for row in self._rows if row is not None]
         self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
-        self._crowded = m > crowds.FEW and 2 < samples <= MAX_POSITIONS
+        self._crowded = m > crowds.FEW and 1 < samples <= MAX_POSITIONS
         alone = [each[0] for each in shapes] if samples == 1 else []
         self._alone = one_sample.averages(activation, alone)
         twice = [SingleShape(each.orders, each.outer + 2) for each in alone]
@@ -358,6 +358,14 @@ class _Group:
     def response(self, K: Array) -> Array:
         """Their derivatives by K, (averages · sets, m, m)."""
         total = np.zeros((len(self._rows), len(self._sets), *K.shape))
+        if self._crowded and self._joint is not None:
+            by_pair = self._joint.raised.of_many(K, self._sets)[0].reshape(-1, 3, len(self._sets))
+            own = 0.5 * self._shares[self._live][:, None, None] * by_pair[self._chosen]
+            rows, (a, b), places = self._live, self._sets.T, np.arange(len(self._sets))
+            for at, (s, t) in enumerate(((a, a), (a, b), (b, b))):
+                for row, each in zip(rows, own[:, at], strict=True):
+                    total[row, places, s, t] = total[row, places, t, s] = each
+            return total.reshape(-1, *K.shape)
         slopes = self._twice(K.diagonal())[0] if self._joint is None and self._live else None
         for place, members in enumerate(self._sets.tolist()):
             grid = np.ix_(members, members)
@@ -408,8 +416,22 @@ class _Joint:
 
     def of_many(self, K: Array, sets: Places) -> Array:
         """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""
-        inside = self._many(K, sets)
-        return np.asarray(np.einsum("kp,csp->cks", self._coefficients, inside))
+        found = np.tensordot(self._coefficients, self._many(K, sets), axes=(1, 1)).swapaxes(0, 1)
+        if sets.shape[1] == 2:
+            for place, members in enumerate(sets):
+                own = K[np.ix_(members, members)]
+                if broad.is_broad(own) and self._far(rough=False).exist:
+                    found[:, :, place] = self._far(rough=False)(own)
+        return found
+
+    @cached_property
+    def raised(self) -> _Joint:
+        """Of averages over two samples, what their second derivatives average to: ∂_a², ∂_a ∂_b,
+        ∂_b² of each."""
+        pairs = [(each[0], each[1]) for each in self._shapes]
+        return _Joint(
+            self._activation, [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
+        )
 
     def response(self, K: Array) -> Array:
         """Their derivatives by K to some percent: (averages, d, d)."""

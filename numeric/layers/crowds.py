@@ -40,6 +40,9 @@ NODES = 5 * 10**7
 DIGITS = (26.0, 22.0, 18.0, 15.0, 12.0)
 """log(1/ε) of the rule, from the best down, where the nodes of all digits are too many."""
 
+LEVELS, _ROUND = 4, 4
+"""Samples that a set has at most; the orders of derivatives are compiled by the four."""
+
 _MOST = 4 * 10**10
 """Nodes that are refused: some minutes."""
 
@@ -47,7 +50,7 @@ Counts: TypeAlias = "NDArray[np.int64]"
 
 
 class Crowd:
-    """Sums for sets of d of many samples.
+    """Sums for sets of d of many samples, d from 2 to 4.
 
     Arguments:
         activation: an analytic σ.
@@ -56,49 +59,56 @@ class Crowd:
 
     def __init__(self, activation: Activation, products: Sequence[Suffix]) -> None:
         self._rule = Sums(activation, products)
-        d = len(products[0])
-        heads = tuple(sorted({head for each in products for head in each}))
-        self._kernels = _kernels(activation, d, heads)
+        self._d = d = len(products[0])
+        heads = sorted({head for each in products for head in each})
+        highest = max((order for head in heads for order in head), default=0)
+        self._kernels = _kernels(activation, highest + -(highest + 1) % _ROUND)
+        self._heads = np.full((len(heads), max(1, *map(len, heads))), -1)
+        for row, head in zip(self._heads, heads, strict=True):
+            row[: len(head)] = head
         self._orders = np.array(list(permutations(range(d))))
         trees = [_tree(products, order, heads) for order in self._orders.tolist()]
         most = max(len(level) for levels, _ in trees for level in levels)
-        self._trees = np.zeros((len(trees), d, most, 2), np.int64)
-        self._counts = np.array([[len(level) for level in levels] for levels, _ in trees])
-        for tree, (levels, _) in zip(self._trees, trees, strict=True):
-            for place, level in enumerate(levels):
+        self._trees = np.zeros((len(trees), LEVELS, most, 2), np.int64)
+        self._trees[:, : LEVELS - d, :, 0] = -1
+        self._trees[:, : LEVELS - d, :, 1] = np.arange(most)
+        self._counts = np.full((len(trees), LEVELS), most)
+        for tree, counts, (levels, _) in zip(self._trees, self._counts, trees, strict=True):
+            for place, level in enumerate(levels, start=LEVELS - d):
                 tree[place, : len(level)] = level
+                counts[place] = len(level)
+            counts[: LEVELS - d] = len(levels[0])
         self._roots = np.array([roots for _, roots in trees])
 
     def __call__(self, K: Array, sets: Counts) -> Array:
-        """The brackets at K, (m, m), of each set, (sets, d), and their sizes: (2, sets, brackets).
+        """The brackets at K, (m, m), of each set, (sets, d), and their sizes: (2, brackets, sets).
 
         nan where K is no covariance, and where σ varies too fast for a rule.
 
         Raises InputError where few digits take more than some minutes.
         """
-        d = sets.shape[1]
+        d = self._d
         order, B, rank = np.empty(sets.shape, np.int64), np.empty((*sets.shape, d)), sets[:, 0] * 0
         self._kernels.factorise_all(K, sets, order, B, rank)
-        h, reach, lost = self._nodes(B, rank)
+        h, reach, digits = self._nodes(B, rank)
         places = d ** np.arange(d)
         which = np.zeros(d**d, np.int64)
         which[self._orders @ places] = np.arange(len(self._orders))
         tree = which[order @ places]
-        values = np.empty((2, len(sets), self._roots.shape[1]))
+        values = np.empty((2, len(sets), self._counts.max()))
         live = np.where(np.isfinite(h).all(axis=1), rank, -1)
-        kernel = self._kernels.sums
-        kernel(B, live, h, reach, tree, self._trees, self._counts, self._rule.half, values)
+        shapes = self._heads, self._trees, self._counts
+        self._kernels.sums(B, live, h, reach, tree, *shapes, self._rule.half, values)
         found = np.take_along_axis(values, self._roots[tree][None], axis=2)
-        found[1] *= 1.0 + np.exp(quadrature.ACCURACY[0] - lost)[:, None]
-        return np.asarray(found)
+        found[1] *= 1.0 + np.exp(quadrature.ACCURACY[0] - digits)[:, None]
+        return np.ascontiguousarray(np.swapaxes(found, 1, 2))
 
     def _nodes(self, B: Array, rank: Counts) -> tuple[Array, Array, Array]:
         """Steps (sets, d), reach and log(1/ε) of each set, as good as can be afforded."""
         scale, size = np.abs(B).max(axis=1), np.abs(B).sum(axis=(1, 2))
-        nodes = math.inf
         for most in (math.inf, *DIGITS):
-            h, reach, digits = np.ones(scale.shape), np.empty(len(B)), np.empty(len(B))
-            nodes = 0.0
+            h, reach = np.ones(scale.shape), np.zeros(len(B))
+            digits, nodes = np.full(len(B), quadrature.ACCURACY[0]), 0.0
             for live in set(rank.tolist()) - {-1}:
                 rows = rank == live
                 digits[rows] = kept = min(quadrature.accuracy(live), most)
@@ -124,68 +134,59 @@ def _tree(
     below: dict[Suffix, int] = {(): 0}
     levels: list[list[tuple[int, int]]] = []
     for level in reversed(range(len(order))):
-        here = {suffix: k for k, suffix in enumerate(dict.fromkeys(e[level:] for e in ordered))}
+        suffixes = dict.fromkeys(each[level:] for each in ordered)
+        here = {suffix: k for k, suffix in enumerate(suffixes)}
         levels.append([(heads.index(suffix[0]), below[suffix[1:]]) for suffix in here])
         below = here
     return levels[::-1], [below[each] for each in ordered]
 
 
 @cache
-def _kernels(activation: Activation, d: int, heads: tuple[Orders, ...]) -> ModuleType:
-    """The compiled loops of d samples."""
-    highest = max((order for head in heads for order in head), default=0)
-    factors = [
-        f"F[{k}, i] = {' * '.join(f's[{order}]' for order in head) or '1.0'}"
-        for k, head in enumerate(heads)
-    ]
+def _kernels(activation: Activation, highest: int) -> ModuleType:
+    """The compiled loops, for derivatives up to this order."""
     source = printer.filled(
         _SUMS,
-        sigma=sigma_source(activation, highest + 1).splitlines(),
-        factors=factors,
-        factorise=quadrature.FACTORISE_SOURCE.splitlines(),
-        most=len(heads),
-        d=d,
-        loops=_loops(d),
+        sigma=sigma_source(activation, highest + 1),
+        derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
+        factorise=quadrature.FACTORISE_SOURCE,
+        orders=highest + 1,
+        loops=_loops(),
     )
-    return load_kernels("crowd", f"Averages of {activation.name} over {d} samples.", (), source)
+    return load_kernels("crowd", f"Averages of {activation.name} over sets.", (), source)
 
 
-def _loops(d: int) -> list[str]:
+def _loops() -> list[str]:
     """Nested loops over the latent variables of a set."""
-    lines: list[str] = []
-    for j in range(d):
-        body = [
-            f"totals[{j}, :, :] = 0.0",
-            f"n{j} = int(math.sqrt(left{j}) / h[t, {j}]) if {j} < rank else 0",
-        ]
-        if j == d - 1:
-            mean = " + ".join([f"B[t, {j}, {k}] * v{k}" for k in range(j)] or ["0.0"])
+    last, lines = LEVELS - 1, list[str]()
+    for j in range(LEVELS):
+        mean = " + ".join([f"slopes[{j}, {k}] * i{k}" for k in range(j)] or ["0.0"])
+        body = [f"n{j} = int(math.sqrt(left{j}) / steps[{j}]) if begin <= {j} < end else 0"]
+        start = f"0 if half and begin == {j} else -n{j}"
+        if j < last:
             body += [
-                f"first = centre - n{j} if not (half and {j} == 0) else centre",
-                f"count = centre + n{j} + 1 - first",
-                f"mean, slope = {mean}, B[t, {j}, {j}] * h[t, {j}]",
-                "for i in range(count):",
-                "    factors(mean + slope * (first - centre + i), F, i)",
-                f"for k in range(counts[at, {j}]):",
-                f"    value, size = weighted(F[trees[at, {j}, k, 0]], weights[{j}], first, count)",
-                f"    totals[{j}, 0, k], totals[{j}, 1, k] = value, size",
+                f"totals[{j}] = 0.0",
+                f"for i{j} in range({start}, n{j} + 1):",
+                f"    left{j + 1} = max(left{j} - (steps[{j}] * i{j}) ** 2, 0.0)",
             ]
         else:
-            mean = "".join(f"B[t, {j}, {k}] * v{k} + " for k in range(j))
             body += [
-                f"for i{j} in range(0 if half and {j} == 0 else -n{j}, n{j} + 1):",
-                f"    v{j} = h[t, {j}] * i{j}",
-                f"    left{j + 1} = max(left{j} - v{j} * v{j}, 0.0)",
+                f"first = {start}",
+                f"evaluate({mean}, slopes[{j}, {j}], first, n{j} + 1 - first, heads, S, F)",
+                f"for k in range(counts[{j}]):",
+                f"    own = F[tree[{j}, k, 0]]",
+                f"    found = weighted(own, weights[{j}], centre + first, n{j} + 1 - first)",
+                f"    totals[{j}, 0, k], totals[{j}, 1, k] = found",
             ]
         lines += printer.indented(body, j)
-    for j in reversed(range(d - 1)):
-        mean = "".join(f"B[t, {j}, {k}] * v{k} + " for k in range(j))
+    for j in reversed(range(last)):
+        mean = " + ".join([f"slopes[{j}, {k}] * i{k}" for k in range(j)] or ["0.0"])
         body = [
-            f"factors({mean}B[t, {j}, {j}] * v{j}, G, {j})",
+            f"if begin <= {j}:",
+            f"    evaluate({mean}, slopes[{j}, {j}], i{j}, 1, heads, S, F)",
             f"weight = weights[{j}, centre + i{j}]",
-            f"for k in range(counts[at, {j}]):",
-            f"    part = weight * G[trees[at, {j}, k, 0], {j}]",
-            f"    rest = trees[at, {j}, k, 1]",
+            f"for k in range(counts[{j}]):",
+            f"    part = weight * F[tree[{j}, k, 0], 0] if begin <= {j} else 1.0",
+            f"    rest = tree[{j}, k, 1]",
             f"    totals[{j}, 0, k] += part * totals[{j + 1}, 0, rest]",
             f"    totals[{j}, 1, k] += abs(part) * totals[{j + 1}, 1, rest]",
         ]
@@ -197,11 +198,19 @@ _SUMS = '''\
 $sigma
 
 
-@scalar
-def factors(z, F, i):
-    """What the products have at one sample."""
-    s = sigma(z)
-    $factors
+@driver
+def evaluate(mean, slope, first, count, heads, S, F):
+    """What the products have at one sample, at some of its z."""
+    for i in range(count):
+        s = sigma(mean + slope * (first + i))
+        $derivatives
+    for k in range(heads.shape[0]):
+        for i in range(count):
+            F[k, i] = S[heads[k, 0], i] if heads[k, 0] >= 0 else 1.0
+        for j in range(1, heads.shape[1]):
+            if heads[k, j] >= 0:
+                for i in range(count):
+                    F[k, i] *= S[heads[k, j], i]
 
 
 @reduction
@@ -230,33 +239,44 @@ def factorise_all(K, sets, order, B, rank):
         order[t], B[t], rank[t] = factorise(own)
 
 
+@driver
+def place(B, rank, h, half, begin, steps, slopes, weights, centre):
+    """The steps of each level, those of z with them, and the weights of the nodes."""
+    levels = len(steps)
+    for j in range(levels):
+        live = begin <= j < begin + rank
+        steps[j] = h[j - begin] if live else 1.0
+        for k in range(levels):
+            slopes[k, j] = B[k - begin, j - begin] * steps[j] if live and k >= begin else 0.0
+        for i in range(-centre, centre + 1):
+            y = steps[j] * i
+            weight = steps[j] / math.sqrt(2.0 * math.pi) * math.exp(-0.5 * y * y) if live else 1.0
+            weights[j, centre + i] = weight * (2.0 if half and j == begin and i > 0 else 1.0)
+
+
 @entry
-def sums(B, ranks, h, reach, tree, trees, counts, half, out):
-    """The sums of each set of samples, those of its tree on top, and of absolute values."""
-    wide_vectors()
-    most = 0
+def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, out):
+    """The sums of each set of samples, those of its tree on top, and of absolute values.
+
+    The samples have the last levels; those before have one node.
+    """
+    levels = trees.shape[1]
+    begin = levels - B.shape[1]
+    centre = 0
     for t in range(len(B)):
         for j in range(ranks[t]):
-            most = max(most, int(reach[t] / h[t, j]) + 1)
-    centre = most
-    weights = np.empty(($d, 2 * most + 1))
-    F, G = np.empty(($most, 2 * most + 1)), np.empty(($most, $d))
-    totals = np.zeros(($d, 2, trees.shape[2]))
+            centre = max(centre, int(reach[t] / h[t, j]) + 1)
+    weights = np.empty((levels, 2 * centre + 1))
+    S, F = np.empty(($orders, 2 * centre + 1)), np.empty((len(heads), 2 * centre + 1))
+    steps, slopes = np.empty(levels), np.empty((levels, levels))
+    totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
-        rank, at = ranks[t], tree[t]
-        if rank < 0:
+        if ranks[t] < 0:
             out[:, t] = math.nan
             continue
-        for j in range($d):
-            if j >= rank:
-                weights[j] = 1.0
-                continue
-            for i in range(-most, most + 1):
-                y = h[t, j] * i
-                weight = h[t, j] / math.sqrt(2.0 * math.pi) * math.exp(-0.5 * y * y)
-                weights[j, centre + i] = weight * (2.0 if half and j == 0 and i > 0 else 1.0)
+        end, tree, counts = begin + ranks[t], trees[which[t]], all_counts[which[t]]
+        place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
         left0 = reach[t] * reach[t]
         $loops
-        for k in range(counts[at, 0]):
-            out[0, t, k], out[1, t, k] = totals[0, 0, k], totals[0, 1, k]
+        out[:, t] = totals[0]
 '''

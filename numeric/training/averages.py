@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -154,4 +155,15 @@ def _contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[in
     for array, labels in operands:
         given += [array, [place[k] for k in labels]]
     given.append([place[k] for k in result])
-    return np.asarray(np.einsum(*given, optimize="greedy"))
+    axes = tuple(tuple(part) for part in (*given[1::2], given[-1]))
+    path = _path(axes, tuple(array.shape for array, _ in operands))
+    return np.asarray(np.einsum(*given, optimize=path))
+
+
+@lru_cache(maxsize=4096)
+def _path(axes: tuple[tuple[int, ...], ...], shapes: tuple[tuple[int, ...], ...]) -> list[Any]:
+    """In which order such arrays are contracted."""
+    given: list[Any] = []
+    for own, shape in zip(axes[:-1], shapes, strict=True):
+        given += [np.broadcast_to(0.0, shape), list(own)]
+    return list(np.einsum_path(*given, list(axes[-1]), optimize="greedy")[0])
