@@ -4,8 +4,9 @@ The nodes are those of `several_samples`, whose sums these are: z = B y, a trape
 within a ball, and from the leaves up one sum for all brackets with the same factors below. There a
 level is an array; here it is a loop, for m samples have C(m, 4) sets of four.
 
-Four samples have as many digits as `NODES` of them allow: what the rule leaves out is in the sizes
-that are returned, with which errors are carried on (`accuracy`).
+Four samples have as many digits as `NODES` of them allow. What that leaves out is seen at some of
+the sets, which have all digits too, and is in the sizes that are returned, with which errors are
+carried on (`accuracy`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import permutations
 from types import ModuleType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +35,15 @@ from .several_samples import Orders, Sums, Suffix
 FEW = 8
 """As many samples as have each set's sums to all digits, by `several_samples`."""
 
-NODES = 5 * 10**7
+NODES = 10**8
 """Of all sets together: a second, more or less."""
 
-DIGITS = (26.0, 22.0, 18.0, 15.0, 12.0)
+DIGITS = (26.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 """log(1/ε) of the rule, from the best down, where the nodes of all digits are too many."""
+
+_SOME, _CAUTION = 32, 4.0
+"""Sets that have all digits, to see what the others lack; what the largest difference is multiplied
+by."""
 
 LEVELS, _ROUND = 4, 4
 """Samples that a set has at most; the orders of derivatives are compiled by the four."""
@@ -90,39 +95,77 @@ class Crowd:
         d = self._d
         order, B, rank = np.empty(sets.shape, np.int64), np.empty((*sets.shape, d)), sets[:, 0] * 0
         self._kernels.factorise_all(K, sets, order, B, rank)
-        h, reach, digits = self._nodes(B, rank)
         places = d ** np.arange(d)
         which = np.zeros(d**d, np.int64)
         which[self._orders @ places] = np.arange(len(self._orders))
-        tree = which[order @ places]
-        values = np.empty((2, len(sets), self._counts.max()))
-        live = np.where(np.isfinite(h).all(axis=1), rank, -1)
+        factorised = _Factorised(B, rank, which[order @ places])
+        best = self._rules(factorised, math.inf)
+        rules = [best, *(self._rules(factorised, digits) for digits in DIGITS)]
+        rule = next((each for each in rules if each.nodes <= NODES), rules[-1])
+        if rule.nodes > _MOST:
+            wanted = f"kernels, or a σ, for which averages have fewer than {number(_MOST)} nodes: "
+            raise InputError("inputs", f"{len(B)} sets", f"{wanted}here {number(int(rule.nodes))}")
+        found = self._sums(factorised, rule)
+        error = np.exp(-best.digits) * np.ones((len(found[1]), 1))
+        if rule is not best:
+            some = np.arange(0, len(sets), -(-len(sets) // _SOME))
+            right, sizes = self._sums(factorised.part(some), best.part(some))
+            with np.errstate(invalid="ignore"):
+                off = np.abs(found[0][:, some] - right).max(axis=1) / sizes.max(axis=1)
+            error = error + _CAUTION * np.nan_to_num(off)[:, None]
+        found[1] *= 1.0 + math.exp(quadrature.ACCURACY[0]) * error
+        return found
+
+    def _sums(self, factorised: _Factorised, rule: _Rules) -> Array:
+        """The brackets, and the sums of absolute values: (2, brackets, sets)."""
+        B, rank, tree = factorised
+        values = np.empty((2, len(B), self._counts.max()))
+        live = np.where(np.isfinite(rule.h).all(axis=1), rank, -1)
         shapes = self._heads, self._trees, self._counts
-        self._kernels.sums(B, live, h, reach, tree, *shapes, self._rule.half, values)
+        half = self._rule.half
+        self._kernels.sums(B, live, rule.h, rule.reach, tree, *shapes, half, values)
         found = np.take_along_axis(values, self._roots[tree][None], axis=2)
-        found[1] *= 1.0 + np.exp(quadrature.ACCURACY[0] - digits)[:, None]
         return np.ascontiguousarray(np.swapaxes(found, 1, 2))
 
-    def _nodes(self, B: Array, rank: Counts) -> tuple[Array, Array, Array]:
-        """Steps (sets, d), reach and log(1/ε) of each set, as good as can be afforded."""
+    def _rules(self, factorised: _Factorised, most: float) -> _Rules:
+        """The nodes of each set to so many digits, or what `quadrature.accuracy` has."""
+        B, rank, _ = factorised
         scale, size = np.abs(B).max(axis=1), np.abs(B).sum(axis=(1, 2))
-        for most in (math.inf, *DIGITS):
-            h, reach = np.ones(scale.shape), np.zeros(len(B))
-            digits, nodes = np.full(len(B), quadrature.ACCURACY[0]), 0.0
-            for live in set(rank.tolist()) - {-1}:
-                rows = rank == live
-                digits[rows] = kept = min(quadrature.accuracy(live), most)
-                h[rows, :live] = self._rule.step(scale[rows, :live], live, kept)
-                reach[rows] = self._rule.reach(live, size[rows], kept)
-                ball = math.pi ** (0.5 * live) / math.gamma(0.5 * live + 1.0) * reach[rows] ** live
-                nodes += float(np.nansum(ball / np.prod(h[rows], axis=1)))
-            nodes *= 0.5 if self._rule.half else 1.0
-            if nodes <= NODES:
-                break
-        if nodes > _MOST:
-            wanted = f"kernels, or a σ, for which averages have fewer than {number(_MOST)} nodes: "
-            raise InputError("inputs", f"{len(B)} sets", f"{wanted}here {number(int(nodes))}")
-        return h, reach, digits
+        h, reach = np.ones(scale.shape), np.zeros(len(B))
+        digits, nodes = np.full(len(B), quadrature.ACCURACY[0]), 0.0
+        for live in set(rank.tolist()) - {-1}:
+            rows = rank == live
+            digits[rows] = kept = min(quadrature.accuracy(live), most)
+            h[rows, :live] = self._rule.step(scale[rows, :live], live, kept)
+            reach[rows] = self._rule.reach(live, size[rows], kept)
+            ball = math.pi ** (0.5 * live) / math.gamma(0.5 * live + 1.0) * reach[rows] ** live
+            nodes += float(np.nansum(ball / np.prod(h[rows], axis=1)))
+        return _Rules(h, reach, digits, nodes * (0.5 if self._rule.half else 1.0))
+
+
+class _Factorised(NamedTuple):
+    """z = B y of each set, (sets, d, d), as many y as its rank, and which tree its order has."""
+
+    B: Array
+    rank: Counts
+    tree: Counts
+
+    def part(self, chosen: Counts) -> _Factorised:
+        """Some of the sets."""
+        return _Factorised(*(each[chosen] for each in self))
+
+
+class _Rules(NamedTuple):
+    """Steps (sets, d), reach and log(1/ε) of each set, and how many nodes there are in all."""
+
+    h: Array
+    reach: Array
+    digits: Array
+    nodes: float
+
+    def part(self, chosen: Counts) -> _Rules:
+        """Those of some sets."""
+        return _Rules(self.h[chosen], self.reach[chosen], self.digits[chosen], math.nan)
 
 
 def _tree(
