@@ -214,9 +214,10 @@ def _loops() -> list[str]:
         else:
             body += [
                 f"first = {start}",
-                f"evaluate({mean}, slopes[{j}, {j}], first, n{j} + 1 - first, heads, S, F)",
+                f"evaluate({mean}, slopes[{j}, {j}], first, n{j} + 1 - first, heads, S, F, not single)",
                 f"for k in range(counts[{j}]):",
-                f"    own = F[tree[{j}, k, 0]]",
+                f"    head = tree[{j}, k, 0]",
+                "    own = S[heads[head, 0]] if single else F[head]",
                 f"    found = weighted(own, weights[{j}], centre + first, n{j} + 1 - first)",
                 f"    totals[{j}, 0, k], totals[{j}, 1, k] = found",
             ]
@@ -225,7 +226,7 @@ def _loops() -> list[str]:
         mean = " + ".join([f"slopes[{j}, {k}] * i{k}" for k in range(j)] or ["0.0"])
         body = [
             f"if begin <= {j}:",
-            f"    evaluate({mean}, slopes[{j}, {j}], i{j}, 1, heads, S, F)",
+            f"    evaluate({mean}, slopes[{j}, {j}], i{j}, 1, heads, S, F, True)",
             f"weight = weights[{j}, centre + i{j}]",
             f"for k in range(counts[{j}]):",
             f"    part = weight * F[tree[{j}, k, 0], 0] if begin <= {j} else 1.0",
@@ -242,11 +243,13 @@ $sigma
 
 
 @driver
-def evaluate(mean, slope, first, count, heads, S, F):
-    """What the products have at one sample, at some of its z."""
+def evaluate(mean, slope, first, count, heads, S, F, wanted):
+    """σ's derivatives at some z of one sample, and if wanted what the products have there."""
     for i in range(count):
         s = sigma(mean + slope * (first + i))
         $derivatives
+    if not wanted:
+        return
     for k in range(heads.shape[0]):
         for i in range(count):
             F[k, i] = S[heads[k, 0], i] if heads[k, 0] >= 0 else 1.0
@@ -303,7 +306,9 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, out):
 
     The samples have the last levels; those before have one node.
     """
-    levels = trees.shape[1]
+    levels, single = trees.shape[1], heads.shape[1] == 1
+    for k in range(len(heads)):
+        single = single and heads[k, 0] >= 0
     begin = levels - B.shape[1]
     centre = 0
     for t in range(len(B)):
