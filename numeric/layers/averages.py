@@ -228,9 +228,7 @@ def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
     """The patterns, each as the rank of every label, and all tuples of samples of 0 … m − 1."""
     tuples = np.array(np.unravel_index(np.arange(m**labels), (m,) * labels)).T
     below = tuples[:, None, :] < tuples[:, :, None]
-    first = np.array(
-        [~(tuples[:, :k] == tuples[:, k, None]).any(axis=1) for k in range(labels)]
-    ).T
+    first = np.array([~(tuples[:, :k] == tuples[:, k, None]).any(axis=1) for k in range(labels)]).T
     ranks = (below & first[:, None, :]).sum(axis=2)
     patterns, pattern = np.unique(ranks, axis=0, return_inverse=True)
     place = np.zeros(len(tuples), np.int64)
@@ -300,9 +298,7 @@ def _smooth(
     Of more than `crowds.FEW` samples the gradient is that of the averages over two at most: what
     rounding of K does to the others is far below the error that their rule has.
     """
-    groups = [
-        _Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted
-    ]
+    groups = [_Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted]
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         both = np.concatenate([each(K) for each in groups], axis=1)

@@ -108,7 +108,8 @@ class Crowd:
         found = self._sums(factorised, rule)
         error = np.exp(-best.digits) * np.ones((len(found[1]), 1))
         if rule is not best:
-            some = np.arange(0, len(sets), -(-len(sets) // _SOME))
+            by_size = np.argsort(-np.abs(B).sum(axis=(1, 2)), kind="stable")
+            some = by_size[:: -(-len(sets) // _SOME)]
             right, sizes = self._sums(factorised.part(some), best.part(some))
             with np.errstate(invalid="ignore"):
                 off = np.abs(found[0][:, some] - right).max(axis=1) / sizes.max(axis=1)
@@ -214,11 +215,12 @@ def _loops() -> list[str]:
         else:
             body += [
                 f"first = {start}",
-                f"evaluate({mean}, slopes[{j}, {j}], first, n{j} + 1 - first, heads, S, F, not single)",
+                f"count = n{j} + 1 - first",
+                f"evaluate({mean}, slopes[{j}, {j}], first, count, heads, S, F, not single)",
                 f"for k in range(counts[{j}]):",
                 f"    head = tree[{j}, k, 0]",
                 "    own = S[heads[head, 0]] if single else F[head]",
-                f"    found = weighted(own, weights[{j}], centre + first, n{j} + 1 - first)",
+                f"    found = weighted(own, weights[{j}], centre + first, count)",
                 f"    totals[{j}, 0, k], totals[{j}, 1, k] = found",
             ]
         lines += printer.indented(body, j)

@@ -106,18 +106,17 @@ class Grids:
 
     def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
         self._m, self._rank = m, len(steps[0].samples)
-        self._steps = []
+        self._steps: list[list[tuple[float, list[_Axed]]]] = []
         for step in steps:
-            axes = {label: axis for axis, label in enumerate(step.samples)}
+            to = {label: axis for axis, label in enumerate(step.samples)}
             terms = sorted(
                 (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
             )
-            self._steps.append(
-                [
-                    (value, [(at, tuple(axes[label] for label in labels)) for at, labels in factors])
-                    for factors, value in terms
-                ]
-            )
+            placed = [
+                (value, [(at, tuple(to[label] for label in labels)) for at, labels in factors])
+                for factors, value in terms
+            ]
+            self._steps.append(placed)
         self._slab = max(1, _AT_ONCE // m ** (self._rank - 1))
 
     def __call__(self, vectors: Array) -> tuple[Array, Array]:

@@ -1,9 +1,10 @@
 """Trained networks: by theory, to order 1/n, and in ensembles that are really trained."""
 
 from .flows import flow
+from .inference import posterior
 from .simulations import simulate
 
-__all__ = ["flow", "simulate"]
+__all__ = ["flow", "posterior", "simulate"]
 
 
 def __dir__() -> list[str]:

@@ -127,8 +127,8 @@ class Descended:
                 (self._function(history)[steps], [moment, *labels])
                 for history, labels in zip(diagram.histories, diagram.labels, strict=True)
             ]
-            contracted = _contracted([*operands, *own], result)
-            total[steps] += weight * self.outputs**loops * contracted
+            part = contracted([*operands, *own], result)
+            total[steps] += weight * self.outputs**loops * part
 
     def _restricted(
         self, labels: Sequence[int], free: Sequence[int], name: str
@@ -154,7 +154,8 @@ class Descended:
         return self._functions[history]
 
 
-def _contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
+def contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
+    """Arrays with a label for each axis, summed over all labels but those of the result."""
     names = sorted({k for _, labels in operands for k in labels})
     place = {name: k for k, name in enumerate(names)}
     given: list[Any] = []
