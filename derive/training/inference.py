@@ -2,9 +2,9 @@
 
 With C = K + noise on the training inputs, cumulants κ beyond K change the law of targets y and test
 outputs z by differential operators, e^{Σ κ ∂^k/k!} N(y, z; 0, C). Integrated against e^{Jz} by parts
-each ∂ is −(C⁻¹y + R J), or two are −C⁻¹, where R z = z_test − K C⁻¹ z_train is what the data leave
-of a test output. So the cumulants of z given y are sums over the ways to let each leg of a κ end at
-z, end at C⁻¹y, or be joined with another by −C⁻¹.
+each ∂ is −(C⁻¹y + R J), or two are −C⁻¹, where R z = z_test − K C⁻¹ y is what the data leave of a
+test output. So the cumulants of z given y are sums over the ways to let each leg of a κ end at
+z, end at C⁻¹y, or be joined with another by −C⁻¹. The noise is in K alone: it has no other cumulant.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Posterior(Shown):
 
     Labels a, b, … are eigenvectors of C = K + noise on the training inputs, c_a its eigenvalues, and
     repeated ones are summed over; the free ones are what the data leave of a test output,
-    z_test − K C⁻¹ z_train. i, j are outputs, n_out is their number.
+    z_test − K C⁻¹ y. i, j are outputs, n_out is their number.
 
     Attributes:
         name: "prediction", the mean, or "covariance".
@@ -196,8 +196,8 @@ def posterior(name: str = "prediction", order: int = 1) -> Posterior:
 
     >>> print(posterior("covariance", order=0))
     Cov[z_i, z_j|y]_ab = δ_ij K_ab
-    >>> print(posterior())
-    E[z_i|y]_a{1} = G1_ab y_ib/c_b - 1/2 n_out V_abcc y_ib/(c_b c_c) - ...
+    >>> print(str(posterior())[:67])
+    E[z_i|y]_a{1} = y_ib G1_ab c_b^-1 - y_ic V_abbc c_b^-1 c_c^-1 - 1/2
     """
     if name not in FREE:
         raise InputError("name", name, f"one of {', '.join(FREE)}")

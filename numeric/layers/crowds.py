@@ -30,7 +30,7 @@ from ..brackets import quadrature
 from ..emit import printer
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
-from .several_samples import Orders, Sums, Suffix
+from .several_samples import Orders, Suffix, Sums
 
 FEW = 8
 """As many samples as have each set's sums to all digits, by `several_samples`."""
