@@ -1,10 +1,10 @@
 """Outputs given data, to order 1/n: the joint law of a network's outputs, conditioned.
 
-With C = K + noise on the training inputs, cumulants κ beyond K change the law of targets y and test
-outputs z by differential operators, e^{Σ κ ∂^k/k!} N(y, z; 0, C). Integrated against e^{Jz} by parts
-each ∂ is −(C⁻¹y + R J), or two are −C⁻¹, where R z = z_test − K C⁻¹ y is what the data leave of a
-test output. So the cumulants of z given y are sums over the ways to let each leg of a κ end at
-z, end at C⁻¹y, or be joined with another by −C⁻¹. The noise is in K alone: it has no other cumulant.
+With C = K + noise on the training inputs, cumulants κ beyond C change the law of targets y and test
+outputs z by differential operators, e^{Σ κ ∂^k/k!} N(y, z; 0, C). Integrated against e^{Jz} by
+parts each ∂ is −(C⁻¹y + R J), or two are −C⁻¹, where R z = z_test − K C⁻¹ y is what the data leave
+of a test output. So the cumulants of z given y are sums over the ways to let each leg of a κ end at
+z, end at C⁻¹y, or be joined with another by −C⁻¹. The noise is in C alone: it has no other κ.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _lines(
 class Posterior(Shown):
     """A cumulant of a network's outputs given data, at one order in 1/n.
 
-    Labels a, b, … are eigenvectors of C = K + noise on the training inputs, c_a its eigenvalues, and
-    repeated ones are summed over; the free ones are what the data leave of a test output,
+    Labels a, b, … are eigenvectors of C = K + noise on the training inputs, c_a its eigenvalues,
+    and repeated ones are summed over; the free ones are what the data leave of a test output,
     z_test − K C⁻¹ y. i, j are outputs, n_out is their number.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from .flows import flow
 from .inference import posterior
+from .rates import learning_rate
 from .simulations import simulate
 
-__all__ = ["flow", "posterior", "simulate"]
+__all__ = ["flow", "learning_rate", "posterior", "simulate"]
 
 
 def __dir__() -> list[str]:

@@ -143,7 +143,7 @@ class _Basis(NamedTuple):
 
 
 def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[str, Array]:
-    training, outputs = targets.shape
+    training = len(targets)
     basis = _Basis.of(tensors["K"], training, noise)
     y = basis.into[:training, :training] @ targets
     labelled = {name: _labelled(each, basis.into) for name, each in tensors.items()}

@@ -1,4 +1,4 @@
-"""What the errors of the tensors at initialization, and rounding, change in what follows of them."""
+"""What the errors of the tensors at initialization, and rounding, change in what follows."""
 
 from __future__ import annotations
 
