@@ -64,7 +64,7 @@ def learning_rate(
     >>> from derive import Network
     >>> table = learning_rate(Network("tanh"), [1.0, 0.5], depth=2)
     >>> table["stable"].to_numpy().round(4), table["stable_variance"].to_numpy().round(4)
-    (array([1.2308, 1.2308]), array([0.    , 0.    ]))
+    (array([1.2308, 0.9067]), array([0.    , 0.3858]))
     """
     if not isinstance(net, Network):
         raise InputError("net", net, "a derive.Network")

@@ -56,14 +56,14 @@ def _extrapolated(table, outputs, n, draws, **given):
     found = []
     for name, own in (("prediction", 0), ("covariance", 1)):
         values, errors = [], []
-        for width in (n, 2 * n):
+        for width in (n, 2 * n, 4 * n):
             limit = table[name].to_numpy()
             value, se = _sampled(width, draws, seed=width, **given)[own]
             limit = limit.reshape(value.shape)
             values.append(width * (value - limit))
             errors.append(width * se)
-        coefficient = 2 * values[1] - values[0]
-        se = np.hypot(2 * errors[1], errors[0])
+        coefficient = (values[0] - 6 * values[1] + 8 * values[2]) / 3  # free of 1/n and 1/n²
+        se = np.sqrt(errors[0] ** 2 + 36 * errors[1] ** 2 + 64 * errors[2] ** 2) / 3
         theory = table[f"{name}1"].to_numpy().reshape(coefficient.shape)
         seen = se > 1e-6
         assert abs(theory[~seen]).max(initial=0) < 1e-6
@@ -79,11 +79,11 @@ def test_exact_conditional_sampling(noise, draws):
     net = Network("tanh", C_b=0.2)
     table = posterior(net, X, Y, TEST, 3, noise)
     mean, seen, spread, noticed = _extrapolated(
-        table, 2, 24, draws, depth=3, C_b=0.2, C_W=1.0, y=Y, noise=noise
+        table, 2, 20, draws, depth=3, C_b=0.2, C_W=1.0, y=Y, noise=noise
     )
     assert mean.max() < 5
     assert spread.max() < 5
-    assert max(seen, noticed) < (0.2 if draws > 10**4 else 1)
+    assert max(seen, noticed) < (0.25 if draws > 10**4 else 1.5)
 
 
 def test_without_order_1_it_is_a_gaussian_process():

@@ -39,9 +39,7 @@ def test_eigenvalues_of_exactly_sampled_kernels(weights, draws):
         "fastest": lambda values: 2 / (values[:, 0] + values[:, -1]),
     }
     n = 48
-    both = {
-        k: _eigenvalues(k * n, draws, 1.5, isinstance(weights, Orthogonal), k) for k in (1, 2)
-    }
+    both = {k: _eigenvalues(k * n, draws, 1.5, isinstance(weights, Orthogonal), k) for k in (1, 2)}
     for name, function in functions.items():
         limit = table[name].to_numpy()
         mean, error, spread, spread_error = {}, {}, {}, {}
