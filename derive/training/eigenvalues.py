@@ -12,7 +12,7 @@ from .diagrams import Factor
 
 @cache
 def fluctuations() -> tuple[Factor, ...]:
-    """The tensors that add up to n Cov[H_ab, H_cd], all neural indices alike: labels a … d are 0 … 3.
+    """The tensors that add up to n Cov[H_ab, H_cd], all neural indices alike; labels are 0 … 3.
 
     A sum over the pairings of four neural indices (source 000, eq. 6.9).
     """

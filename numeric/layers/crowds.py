@@ -153,7 +153,7 @@ class _Factorised(NamedTuple):
 
     def part(self, chosen: Counts) -> _Factorised:
         """Some of the sets."""
-        return _Factorised(*(each[chosen] for each in self))
+        return _Factorised(self.B[chosen], self.rank[chosen], self.tree[chosen])
 
 
 class _Rules(NamedTuple):

@@ -33,6 +33,9 @@ ONE = 0
 _MANY = 2000
 """Entries of a tensor from which on monomials are products of arrays."""
 
+_LETTERS = "abcdefgh"
+"""Of the axes of an entry."""
+
 _AT_ONCE = 1 << 14
 """Entries of such products that are held at a time, more or less."""
 
@@ -131,8 +134,8 @@ class Grids:
                 at, axes = factor
                 own = vectors[:, at : at + m ** len(axes)].reshape(-1, *(m,) * len(axes))
                 kept = sorted(set(axes))
-                names = [1 + axis for axis in axes]
-                own = np.einsum(own, [0, *names], [0, *(1 + axis for axis in kept)])
+                letters = "".join(_LETTERS[axis] for axis in axes)
+                own = np.einsum(f"z{letters}->z{''.join(_LETTERS[axis] for axis in kept)}", own)
                 shape = [m if axis in kept else 1 for axis in range(rank)]
                 arrays[factor] = own.reshape(-1, *shape)
             return arrays[factor]

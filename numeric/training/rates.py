@@ -116,7 +116,7 @@ def _rates(tensors: Mapping[str, Array], layer: int) -> dict[str, Array]:
         own = tensors[factor.name.label]
         for _ in range(4):
             own = np.tensordot(own, U, axes=(0, 0))
-        pairs += np.einsum(own, list(factor.labels), [0, 1, 2, 3])
+        pairs += np.transpose(own, np.argsort(factor.labels))
     along = np.einsum("ab,ai,bi->i", tensors["Theta1"], U, U)
     mixed = np.einsum("abab->ab", pairs)
     gaps = values[:, None] - values

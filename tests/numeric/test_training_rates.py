@@ -50,12 +50,12 @@ def test_eigenvalues_of_exactly_sampled_kernels(weights, draws):
             squares = (own - own.mean(axis=0)) ** 2
             spread[k] = k * n * squares.mean(axis=0)
             spread_error[k] = k * n * squares.std(axis=0) / np.sqrt(draws)
-        for theory, at, se in (
+        for theory, at, errors in (
             (f"{name}1", mean, error),
             (f"{name}_variance", spread, spread_error),
         ):
             found = 2 * at[2] - at[1]
-            se = np.hypot(2 * se[2], se[1])
+            se = np.hypot(2 * errors[2], errors[1])
             own = table[theory].to_numpy()
             assert (abs(found - own) < 5 * se + (0.02 * abs(own) if draws > 10**4 else 0)).all()
             assert draws < 10**4 or (se < 0.1 * abs(own).max()).all()
