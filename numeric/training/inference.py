@@ -193,4 +193,4 @@ def _term(term: inference.Term, tensors: dict[str, Array], y: Array, c: Array) -
         else:
             operands.append((y @ y.T, list(numbers)))
     result = [*range(term.free), *(first + k for k in range(term.free))]
-    return outputs**loops * contracted(operands, result)
+    return np.asarray(outputs**loops * contracted(operands, result))
