@@ -5,13 +5,15 @@ import pytest
 
 from derive import Gaussian, Network, Orthogonal
 from derive.errors import InputError
+from numeric import flow as flow_of
 from numeric.training import flow, learning_rate
 
 X = np.array([[1.0, 0.3, 0.2], [-0.6, 1.2, 0.5], [0.2, -0.4, 0.3]])
 
 
 def _eigenvalues(n, draws, C_W, orthogonal, seed):
-    """Of the tangent kernel of two layers, tanh between them, n neurons: (draws, N), descending."""
+    """Of the tangent kernels of two layers, tanh between them, n neurons, the values descending:
+    (draws, N) each; and H itself, (draws, N, N), whose mean is Θ at any n."""
     rng = np.random.default_rng(seed)
     K = C_W * X @ X.T / X.shape[1]
     start = 1 + X @ X.T / X.shape[1]
@@ -23,30 +25,42 @@ def _eigenvalues(n, draws, C_W, orthogonal, seed):
         w *= np.sqrt(C_W / n if not orthogonal else C_W / (w**2).sum(axis=1, keepdims=True))
         slopes = w * (1 - s**2)
         H = 1 + s.transpose(0, 2, 1) @ s / n + slopes.transpose(0, 2, 1) @ slopes * start
-        found.append(np.linalg.eigvalsh(H)[:, ::-1])
-    return np.concatenate(found)
+        found.append(H)
+    H = np.concatenate(found)
+    return np.linalg.eigvalsh(H)[:, ::-1], H
 
 
 @pytest.mark.parametrize("weights", [Gaussian(C_W="3/2"), Orthogonal(C_W="3/2")], ids=str)
-@pytest.mark.parametrize("draws", [4000, pytest.param(200_000, marks=pytest.mark.slow, id="many")])
+@pytest.mark.parametrize("draws", [4000, pytest.param(50_000, marks=pytest.mark.slow, id="many")])
 def test_eigenvalues_of_exactly_sampled_kernels(weights, draws):
     # the first layer's weights are Gaussian, as its inputs are fewer than its neurons at any n
     net = Network("tanh", weights, first_weights=Gaussian(C_W="3/2"))
     table = learning_rate(net, X, 2).sel(layer=2)
-    functions = {
-        "eigenvalue": lambda values: values,
-        "stable": lambda values: 2 / values[:, 0],
-        "fastest": lambda values: 2 / (values[:, 0] + values[:, -1]),
+    functions = {  # and what they change by in a line, whose mean is known to be 0
+        "eigenvalue": (lambda values: values, lambda values, change: change),
+        "stable": (
+            lambda values: 2 / values[..., 0],
+            lambda values, change: -2 / values[0] ** 2 * change[:, 0],
+        ),
+        "fastest": (
+            lambda values: 2 / (values[..., 0] + values[..., -1]),
+            lambda values, change: (
+                -2 / (values[0] + values[-1]) ** 2 * (change[:, 0] + change[:, -1])
+            ),
+        ),
     }
+    theta = flow_of(net, X, 2, "Theta")["Theta"].to_numpy()[-1]
+    limits, U = (each[..., ::-1] for each in np.linalg.eigh(theta))
     n = 48
     both = {k: _eigenvalues(k * n, draws, 1.5, isinstance(weights, Orthogonal), k) for k in (1, 2)}
-    for name, function in functions.items():
+    for name, (function, linear) in functions.items():
         limit = table[name].to_numpy()
         mean, error, spread, spread_error = {}, {}, {}, {}
-        for k, values in both.items():
+        for k, (values, H) in both.items():
             own = function(values)
-            mean[k] = k * n * (own.mean(axis=0) - limit)
-            error[k] = k * n * own.std(axis=0) / np.sqrt(draws)
+            beyond = own - limit - linear(limits, np.einsum("dab,ai,bi->di", H - theta, U, U))
+            mean[k] = k * n * beyond.mean(axis=0)
+            error[k] = k * n * beyond.std(axis=0) / np.sqrt(draws)
             squares = (own - own.mean(axis=0)) ** 2
             spread[k] = k * n * squares.mean(axis=0)
             spread_error[k] = k * n * squares.std(axis=0) / np.sqrt(draws)
