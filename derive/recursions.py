@@ -199,7 +199,7 @@ _ABOVE = {_above(member): member for member in (KAPPA[B], SINGLES[4], SINGLES[B]
 
 
 def _closed(
-    given: str | Name | Sequence[str | AnyField], pairing: Pairing | str | None, order: int
+    given: str | Name | Sequence[str | AnyField], pairing: Blocks | str | None, order: int
 ) -> Name | None:
     """G1 or V, where that is what is meant."""
     if isinstance(given, str | Name):

@@ -256,8 +256,15 @@ def inputs(source: str) -> NDArray[np.float64]:
     )
     if head == "random" or not source.endswith((".csv", ".npy")):
         raise InputError("--input", source, wanted)
+    return numbers("--input", source, wanted)
+
+
+def numbers(option: str, source: str, wanted: str) -> NDArray[np.float64]:
+    """The numbers in a .csv or .npy file; or InputError, that names the option."""
+    import numpy as np
+
     if os.path.exists(source) and not os.path.isfile(source):
-        raise InputError("--input", source, f"{wanted}; this is no file")
+        raise InputError(option, source, f"{wanted}; this is no file")
     try:
         if source.endswith(".npy"):
             return np.asarray(np.load(source, allow_pickle=False))
@@ -265,7 +272,7 @@ def inputs(source: str) -> NDArray[np.float64]:
             warnings.simplefilter("error", UserWarning)  # of a file without numbers
             return np.loadtxt(source, delimiter=",", ndmin=1)
     except OSError as error:
-        raise InputError("--input", source, f"{wanted} ({error.strerror})") from None
+        raise InputError(option, source, f"{wanted} ({error.strerror})") from None
     except (ValueError, EOFError, MemoryError, UserWarning) as error:
         reason = "" if source.endswith(".npy") else f" ({error})"
-        raise InputError("--input", source, f"{wanted}{reason}") from None
+        raise InputError(option, source, f"{wanted}{reason}") from None

@@ -158,9 +158,10 @@ def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
+    wanted = "digits, or a .csv or .npy file of numbers"
     if not source.endswith((".csv", ".npy")):
-        raise InputError("--data", source, "digits, or a .csv or .npy file")
-    table = np.atleast_2d(options.inputs(source))
+        raise InputError("--data", source, wanted)
+    table = np.atleast_2d(options.numbers("--data", source, wanted))
     if table.ndim != 2 or table.shape[1] <= outputs:
         wanted = f"rows of inputs and then {outputs} targets"
         raise InputError("--data", f"{source} of shape {table.shape}", wanted)

@@ -23,6 +23,7 @@ from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, equal, observed
 from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, recursion, training
+from derive.activations.functions import as_activation
 from derive.symbols import K, Symbol, ell, tensor
 from numeric.training import flow
 
@@ -32,7 +33,8 @@ LEFT = Symbol("f", positive=True)
 """What is left of y − z at infinite width, e^{−Θτ}."""
 RATIO = Symbol("r", positive=True)
 """y²/K, the square of the target over the variance at initialization."""
-WEIGHTS = "gaussian", "orthogonal"
+TANH = as_activation("tanh")
+WEIGHTS = Gaussian(1), Orthogonal(1)
 DEPTHS = (8, 16, 32)
 FAR = 100.0
 """A target far from what networks begin with."""
@@ -79,19 +81,19 @@ def at_depth(
 
 
 def change(
-    weights: str, bias: sympy.Expr | int, rate: int | Callable[[int], float], depth: int
+    weights: WeightEnsemble, bias: sympy.Expr | int, rate: int | Callable[[int], float], depth: int
 ) -> float:
     """n (H(∞) − H(0))/Θ over y²/K of a tanh network at its last layer, y² ≫ K."""
-    net = Network("tanh", weights, lambda_b=bias, lambda_W=rate)
+    net = Network(TANH, weights, lambda_b=bias, lambda_W=rate)
     table = flow(net, [1.0, 0.5], FAR, None, depth, 0, steps=[0, math.inf])
     start, stop = (table.sel(step=step) for step in (0, math.inf))
     size = FAR**2 * start["ntk"].item() / start["covariance"].item()
     return float((stop["ntk1"] - start["ntk1"]).item() / size)
 
 
-def end(weights: str, depth: int) -> tuple[float, float]:
+def end(weights: WeightEnsemble, depth: int) -> tuple[float, float]:
     """The coefficients of 1/n of mean and variance at an unseen input, trained to the end."""
-    net = Network("tanh", weights, lambda_b=1 / ell)
+    net = Network(TANH, weights, lambda_b=1 / ell)
     inputs, targets = [[1.0, 0.5], [-0.5, 1.0]], [0.7, -0.2]
     table = flow(net, inputs, targets, [0.3, 0.3], depth, 0, steps=math.inf).isel(step=-1)
     return float(table["prediction1"][-1]), float(table["covariance1"][-1, -1])
@@ -180,7 +182,7 @@ def first_layer() -> Verdict:
     features do move further, by the data's size rather than by the way to descend."""
     first = 784 / 30
     ways = ((1 / ell, 1), (0, lambda layer: first if layer == 1 else 1))
-    changes = [[change("orthogonal", bias, rate, depth) for depth in DEPTHS] for bias, rate in ways]
+    changes = [[change(WEIGHTS[1], bias, rate, depth) for depth in DEPTHS] for bias, rate in ways]
     ratios = [b / a for a, b in zip(*changes, strict=True)]
     falls = [b < a for a, b in pairwise(ratios)]
     told = ", ".join(f"{x:.1f} at {depth} layers" for x, depth in zip(ratios, DEPTHS, strict=True))

@@ -6,9 +6,22 @@ Cov[z_i, z_j]_ab = δ_ij K_ab m_a^t m_b^t
 """
 
 from .expressions import Trained, covariance, eta, ntk, prediction, rate, target, time
+from .inference import Posterior, posterior
 from .sequences import step
 
-__all__ = ["Trained", "covariance", "eta", "ntk", "prediction", "rate", "step", "target", "time"]
+__all__ = [
+    "Posterior",
+    "Trained",
+    "covariance",
+    "eta",
+    "ntk",
+    "posterior",
+    "prediction",
+    "rate",
+    "step",
+    "target",
+    "time",
+]
 
 
 def __dir__() -> list[str]:

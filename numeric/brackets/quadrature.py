@@ -280,12 +280,13 @@ def degree(activation: Activation, order: int) -> float:
     return float(powers[np.isfinite(powers)].max(initial=0.0))
 
 
-def reach(rank: int, powers: float) -> float:
+def reach(rank: int, powers: float, digits: float | None = None) -> float:
     """How far the nodes of `rank` latent variables go for an integrand that grows as |y|^powers.
 
-    |y|^powers has all but e^{−accuracy} of its average within: an incomplete Γ function.
+    |y|^powers has all but e^{−digits} of its average within: an incomplete Γ function. The digits
+    are those of `accuracy` unless others are given.
     """
-    digits = accuracy(rank)
+    digits = accuracy(rank) if digits is None else digits
     inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-digits))
     return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))
 

@@ -2,9 +2,8 @@
 
 A bracket over samples a, b, … is a table over all tuples of them. What it holds at a tuple depends
 on which samples are equal, so each distinct average is computed once: with one sample by
-`one_sample`, with several by `several_samples` where σ is analytic, or by `broad` with two of large
-variance, by `piecewise_linear` where it is made of straight lines, and on panels between kinks
-elsewhere (`kinked`).
+`one_sample`, with several by `joint` where σ is analytic, by `piecewise_linear` where it is made of
+straight lines, and on panels between kinks elsewhere (`kinked`).
 
 Outer derivatives act on all factors of a sample: where labels a and b of a bracket meet at one,
 with n_a and n_b factors, ∂_a becomes n_a/(n_a + n_b) d/dz of them all. A recursion's sum over
@@ -17,7 +16,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations_with_replacement, product
+from functools import lru_cache
+from itertools import combinations, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,22 +25,14 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.gaussian.brackets import Bracket
-from derive.gaussian.shapes import Shape, SingleShape, is_even, leibniz
+from derive.gaussian.shapes import Shape, SingleShape
 
 from ..arrays import Array
-from ..brackets import pieces, quadrature
+from ..brackets import pieces
 from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
-from . import broad, kinked, one_sample, piecewise_linear, several_samples
+from . import joint, kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
-
-Evaluate = Callable[[Array], tuple[Array, Array]]
-"""Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
-them. With kinks and several inputs, of kernels (copies, m, m) too."""
-
-Gradient = Callable[[Array], Array | None]
-"""Of a kernel: the averages' derivatives by its entries, (count, m, m); None where those change too
-fast from one kernel to the next to be of use."""
 
 Reach = Callable[[Array], Array]
 """Of a kernel: how far its entries may go, times `_MOVED`, with one gradient."""
@@ -57,17 +49,6 @@ _ALIKE, _STEP = 1e-6, 1e-3
 Placed: TypeAlias = tuple[Shape, tuple[int, ...]]
 """An average, and the sample of each position."""
 
-Shapes: TypeAlias = tuple[SingleShape, ...]
-"""What stands at each sample of a set."""
-
-
-class Shared(NamedTuple):
-    """An average over distinct samples, ascending, and its share of the bracket."""
-
-    members: tuple[int, ...]
-    shapes: Shapes
-    share: float
-
 
 class Averages:
     """The distinct averages behind the brackets of recursions.
@@ -81,10 +62,10 @@ class Averages:
 
     def __init__(
         self,
-        evaluate: Evaluate,
+        evaluate: joint.Evaluate,
         count: int,
         places: dict[Bracket, Places],
-        gradient: Gradient | None = None,
+        gradient: joint.Gradient | None = None,
         reach: Reach | None = None,
     ) -> None:
         self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
@@ -111,7 +92,9 @@ class Averages:
                 values, sizes = self._evaluate(K)
                 return values, sizes[0]
             values, sizes = self._evaluate(K[0])
-            return values + np.einsum("kab,cab->ck", slopes, K - K[0]), sizes
+            values = np.repeat(values[None], len(K), axis=0)
+            values[:, : len(slopes)] += np.einsum("kab,cab->ck", slopes, K - K[0])
+            return values, sizes
 
         return average
 
@@ -136,26 +119,18 @@ def of_several(
     A recursion of the dense layer has each derivative outside at every label with one coefficient
     where their samples meet, so labels that meet may share the total derivative, which suits
     large kernels. `apart` keeps to each label's own, as other layers need. `distinct` leaves a 0
-    where labels meet.
+    where labels meet, of a σ with kinks.
 
     Evaluated, it raises InputError for an average over more than four independent inputs.
     """
+    if activation.is_smooth:
+        return _of_sets(activation, list(brackets), m, apart=apart)
     wanted: dict[Placed, int] = {}
-    shared: dict[Shared, int] = {}
 
     def places(bracket: Bracket) -> Places:
         labels = sorted({sample for sample, _ in bracket.factors})
         shape = (m,) * len(labels)
         tuples = list(product(range(m), repeat=len(labels)))
-        if activation.is_smooth:
-            met = [
-                _apart(bracket, labels, at) if apart else [_met(bracket, labels, at)]
-                for at in tuples
-            ]
-            rows = [[shared.setdefault(each, len(shared)) for each in of_one] for of_one in met]
-            longest = max(map(len, rows))
-            padded = [row + [_NOWHERE] * (longest - len(row)) for row in rows]
-            return np.array(padded).T.reshape(longest, *shape)
         parts = []
         for each, positions in positions_of(bracket):
             at_each = [[at[labels.index(label)] for label in positions] for at in tuples]
@@ -169,15 +144,21 @@ def of_several(
         return np.array(parts)
 
     found = {each: places(each) for each in brackets}
-    gradient: Gradient | None
-    reach: Reach = _largest
-    if activation.is_smooth:
-        averages, gradient = _smooth(activation, list(shared))
-    else:
-        averages, gradient, reach = _kinked(activation, list(wanted))
-    sets = {each.members for each in shared}
-    sets |= {tuple(sorted(set(samples))) for _, samples in wanted}
-    crowded = [members for members in sets if len(members) > MAX_POSITIONS]
+    zero = len(wanted)  # behind the averages stands a 0
+    found = {each: np.where(places == _NOWHERE, zero, places) for each, places in found.items()}
+    averages, gradient, reach = _kinked(activation, list(wanted))
+    sets = {tuple(sorted(set(samples))) for _, samples in wanted}
+    evaluate = _checked(averages, [each for each in sets if len(each) > MAX_POSITIONS], m)
+    return Averages(evaluate, len(wanted), found, gradient, reach)
+
+
+_NOWHERE = -1
+
+
+def _checked(
+    averages: joint.Evaluate, crowded: Sequence[tuple[int, ...]], m: int
+) -> joint.Evaluate:
+    """The same, with InputError where samples of one of these sets are not dependent enough."""
 
     def evaluate(K: Array) -> tuple[Array, Array]:
         for members in crowded:
@@ -186,15 +167,79 @@ def of_several(
             check_inputs(rank, "a combination of the others")
         return averages(K)
 
-    count = len(wanted) + len(shared)  # behind the averages stands a 0
-    found = {each: np.where(places == _NOWHERE, count, places) for each, places in found.items()}
-    return Averages(evaluate, count, found, gradient, reach)
+    return evaluate
 
 
-_NOWHERE = -1
+def _of_sets(
+    activation: Activation, brackets: Sequence[Bracket], m: int, *, apart: bool
+) -> Averages:
+    """`of_several` of analytic σ: an average depends on the set of samples and on the factors at
+    each, in ascending order, so that all sets of as many samples have the same averages.
+
+    They are numbered by how many samples they have, then by what they are, then by the set.
+    """
+    by_size: list[dict[joint.Shared, int]] = [{} for _ in range(m + 1)]
+    numbered = {bracket: _by_order(bracket, m, by_size, apart=apart) for bracket in brackets}
+    sets = [math.comb(m, d) for d in range(m + 1)]
+    begins = np.cumsum([0, *(len(of) * n for of, n in zip(by_size, sets, strict=True))])
+    found = {}
+    for bracket, (ranks, parts) in numbered.items():
+        rank = len({sample for sample, _ in bracket.factors})
+        longest = max(len(each) for _, each in parts)
+        table = np.full((longest, m**rank), begins[-1])  # behind the averages stands a 0
+        for k, (d, each) in enumerate(parts):
+            rows = ranks.pattern == k
+            for part, block in enumerate(each):
+                table[part, rows] = begins[d] + block * sets[d] + ranks.place[rows]
+        found[bracket] = table.reshape(longest, *(m,) * rank)
+    averages, gradient = joint.evaluators(activation, [list(of) for of in by_size], m)
+    chosen = [d for d in range(MAX_POSITIONS + 1, m + 1) if by_size[d]]
+    crowded = [members for d in chosen for members in combinations(range(m), d)]
+    return Averages(_checked(averages, crowded, m), int(begins[-1]), found, gradient)
 
 
-def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Shared:
+class _Ranked(NamedTuple):
+    """Of all tuples of samples: which pattern of equal and smaller ones each has, and which set of
+    samples it is of, in the order of `combinations`."""
+
+    pattern: Places
+    place: Places
+
+
+def _by_order(
+    bracket: Bracket, m: int, by_size: Sequence[dict[joint.Shared, int]], *, apart: bool
+) -> tuple[_Ranked, list[tuple[int, list[int]]]]:
+    """The tuples of a bracket's samples; for each pattern how many there are, and the averages."""
+    labels = sorted({sample for sample, _ in bracket.factors})
+    patterns, ranked = _ranked(m, len(labels))
+    parts = []
+    for pattern in patterns:
+        met = _apart(bracket, labels, pattern) if apart else [_met(bracket, labels, pattern)]
+        d = max(pattern) + 1
+        parts.append((d, [by_size[d].setdefault(each, len(by_size[d])) for each in met]))
+    return ranked, parts
+
+
+@lru_cache(maxsize=16)
+def _ranked(m: int, labels: int) -> tuple[list[tuple[int, ...]], _Ranked]:
+    """The patterns, each as the rank of every label, and all tuples of samples of 0 … m − 1."""
+    tuples = np.array(np.unravel_index(np.arange(m**labels), (m,) * labels)).T
+    below = tuples[:, None, :] < tuples[:, :, None]
+    first = np.array([~(tuples[:, :k] == tuples[:, k, None]).any(axis=1) for k in range(labels)]).T
+    ranks = (below & first[:, None, :]).sum(axis=2)
+    patterns, pattern = np.unique(ranks, axis=0, return_inverse=True)
+    place = np.zeros(len(tuples), np.int64)
+    for d in set((patterns.max(axis=1) + 1).tolist()):
+        of = np.full((m + 1,) * d, -1)
+        members = np.array(list(combinations(range(m), d)))
+        of[tuple(members.T)] = np.arange(len(members))
+        rows = ranks.max(axis=1) == d - 1
+        chosen = np.where(first, tuples, m)[rows]
+        place[rows] = of[tuple(np.sort(chosen, axis=1)[:, :d].T)]
+    return list(map(tuple, patterns.tolist())), _Ranked(pattern.reshape(-1), place)
+
+
+def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> joint.Shared:
     """The bracket with its labels at these samples."""
     to = dict(zip(labels, samples, strict=True))
     members = tuple(sorted(set(samples)))
@@ -205,10 +250,10 @@ def _met(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> Sha
     outer = Counter(to[label] for label in bracket.outer)
     own = Counter(label for label, _ in bracket.factors)
     share = math.prod(own[label] / len(orders[to[label]]) for label in bracket.outer)
-    return Shared(members, tuple(SingleShape(orders[k], outer[k]) for k in members), share)
+    return joint.Shared(tuple(SingleShape(orders[k], outer[k]) for k in members), share)
 
 
-def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> list[Shared]:
+def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> list[joint.Shared]:
     """The bracket with its labels at these samples, a sum: where several labels meet, derivatives
     outside go inside, each onto the factors of its own label."""
     to = dict(zip(labels, samples, strict=True))
@@ -233,129 +278,13 @@ def _apart(bracket: Bracket, labels: Sequence[int], samples: Sequence[int]) -> l
         )
         shapes = (SingleShape(each, outer[k]) for each, k in zip(orders, members, strict=True))
         found[tuple(shapes)] += times
-    return [Shared(members, shapes, float(times)) for shapes, times in found.items()]
+    return [joint.Shared(shapes, float(times)) for shapes, times in found.items()]
 
 
 def _ordered(shape: Shape, samples: tuple[int, ...]) -> Placed:
     """The same with the samples of each kind of position ascending: those are alike."""
     kinds = zip(shape.orders, (-outer for outer in shape.outer), samples, strict=True)
     return shape, tuple(sample for *_, sample in sorted(kinds))
-
-
-def _smooth(activation: Activation, wanted: Sequence[Shared]) -> tuple[Evaluate, Gradient]:
-    """Analytic σ: an average depends on the set of samples and on the factors at each."""
-    sets: dict[tuple[int, ...], dict[Shapes, int]] = {}
-    where: list[tuple[tuple[int, ...], int] | None] = []
-    for members, shapes, _ in wanted:
-        orders, outer = (
-            [order for each in shapes for order in each.orders],
-            sum(each.outer for each in shapes),
-        )
-        if activation.is_odd and not is_even(orders, outer):
-            where.append(None)
-            continue
-        known = sets.setdefault(members, {})
-        where.append((members, known.setdefault(shapes, len(known))))
-    shares = np.array([each.share for each in wanted])
-    diagonal = list(dict.fromkeys(key[0] for s in sets if len(s) == 1 for key in sets[s]))
-    alone = one_sample.averages(activation, diagonal)
-    twice = one_sample.averages(
-        activation, [SingleShape(each.orders, each.outer + 2) for each in diagonal]
-    )
-    joint = {
-        members: _Joint(activation, list(shapes))
-        for members, shapes in sets.items()
-        if len(members) > 1
-    }
-
-    def evaluate(K: Array) -> tuple[Array, Array]:
-        single = np.array(alone(K.diagonal()))
-        found = {
-            members: np.array(
-                [single[:, diagonal.index(key[0]), members[0]] for key in sets[members]]
-            ).T
-            if len(members) == 1
-            else joint[members](K[np.ix_(members, members)])
-            for members in sets
-        }
-        both = [found[at[0]][:, at[1]] if at else np.zeros(2) for at in where]
-        values, sizes = shares * np.array(both).reshape(-1, 2).T
-        return values, sizes
-
-    def gradient(K: Array) -> Array:
-        slopes, _ = twice(K.diagonal())
-        total = np.zeros((len(wanted), len(K), len(K)))
-        places: dict[tuple[int, ...], list[list[int]]] = {
-            members: [[] for _ in shapes] for members, shapes in sets.items()
-        }
-        for place, at in enumerate(where):
-            if at:
-                places[at[0]][at[1]].append(place)
-        for members, shapes in sets.items():
-            grid = np.ix_(members, members)
-            if len(members) == 1:
-                rows = [diagonal.index(key[0]) for key in shapes]
-                found = 0.5 * slopes[rows, members[0]].reshape(-1, 1, 1)
-            else:
-                found = joint[members].response(K[grid])
-            for each, at_places in zip(found, places[members], strict=True):
-                for place in at_places:
-                    total[place][grid] = shares[place] * each
-        return total
-
-    return evaluate, gradient
-
-
-class _Joint:
-    """Averages over one set of samples: what derivatives inside consist of, each product once; or,
-    of two that vary far, as a whole."""
-
-    def __init__(self, activation: Activation, shapes: Sequence[Shapes]) -> None:
-        self._activation, self._shapes = activation, list(shapes)
-        products: dict[tuple[several_samples.Orders, ...], int] = {}
-        entries = [
-            (row, products.setdefault(tuple(factors for factors, _ in terms), len(products)), terms)
-            for row, each in enumerate(shapes)
-            for terms in product(*(leibniz(*shape).items() for shape in each))
-        ]
-        self._coefficients = np.zeros((len(shapes), len(products)))
-        for row, place, terms in entries:
-            self._coefficients[row, place] += math.prod(count for _, count in terms)
-        self._inside = several_samples.Sums(activation, list(products))
-        self._broad: dict[bool, broad.Sums] = {}
-
-    def __call__(self, K: Array) -> Array:
-        """The averages at K, (d, d), and their sizes: (2, averages)."""
-        if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
-            return self._far(rough=False)(K)
-        return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
-
-    def response(self, K: Array) -> Array:
-        """Their derivatives by K to some percent: (averages, d, d)."""
-        if len(K) == 2 and broad.is_broad(K) and self._far(rough=True).exist:
-            values = 0.5 * self._far(rough=True)(K)[0].reshape(-1, 3)
-            return np.asarray(values[:, [[0, 1], [1, 2]]])
-        return np.asarray(np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K)))
-
-    def _far(self, *, rough: bool) -> broad.Sums:
-        if rough not in self._broad:
-            pairs = [(each[0], each[1]) for each in self._shapes]
-            if rough:
-                pairs = [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
-            digits = several_samples.ROUGH if rough else quadrature.accuracy(2)
-            self._broad[rough] = broad.Sums(self._activation, pairs, digits)
-        return self._broad[rough]
-
-
-_ENTRIES = tuple(combinations_with_replacement(range(2), 2))
-
-
-def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
-    """∂_s ∂_t of it."""
-    first, second = (
-        SingleShape(each.orders, each.outer + (s == k) + (t == k)) for k, each in enumerate(pair)
-    )
-    return first, second
 
 
 def _largest(K: Array) -> Array:
@@ -377,7 +306,7 @@ def _between(K: Array) -> Array:
 
 def _kinked(
     activation: Activation, wanted: Sequence[Placed]
-) -> tuple[Evaluate, Gradient | None, Reach]:
+) -> tuple[joint.Evaluate, joint.Gradient | None, Reach]:
     """Positions with kinks: shapes with as many of them at all tuples of samples that occur.
 
     At kernels (copies, m, m) values and sizes are (copies, count); between panels the copies after

@@ -2,7 +2,8 @@
 
 What recursions multiply stands in one vector, entry by entry: hyperparameters, the tensors of the
 layer below, the brackets. A monomial is a row of places in it, and an entry of a tensor the sum of
-its monomials, each with a coefficient. Copies of the vector are evaluated side by side.
+its monomials, each with a coefficient. Copies of the vector are evaluated side by side. Where the
+entries are many, a monomial is a product of arrays instead, each along the axes of its labels.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ _GATHERED = 1 << 20
 
 ONE = 0
 """The place that holds a 1."""
+
+_MANY = 2000
+"""Entries of a tensor from which on monomials are products of arrays."""
+
+_LETTERS = "abcdefgh"
+"""Of the axes of an entry."""
+
+_AT_ONCE = 1 << 14
+"""Entries of such products that are held at a time, more or less."""
 
 
 class Table:
@@ -91,6 +101,58 @@ class Table:
         return whole[0], whole[1]
 
 
+class Grids:
+    """Recursions whose tensors have as many axes, and many entries: an array for each monomial.
+
+    Arguments: as of `Table`, m > 1.
+    """
+
+    def __init__(self, steps: Sequence[Step], m: int, find: Find) -> None:
+        self._m, self._rank = m, len(steps[0].samples)
+        self._steps: list[list[tuple[float, list[_Axed]]]] = []
+        for step in steps:
+            to = {label: axis for axis, label in enumerate(step.samples)}
+            terms = sorted(
+                (_placed(mono, find), float(value)) for (mono, _), value in step.terms.items()
+            )
+            placed = [
+                (value, [(at, tuple(to[label] for label in labels)) for at, labels in factors])
+                for factors, value in terms
+            ]
+            self._steps.append(placed)
+        self._slab = max(1, _AT_ONCE // m ** (self._rank - 1))
+
+    def __call__(self, vectors: Array) -> tuple[Array, Array]:
+        """As `Table` has it."""
+        m, rank = self._m, self._rank
+        values = np.zeros((len(vectors) - 1, len(self._steps), *(m,) * rank))
+        sizes = np.zeros(values.shape[1:])
+        arrays: dict[_Axed, Array] = {}
+
+        def array(factor: _Axed) -> Array:
+            if factor not in arrays:
+                at, axes = factor
+                own = vectors[:, at : at + m ** len(axes)].reshape(-1, *(m,) * len(axes))
+                kept = sorted(set(axes))
+                letters = "".join(_LETTERS[axis] for axis in axes)
+                own = np.einsum(f"z{letters}->z{''.join(_LETTERS[axis] for axis in kept)}", own)
+                shape = [m if axis in kept else 1 for axis in range(rank)]
+                arrays[factor] = own.reshape(-1, *shape)
+            return arrays[factor]
+
+        for begin in range(0, m, self._slab):
+            slab = slice(begin, begin + self._slab)
+            for row, terms in enumerate(self._steps):
+                for coefficient, factors in terms:
+                    term = np.full((len(vectors), *(1,) * rank), coefficient)
+                    own = sorted((array(each) for each in factors), key=lambda each: each.size)
+                    for each in own:
+                        term = term * (each[:, slab] if each.shape[1] > 1 else each)
+                    values[:, row, slab] += term[:-1]
+                    sizes[row, slab] += np.abs(term[-1])
+        return values.reshape(*values.shape[:2], -1), sizes.reshape(len(sizes), -1)
+
+
 class Tables:
     """Recursions of any ranks: those of each rank in one table.
 
@@ -104,7 +166,10 @@ class Tables:
         ranks = [0 if m == 1 else len(_labels(each)) for each in steps]
         self._shapes = [(m,) * rank for rank in ranks]
         groups = [[k for k, each in enumerate(ranks) if each == rank] for rank in set(ranks)]
-        self.by_rank = [(places, Table([steps[k] for k in places], m, find)) for places in groups]
+        self.by_rank: list[tuple[list[int], Table | Grids]] = []
+        for places in groups:
+            kind = Grids if m ** ranks[places[0]] >= _MANY else Table
+            self.by_rank.append((places, kind([steps[k] for k in places], m, find)))
 
     def __call__(self, vectors: Array) -> Both:
         """The tensors, (copies, m, …) each, from vectors (copies + 1, places), and their sizes."""
@@ -117,6 +182,9 @@ class Tables:
                 sizes[k] = of_terms[row].reshape(self._shapes[k])
         return found, sizes
 
+
+_Axed: TypeAlias = "tuple[int, tuple[int, ...]]"
+"""Where a factor's array begins, and the axis of each of its labels."""
 
 _Placed: TypeAlias = "tuple[tuple[int, tuple[int, ...]], ...]"
 """Of a monomial's factors, each as often as it occurs: where its array begins, and the labels."""

@@ -144,9 +144,10 @@ class Sums:
         digits = quadrature.accuracy(rank) if digits is None else digits
         return quadrature.steps(scale, self._strips, self._growth, digits, 3.0 / math.sqrt(digits))
 
-    def reach(self, rank: int, size: Array) -> Array:
-        """How far the nodes of `rank` latent variables go, for Σ |B| of this size."""
-        far = quadrature.reach(rank, self._powers) + self._rate * np.asarray(size)
+    def reach(self, rank: int, size: Array, digits: float | None = None) -> Array:
+        """How far the nodes of `rank` latent variables go, for Σ |B| of this size, to so many
+        digits."""
+        far = quadrature.reach(rank, self._powers, digits) + self._rate * np.asarray(size)
         return np.asarray(np.minimum(far, 38.0))
 
     def _check_cost(self, h: Array, reach: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from .evolution import evolved
 
 SINGULAR = 1e-10
 """Eigenvalues of Θ on the training set below this part of the largest are taken to vanish."""
+
+_AT_ONCE = 8
+"""Steps that are contracted together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ class Descended:
         self._tensors = {name: self._labelled(values) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))
         self._y[: self.training] = self.basis.into[: self.training, : self.training] @ targets
-        self._functions: dict[History, list[Array]] = {}
+        self._functions: dict[History, Array] = {}
 
     def _labelled(self, values: Array) -> Array:
         """A tensor with labels for samples."""
@@ -115,14 +119,16 @@ class Descended:
             else:
                 one, other = (self._targets(k, at) for k in numbers)
                 operands.append((one @ other.T, list(numbers)))
-        result = [*at, *(first + k for k in range(free))]
-        for step in range(len(self.steps)):
+        moment = first + free
+        result = [moment, *at, *(first + k for k in range(free))]
+        for begin in range(0, len(self.steps), _AT_ONCE):
+            steps = slice(begin, begin + _AT_ONCE)
             own = [
-                (self._function(history)[step], list(labels))
+                (self._function(history)[steps], [moment, *labels])
                 for history, labels in zip(diagram.histories, diagram.labels, strict=True)
             ]
-            contracted = _contracted([*operands, *own], result)
-            total[step] += weight * self.outputs**loops * contracted
+            part = contracted([*operands, *own], result)
+            total[steps] += weight * self.outputs**loops * part
 
     def _restricted(
         self, labels: Sequence[int], free: Sequence[int], name: str
@@ -134,7 +140,8 @@ class Descended:
     def _targets(self, label: int, free: Sequence[int]) -> Array:
         return self._y if label in free else self._y[: self.training]
 
-    def _function(self, history: History) -> list[Array]:
+    def _function(self, history: History) -> Array:
+        """(steps, labels …)."""
         if history not in self._functions:
             theta = self.basis.theta
             rates = theta if self.eta == 0 else 1 - self.eta * theta
@@ -143,15 +150,27 @@ class Descended:
                 for label in range(history.labels)
             ]
             found = evolved(history, own, self.steps, continuous=self.eta == 0)
-            self._functions[history] = found
+            self._functions[history] = np.array(found)
         return self._functions[history]
 
 
-def _contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
+def contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:
+    """Arrays with a label for each axis, summed over all labels but those of the result."""
     names = sorted({k for _, labels in operands for k in labels})
     place = {name: k for k, name in enumerate(names)}
     given: list[Any] = []
     for array, labels in operands:
         given += [array, [place[k] for k in labels]]
     given.append([place[k] for k in result])
-    return np.asarray(np.einsum(*given, optimize="greedy"))
+    axes = tuple(tuple(part) for part in (*given[1::2], given[-1]))
+    path = _path(axes, tuple(array.shape for array, _ in operands))
+    return np.asarray(np.einsum(*given, optimize=path))
+
+
+@lru_cache(maxsize=4096)
+def _path(axes: tuple[tuple[int, ...], ...], shapes: tuple[tuple[int, ...], ...]) -> list[Any]:
+    """In which order such arrays are contracted."""
+    given: list[Any] = []
+    for own, shape in zip(axes[:-1], shapes, strict=True):
+        given += [np.broadcast_to(0.0, shape), list(own)]
+    return list(np.einsum_path(*given, list(axes[-1]), optimize="greedy")[0])

@@ -24,6 +24,7 @@ from ..tables.compare import VANISHES
 from . import layout
 from .arguments import checked_rate, checked_steps, given
 from .averages import Basis, Descended
+from .rounding import with_errors
 
 
 def flow(
@@ -99,7 +100,7 @@ def flow(
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
         scaled = _Problem(data.targets, rate, times)
         _check_stable(Basis.of(values["Theta"], len(data.targets)), scaled)
-        found = _with_errors(values, errors, scaled)
+        found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
     about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
@@ -149,30 +150,6 @@ def _sizes(
             each
         )
     return sizes
-
-
-_PROBES, _SAFETY = 2, 4.0
-"""How often the tensors are moved, and what the largest change is multiplied by."""
-
-
-def _with_errors(
-    values: dict[str, Array], errors: dict[str, Array], problem: _Problem
-) -> dict[str, tuple[Array, Array]]:
-    """The averages; and how far they move when the tensors do, by their errors and rounding.
-
-    Each probe moves every tensor by a smooth multiple of its errors, with the symmetries kept.
-    """
-    found = _averages(values, problem)
-    moved = {name: np.zeros_like(each) for name, each in found.items()}
-    for probe in range(1, _PROBES + 1):
-        changed = {}
-        for name, each in values.items():
-            size = np.abs(each) / max(np.abs(each).max(), np.finfo(float).tiny)
-            sign = np.sign(np.cos(7 * probe * size))  # equal entries move alike
-            changed[name] = each + sign * (errors[name] + np.finfo(float).eps * np.abs(each))
-        for name, each in _averages(changed, problem).items():
-            moved[name] = np.maximum(moved[name], np.abs(each - found[name]))
-    return {name: (each, _SAFETY * moved[name]) for name, each in found.items()}
 
 
 def _averages(values: dict[str, Array], problem: _Problem) -> dict[str, Array]:

@@ -27,14 +27,15 @@ def dataset(
     net: Network,
     X: Array,
     targets: Array,
-    steps: Sequence[float],
+    steps: Sequence[float] | None,
     found: Mapping[str, Array],
     about: Mapping[str, int | float | str],
 ) -> xarray.Dataset:
-    """The table of these values, (steps, samples …, outputs …), twins among them.
+    """The table of these values, ([steps,] samples …, outputs …), twins among them.
 
     Arguments:
         X: (samples, n_0), the training set first.
+        steps: None of a table that has no such axis.
         targets: (training, outputs).
     """
     training, outputs = targets.shape
@@ -43,16 +44,18 @@ def dataset(
         plain = name.partition("_")[0]
         kind = plain.rstrip("1")
         indices = _INDICES[kind]
-        dims = ["step", *(f"sample_{k}" for k in range(1, indices + 1))]
+        first = [] if steps is None else ["step"]
+        dims = [*first, *(f"sample_{k}" for k in range(1, indices + 1))]
         if outputs > 1:
             dims += [f"output_{k}" for k in range(1, indices + 1)]
-        shape = values.shape[: 1 + indices] + ((outputs,) * indices if outputs > 1 else ())
+        shape = values.shape[: len(first) + indices] + ((outputs,) * indices if outputs > 1 else ())
         text = {} if plain != name else {"long_name": _meaning(plain, kind)}
         arrays[name] = xarray.Variable(dims, values.reshape(shape), text)
     attributes = {"training": training, "outputs": outputs, **about}
     table = layout.dataset(arrays, (), attributes, net=net).drop_vars("layer")
+    if steps is not None:
+        table = table.assign_coords(step=np.asarray(steps, float))
     return table.assign_coords(
-        step=np.asarray(steps, float),
         inputs=(("sample", "input"), np.array(X)),
         targets=(("training", "output"), np.array(targets)),
     )

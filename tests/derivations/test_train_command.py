@@ -53,6 +53,7 @@ def test_data_of_a_file(capsys, tmp_path):
         (["--train", "1700", "--test", "98"], "--train"),
         (["--outputs", "11"], "--outputs"),
         (["--data", "mnist"], "--data"),
+        (["--data", "missing.csv"], "--data"),
         (["--compare"], "--compare"),
         (["--width", "8", "--steps", "inf"], "--steps"),
         (["--eta", "-1"], "eta"),

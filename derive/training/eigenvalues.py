@@ -1,0 +1,22 @@
+"""How the tangent kernel of one output fluctuates: the joint cumulant of its entries."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..engine.tensors import identify, tensor
+from ..engine.trees import H
+from ..groups.pairings import pair_partitions
+from .diagrams import Factor
+
+
+@cache
+def fluctuations() -> tuple[Factor, ...]:
+    """The tensors that add up to n Cov[H_ab, H_cd], all neural indices alike; labels are 0 … 3.
+
+    A sum over the pairings of four neural indices (source 000, eq. 6.9).
+    """
+    return tuple(
+        Factor(*identify(tensor((H, H), 0, pairing, (0, 1, 2, 3))))
+        for pairing in pair_partitions(4)
+    )

@@ -1,0 +1,211 @@
+"""Averages of analytic σ over all sets of as many samples: one, two, or more.
+
+With one sample they are those of `one_sample`, with several of `several_samples`, or of `crowds`
+where the samples are many, and of `broad` with two of large variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import combinations, combinations_with_replacement, product
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from derive.activations.functions import Activation
+from derive.gaussian.shapes import SingleShape, is_even, leibniz
+
+from ..arrays import Array
+from ..brackets import quadrature
+from ..brackets.shapes import MAX_POSITIONS
+from . import broad, crowds, one_sample, several_samples
+from .vectors import Places
+
+Evaluate = Callable[[Array], tuple[Array, Array]]
+"""Of a kernel, (m, m), or of variances, (c,): the averages, and the sizes of what is added up in
+them. With kinks and several inputs, of kernels (copies, m, m) too."""
+
+Gradient = Callable[[Array], Array | None]
+"""Of a kernel: the averages' derivatives by its entries, (count, m, m), or those of the first of
+them, where the others' do not matter; None where those change too fast from one kernel to the next
+to be of use."""
+
+Shapes: TypeAlias = tuple[SingleShape, ...]
+"""What stands at each sample of a set."""
+
+
+class Shared(NamedTuple):
+    """An average over distinct samples: what stands at each, ascending, and its share of the
+    bracket."""
+
+    shapes: Shapes
+    share: float
+
+
+def evaluators(
+    activation: Activation, by_size: Sequence[Sequence[Shared]], m: int
+) -> tuple[Evaluate, Gradient]:
+    """Analytic σ: these averages of each number of samples, over all sets of so many.
+
+    Of more than `crowds.FEW` samples the gradient is that of the averages over two at most: what
+    rounding of K does to the others is far below the error that their rule has.
+    """
+    groups = [_Group(activation, wanted, m, d) for d, wanted in enumerate(by_size) if wanted]
+
+    def evaluate(K: Array) -> tuple[Array, Array]:
+        both = np.concatenate([each(K) for each in groups], axis=1)
+        return both[0], both[1]
+
+    def gradient(K: Array) -> Array:
+        most = 2 if m > crowds.FEW else m
+        return np.concatenate([each.response(K) for each in groups if each.samples <= most])
+
+    return evaluate, gradient
+
+
+class _Group:
+    """The averages over each set of so many samples."""
+
+    def __init__(
+        self, activation: Activation, wanted: Sequence[Shared], m: int, samples: int
+    ) -> None:
+        self.samples = samples
+        self._sets = np.array(list(combinations(range(m), samples)))
+        self._shares = np.array([each.share for each in wanted])
+        shapes: dict[Shapes, int] = {}
+        self._rows = [
+            shapes.setdefault(each.shapes, len(shapes))
+            if not activation.is_odd or _is_even(each.shapes)
+            else None
+            for each in wanted
+        ]
+        self._live = [k for k, row in enumerate(self._rows) if row is not None]
+        self._chosen = [row for row in self._rows if row is not None]
+        self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
+        self._crowded = m > crowds.FEW and 1 < samples <= MAX_POSITIONS
+        alone = [each[0] for each in shapes] if samples == 1 else []
+        self._alone = one_sample.averages(activation, alone)
+        twice = [SingleShape(each.orders, each.outer + 2) for each in alone]
+        self._twice = one_sample.averages(activation, twice)
+
+    def __call__(self, K: Array) -> Array:
+        """Values and sizes, (2, averages · sets)."""
+        found = np.zeros((2, len(self._rows), len(self._sets)))
+        if self._joint is None:
+            values = np.array(self._alone(K.diagonal())) if self._live else None
+        elif self._crowded:
+            values = self._joint.of_many(K, self._sets)
+        else:
+            each = [self._joint(K[np.ix_(members, members)]) for members in self._sets]
+            values = np.moveaxis(np.array(each), 0, -1)
+        if values is not None:
+            found[:, self._live] = values[:, self._chosen]
+        found *= self._shares[:, None]
+        return found.reshape(2, -1)
+
+    def response(self, K: Array) -> Array:
+        """Their derivatives by K, (averages · sets, m, m)."""
+        total = np.zeros((len(self._rows), len(self._sets), *K.shape))
+        if self._crowded and self._joint is not None:
+            by_pair = self._joint.raised.of_many(K, self._sets)[0].reshape(-1, 3, len(self._sets))
+            own = 0.5 * self._shares[self._live][:, None, None] * by_pair[self._chosen]
+            rows, (a, b), places = self._live, self._sets.T, np.arange(len(self._sets))
+            for at, (s, t) in enumerate(((a, a), (a, b), (b, b))):
+                for row, each in zip(rows, own[:, at], strict=True):
+                    total[row, places, s, t] = total[row, places, t, s] = each
+            return total.reshape(-1, *K.shape)
+        slopes = self._twice(K.diagonal())[0] if self._joint is None and self._live else None
+        for place, members in enumerate(self._sets.tolist()):
+            grid = np.ix_(members, members)
+            if slopes is not None:
+                found = 0.5 * slopes[:, members[0]].reshape(-1, 1, 1)
+            elif self._joint is not None:
+                found = self._joint.response(K[grid])
+            else:
+                continue
+            for row, chosen in zip(self._live, self._chosen, strict=True):
+                total[(row, place, *grid)] = self._shares[row] * found[chosen]
+        return total.reshape(-1, *K.shape)
+
+
+def _is_even(shapes: Shapes) -> bool:
+    orders = [order for each in shapes for order in each.orders]
+    return is_even(orders, sum(each.outer for each in shapes))
+
+
+class _Joint:
+    """Averages over one set of samples: what derivatives inside consist of, each product once; or,
+    of two that vary far, as a whole."""
+
+    def __init__(self, activation: Activation, shapes: Sequence[Shapes]) -> None:
+        self._activation, self._shapes = activation, list(shapes)
+        products: dict[tuple[several_samples.Orders, ...], int] = {}
+        entries = [
+            (row, products.setdefault(tuple(factors for factors, _ in terms), len(products)), terms)
+            for row, each in enumerate(shapes)
+            for terms in product(*(leibniz(*shape).items() for shape in each))
+        ]
+        self._coefficients = np.zeros((len(shapes), len(products)))
+        for row, place, terms in entries:
+            self._coefficients[row, place] += math.prod(count for _, count in terms)
+        self._products = list(products)
+        self._inside = several_samples.Sums(activation, self._products)
+        self._broad: dict[bool, broad.Sums] = {}
+
+    def __call__(self, K: Array) -> Array:
+        """The averages at K, (d, d), and their sizes: (2, averages)."""
+        if len(K) == 2 and broad.is_broad(K) and self._far(rough=False).exist:
+            return self._far(rough=False)(K)
+        return np.asarray(np.einsum("kp,cp->ck", self._coefficients, self._inside(K)))
+
+    @cached_property
+    def _many(self) -> crowds.Crowd:
+        return crowds.Crowd(self._activation, self._products)
+
+    def of_many(self, K: Array, sets: Places) -> Array:
+        """The averages at K, (m, m), of all these sets, and their sizes: (2, averages, sets)."""
+        found = np.tensordot(self._coefficients, self._many(K, sets), axes=(1, 1)).swapaxes(0, 1)
+        if sets.shape[1] == 2:
+            for place, members in enumerate(sets):
+                own = K[np.ix_(members, members)]
+                if broad.is_broad(own) and self._far(rough=False).exist:
+                    found[:, :, place] = self._far(rough=False)(own)
+        return found
+
+    @cached_property
+    def raised(self) -> _Joint:
+        """Of averages over two samples, what their second derivatives average to: ∂_a², ∂_a ∂_b,
+        ∂_b² of each."""
+        pairs = [(each[0], each[1]) for each in self._shapes]
+        return _Joint(
+            self._activation, [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
+        )
+
+    def response(self, K: Array) -> Array:
+        """Their derivatives by K to some percent: (averages, d, d)."""
+        if len(K) == 2 and broad.is_broad(K) and self._far(rough=True).exist:
+            values = 0.5 * self._far(rough=True)(K)[0].reshape(-1, 3)
+            return np.asarray(values[:, [[0, 1], [1, 2]]])
+        return np.asarray(np.einsum("kp,pab->kab", self._coefficients, self._inside.response(K)))
+
+    def _far(self, *, rough: bool) -> broad.Sums:
+        if rough not in self._broad:
+            pairs = [(each[0], each[1]) for each in self._shapes]
+            if rough:
+                pairs = [_raised(pair, s, t) for pair in pairs for s, t in _ENTRIES]
+            digits = several_samples.ROUGH if rough else quadrature.accuracy(2)
+            self._broad[rough] = broad.Sums(self._activation, pairs, digits)
+        return self._broad[rough]
+
+
+_ENTRIES = tuple(combinations_with_replacement(range(2), 2))
+
+
+def _raised(pair: broad.Pair, s: int, t: int) -> broad.Pair:
+    """∂_s ∂_t of it."""
+    first, second = (
+        SingleShape(each.orders, each.outer + (s == k) + (t == k)) for k, each in enumerate(pair)
+    )
+    return first, second

@@ -1,0 +1,196 @@
+"""A network's outputs given data, by theory: Bayesian inference with finite networks, to order 1/n.
+
+posterior(net, inputs, targets, test, depth=4, noise=0.01)["prediction1"]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike
+
+from derive.citations import rests_on
+from derive.errors import InputError
+from derive.network import Network
+from derive.training import inference
+from derive.work.progress import telling
+
+from ..arrays import Array
+from ..flows import flow as tensors_of
+from . import layout
+from .arguments import given
+from .averages import SINGULAR, contracted
+from .rounding import with_errors
+
+
+@rests_on("roberts2022")
+def posterior(
+    net: Network,
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    test: ArrayLike | None = None,
+    depth: int | None = None,
+    noise: float = 0.0,
+    outputs: int | None = None,
+    *,
+    width: int | None = None,
+) -> xarray.Dataset:
+    """Mean and covariance of a network's outputs given targets, over networks at initialization.
+
+    Networks are drawn as at initialization, and y = z + √noise·(normal) is seen at the training
+    inputs, so that the law of z is p(z|y) ∝ p(z) e^{−Σ(y − z)²/(2 noise)}; without noise z = y
+    there. As n → ∞ it is that of a Gaussian process of covariance K. At order 1/n the cumulants G1
+    and V of the outputs enter, and tie several outputs together, unlike those of the process.
+    Derived in `derive.training.posterior`.
+
+    Arguments:
+        net: the network; of any σ.
+        inputs: (N, n_0), where targets are seen, or (n_0,) for one.
+        targets: y, (N,) for one output, or (N, outputs); a number for one input.
+        test: (T, n_0) or (n_0,), other inputs; none by default.
+        depth: layers, the last one the output's; all of the network's widths by default.
+        noise: the variance of the noise, 0 or more.
+        outputs: of the network; as many as the targets have by default.
+        width: as that of `numeric.flow`.
+
+    Returns:
+        `prediction`, the mean given the data, and `covariance`, of z without its noise, on the axes
+        `sample_1`, `sample_2`, those of the training set first, then the tests'; with more than one
+        output `output_1`, `output_2` after them. prediction1 and covariance1 are the coefficients
+        of 1/n. Beside each stands `…_error`, what the errors of the tensors and rounding change.
+
+    Raises:
+        InputError: for arguments that cannot be used, and as `numeric.flow` does; where K is
+            singular on the training inputs, and there is no noise.
+
+    >>> from derive import Network
+    >>> table = posterior(Network("tanh", C_b=1), [1.0, 0.5], 1.0, [0.0, 0.5], depth=2)
+    >>> table["prediction"].to_numpy().round(4), table["prediction1"].to_numpy().round(4)
+    (array([1.    , 0.9174]), array([0.    , 0.0038]))
+    """
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    data = given(inputs, targets, test, outputs)
+    variance = _checked_noise(noise)
+    names = {
+        factor.name.label: factor.name
+        for each in inference.FREE
+        for term, _ in inference.terms(each, 1)
+        for factor in term.tensors
+    }
+    with telling(f"inference from {len(data.targets)} inputs", len(data.X) ** 4 * 1e-5):
+        table = tensors_of(net, data.X, depth, ["K", *names.values()], width=width)
+        last = table.isel(layer=-1)
+        values, errors = (
+            {name: last[f"{name}{ending}"].to_numpy() for name in ("K", *names)}
+            for ending in ("", "_error")
+        )
+        if len(data.X) == 1:
+            values, errors = (
+                {name: each.reshape((1,) * _RANKS[name]) for name, each in part.items()}
+                for part in (values, errors)
+            )
+        basis = _Basis.of(values["K"], len(data.targets), variance)
+        if basis.values.min() <= SINGULAR * basis.values.max():
+            wanted = "above 0, as K is singular on the training inputs, alike or collinear ones"
+            raise InputError("noise", noise, wanted)
+        found = with_errors(values, errors, lambda moved: _moments(moved, data.targets, variance))
+    about = {"depth": table.sizes["layer"], "noise": variance}
+    arrays = {name: x for name, (x, _) in found.items()}
+    arrays |= {f"{name}_error": error for name, (_, error) in found.items()}
+    return layout.dataset(net, data.X, data.targets, None, arrays, about)
+
+
+_RANKS = {"K": 2, "G1": 2, "V": 4}
+
+
+def _checked_noise(noise: object) -> float:
+    if not isinstance(noise, int | float | np.number) or not 0 <= float(noise) < math.inf:
+        raise InputError("noise", noise, "a finite variance, 0 or more")
+    return float(noise)
+
+
+class _Basis(NamedTuple):
+    """Labels: the eigenvectors of C = K + noise on the training set, then what is left of each
+    sample, z − K C⁻¹ y, in whose K the noise is too.
+
+    Attributes:
+        values: c, of the eigenvectors.
+        into: (labels, samples), which takes samples to labels.
+        pulls: (samples, eigenvectors), K C⁻¹.
+    """
+
+    values: Array
+    into: Array
+    pulls: Array
+
+    @classmethod
+    def of(cls, K: Array, training: int, noise: float) -> _Basis:
+        """From K of all samples, those of the training set first."""
+        values, U = np.linalg.eigh(K[:training, :training] + noise * np.eye(training))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pulls = K[:, :training] @ U / values
+        left = np.eye(len(K))
+        left[:, :training] -= pulls @ U.T
+        if not noise:
+            left[:training] = 0.0
+        eigenvectors = np.zeros((training, len(K)))
+        eigenvectors[:, :training] = U.T
+        return cls(values, np.concatenate([eigenvectors, left]), pulls)
+
+
+def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[str, Array]:
+    training = len(targets)
+    basis = _Basis.of(tensors["K"], training, noise)
+    y = basis.into[:training, :training] @ targets
+    labelled = {name: _labelled(each, basis.into) for name, each in tensors.items()}
+    labelled["K"][training:, training:] += noise * basis.pulls @ basis.pulls.T
+    found = {"prediction": basis.pulls @ y}
+    for name, order, called in (
+        ("prediction", 1, "prediction1"),
+        ("covariance", 0, "covariance"),
+        ("covariance", 1, "covariance1"),
+    ):
+        found[called] = sum(
+            (
+                float(weight) * _term(term, labelled, y, basis.values)
+                for term, weight in inference.terms(name, order)
+            ),
+            np.zeros(()),
+        )
+    if not noise:
+        found["prediction"][:training] = targets
+    return found
+
+
+def _labelled(values: Array, into: Array) -> Array:
+    for _ in range(values.ndim):
+        values = np.tensordot(values, into, axes=(0, 1))
+    return values
+
+
+def _term(term: inference.Term, tensors: dict[str, Array], y: Array, c: Array) -> Array:
+    """One term, (samples …, outputs …) of the free labels."""
+    training, outputs = y.shape
+    first = term.free + len(term.inverses)
+    operands, loops = [(1 / c, [label]) for label in term.inverses], 0
+    for factor in term.tensors:
+        cut = tuple(
+            slice(training, None) if a < term.free else slice(training) for a in factor.labels
+        )
+        operands.append((tensors[factor.name.label][cut], list(factor.labels)))
+    for line in term.lines:
+        (kinds, numbers) = zip(*line.ends, strict=True) if line.ends else ((), ())
+        if not kinds:
+            loops += 1
+        elif kinds == ("free", "free"):
+            operands.append((np.eye(outputs), [first + k for k in numbers]))
+        elif kinds == ("free", "target"):
+            operands.append((y, [numbers[1], first + numbers[0]]))
+        else:
+            operands.append((y @ y.T, list(numbers)))
+    result = [*range(term.free), *(first + k for k in range(term.free))]
+    return np.asarray(outputs**loops * contracted(operands, result))

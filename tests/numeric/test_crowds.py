@@ -1,0 +1,105 @@
+"""Averages over all sets of many samples: their numbers, and the compiled sums."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from derive import Network, activations
+from derive.gaussian.brackets import Bracket
+from numeric import flow, flows
+from numeric.layers import averages, crowds, program
+from numeric.layers.several_samples import Sums
+
+FOUR = Bracket(((0, 0), (1, 2), (2, 1), (3, 1)), ())
+EPS = np.finfo(float).eps
+
+
+def test_averages_are_numbered_by_sets():
+    rng, m = np.random.default_rng(1), 4
+    root = rng.standard_normal((m, m)) / 4
+    K = root @ root.T + 0.1
+    made = averages.of_several(activations.tanh, [FOUR], m)
+    table = np.append(made(K)[0], 0.0)[made.places[FOUR]].sum(axis=0)
+    for samples in product(range(m), repeat=4):
+        at = {
+            k: tuple(sorted(o for s, (_, o) in zip(samples, FOUR.factors, strict=True) if s == k))
+            for k in sorted(set(samples))
+        }
+        members = list(at)
+        right = Sums(activations.tanh, [tuple(at.values())])(K[np.ix_(members, members)])
+        assert table[samples] == pytest.approx(right[0, 0], abs=1e-13)
+
+
+def test_arrays_of_monomials_are_what_tables_are(monkeypatch):
+    X = np.array([[1.0, 0.3], [0.1, 0.9], [-0.4, 0.5]])
+    net, names = Network("gelu", C_b=0.1), ["V", "D"]
+    right = flow(net, X, 2, names)
+    monkeypatch.setattr(program, "_MANY", 2)
+    monkeypatch.setattr(program, "_AT_ONCE", 30)
+    flows._layers.cache_clear()
+    found = flow(net, X, 2, names)
+    flows._layers.cache_clear()
+    for name in names:
+        assert (abs(found[name] - right[name]) <= right[f"{name}_error"]).all()
+
+
+PRODUCTS = {
+    2: [((0, 1), (0, 1)), ((5,), (1,)), ((), (1, 1)), ((0,), (0,))],
+    3: [((0, 1), (0,), (1,)), ((0,), (1, 1), (2,)), ((1,), (1,), (0, 0))],
+    4: [((0,), (0,), (1,), (1,)), ((0,), (1,), (2,), (1,)), ((3,), (1,), (1,), (1,))],
+}
+
+
+def _kernel(m):
+    """Of samples that are alike, one a multiple of another, one zero."""
+    rng = np.random.default_rng(2)
+    z = rng.standard_normal((m, m + 1)) / 3
+    z[:, 0] += 1
+    z[3], z[4] = -2 * z[2], 0
+    return z @ z.T / 2
+
+
+@pytest.mark.slow  # it compiles
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.gelu], ids=str)
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_compiled_sums_are_those_of_single_sets(d, sigma, monkeypatch):
+    monkeypatch.setattr(crowds, "NODES", 10**9)
+    K, products = _kernel(6), PRODUCTS[d]
+    sets = np.array(list(combinations(range(6), d)))
+    found = crowds.Crowd(sigma, products)(K, sets)
+    rule = Sums(sigma, products)
+    right = np.array([rule(K[np.ix_(each, each)]) for each in sets]).transpose(1, 2, 0)
+    assert (abs(found - right)[0] <= 64 * EPS * right[1]).all()
+    assert found[1] == pytest.approx(right[1], rel=1e-9)
+
+
+@pytest.mark.slow  # it compiles
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.gelu], ids=str)
+def test_few_digits_are_told(sigma, monkeypatch):
+    K, products = _kernel(7), PRODUCTS[4]
+    sets = np.array(list(combinations(range(7), 4)))
+    crowd = crowds.Crowd(sigma, products)
+    monkeypatch.setattr(crowds, "NODES", 10**9)
+    right = crowd(K, sets)
+    monkeypatch.setattr(crowds, "NODES", 0)
+    monkeypatch.setattr(crowds, "_SOME", 12)
+    found = crowd(K, sets)
+    off, told = abs(found[0] - right[0]), EPS * found[1]
+    assert off.max() > 1e3 * EPS * right[1].max()
+    assert (off <= 2 * told).all()
+    assert told.max() < 1e-3 * right[1].max()
+
+
+@pytest.mark.slow  # it compiles
+def test_many_inputs_have_the_tensors_of_few():
+    X = np.random.default_rng(3).standard_normal((9, 5)) / 2
+    net, names = Network("tanh", "orthogonal", C_b=0.1), ["G1", "V", "Theta1", "A", "D", "R", "T"]
+    some = [0, 3, 5, 8]
+    many, few = flow(net, X, 3, names), flow(net, X[some], 3, names)
+    for name in names:
+        rank = few[name].ndim - 1
+        place = np.ix_(range(3), *[some] * rank)
+        allowed = few[f"{name}_error"].to_numpy() + many[f"{name}_error"].to_numpy()[place]
+        assert (abs(few[name].to_numpy() - many[name].to_numpy()[place]) <= allowed).all(), name
+        assert allowed.max() < 1e-4 * abs(few[name].to_numpy()).max()
