@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError, whole
+from derive.network import Network
 
 from ..arrays import Array
 from ..checks import checked_inputs
@@ -20,6 +21,23 @@ class Data(NamedTuple):
 
     X: Array
     targets: Array
+
+
+def checked_network(net: object, depth: int | None) -> Network:
+    """The network, if what follows from pairings of neurons is all of its law; or InputError."""
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
+    if not net.keeps_rotations:
+        wanted = "weights whose law rotations keep: pairings of neurons alone are averaged"
+        raise InputError("weights", str(net.weights), wanted)
+    deep = net.depth or depth
+    if isinstance(deep, int):
+        for layer in {net.layer_at(at, deep) for at in range(2, deep + 1)}:
+            if layer.keep is not None:
+                raise InputError("layer", str(layer), "none with masks, drawn anew each time")
+            if layer.reason is not None:
+                raise InputError("layer", str(layer), layer.reason)
+    return net
 
 
 def given(

@@ -22,7 +22,7 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from ..tables.compare import VANISHES
 from . import layout
-from .arguments import checked_rate, checked_steps, given
+from .arguments import checked_network, checked_rate, checked_steps, given
 from .averages import Basis, Descended
 from .rounding import with_errors
 
@@ -81,13 +81,7 @@ def flow(
            [1.]]), array([[0.],
            [0.]]))
     """
-    if isinstance(net, Network) and not net.keeps_rotations:
-        wanted = "weights whose law rotations keep: descent averages pairings of neurons alone"
-        raise InputError("weights", str(net.weights), wanted)
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
-    if (net.depth or depth) and net.has_dropout(net.depth or depth or 1):
-        raise InputError("layer", str(net.layer), "none with masks, which each step draws anew")
+    checked_network(net, depth)
     data = given(inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)

@@ -21,7 +21,7 @@ from derive.work.progress import telling
 from ..arrays import Array
 from ..flows import flow as tensors_of
 from . import layout
-from .arguments import given
+from .arguments import checked_network, given
 from .averages import SINGULAR, contracted
 from .rounding import with_errors
 
@@ -71,8 +71,7 @@ def posterior(
     >>> table["prediction"].to_numpy().round(4), table["prediction1"].to_numpy().round(4)
     (array([1.    , 0.9174]), array([0.    , 0.0038]))
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    checked_network(net, depth)
     data = given(inputs, targets, test, outputs)
     variance = _checked_noise(noise)
     names = {

@@ -22,6 +22,7 @@ from ..arrays import Array
 from ..checks import checked_inputs
 from ..flows import flow as tensors_of
 from ..tables import layout
+from .arguments import checked_network
 from .rounding import with_errors
 
 _SIMPLE = 1e-9
@@ -66,8 +67,7 @@ def learning_rate(
     >>> table["stable"].to_numpy().round(4), table["stable_variance"].to_numpy().round(4)
     (array([1.2308, 0.9067]), array([0.    , 0.3858]))
     """
-    if not isinstance(net, Network):
-        raise InputError("net", net, "a derive.Network")
+    checked_network(net, depth)
     X = checked_inputs(inputs).X
     names = {name.label: name for name in (named("Theta"), named("Theta1"))}
     names |= {factor.name.label: factor.name for factor in fluctuations()}
