@@ -52,6 +52,7 @@ FUNCTIONS = {
     for name in module.__all__
     if callable(value := getattr(module, name))
     and name not in RETURNED
+    and not inspect.isabstract(value)
     and not isinstance(value, activations.Activation | sympy.Basic)
     and (face in {"derive", "numeric"} or not inspect.isclass(value))
 }
@@ -67,6 +68,7 @@ GOOD = {
     "cols": [1, 1],
     "count": 1,
     "depth": 2,
+    "distribution": {4: 1},
     "draw": 0,
     "draws": 40,
     "eigenvalues": (1, 2),
@@ -122,6 +124,7 @@ GOOD = {
     "value": 1,
     "weights": Orthogonal(),
     "width": 6,
+    "nu": 9,
     "widths": (4, 4),
     "x": (1.0, 2.0),
 }

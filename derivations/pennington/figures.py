@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import sympy
@@ -22,12 +23,7 @@ def critical_network(activation: Activation, weights: WeightEnsemble, q: sympy.E
     """χ = 1 at variance q, and C_b = q − C_W ⟨φ²⟩, so that q is a fixed point."""
     C_W = sympy.Float(sympy.N(1 / spectra.slope_law(activation, q).mean, 25), 25)
     bias = q - C_W * sympy.Float(criticality(activation).kernel_map(q), 20)
-    return Network(activation, type(weights)(**_parameters(weights, C_W)), C_b=sympy.Max(bias, 0))
-
-
-def _parameters(weights: WeightEnsemble, C_W: sympy.Expr) -> dict[str, sympy.Expr]:
-    own = {name: getattr(weights, name) for name in weights.__dataclass_fields__}
-    return own | {"C_W": C_W}
+    return Network(activation, replace(weights, C_W=C_W), C_b=sympy.Max(bias, 0))
 
 
 def theory(

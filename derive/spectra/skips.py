@@ -41,7 +41,7 @@ class Around(Law):
     >>> from derive.spectra.ensembles import gaussian
     >>> around = Around(sympy.Integer(1), (gaussian(sympy.Integer(1)),))
     >>> [around.moment(k) for k in (1, 2, 3)]
-    [2, 7, 31]
+    [2, 7, 30]
     """
 
     skip: sympy.Expr

@@ -18,13 +18,14 @@ refuse them. Derived here.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
-from math import comb, isfinite, prod
+from math import comb, isfinite, nan, prod
 from typing import Any, ClassVar, NamedTuple
 
 import sympy
@@ -336,12 +337,31 @@ def _of_symbol(given: Any) -> Moments:
     return Moments("sympy.stats", (str(given.pspace.distribution),), _standardised(given, raw))
 
 
+def _moment(given: Any, k: int) -> float:
+    """E x^k of a distribution of scipy.stats; not finite where there is none.
+
+    Its own `moment` integrates over quantiles, to some ten digits, where it knows no formula.
+    """
+    from scipy.integrate import IntegrationWarning  # noqa: PLC0415  (as above)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IntegrationWarning)
+        rough = float(given.moment(k))
+        if k <= 4 or not isfinite(rough) or not hasattr(given.dist, "pdf"):
+            return rough
+        warnings.simplefilter("error", IntegrationWarning)
+        try:
+            return float(given.expect(lambda x: x**k))
+        except IntegrationWarning:
+            return nan
+
+
 def _of_scipy(given: Any) -> Moments:
     mean, variance = (float(each) for each in given.stats("mv"))
     quantiles = [float(given.ppf(q)) for q in (0.6, 0.9, 0.99)]
     symmetric = all(abs(float(given.sf(x)) - float(given.cdf(-x))) < 1e-9 for x in quantiles)
     known = [mean, variance + mean**2]
-    known += [0.0 if symmetric and k % 2 else float(given.moment(k)) for k in range(3, 9)]
+    known += [0.0 if symmetric and k % 2 else _moment(given, k) for k in range(3, 9)]
     exact = [sympy.Rational(str(m)) if isfinite(m) else sympy.nan for m in known]
     arguments = (given.dist.name, tuple(given.args), tuple(sorted(given.kwds.items())))
     return Moments("scipy.stats", arguments, _standardised(given, exact))

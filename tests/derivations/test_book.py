@@ -25,6 +25,7 @@ MISPRINTS = {
         "§6.2 (conjecture)",
         "§6.2 (noise)",
         "§6.2 (saturation)",
+        "§7.1 (first layer)",
         "§A.1 (inputs)",
     },
     "001": {
@@ -35,6 +36,7 @@ MISPRINTS = {
         "A.4 (covariance)",
         "A.6 (σ_α²)",
         "A.7 (c* < 1)",
+        "A.7 (lines)",
         "A.8",
         "A.8 (widths)",
         "A.10 (G)",
@@ -70,6 +72,7 @@ MISPRINTS = {
         *("9", "14", "Lemma 10", "12", "Theorem 1", "Corollary 3"),
         *("19", "22", "23", "24", "28", "6", "26", "30"),
         *("§3.2 (inverse)", "§3.2 (mixing)", "Table 2", "Table 3"),
+        *("§1 (displays)", "§3.3 (inputs)", "§5.1 (widths)", "C.2", "C.4 (cross terms)", "C.5"),
     },
     "004": {"3.43"},
     "layers": set[str](),
@@ -77,9 +80,9 @@ MISPRINTS = {
 }
 DOUBTFUL = {
     "000": {"6.4"},
-    "001": {"A.7 (expansion)"},
+    "001": {"A.7 (expansion)", "A.7 (index)", "A.8 (cross terms)"},
     "002": {"37", "S24", "S30", "S34", "S54", "S56"},
-    "003": set[str](),
+    "003": {"C.4 (sum)"},
     "004": set[str](),
     "layers": set[str](),
     "training": set[str](),

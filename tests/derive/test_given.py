@@ -129,7 +129,7 @@ def test_what_is_no_activation_is_told_what_would_be(use, given, told):
 
 def test_what_is_no_ensemble_is_told_what_would_be():
     for use in (lambda w: Network("tanh", w), lambda w: recursion("K", w)):
-        with pytest.raises(InputError, match=r'weights: got .*"gaussian" or "orthogonal"'):
+        with pytest.raises(InputError, match=r'weights: got .*"gaussian", "orthogonal", "uniform"'):
             use("low-rank-gaussian")
 
 

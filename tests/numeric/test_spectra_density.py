@@ -272,7 +272,7 @@ def test_no_wrong_branch_in_two_thousand_configurations(first: int) -> None:
         (lambda: spectra.jacobian(activations.monomial(3), Orthogonal(), 2, 1).edges, "activation"),
         (lambda: spectra.jacobian("expr: sinh(z/9)", Orthogonal(), 2, 1e-6).edges, "activation"),
         (lambda: spectra.jacobian("expr: z*log(1+z**2)", Orthogonal(), 2, 1).edges, "activation"),
-        (lambda: spectra.jacobian(activations.silu, Orthogonal(), 32, 1e4).edges, "q_star"),
+        (lambda: spectra.jacobian(activations.silu, Orthogonal(), 32, 1e5).edges, "q_star"),
         (lambda: spectra.jacobian(activations.relu, Orthogonal(), 10**7), "depth"),
     ],
 )
