@@ -1,7 +1,7 @@
-"""Which tests are too long for `make test`: `python tests/long.py FILE`, of `pytest --seconds FILE`.
+"""The tests too long for `make test`: `python tests/long.py FILE`, FILE of `pytest --seconds`.
 
-Those of more than `MOST` processor seconds go to `long.txt`, and are run by `make test-all`; what was
-listed and was not run this time stays.
+Those of more than `MOST` processor seconds go to `long.txt`, and are run by `make test-all`; what
+was listed and was not run this time stays.
 """
 
 import json
