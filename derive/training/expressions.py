@@ -7,7 +7,7 @@ E[z_i]_a = y_ia - y_ia m_a^t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations, product
@@ -21,7 +21,7 @@ from ..errors import whole
 from ..symbols import Symbol, real, tensor
 from . import averages
 from .averages import Average
-from .diagrams import Diagram
+from .diagrams import Diagram, Line
 from .histories import History, Monomial, Variable
 from .sequences import Exponentials, closed, step
 
@@ -217,17 +217,7 @@ def _renamings(diagram: Diagram) -> Iterable[dict[int, str]]:
 
 
 def _parts(diagram: Diagram, letters: dict[int, str], style: Style) -> tuple[str, ...]:
-    lines, tensors, functions = [], [], []
-    for line in diagram.lines:
-        kinds, numbers = zip(*line.ends, strict=True) if line.ends else ((), ())
-        if not kinds:
-            lines.append(style.outputs)
-        elif kinds == ("free", "free"):
-            lines.append(style.delta)
-        elif kinds == ("free", "target"):
-            lines.append(style.target(letters[numbers[1]], "ij"[numbers[0]]))
-        else:
-            lines.append(style.targets(*sorted(letters[k] for k in numbers)))
+    lines, tensors, functions = style.lines(diagram.lines, letters), [], []
     for factor in diagram.tensors:
         at = [letters[label] for label in factor.labels]
         tensors.append(style.tensor(factor.name.label, at))
@@ -243,6 +233,20 @@ class Style:
     outputs = "n_out"
     delta = "δ_ij"
     steps = ("t", "s", "s'", "s''", "s'''")
+
+    def lines(self, lines: Iterable[Line], letters: Mapping[int, str]) -> list[str]:
+        """What ties the outputs together: each line's factor, its labels as letters."""
+        return [self._line(line, letters) for line in lines]
+
+    def _line(self, line: Line, letters: Mapping[int, str]) -> str:
+        kinds, numbers = zip(*line.ends, strict=True) if line.ends else ((), ())
+        if not kinds:
+            return self.outputs
+        if kinds == ("free", "free"):
+            return self.delta
+        if kinds == ("free", "target"):
+            return self.target(letters[numbers[1]], "ij"[numbers[0]])
+        return self.targets(*sorted(letters[k] for k in numbers))
 
     def left(self, name: str, order: int) -> str:
         """What the formula is of."""

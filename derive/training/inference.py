@@ -206,17 +206,7 @@ def posterior(name: str = "prediction", order: int = 1) -> Posterior:
 
 def _parts(term: Term, style: _Text | _Latex) -> tuple[str, ...]:
     letters = dict(enumerate(_LETTERS))
-    lines = []
-    for line in term.lines:
-        kinds, numbers = zip(*line.ends, strict=True) if line.ends else ((), ())
-        if not kinds:
-            lines.append(style.outputs)
-        elif kinds == ("free", "free"):
-            lines.append(style.delta)
-        elif kinds == ("free", "target"):
-            lines.append(style.target(letters[numbers[1]], "ij"[numbers[0]]))
-        else:
-            lines.append(style.targets(*(letters[k] for k in numbers)))
+    lines = style.lines(term.lines, letters)
     shown = [
         style.tensor(each.name.label, [letters[label] for label in each.labels])
         for each in term.tensors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from derive.training.averages import Average
-from derive.training.diagrams import Diagram
+from derive.training.diagrams import Diagram, Line
 from derive.training.histories import History
 
 from ..arrays import Array
@@ -76,16 +76,11 @@ class Descended:
         self.training, self.outputs = targets.shape
         self.eta, self.steps = eta, steps
         self.basis = Basis.of(tensors["Theta"], self.training)
-        self._tensors = {name: self._labelled(values) for name, values in tensors.items()}
+        into = self.basis.into
+        self._tensors = {name: labelled(values, into) for name, values in tensors.items()}
         self._y = np.zeros((len(self.basis.theta), self.outputs))
         self._y[: self.training] = self.basis.into[: self.training, : self.training] @ targets
         self._functions: dict[History, Array] = {}
-
-    def _labelled(self, values: Array) -> Array:
-        """A tensor with labels for samples."""
-        for _ in range(values.ndim):
-            values = np.tensordot(values, self.basis.into, axes=(0, 1))
-        return values
 
     @property
     def fixed(self) -> Array:
@@ -105,20 +100,13 @@ class Descended:
 
     def _add(self, diagram: Diagram, free: int, total: Array) -> None:
         at = diagram.free
-        loops, first = 0, 1 + max(max(each) for each in diagram.labels)
+        first = 1 + max(max(each) for each in diagram.labels)
         weight = float(diagram.weight) * (self.eta**diagram.edges if self.eta else 1.0)
         operands = [self._restricted(each.labels, at, each.name.label) for each in diagram.tensors]
-        for line in diagram.lines:
-            (kinds, numbers) = zip(*line.ends, strict=True) if line.ends else ((), ())
-            if not kinds:
-                loops += 1
-            elif kinds == ("free", "free"):
-                operands.append((np.eye(self.outputs), [first + k for k in numbers]))
-            elif kinds == ("free", "target"):
-                operands.append((self._targets(numbers[1], at), [numbers[1], first + numbers[0]]))
-            else:
-                one, other = (self._targets(k, at) for k in numbers)
-                operands.append((one @ other.T, list(numbers)))
+        of_lines, loops = joined(
+            diagram.lines, first, self.outputs, lambda label: self._targets(label, at)
+        )
+        operands += of_lines
         moment = first + free
         result = [moment, *at, *(first + k for k in range(free))]
         for begin in range(0, len(self.steps), _AT_ONCE):
@@ -128,7 +116,7 @@ class Descended:
                 for history, labels in zip(diagram.histories, diagram.labels, strict=True)
             ]
             part = contracted([*operands, *own], result)
-            total[steps] += weight * self.outputs**loops * part
+            total[steps] += weight * loops * part
 
     def _restricted(
         self, labels: Sequence[int], free: Sequence[int], name: str
@@ -152,6 +140,37 @@ class Descended:
             found = evolved(history, own, self.steps, continuous=self.eta == 0)
             self._functions[history] = np.array(found)
         return self._functions[history]
+
+
+def labelled(values: Array, into: Array) -> Array:
+    """A tensor with labels for samples; `into` is (labels, samples)."""
+    for _ in range(values.ndim):
+        values = np.tensordot(values, into, axes=(0, 1))
+    return values
+
+
+def joined(
+    lines: Sequence[Line], first: int, outputs: int, targets: Callable[[int], Array]
+) -> tuple[list[tuple[Array, list[int]]], int]:
+    """The arrays of lines, as operands of `contracted`, and the factor of those that are closed.
+
+    Arguments:
+        first: the label of the first free output.
+        targets: (values of the label, outputs) of a label.
+    """
+    operands, loops = [], 0
+    for line in lines:
+        kinds, numbers = zip(*line.ends, strict=True) if line.ends else ((), ())
+        if not kinds:
+            loops += 1
+        elif kinds == ("free", "free"):
+            operands.append((np.eye(outputs), [first + k for k in numbers]))
+        elif kinds == ("free", "target"):
+            operands.append((targets(numbers[1]), [numbers[1], first + numbers[0]]))
+        else:
+            one, other = (targets(k) for k in numbers)
+            operands.append((one @ other.T, list(numbers)))
+    return operands, outputs**loops
 
 
 def contracted(operands: Sequence[tuple[Array, list[int]]], result: Sequence[int]) -> Array:

@@ -22,7 +22,7 @@ from ..arrays import Array
 from ..flows import flow as tensors_of
 from . import layout
 from .arguments import checked_network, given
-from .averages import SINGULAR, contracted
+from .averages import SINGULAR, contracted, joined, labelled
 from .rounding import with_errors
 
 
@@ -145,8 +145,8 @@ def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[st
     training = len(targets)
     basis = _Basis.of(tensors["K"], training, noise)
     y = basis.into[:training, :training] @ targets
-    labelled = {name: _labelled(each, basis.into) for name, each in tensors.items()}
-    labelled["K"][training:, training:] += noise * basis.pulls @ basis.pulls.T
+    moved = {name: labelled(each, basis.into) for name, each in tensors.items()}
+    moved["K"][training:, training:] += noise * basis.pulls @ basis.pulls.T
     found = {"prediction": basis.pulls @ y}
     for name, order, called in (
         ("prediction", 1, "prediction1"),
@@ -155,7 +155,7 @@ def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[st
     ):
         found[called] = sum(
             (
-                float(weight) * _term(term, labelled, y, basis.values)
+                float(weight) * _term(term, moved, y, basis.values)
                 for term, weight in inference.terms(name, order)
             ),
             np.zeros(()),
@@ -165,31 +165,17 @@ def _moments(tensors: dict[str, Array], targets: Array, noise: float) -> dict[st
     return found
 
 
-def _labelled(values: Array, into: Array) -> Array:
-    for _ in range(values.ndim):
-        values = np.tensordot(values, into, axes=(0, 1))
-    return values
-
-
 def _term(term: inference.Term, tensors: dict[str, Array], y: Array, c: Array) -> Array:
     """One term, (samples …, outputs …) of the free labels."""
     training, outputs = y.shape
     first = term.free + len(term.inverses)
-    operands, loops = [(1 / c, [label]) for label in term.inverses], 0
+    operands = [(1 / c, [label]) for label in term.inverses]
     for factor in term.tensors:
         cut = tuple(
             slice(training, None) if a < term.free else slice(training) for a in factor.labels
         )
         operands.append((tensors[factor.name.label][cut], list(factor.labels)))
-    for line in term.lines:
-        (kinds, numbers) = zip(*line.ends, strict=True) if line.ends else ((), ())
-        if not kinds:
-            loops += 1
-        elif kinds == ("free", "free"):
-            operands.append((np.eye(outputs), [first + k for k in numbers]))
-        elif kinds == ("free", "target"):
-            operands.append((y, [numbers[1], first + numbers[0]]))
-        else:
-            operands.append((y @ y.T, list(numbers)))
+    of_lines, loops = joined(term.lines, first, outputs, lambda _: y)
+    operands += of_lines
     result = [*range(term.free), *(first + k for k in range(term.free))]
-    return np.asarray(outputs**loops * contracted(operands, result))
+    return np.asarray(loops * contracted(operands, result))

@@ -20,18 +20,10 @@ from ..arrays import Array
 from ..emit.jit import driver, reduction
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
+from ..random.lazy import add_multiple, dot, four_dots
 
 TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
 SQUARED, ENTROPY = range(2)
-
-
-@reduction
-def dot(x: Array, y: Array) -> float:
-    """Σ x y."""
-    total = 0.0
-    for k in range(x.size):
-        total += x[k] * y[k]
-    return total
 
 
 @reduction
@@ -39,14 +31,9 @@ def back_to(w: Array, back: Array, out: Array, i: int) -> None:
     """out[a, i] = Σ_k w[k] back[a, k], four inputs at a time."""
     count, a = back.shape[0], 0
     while a + 4 <= count:
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        b0, b1, b2, b3 = back[a], back[a + 1], back[a + 2], back[a + 3]
-        for k in range(w.size):
-            s0 += w[k] * b0[k]
-            s1 += w[k] * b1[k]
-            s2 += w[k] * b2[k]
-            s3 += w[k] * b3[k]
-        out[a, i], out[a + 1, i], out[a + 2, i], out[a + 3, i] = s0, s1, s2, s3
+        of_four = four_dots(w, back[a : a + 4])
+        for k in range(4):
+            out[a + k, i] = of_four[k]
         a += 4
     while a < count:
         out[a, i] = dot(w, back[a])
@@ -70,7 +57,7 @@ def forward(W: Array, b: Array, x: Array, z: Array) -> None:
         i += 4
     while i < n:
         for a in range(count):
-            add_row(z[a], x[a, i], W[i])
+            add_multiple(z[a], x[a, i], W[i])
         i += 1
 
 
@@ -79,13 +66,6 @@ def put_row(row: Array, values: Array) -> None:
     """row = values."""
     for k in range(row.size):
         row[k] = values[k]
-
-
-@driver
-def add_row(row: Array, factor: float, w: Array) -> None:
-    """row += factor w."""
-    for k in range(row.size):
-        row[k] += factor * w[k]
 
 
 @driver
@@ -100,7 +80,7 @@ def add_products(w: Array, factor: float, x: Array, back: Array, i: int) -> None
             w[k] += c0 * b0[k] + c1 * b1[k] + c2 * b2[k] + c3 * b3[k]
         a += 4
     while a < count:
-        add_row(w, factor * x[a, i], back[a])
+        add_multiple(w, factor * x[a, i], back[a])
         a += 1
 
 
@@ -122,7 +102,7 @@ def add_gradient(
     for i in range(x.shape[1]):
         add_products(W[i * n_out : (i + 1) * n_out], factor, x, back, i)
     for a in range(x.shape[0]):
-        add_row(b, own_factor, back[a])
+        add_multiple(b, own_factor, back[a])
 
 
 @driver
