@@ -64,9 +64,11 @@ class Recursion(Step):
         """`expr` with ⟨σσ(zz − K)⟩ and inverse kernels for the derivatives, as in the papers.
 
         With several inputs the sums run over `data`, or stay raised indices
-        (`derive.gaussian.kernel_form`). Raises InputError for a layer that is not dense.
+        (`derive.gaussian.kernel_form`). Behind a layer the brackets are at `kernels`.
+
+        >>> print(recursion("K", layer="normalized(rms)").kernel_form())
+        C_W*⟨σ₁ σ₂⟩_y + C_b
         """
-        self._check_dense("kernel_form, with all brackets at one K")
         return kernel_form(self, data)
 
     def asymptotics(
@@ -87,10 +89,6 @@ class Recursion(Step):
         if sigma is None:
             raise InputError("activation", None, "an activation of derive.activations")
         return asymptotics(self, as_activation(sigma), terms, **rates)
-
-    def _check_dense(self, what: str) -> None:
-        if self.layer is not None:
-            raise InputError("layer", str(self.layer), f"the dense layer, for {what}")
 
 
 class SequenceRecursion(Recursion):

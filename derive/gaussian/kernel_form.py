@@ -22,6 +22,7 @@ import sympy
 from .. import symbols
 from ..activations.functions import Activation
 from ..arithmetic.hermite import hermite
+from ..display.labels import component_latex
 from ..errors import InputError
 from ..symbols import K, z
 from .brackets import (
@@ -32,6 +33,7 @@ from .brackets import (
     product_latex,
     product_text,
     specialise,
+    unspecified,
 )
 
 __all__ = ["HermiteAverage", "InverseKernel", "derivative_form", "kernel_form", "outward"]
@@ -43,17 +45,19 @@ class HermiteAverage(sympy.Expr):
     """⟨Π_p σ^{(order_p)}(z_{sample_p}) :z z …:⟩_K with one z for each of `indices`.
 
     With `raised` indices, z^a = Σ_β K^{aβ} z_β, it is the bracket ⟨∂_a … Πσ⟩; with lowered ones it
-    is what the papers print.
+    is what the papers print. `kernel` is the label of K.
     """
 
     is_commutative = True
     is_real = True
 
-    def __new__(cls, factors: Any, indices: Any, raised: Any = True) -> HermiteAverage:
-        """From factors (sample, order) and the samples of the z."""
+    def __new__(
+        cls, factors: Any, indices: Any, raised: Any = True, kernel: Any = "K"
+    ) -> HermiteAverage:
+        """From factors (sample, order), the samples of the z and the label of K."""
         pairs = sympy.Tuple(*(sympy.Tuple(*factor) for factor in factors))
-        labels = sympy.Tuple(*sorted(indices, key=int))
-        made: HermiteAverage = super().__new__(cls, pairs, labels, sympy.sympify(bool(raised)))
+        labels, marked = sympy.Tuple(*sorted(indices, key=int)), sympy.sympify(bool(raised))
+        made: HermiteAverage = super().__new__(cls, pairs, labels, marked, _label(kernel))
         return made
 
     @property
@@ -72,6 +76,11 @@ class HermiteAverage(sympy.Expr):
         return bool(self.args[2])
 
     @property
+    def kernel(self) -> str:
+        """The label of K."""
+        return str(self.args[3])
+
+    @property
     def samples(self) -> tuple[int, ...]:
         """The samples that σ is taken at."""
         return tuple(sorted({sample for sample, _ in self.factors}))
@@ -81,53 +90,58 @@ class HermiteAverage(sympy.Expr):
         return not self.raised and len({*self.samples, *self.indices}) == 1
 
     def _sympystr(self, printer: Any) -> str:
-        body = product_text(self.factors)
+        body, own = product_text(self.factors), self.kernel
         if self._is_single:
-            inner = sympy.sstr(hermite(len(self.indices), z, K), order="grlex")
+            inner = sympy.sstr(hermite(len(self.indices), z, _variance(own)), order="grlex")
         else:
             marks = "⁰¹²³⁴⁵⁶⁷⁸⁹" if self.raised else "₀₁₂₃₄₅₆₇₈₉"
             digits = [str(a).translate(str.maketrans("0123456789", marks)) for a in self.indices]
-            inner = _ordered_product([f"z{a}" for a in digits], f"K{''.join(digits)}")
-        return f"⟨{body} {_parenthesised(inner)}⟩"
+            inner = _ordered_product([f"z{a}" for a in digits], f"{own}{''.join(digits)}")
+        return f"⟨{body} {_parenthesised(inner)}⟩{own.removeprefix('K')}"
 
     def _latex(self, printer: Any) -> str:
+        own = component_latex(self.kernel, ())
         if self._is_single:
-            inner = sympy.latex(hermite(len(self.indices), z, K), order="grlex")
+            hermites = hermite(len(self.indices), z, _variance(self.kernel))
+            inner = sympy.latex(hermites, order="grlex")
         else:
             mark = "^" if self.raised else "_"
             labels = [rf"\alpha_{{{a}}}" for a in self.indices]
             inner = _ordered_product(
-                [f"z{mark}{{{a}}}" for a in labels], f"K{mark}{{{''.join(labels)}}}"
+                [f"z{mark}{{{a}}}" for a in labels], _marked(own, mark, "".join(labels))
             )
         body = product_latex(self.factors)
-        return rf"\left\langle {body} {_parenthesised(inner)}\right\rangle_{{K}}"
+        return rf"\left\langle {body} {_parenthesised(inner)}\right\rangle_{{{own}}}"
 
 
 class InverseKernel(sympy.Expr):
-    """K^{ab}, an entry of the inverse of the kernel on a data set."""
+    """K^{ab}, an entry of the inverse of the kernel on a data set; `kernel` is the label of K."""
 
     is_commutative = True
     is_real = True
 
-    def __new__(cls, data: Any, pair: Any) -> InverseKernel:
-        """From the samples of the data set, and two of them."""
-        samples, ends = sorted(data, key=int), sorted(pair, key=int)
-        made: InverseKernel = super().__new__(cls, sympy.Tuple(*samples), sympy.Tuple(*ends))
+    def __new__(cls, data: Any, pair: Any, kernel: Any = "K") -> InverseKernel:
+        """From the samples of the data set, two of them and the label of K."""
+        samples, ends = (sympy.Tuple(*sorted(each, key=int)) for each in (data, pair))
+        made: InverseKernel = super().__new__(cls, samples, ends, _label(kernel))
         return made
 
     def explicit(self) -> sympy.Expr:
         """The entry as a rational function of the kernel's."""
         data, (a, b) = list(self.args[0]), self.args[1]
-        kernel = sympy.Matrix(len(data), len(data), lambda i, j: _kernel(data[i], data[j]))
+        entry = _entries(str(self.args[2]))
+        kernel = sympy.Matrix(len(data), len(data), lambda i, j: entry(data[i], data[j]))
         row, column = data.index(a), data.index(b)
         return kernel.cofactor(column, row) / kernel.det(method="berkowitz")
 
     def _sympystr(self, printer: Any) -> str:
         marks = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-        return "K" + "".join(str(sample).translate(marks) for sample in self.args[1])
+        indices = (str(sample).translate(marks) for sample in self.args[1])
+        return str(self.args[2]) + "".join(indices)
 
     def _latex(self, printer: Any) -> str:
-        return "K^{" + "".join(rf"\alpha_{{{sample}}}" for sample in self.args[1]) + "}"
+        labels = "".join(rf"\alpha_{{{sample}}}" for sample in self.args[1])
+        return _marked(component_latex(str(self.args[2]), ()), "^", labels)
 
 
 class Derived(Protocol):
@@ -141,6 +155,10 @@ class Derived(Protocol):
     def expr(self) -> sympy.Expr:
         """The right-hand side."""
 
+    @property
+    def kernels(self) -> Mapping[str, sympy.Expr]:
+        """What the brackets' K are by their labels, where that is another than K."""
+
 
 def kernel_form(
     given: Derived | Bracket | sympy.Expr, data: Sequence[int] | None = None
@@ -151,7 +169,8 @@ def kernel_form(
         given: a recursion, a bracket, or an expression with `Average`s. With one sample the result
             is in ⟨σσ(z² − K)⟩/K² and its like; with several, in averages with raised indices
             z^a = Σ_β K^{aβ} z_β. A recursion of a given activation is evaluated as `specialise`
-            does, but its integrals keep σ undifferentiated.
+            does, but its integrals keep σ undifferentiated. Brackets at another variance, K_y,
+            have that for K; a recursion's `kernels` say what it is.
         data: with several samples, write each raised index as the sum over this data set.
 
     Raises:
@@ -161,10 +180,11 @@ def kernel_form(
     if isinstance(given, sympy.Expr):
         return _kernel_form(given, data)
     if isinstance(given, Bracket):
-        return _kernel_form(Average(given.factors, given.outer), data)
+        return _kernel_form(unspecified(given), data)
     if given.activation is None:
         return _kernel_form(given.expr, data)
-    return _specialised(replace(cast(Any, given), activation=None).expr, given.activation, data)
+    general = replace(cast(Any, given), activation=None)
+    return _inserted(_specialised(general.expr, given.activation, data), general.kernels)
 
 
 def derivative_form(expression: sympy.Expr) -> sympy.Expr:
@@ -175,14 +195,16 @@ def derivative_form(expression: sympy.Expr) -> sympy.Expr:
 
     def derivatives(average: HermiteAverage) -> sympy.Expr:
         if average.raised:
-            return _differentiated(average.factors, average.indices)
+            return _differentiated(average.factors, average.indices, average.kernel)
         if average._is_single:
             power = len(average.indices)
-            return K**power * Average(average.factors, average.indices)
+            bracket = Bracket(average.factors, average.indices, average.kernel)
+            return _variance(average.kernel) ** power * unspecified(bracket)
+        entry = _entries(average.kernel)
         return sympy.Add(
             *(
-                prod(map(_kernel, average.indices, ends), start=sympy.S.One)
-                * _differentiated(average.factors, ends)
+                prod(map(entry, average.indices, ends), start=sympy.S.One)
+                * _differentiated(average.factors, ends, average.kernel)
                 for ends in product(average.samples, repeat=len(average.indices))
             )
         )
@@ -200,7 +222,7 @@ def outward(average: Average) -> sympy.Expr:
 
     Raises InputError where two factors of one sample are distributions.
     """
-    factors, outer, _ = average.bracket
+    factors, outer, kernel = average.bracket
     sample, highest = max(factors, key=lambda factor: factor[1], default=(0, 0))
     if highest < 2:
         return average
@@ -212,7 +234,8 @@ def outward(average: Average) -> sympy.Expr:
 
     def with_orders(orders: Iterable[int], derivatives: int) -> sympy.Expr:
         pairs = sorted([*others, *((sample, order) for order in orders)])
-        return outward(Average(pairs, sorted([*outer, *[sample] * derivatives])))
+        kept = sorted([*outer, *[sample] * derivatives])
+        return outward(unspecified(Bracket(tuple(pairs), tuple(kept), kernel)))
 
     lower = [0] * p + [1] * q + [highest - 1]
     whole = with_orders(lower, 1)
@@ -242,12 +265,13 @@ def _kernel_form(expression: sympy.Expr, data: Sequence[int] | None) -> sympy.Ex
     single = len({sample for bracket in brackets for sample, _ in bracket.factors}) == 1
 
     def hermites(average: Average) -> sympy.Expr:
-        factors, outer, _ = average.bracket
+        factors, outer, kernel = average.bracket
         if not outer:
             return average
         if data is None and single:
-            return HermiteAverage(factors, outer, raised=False) / K ** len(outer)
-        raised = HermiteAverage(factors, outer)
+            lowered = HermiteAverage(factors, outer, False, kernel)
+            return lowered / _variance(kernel) ** len(outer)
+        raised = HermiteAverage(factors, outer, True, kernel)
         return raised if data is None else _over_data(raised, data)
 
     return _replaced(expression, Average, hermites)
@@ -260,10 +284,13 @@ def _over_data(average: HermiteAverage, data: Sequence[int]) -> sympy.Expr:
     return sympy.Add(
         *(
             prod(
-                (InverseKernel(data, ends) for ends in zip(average.indices, lower, strict=True)),
+                (
+                    InverseKernel(data, ends, average.kernel)
+                    for ends in zip(average.indices, lower, strict=True)
+                ),
                 start=sympy.S.One,
             )
-            * HermiteAverage(average.factors, lower, raised=False)
+            * HermiteAverage(average.factors, lower, False, average.kernel)
             for lower in product(sorted(set(data)), repeat=len(average.indices))
         )
     )
@@ -276,7 +303,9 @@ def _specialised(
 
     def value(average: Average) -> sympy.Expr:
         closed = specialise(average.bracket, activation)
-        return _integrals(average, activation, data) if closed.has(*_OPEN) else closed
+        if closed.has(*_OPEN):
+            return _integrals(average, activation, data)
+        return _renamed(closed, average.bracket.kernel)
 
     if not activation.is_smooth:
         expression = _replaced(expression, Average, outward)
@@ -289,7 +318,8 @@ def _integrals(average: Average, activation: Activation, data: Sequence[int] | N
     single = len(samples) == 1 and data is None
     used = samples if data is None else sorted(set(data))
     names = {a: z if single else symbols.real(f"z_{a}") for a in used}
-    entry: Entry = (lambda a, b: K) if single else _kernel
+    own = average.bracket.kernel
+    entry: Entry = (lambda a, b: _variance(own)) if single else _entries(own)
     covariance = [entry(a, b) for i, a in enumerate(used) for b in used[i:]]
 
     def integral(lowered: HermiteAverage) -> sympy.Expr:
@@ -310,7 +340,7 @@ def _integrals(average: Average, activation: Activation, data: Sequence[int] | N
         )
 
     if not average.bracket.outer:
-        return integral(HermiteAverage(average.bracket.factors, ()))
+        return integral(HermiteAverage(average.bracket.factors, (), True, own))
     form = _kernel_form(average, None if single else used)
     return _replaced(form, HermiteAverage, integral)
 
@@ -319,14 +349,54 @@ _OPEN = (Average, GaussianAverage)
 """What `specialise` leaves where it knows no closed form."""
 
 
-def _differentiated(factors: Sequence[tuple[int, int]], outer: Sequence[int]) -> sympy.Expr:
+def _differentiated(
+    factors: Sequence[tuple[int, int]], outer: Sequence[int], kernel: str
+) -> sympy.Expr:
     if not set(outer) <= {sample for sample, _ in factors}:
         return sympy.S.Zero
-    return Average(factors, sorted(outer))
+    return unspecified(Bracket(tuple(factors), tuple(sorted(outer)), kernel))
 
 
-def _kernel(a: Any, b: Any) -> Component:
-    return Component("K", tuple(sorted((int(a), int(b)))))
+def _label(kernel: Any) -> sympy.Symbol:
+    return sympy.Symbol(str(kernel))
+
+
+def _variance(kernel: str) -> sympy.Symbol:
+    """K of one sample, by its label."""
+    return symbols.tensor(kernel)
+
+
+def _entries(kernel: str) -> Entry:
+    """K's components, by its label."""
+    return lambda a, b: Component(kernel, tuple(sorted((int(a), int(b)))))
+
+
+def _renamed(closed: sympy.Expr, kernel: str) -> sympy.Expr:
+    """A closed form, with this label for K's."""
+    if kernel == "K":
+        return closed
+    of_pairs = {
+        each: _entries(kernel)(*each.args[1])
+        for each in closed.atoms(Component)
+        if str(each.args[0]) == "K"
+    }
+    return closed.xreplace({K: _variance(kernel), **of_pairs})
+
+
+def _inserted(expression: sympy.Expr, kernels: Mapping[str, sympy.Expr]) -> sympy.Expr:
+    """With what the labelled kernels are: of several samples, given for the pair (1, 2)."""
+    values = {_variance(label): value for label, value in kernels.items()}
+    for each in expression.atoms(Component):
+        label, ends = str(each.args[0]), each.args[1]
+        if label in kernels:
+            at = dict(zip((1, 2), map(int, ends), strict=True))
+            values[each] = kernels[label].xreplace(
+                {
+                    part: _entries(str(part.args[0]))(*(at[int(k)] for k in part.args[1]))
+                    for part in kernels[label].atoms(Component)
+                }
+            )
+    return expression.xreplace(values)
 
 
 def _replaced(
@@ -334,6 +404,11 @@ def _replaced(
 ) -> sympy.Expr:
     images: Mapping[sympy.Expr, sympy.Expr] = {atom: image(atom) for atom in expression.atoms(kind)}
     return expression.xreplace(images)
+
+
+def _marked(name: str, mark: str, indices: str) -> str:
+    """A kernel with its indices in LaTeX."""
+    return f"{name if len(name) == 1 else f'{{{name}}}'}{mark}{{{indices}}}"
 
 
 def _ordered_product(names: list[str], contraction: str) -> str:

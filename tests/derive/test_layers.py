@@ -427,7 +427,6 @@ def test_what_is_no_layer_is_refused_with_the_reason(lines, says):
         (lambda: Layer("h[i] = W1[i,a] z[a]", "z[i] = h[i]", ratio={"h": 2}), "ratio"),
         (lambda: recursion("V", layer="nothing"), "layer"),
         (lambda: single("G2", layers.normalized("layer")).expr, "fields"),
-        (lambda: recursion("V", layer=SPHERE).kernel_form(), "layer"),
         (lambda: recursion("V", layer=SPHERE).terms, "layer"),
         (lambda: Network("tanh", widths=[3, 8, 9], layer="residual").scheme(2, 1), "widths"),
     ],

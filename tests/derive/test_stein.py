@@ -148,9 +148,58 @@ def test_there_and_back(name, weights):
         assert sympy.expand(derivative_form(form) - each.expr) == 0
 
 
-def test_back_from_sums_over_the_samples():
+LAYERS = [
+    "normalized(rms, eps=1/2)",
+    "normalized(layer)",
+    "residual(skip=1, norm=rms)",
+    "gated",
+]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("name", ["G1", "V", "Theta"])
+def test_there_and_back_behind_a_layer(name, layer):
+    """The brackets are at kernels of their own, which are named in both forms."""
+    made = recursion(name, Orthogonal(), layer=layer)
+    for each in (made, made.single_input()):
+        form = kernel_form(each)
+        assert not any(average.bracket.outer for average in form.atoms(Average))
+        assert {average.kernel for average in form.atoms(HermiteAverage)} <= set(each.kernels)
+        assert sympy.expand(derivative_form(form) - each.expr) == 0
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_tanh_behind_a_layer(layer):
+    """Integrals of σ and powers of z at the kernel's value, equal to those of derivatives."""
+    made = recursion("V", Orthogonal(), layer=layer).single_input().specialise(activations.tanh)
+    form = kernel_form(made)
+    values = {symbol: sympy.Rational(7, 5) for symbol in made.expr.free_symbols | form.free_symbols}
+    found, expected = (each.subs(values).evalf(20) for each in (form, made.expr))
+    assert abs(found - expected) < 1e-14 * abs(expected)
+
+
+def test_two_inputs_of_a_given_activation_behind_a_layer():
+    """Each component of the kernel gets the value of its own two samples."""
+    form = recursion("K", layer="normalized(rms)").specialise(activations.tanh).kernel_form()
+    (average,) = form.atoms(GaussianAverage)
+    K_11, K_12, K_22 = (Component("K", pair) for pair in ((1, 1), (1, 2), (2, 2)))
+    assert average.args[2] == sympy.Tuple(1, K_12 / sympy.sqrt(K_11) / sympy.sqrt(K_22), 1)
+
+
+def test_what_it_prints_behind_a_layer():
+    made = recursion("V", layer="normalized(rms)")
+    form = made.single_input().kernel_form()
+    assert "⟨σ² (z**2 - K_y)⟩_y**2/(2*K_y**4)" in str(form)
+    assert r"\left\langle \sigma^{2} (z^{2} - K_{y})\right\rangle_{K_{y}}" in sympy.latex(form)
+    several = kernel_form(made)
+    assert "⟨σ₁ σ₂ (z¹z² - K_y¹²)⟩_y" in str(several)
+    assert r"- {K_{y}}^{\alpha_{1}\alpha_{2}}" in sympy.latex(several)
+
+
+@pytest.mark.parametrize("kernel", [None, "K_h"])
+def test_back_from_sums_over_the_samples(kernel):
     """Lowered z_β come back too, once K^{aβ} K_{βb} is contracted."""
-    average = Average([(1, 0), (2, 0)], (1, 2))
+    average = Average([(1, 0), (2, 0)], (1, 2), kernel)
     lowered = kernel_form(average, (1, 2))
     explicit = {entry: entry.explicit() for entry in lowered.atoms(InverseKernel)}
     assert sympy.simplify(derivative_form(lowered).xreplace(explicit) - average) == 0
