@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import sympy
 from numpy.typing import NDArray
 
 from derive.engine.stages import (
@@ -31,7 +30,6 @@ from derive.engine.stages import (
     Stage,
     Variable,
 )
-from derive.engine.taps import Taps
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.weights import Gaussian, WeightEnsemble
@@ -39,13 +37,11 @@ from derive.weights import Gaussian, WeightEnsemble
 from ..arrays import Array
 from ..estimators.probes import Probes
 from ..estimators.sums import Sum, compiled
-from ..layers.tapped import Reader
 from ..random import lazy
 from ..random.matrices import weight_matrix
-from . import jets
-from .base import Sampler, common_kernels
+from .arithmetic import Arithmetic
+from .base import Sampler
 from .ensemble import Ensemble, number_at
-from .probing import kernels, weighted
 
 _NUMBER, _BIAS = 24, 1 << 7
 """A stream's layer and, from this bit on, the number of the layer's matrix; its biases are last."""
@@ -79,21 +75,18 @@ class Place(NamedTuple):
 class _Vectors:
     """What a source of an equation is on: a jet, and its Gram matrix once."""
 
-    def __init__(self, jet: Array) -> None:
-        self.jet = jet
+    def __init__(self, jet: Array, arithmetic: Arithmetic) -> None:
+        self.jet, self._arithmetic = jet, arithmetic
 
     @cached_property
     def gram(self) -> Array:
         """Inner products over n of all jets and samples, (draws, rows, rows)."""
-        rows = self.rows
-        S = np.empty((*rows.shape[:2], rows.shape[1]))
-        kernels().grams(rows, S)
-        return S
+        return self._arithmetic.gram(self.rows)
 
     @cached_property
     def rows(self) -> Array:
         """The vectors, (draws, rows, n)."""
-        return np.ascontiguousarray(self.jet).reshape(self.jet.shape[0], -1, self.jet.shape[-1])
+        return self._arithmetic.rows(self.jet)
 
 
 class _Parts(NamedTuple):
@@ -147,59 +140,63 @@ class LayerSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        ensemble, count = self.ensemble, draws.size
-        x = np.broadcast_to(ensemble.inputs, (count, *ensemble.inputs.shape))
-        state: State = {STREAM: jets.constant(self.probes, x)}
-        values = np.empty((count, len(self.plan.statistics)))
+        yield from self.passed(Arithmetic(self.ensemble, self.probes, draws))
+
+    def passed(self, arithmetic: Arithmetic) -> Iterator[Array]:
+        """The same, wherever its arrays are."""
+        ensemble = self.ensemble
+        state: State = {STREAM: arithmetic.constant(ensemble.inputs)}
         for layer in range(1, ensemble.depth + 1):
             stages, place = ensemble.stages_at(layer), Place(layer)
             for stage in stages[:-1]:
-                state = self._after(stage, place, draws, self._parts(stage, place, state))
+                parts = self._parts(stage, place, state, arithmetic)
+                state = self._after(stage, place, parts, arithmetic)
                 place = place.after(stage)
             last = stages[-1]
-            parts = self._parts(last, place, state)
+            parts = self._parts(last, place, state, arithmetic)
             read = ensemble.read_at(layer)
-            z = (parts if read is None else self._parts(read, place, state))[STREAM]
+            seen = parts if read is None else self._parts(read, place, state, arithmetic)
+            z = seen[STREAM]
             n_in = {k: body.jet.shape[-1] for k, body in z.bodies.items()}
             made = read or last
             given = sum_of(ensemble, layer, made, n_in, carried=z.carried is not None, bias=z.bias)
-            structure, coefficients = compiled(self.plan, given, self.probes)
-            factors = np.concatenate([each.gram.reshape(count, -1) for each in z.sources], axis=1)
-            common_kernels().evaluate(factors, structure, coefficients, values)
-            yield values
+            grams = [each.gram for each in z.sources]
+            yield arithmetic.evaluated(compiled(self.plan, given, self.probes), grams)
             if layer < ensemble.depth:
-                state = self._after(last, place, draws, parts)
+                state = self._after(last, place, parts, arithmetic)
 
-    def _parts(self, stage: Stage, place: Place, state: State) -> dict[Kind, _Parts]:
+    def _parts(
+        self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
+    ) -> dict[Kind, _Parts]:
         """What each equation of a stage adds up."""
-        at = _Evaluated(self, place.layer, stage, state)
+        at = _Evaluated(self.ensemble, place.layer, stage, state, arithmetic)
         return {kind: at.parts(equation) for kind, equation in stage.equations}
 
     def _after(
         self,
         stage: Stage,
         place: Place,
-        draws: NDArray[np.int64],
         parts: Mapping[Kind, _Parts],
+        arithmetic: Arithmetic,
     ) -> State:
         """The variables after a stage."""
-        met = self._matrices(stage, place, draws, parts)
+        met = self._matrices(stage, place, parts, arithmetic)
         after: dict[Kind, Array] = {}
         for number, (kind, each) in enumerate(parts.items()):
             terms = [met[kind, k] for k in each.bodies]
             if each.carried is not None:
                 terms.append(each.carried.jet)
             if each.bias and self._has_biases(place.layer):
-                terms.append(self._biases(terms[0].shape[-1], place, number, draws))
-            after[kind] = sum(terms[1:], start=terms[0])
+                terms.append(self._biases(terms[0].shape[-1], place, number, arithmetic))
+            after[kind] = arithmetic.added(terms)
         return after
 
     def _matrices(
         self,
         stage: Stage,
         place: Place,
-        draws: NDArray[np.int64],
         parts: Mapping[Kind, _Parts],
+        arithmetic: Arithmetic,
     ) -> dict[tuple[Kind, int], Array]:
         """Each matrix on all that the equations give it, at once."""
         found = {}
@@ -207,12 +204,13 @@ class LayerSampler(Sampler):
             matrix = _matrix(stage, k)
             kinds = [kind for kind, each in parts.items() if k in each.bodies]
             own = [parts[kind].bodies[k] for kind in kinds]
-            bodies = own[0] if len(own) == 1 else _joined(own)
+            joined = arithmetic.joined([each.jet for each in own])
+            bodies = own[0] if len(own) == 1 else _Vectors(joined, arithmetic)
             out = self.ensemble.neurons(place.layer, stage, matrix.out)
             weights = self.ensemble.ensemble_of(place.layer, matrix)
             rate = float(self.ensemble.lambda_W[place.layer - 1])
-            applied = self._applied(weights, rate, bodies, out, draws, place.weights(k))
-            for kind, each in zip(kinds, np.split(applied, len(kinds), axis=2), strict=True):
+            applied = self._applied(weights, rate, bodies, out, place.weights(k), arithmetic)
+            for kind, each in zip(kinds, arithmetic.parted(applied, len(kinds)), strict=True):
                 found[kind, k] = each
         return found
 
@@ -220,13 +218,14 @@ class LayerSampler(Sampler):
         rates = self.ensemble.lambda_b[layer - 1] if self.probes.order else 0.0
         return bool(self.ensemble.C_b[layer - 1] > 0.0 or rates > 0.0)
 
-    def _biases(self, n: int, place: Place, number: int, draws: NDArray[np.int64]) -> Array:
+    def _biases(self, n: int, place: Place, number: int, arithmetic: Arithmetic) -> Array:
         """b and its jets, the same for all samples, (draws, jets, 1, n): a matrix on 1."""
         C_b, rate = (
             float(each[place.layer - 1]) for each in (self.ensemble.C_b, self.ensemble.lambda_b)
         )
-        one = jets.constant(self.probes, np.ones((draws.size, 1, 1)))
-        return self._applied(Gaussian(C_b), rate, _Vectors(one), n, draws, place.biases(number))
+        one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
+        stream = place.biases(number)
+        return self._applied(Gaussian(C_b), rate, one, n, stream, arithmetic)
 
     def _applied(
         self,
@@ -234,16 +233,16 @@ class LayerSampler(Sampler):
         rate: float,
         met: _Vectors,
         n: int,
-        draws: NDArray[np.int64],
         stream: int,
+        arithmetic: Arithmetic,
     ) -> Array:
         """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
-        S, X, source = met.gram, met.rows, (self.ensemble.key, stream)
-        *shape, samples, n_in = met.jet.shape
-        Z = weighted(S, X, draws, lazy.steps(weights, n_in, n), source)
+        steps = lazy.steps(weights, met.jet.shape[-1], n)
+        Z = arithmetic.applied(steps, met.gram, met.rows, n, stream)
+        samples = met.jet.shape[2]
         if self.probes.order and rate:
-            kernels().vary(S, X, Z, draws, (rate, 0.0), self.probes.raising, samples, source)
-        return Z.reshape(*shape, samples, n)
+            arithmetic.vary(met.gram, met.rows, Z, rate, samples, stream)
+        return Z.reshape(*met.jet.shape[:3], n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,13 +260,13 @@ class ExplicitLayerSampler(LayerSampler):
         rate: float,
         met: _Vectors,
         n: int,
-        draws: NDArray[np.int64],
         stream: int,
+        arithmetic: Arithmetic,
     ) -> Array:
         bodies, n_in = met.jet, met.jet.shape[-1]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
-        for s, draw in enumerate(draws.tolist()):
+        for s, draw in enumerate(arithmetic.draws.tolist()):
             rng = self._generator(draw, stream)
             W = weight_matrix(weights, (n, n_in), rng)
             Z[s] = bodies[s] @ W.T
@@ -313,29 +312,36 @@ def sum_of(
 class _Evaluated:
     """A stage's products at given variables; each argument and collective variable once."""
 
-    def __init__(self, sampler: LayerSampler, layer: int, stage: Stage, state: State) -> None:
-        self._stage, self._state, self._probes = stage, state, sampler.probes
-        self._values = sampler.ensemble.symbols_at(layer)
-        self._activation = sampler.ensemble.activation
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        layer: int,
+        stage: Stage,
+        state: State,
+        arithmetic: Arithmetic,
+    ) -> None:
+        self._stage, self._state, self._arithmetic = stage, state, arithmetic
+        self._values = ensemble.symbols_at(layer)
         self._kept: dict[Any, Array] = {}
 
     def parts(self, equation: Equation) -> _Parts:
         """What the equation adds up."""
-        carried: Array | None = None
-        bodies: dict[int, Array] = {}
+        carried: list[Array] = []
+        terms: dict[int, list[Array]] = {}
         for term in equation.right:
             if term.weight is None:
-                value = self._product(term, LEFT)
-                carried = value if carried is None else carried + value
+                carried.append(self._product(term, LEFT))
             else:
                 matrix, neuron = term.weight
                 check_indices(term)
-                value = self._product(term, neuron)
-                bodies[matrix] = bodies[matrix] + value if matrix in bodies else value
+                terms.setdefault(matrix, []).append(self._product(term, neuron))
+        a = self._arithmetic
+        bodies = {matrix: a.added(each) for matrix, each in terms.items()}
         if self._stage.taps is not None:
-            bodies = _read(self._stage.taps, bodies)
-        met = {matrix: _Vectors(body) for matrix, body in bodies.items()}
-        return _Parts(None if carried is None else _Vectors(carried), met, equation.bias)
+            (body,) = bodies.values()
+            bodies = a.read(self._stage.taps, body)
+        met = {matrix: _Vectors(body, a) for matrix, body in bodies.items()}
+        return _Parts(_Vectors(a.added(carried), a) if carried else None, met, equation.bias)
 
     def _product(self, term: Product, at: int) -> Array:
         """The factors at this neuron, times all that has no neural index or is summed over."""
@@ -354,20 +360,19 @@ class _Evaluated:
             scale *= number_at(self._values, atom) ** power
         result = None
         for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
-            result = value if result is None else jets.times(self._probes, result, value)
+            result = value if result is None else self._arithmetic.times(result, value)
         assert result is not None
         if not own and at in dict(term.neurons):
-            result = np.broadcast_to(result, (*result.shape[:-1], n[dict(term.neurons)[at]]))
-        return result if scale == 1.0 else scale * result
+            result = self._arithmetic.spread(result, n[dict(term.neurons)[at]])
+        return result if scale == 1.0 else self._arithmetic.scaled(result, scale)
 
     def _summed(self, values: Sequence[Array]) -> Array:
         first, *others = values
         if not others:
-            total: Array = first.sum(axis=-1, keepdims=True)
-            return total
+            return self._arithmetic.total(first)
         for each in others[:-1]:
-            first = jets.times(self._probes, first, each)
-        return jets.summed(self._probes, first, others[-1])
+            first = self._arithmetic.times(first, each)
+        return self._arithmetic.summed(first, others[-1])
 
     def _factor(self, factor: object) -> tuple[int | None, Array]:
         """Its neuron, and its value."""
@@ -388,64 +393,20 @@ class _Evaluated:
     def _sigma(self, argument: int, order: int) -> Array:
         """σ^{(order)} of an argument."""
         terms = [self._product(term, HERE) for term in self._stage.arguments[argument]]
-        Z = np.ascontiguousarray(sum(terms[1:], start=terms[0]))
-        if Z is terms[0]:
-            Z = Z.copy()  # the variable itself, that others need
-        draws, count, m, n = Z.shape
-        orders = self._probes.order + order + 1
-        rows = Z.reshape(draws, count * m, n)
-        if orders == 1:
-            self._activation().activate(rows)
-            return Z
-        derivatives = np.empty((draws, orders, m, n))
-        self._activation(orders).differentiate(rows, derivatives)
-        if self._probes.order:
-            kernels().chain(rows, derivatives[:, order:], self._probes.chain_rule)
-        else:
-            Z[:, 0] = derivatives[:, order]
-        return Z
+        Z = self._arithmetic.added(terms)
+        return self._arithmetic.activated(Z, order, kept=Z is terms[0])
 
     def _function(self, function: int, orders: tuple[int, ...]) -> Array:
         """A derivative of a function of the collective variables."""
         means = [self._once(number, self._mean, number) for number in range(len(self._stage.means))]
-        values = [mean[:, 0] for mean in means]
-
-        def derivative(more: tuple[int, ...]) -> Array:
-            total = tuple(a + b for a, b in zip(orders, more, strict=True))
-            value = _derivative(self._stage, function, total)(*values)
-            found: Array = np.broadcast_to(value, values[0].shape)
-            return found
-
-        return jets.composed(self._probes, derivative, means)
+        return self._arithmetic.function(self._stage, function, orders, means)
 
     def _mean(self, number: int) -> Array:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
-        found: Array = self._summed(values) / values[0].shape[-1]
-        return found
-
-
-@lru_cache(maxsize=256)
-def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
-    """A derivative of a function of collective variables, of arrays."""
-    symbols = [mean.symbol for mean in stage.means]
-    expression = stage.functions[function]
-    for symbol, k in zip(symbols, orders, strict=True):
-        expression = sympy.diff(expression, symbol, k)
-    return sympy.lambdify(symbols, expression, "numpy")
+        return self._arithmetic.divided(self._summed(values), values[0].shape[-1])
 
 
 def _matrix(stage: Stage, number: int) -> Matrix:
     """A matrix of a stage, or one of the taps' of a stage that has one matrix."""
     return stage.matrices[0 if stage.taps is not None else number]
-
-
-def _read(taps: Taps, bodies: Mapping[int, Array]) -> dict[int, Array]:
-    """What the matrix of each tap meets, of what there is at all positions."""
-    (body,) = bodies.values()
-    reader = Reader(taps, body.shape[2] // taps.positions)
-    return {k: reader.read(k, body, axis=2) for k in range(reader.count)}
-
-
-def _joined(bodies: Sequence[_Vectors]) -> _Vectors:
-    return _Vectors(np.concatenate([each.jet for each in bodies], axis=2))

@@ -1,0 +1,159 @@
+"""What the equations of a layer are evaluated with: jets of some networks, side by side.
+
+A jet's axes are (draws, jets, m, n), as in `jets`; n is 1 where there is no neural index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.engine.stages import Stage
+from derive.engine.taps import Taps
+
+from ..arrays import Array
+from ..estimators.polynomials import Structure
+from ..estimators.probes import Probes
+from ..layers.tapped import Reader
+from ..random.lazy import Step
+from . import jets
+from .base import common_kernels
+from .ensemble import Ensemble
+from .probing import kernels, weighted
+
+
+class Arithmetic:
+    """On this machine's processors.
+
+    Arguments:
+        ensemble: the networks.
+        probes: the jets that are followed.
+        draws: the networks' numbers.
+    """
+
+    def __init__(self, ensemble: Ensemble, probes: Probes, draws: NDArray[np.int64]) -> None:
+        self.ensemble, self.probes, self.draws = ensemble, probes, draws
+
+    def constant(self, x: Array) -> Array:
+        """What is the same in all networks, (m, n), as a jet."""
+        return jets.constant(self.probes, np.broadcast_to(x, (self.draws.size, *x.shape)))
+
+    def added(self, terms: Sequence[Array]) -> Array:
+        """Their sum; one alone is what comes back."""
+        first, *others = terms
+        return sum(others, start=first)
+
+    def scaled(self, x: Array, factor: float) -> Array:
+        """factor·x."""
+        return factor * x
+
+    def divided(self, x: Array, n: int) -> Array:
+        """x/n."""
+        return x / n
+
+    def spread(self, x: Array, n: int) -> Array:
+        """The same number for so many neurons."""
+        return np.broadcast_to(x, (*x.shape[:-1], n))
+
+    def times(self, x: Array, y: Array) -> Array:
+        """The product, neuron by neuron; x alone may be without them."""
+        return jets.times(self.probes, x, y)
+
+    def total(self, x: Array) -> Array:
+        """Σ_k x_k over neurons."""
+        found: Array = x.sum(axis=-1, keepdims=True)
+        return found
+
+    def summed(self, x: Array, y: Array) -> Array:
+        """Σ_k x_k y_k over neurons."""
+        return jets.summed(self.probes, x, y)
+
+    def activated(self, Z: Array, order: int, *, kept: bool) -> Array:
+        """σ^{(order)} of a jet, in its place unless that is to be kept."""
+        Z = np.array(Z, order="C") if kept else np.ascontiguousarray(Z)
+        draws, count, m, n = Z.shape
+        orders = self.probes.order + order + 1
+        rows = Z.reshape(draws, count * m, n)
+        if orders == 1:
+            self.ensemble.activation().activate(rows)
+            return Z
+        derivatives = np.empty((draws, orders, m, n))
+        self.ensemble.activation(orders).differentiate(rows, derivatives)
+        if self.probes.order:
+            kernels().chain(rows, derivatives[:, order:], self.probes.chain_rule)
+        else:
+            Z[:, 0] = derivatives[:, order]
+        return Z
+
+    def function(
+        self, stage: Stage, number: int, orders: tuple[int, ...], means: Sequence[Array]
+    ) -> Array:
+        """A derivative of a function of a stage's collective variables, given as jets."""
+        values = [mean[:, 0] for mean in means]
+
+        def derivative(more: tuple[int, ...]) -> Array:
+            total = tuple(a + b for a, b in zip(orders, more, strict=True))
+            value = _derivative(stage, number, total)(*values)
+            found: Array = np.broadcast_to(value, values[0].shape)
+            return found
+
+        return jets.composed(self.probes, derivative, means)
+
+    def read(self, taps: Taps, body: Array) -> dict[int, Array]:
+        """What the matrix of each tap meets, of what there is at all positions."""
+        reader = Reader(taps, body.shape[2] // taps.positions)
+        return {k: reader.read(k, body, axis=2) for k in range(reader.count)}
+
+    def joined(self, parts: Sequence[Array]) -> Array:
+        """Jets of one width as one, samples after samples."""
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
+
+    def parted(self, x: Array, count: int) -> list[Array]:
+        """So many jets of what was `joined`."""
+        return np.split(x, count, axis=2)
+
+    def rows(self, x: Array) -> Array:
+        """The vectors of a jet, (draws, rows, n)."""
+        return np.ascontiguousarray(x).reshape(x.shape[0], -1, x.shape[-1])
+
+    def gram(self, rows: Array) -> Array:
+        """Their inner products over n, (draws, rows, rows)."""
+        S = np.empty((*rows.shape[:2], rows.shape[1]))
+        kernels().grams(rows, S)
+        return S
+
+    def applied(
+        self, steps: Sequence[Step], gram: Array, rows: Array, n: int, stream: int
+    ) -> Array:
+        """W on vectors with this `gram`, (draws, rows, n), of a matrix with these factors."""
+        return weighted(gram, rows, self.draws, steps, (self.ensemble.key, stream))
+
+    def vary(
+        self, gram: Array, rows: Array, Z: Array, rate: float, samples: int, stream: int
+    ) -> None:
+        """Add what directions in the matrix contribute to `applied`, at this learning rate."""
+        source, rates = (self.ensemble.key, stream), (rate, 0.0)
+        kernels().vary(gram, rows, Z, self.draws, rates, self.probes.raising, samples, source)
+
+    def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
+        """Polynomials in the entries of Gram matrices, (draws, polynomials)."""
+        structure, coefficients = polynomials
+        factors = np.concatenate([each.reshape(self.draws.size, -1) for each in grams], axis=1)
+        values = np.empty((self.draws.size, len(structure[2]) - 1))
+        common_kernels().evaluate(factors, structure, coefficients, values)
+        return values
+
+
+@lru_cache(maxsize=256)
+def _derivative(stage: Stage, function: int, orders: tuple[int, ...]) -> Any:
+    """A derivative of a function of collective variables, of arrays."""
+    symbols = [mean.symbol for mean in stage.means]
+    expression = stage.functions[function]
+    for symbol, k in zip(symbols, orders, strict=True):
+        expression = sympy.diff(expression, symbol, k)
+    return sympy.lambdify(symbols, expression, "numpy")
