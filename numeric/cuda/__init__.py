@@ -12,6 +12,7 @@ from ..estimators.probes import needed, spare
 from ..samplers.base import Sampler
 from ..samplers.paths import PathSampler
 from ..samplers.probing import ProbeSampler
+from ..samplers.staged import ExplicitLayerSampler, LayerSampler
 
 __all__ = ["on_device"]
 
@@ -20,10 +21,11 @@ def on_device(sampler: Sampler) -> Sampler:
     """The same sampler on the GPU; probes for paths of several inputs or behind low-rank weights.
 
     Raises:
-        InputError: without a GPU, for the explicit sampler, and for layers that are not dense.
+        InputError: without a GPU, for the explicit sampler, and for weights without rotations.
     """
-    if not isinstance(sampler, PathSampler | ProbeSampler):
-        raise InputError("device", "cuda for the explicit sampler, or these layers", '"cpu"')
+    layered = isinstance(sampler, LayerSampler) and not isinstance(sampler, ExplicitLayerSampler)
+    if not layered and not isinstance(sampler, PathSampler | ProbeSampler):
+        raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')
     wanted = '"cpu"; or a GPU that the extra wickgarten[cuda] can reach'
     try:
         from numba import cuda  # noqa: PLC0415
@@ -33,8 +35,10 @@ def on_device(sampler: Sampler) -> Sampler:
         raise InputError("device", f"cuda ({error})", wanted) from None
     if not reached:
         raise InputError("device", "cuda, but no GPU is found", wanted)
-    from .samplers import CudaPathSampler, CudaProbeSampler  # noqa: PLC0415
+    from .samplers import CudaLayerSampler, CudaPathSampler, CudaProbeSampler  # noqa: PLC0415
 
+    if isinstance(sampler, LayerSampler):
+        return CudaLayerSampler(sampler.ensemble, sampler.plan, sampler.probes)
     if isinstance(sampler, ProbeSampler):
         return CudaProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
     if sampler.plan.samples == 1 and all(len(steps) == 1 for steps in sampler.ensemble.steps):

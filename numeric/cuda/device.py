@@ -59,6 +59,13 @@ def taken_over(function: Function) -> Function:
     return device(cast(Function, copied))
 
 
+def sent(arrays: Any) -> Any:
+    """An array, or a tuple of some, on the device."""
+    if isinstance(arrays, tuple):
+        return tuple(sent(array) for array in arrays)
+    return cuda.to_device(np.ascontiguousarray(arrays))
+
+
 def blocks(networks: int) -> int:
     """Blocks to launch: one for each network, but enough that numba finds the GPU occupied."""
     return networks if SIMULATED else max(networks, 128)

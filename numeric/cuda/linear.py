@@ -52,6 +52,20 @@ def dot(x: Array, y: Array, scratch: Array) -> float:
 
 
 @device
+def total(x: Array, scratch: Array) -> float:
+    """Σ x, for every thread."""
+    me = cuda.threadIdx.x
+    own = 0.0
+    for i in range(me, x.size, THREADS):
+        own += x[i]
+    scratch[me] = own
+    _add_up(scratch, THREADS)
+    found: float = scratch[0]
+    cuda.syncthreads()
+    return found
+
+
+@device
 def add_multiple(x: Array, factor: float, y: Array) -> None:
     """x ← x + factor·y; a thread meets the entries that it meets in `dot`."""
     for i in range(cuda.threadIdx.x, x.size, THREADS):

@@ -6,64 +6,30 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cache
 from threading import Event
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from derive.activations.functions import Activation, z
-
 from ..arrays import Array
-from ..emit import modules, printer
 from ..estimators import moments
-from ..random.lazy import COLUMN, DIAGONAL, FACTOR, HAAR, Step
+from ..random.lazy import COLUMN
 from ..random.philox import padded
 from ..samplers.base import Sampler
 from ..samplers.paths import PathSampler
 from ..samplers.probing import ProbeSampler
+from ..samplers.staged import LayerSampler
 from . import kernels, statistics
-from .device import SIMULATED, THREADS, Rooms, blocks
+from .activations import activation_kernels
+from .arithmetic import CudaArithmetic
+from .device import SIMULATED, THREADS, Rooms, blocks, sent
+from .weights import drawn_of, vary, weighted
 
 _CHUNK = 1 << 32  # numbers that are computed in a chunk
 _MOST = 1 << 16  # networks in a chunk
 _SIMULATED_MEMORY = 1 << 26
-
-_ACTIVATION = '''\
-"""An activation and its derivatives on a GPU: {name}."""
-
-import math
-
-from numba import cuda
-
-scalar = cuda.jit(device=True)
-
-{sigma}
-
-@cuda.jit
-def differentiate(Z, out):
-    """The derivatives of σ at the first rows of Z (networks, rows, n): (networks, orders, m, n)."""
-    s = cuda.blockIdx.x
-    if s < Z.shape[0]:
-        m, n = out.shape[2], out.shape[3]
-        for at in range(cuda.threadIdx.x, m * n, cuda.blockDim.x):
-            values = sigma(Z[s, at // n, at % n])
-{stores}
-'''
-
-
-@cache
-def activation_kernels(activation: Activation, orders: int) -> ModuleType:
-    """`differentiate`, for σ and its derivatives below this order."""
-    derivatives = [activation.derivative(order) for order in range(orders)]
-    sigma = printer.function("sigma", [z], derivatives, decorator="@scalar")
-    places = (f"out[s, {k}, at // n, at % n] = values[{k}]" for k in range(orders))
-    stores = "\n".join(" " * 12 + place for place in places)
-    source = _ACTIVATION.format(name=activation.name, sigma=sigma, stores=stores)
-    return modules.load(source, "cuda_activation")
 
 
 class _OnDevice(Sampler):
@@ -105,7 +71,7 @@ class _OnDevice(Sampler):
     ) -> Array:
         """The sums over the draws of one chunk about X⁰, (BLOCKS, depth, products)."""
         sums, about = cuda.to_device(np.zeros(self.shape(stop - start))), cuda.to_device(reference)
-        chain, room = _sent(self.plan.chain), Rooms()
+        chain, room = sent(self.plan.chain), Rooms()
         step = max(1, _memory() // (8 * self.held))
         for first in range(start, stop, step):
             draws = np.arange(first, min(first + step, stop))
@@ -134,9 +100,9 @@ class CudaProbeSampler(_OnDevice, ProbeSampler):
         ensemble, m, order = self.ensemble, self.plan.samples, self.probes.order
         grid = blocks(count), THREADS
         vectors = len(self.probes.jets) * m
-        structure, coefficients = (_sent(part) for part in self._polynomials)
-        key, rule = cuda.to_device(ensemble.key), _sent(self.probes.chain_rule)
-        raising = _sent(self.probes.raising)
+        structure, coefficients = (sent(part) for part in self._polynomials)
+        key, rule = cuda.to_device(ensemble.key), sent(self.probes.chain_rule)
+        raising = sent(self.probes.raising)
         activation = activation_kernels(ensemble.net.activation, order + 1)
         S = room("S", (count, vectors, vectors))
         values = room("values", (count, len(self.plan.statistics)))
@@ -150,73 +116,35 @@ class CudaProbeSampler(_OnDevice, ProbeSampler):
             if layer + 1 == ensemble.depth:
                 return
             n = ensemble.widths[layer + 1]
-            Z = self._weighted(S, X, numbers, key, layer, room)
+            steps, source = ensemble.steps[layer], (key, numbers, layer + 1)
+            out = room(f"X{(layer + 1) % 2}", (count, vectors, n))
+            Z = weighted(S, X, steps, source, room, out)
             if ensemble.C_b[layer]:
                 G = room("bias", (count, padded(n)))
                 deviation = float(np.sqrt(ensemble.C_b[layer]))
                 kernels.add_bias[grid](Z, G, m, deviation, key, numbers, layer + 1)
             if order:
-                self._vary(S, X, Z, numbers, key, raising, layer, room)
+                rates = float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])
+                vary(S, X, Z, rates, raising, m, source, room)
             derivatives = room("derivatives", (count, order + 1, m, n))
             activation.differentiate[grid](Z, derivatives)
             kernels.chain[grid](Z, derivatives, rule)
             X = Z
 
-    def _weighted(self, S: Any, X: Any, draws: Any, key: Any, layer: int, room: Rooms) -> Any:
-        """W X of each network, through the factors of W."""
-        count, vectors, _ = X.shape
-        grid, steps = (blocks(count), THREADS), self.ensemble.steps[layer]
-        for t, step in enumerate(steps):
-            last = t == len(steps) - 1
-            use = f"X{(layer + 1) % 2}" if last else f"step{t}"
-            Z = room(use, (count, vectors, step.size))
-            if step.kind == DIAGONAL:
-                roots = cuda.to_device(np.sqrt(step.values))
-                kernels.multiply_rows[grid](X, Z, roots, step.scale)
-            else:
-                n_in = X.shape[2]
-                drawn = _drawn(step)
-                G = room("G", (count, vectors, padded(drawn)))
-                kernels.apply[grid](
-                    S,
-                    X,
-                    Z,
-                    G,
-                    room("matrices", (count, 3, vectors, vectors)),
-                    room("spare", (count, 2, vectors, n_in)),
-                    room("squares", (count, 2, vectors)),
-                    key,
-                    draws,
-                    (step.kind, drawn, layer + 1, COLUMN + FACTOR * t),
-                    float(step.scale * np.sqrt(n_in)),
-                )
-            X = Z
-            if not last:
-                S = room("inner", S.shape)
-                kernels.gram[grid](X, S)
-        return X
 
-    def _vary(
-        self, S: Any, X: Any, Z: Any, draws: Any, key: Any, raising: Any, layer: int, room: Rooms
-    ) -> None:
-        """Add the terms of the layer's own parameters."""
-        ensemble, (count, vectors, n_in) = self.ensemble, X.shape
-        kernels.vary[blocks(count), THREADS](
-            S,
-            X,
-            Z,
-            room("T", (count, vectors, vectors)),
-            room("factors", (count, 2, vectors + 1, vectors)),
-            room("spare", (count, 2, vectors, n_in)),
-            room("squares", (count, 2, vectors)),
-            room("words", (count, vectors + 1, 4 * -(-Z.shape[2] // 128)), "u8"),
-            key,
-            draws,
-            layer + 1,
-            (float(ensemble.lambda_W[layer]), float(ensemble.lambda_b[layer])),
-            raising,
-            self.plan.samples,
-        )
+@dataclass(frozen=True, eq=False)
+class CudaLayerSampler(_OnDevice, LayerSampler):
+    """`staged.LayerSampler` on a GPU."""
+
+    @property
+    def held(self) -> int:
+        """Variables, what they are made of and works on the way to them, and matrices."""
+        vectors = len(self.probes.jets) * len(self.ensemble.inputs)
+        return (24 + self.probes.order) * self.numbers + 32 * (vectors + 1) ** 2
+
+    def device_layers(self, draws: NDArray[np.int64], room: Rooms) -> Iterator[Any]:
+        """`LayerSampler.layers`."""
+        yield from self.passed(CudaArithmetic(self.ensemble, self.probes, draws, room))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +164,8 @@ class CudaPathSampler(_OnDevice, PathSampler):
         ensemble, compiled = self.ensemble, self._compiled
         grid = blocks(count), THREADS
         states, orders = compiled.states, compiled.orders
-        key, tree = cuda.to_device(ensemble.key), _sent(compiled.tree)
-        told = [[_sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
+        key, tree = cuda.to_device(ensemble.key), sent(compiled.tree)
+        told = [[sent(part) for part in pair] for pair in (compiled.statistics, compiled.steps)]
         activation = activation_kernels(ensemble.net.activation, orders)
         n = ensemble.widths[0]
         derivatives, F = room("derivatives", (count, orders, 1, n)), room("F", (count, 1, n))
@@ -258,11 +186,11 @@ class CudaPathSampler(_OnDevice, PathSampler):
                 return
             if states:
                 statistics.evaluate[grid](factors, *told[1], layer, after)
-                statistics.put_first[grid](after, factors)
+                statistics.put[grid](after, factors, 0)
             n = ensemble.widths[layer + 1]
             Z, F = room("Z", (count, 1, n)), room("F", (count, 1, n))
             (step,) = ensemble.steps[layer]
-            drawn = _drawn(step)
+            drawn = drawn_of(step)
             G = room("G", (count, padded(drawn)))
             factor = step.kind, drawn, layer + 1, COLUMN
             kernels.advance_path[grid](columns, Z, F, G, key, numbers, factor, step.scale)
@@ -275,21 +203,9 @@ class CudaPathSampler(_OnDevice, PathSampler):
             activation.differentiate[grid](Z, derivatives)
 
 
-def _drawn(step: Step) -> int:
-    """Normals of a column."""
-    return step.big if step.kind == HAAR else step.size
-
-
 def _place(rows: Array, X: Any) -> None:
     """Fill the first vectors of every network with the rows, the others with zeros."""
     kernels.place_inputs[blocks(X.shape[0]), THREADS](X, cuda.to_device(rows))
-
-
-def _sent(arrays: Any) -> Any:
-    """An array, or a tuple of some, on the device."""
-    if isinstance(arrays, tuple):
-        return tuple(_sent(array) for array in arrays)
-    return cuda.to_device(np.ascontiguousarray(arrays))
 
 
 def _memory() -> int:

@@ -56,12 +56,12 @@ def evaluate(
 
 
 @kernel
-def put_first(values: Array, factors: Array) -> None:
-    """factors[:, : values' columns] ← values."""
+def put(values: Array, factors: Array, first: int) -> None:
+    """Values into as many columns of `factors`, from this one on."""
     s = cuda.blockIdx.x
     if s < values.shape[0]:
         for k in range(cuda.threadIdx.x, values.shape[1], THREADS):
-            factors[s, k] = values[s, k]
+            factors[s, first + k] = values[s, k]
 
 
 @kernel

@@ -30,12 +30,12 @@ def times(probes: Probes, x: Array, y: Array) -> Array:
     """The product, neuron by neuron; x alone may be without them."""
     if not probes.order:
         return x * y
-    return np.asarray(kernels().multiply(_whole(x), _whole(y), _splits(probes)))
+    return np.asarray(kernels().multiply(_whole(x), _whole(y), splits(probes)))
 
 
 def summed(probes: Probes, x: Array, y: Array) -> Array:
     """Σ_k x_k y_k over neurons, (draws, jets, m, 1)."""
-    return np.asarray(kernels().contract(_whole(x), _whole(y), _splits(probes)))
+    return np.asarray(kernels().contract(_whole(x), _whole(y), splits(probes)))
 
 
 @cache
@@ -75,7 +75,7 @@ def composed(probes: Probes, derivative: Derivative, arguments: Sequence[Array])
 
 
 @lru_cache(maxsize=64)
-def _splits(probes: Probes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def splits(probes: Probes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """For each jet O, the places of A and O∖A for all A ⊆ O, one after another."""
     place = {jet: number for number, jet in enumerate(probes.jets)}
     start, left, right = [0], [], []

@@ -157,7 +157,7 @@ class LayerSampler(Sampler):
             read = ensemble.read_at(layer)
             seen = parts if read is None else self._parts(read, place, state, arithmetic)
             z = seen[STREAM]
-            n_in = {k: body.jet.shape[-1] for k, body in z.bodies.items()}
+            n_in = {k: body.jet.shape[3] for k, body in z.bodies.items()}
             made = read or last
             given = sum_of(ensemble, layer, made, n_in, carried=z.carried is not None, bias=z.bias)
             grams = [each.gram for each in z.sources]
@@ -187,7 +187,7 @@ class LayerSampler(Sampler):
             if each.carried is not None:
                 terms.append(each.carried.jet)
             if each.bias and self._has_biases(place.layer):
-                terms.append(self._biases(terms[0].shape[-1], place, number, arithmetic))
+                terms.append(self._biases(terms[0].shape[3], place, number, arithmetic))
             after[kind] = arithmetic.added(terms)
         return after
 
@@ -237,7 +237,7 @@ class LayerSampler(Sampler):
         arithmetic: Arithmetic,
     ) -> Array:
         """W s and its jets, (draws, jets, vectors, n), for a matrix with this learning rate."""
-        steps = lazy.steps(weights, met.jet.shape[-1], n)
+        steps = lazy.steps(weights, met.jet.shape[3], n)
         Z = arithmetic.applied(steps, met.gram, met.rows, n, stream)
         samples = met.jet.shape[2]
         if self.probes.order and rate:
@@ -263,7 +263,7 @@ class ExplicitLayerSampler(LayerSampler):
         stream: int,
         arithmetic: Arithmetic,
     ) -> Array:
-        bodies, n_in = met.jet, met.jet.shape[-1]
+        bodies, n_in = met.jet, met.jet.shape[3]
         Z = np.empty((*bodies.shape[:3], n))
         start, lower, upper = self.probes.raising
         for s, draw in enumerate(arithmetic.draws.tolist()):
@@ -354,12 +354,12 @@ class _Evaluated:
         spaces = list(term.means)
         for values in groups.values():
             scalars.append(self._summed(values))
-        n = {kind.space: jet.shape[-1] for kind, jet in self._state.items()}
+        n = {kind.space: jet.shape[3] for kind, jet in self._state.items()}
         scale = float(term.coefficient) / math.prod(n[space] for space in spaces)
         for atom, power in term.parameters:
             scale *= number_at(self._values, atom) ** power
         result = None
-        for value in sorted(scalars + own, key=lambda each: each.shape[-1]):
+        for value in sorted(scalars + own, key=lambda each: each.shape[3]):
             result = value if result is None else self._arithmetic.times(result, value)
         assert result is not None
         if not own and at in dict(term.neurons):
@@ -404,7 +404,7 @@ class _Evaluated:
     def _mean(self, number: int) -> Array:
         mean = self._stage.means[number]
         values = [self._state[factor.kind] for factor in mean.factors]
-        return self._arithmetic.divided(self._summed(values), values[0].shape[-1])
+        return self._arithmetic.divided(self._summed(values), values[0].shape[3])
 
 
 def _matrix(stage: Stage, number: int) -> Matrix:

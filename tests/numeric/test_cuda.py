@@ -16,6 +16,7 @@ from numba.core import config
 from derive import activations
 from derive.engine.equations import Equation
 from derive.errors import InputError
+from derive.layers import Layer
 from derive.network import Network
 from derive.recursions import recursion, wanted
 from derive.weights import (
@@ -82,6 +83,40 @@ def sampler(net, inputs, width, tensors, name="lazy", depth=3):
 )
 def test_cuda_draws_the_networks_of_the_cpu(net, inputs, width, tensors, name):
     here = sampler(net, inputs, width, tensors, name)
+    draws = np.array([7, 300])
+    expected, found = here.statistics(draws), on_device(here).statistics(draws)
+    size = np.abs(expected).max(axis=0)
+    assert size[-1].any()
+    assert (np.abs(found - expected) <= 1e-11 * size + 1e-15 * size.max()).all()
+
+
+TWICE = Layer("g[i] = W1[i,a] z[a]", "h[i] = W1[i,a] s(z[a])", "z[i] = W2[i,a] g[a] s(h[a])")
+
+
+@on_a_device
+@pytest.mark.parametrize(
+    ("layer", "sigma", "weights", "inputs", "width", "tensors"),
+    [
+        ("normalized(rms, eps=1/10)", TANH, Orthogonal(1), TWO, 5, ["V"]),
+        ("residual(skip=1, norm=layer)", RELU, Gaussian(2), ONE, 4, ["V"]),
+        ("gated(norm=rms)", TANH, LowRankGaussian(gamma=HALF), TWO, 4, ["V"]),
+        (TWICE, TANH, Orthogonal(1), TWO, 4, ["V"]),
+        ("residual(skip=1/2, ratio=2)", TANH, Orthogonal(1), ONE, 4, ["Theta"]),
+        (
+            "convolution(3, 4, boundary=zero, readout=mean)",
+            TANH,
+            Orthogonal(1),
+            np.arange(1.0, 13.0).reshape(4, 3) / 7,
+            4,
+            ["K"],
+        ),
+    ],
+    ids=str,
+)
+def test_cuda_draws_the_layers_of_the_cpu(layer, sigma, weights, inputs, width, tensors):
+    net = Network(sigma, weights, Gaussian(1), C_b=0.1, layer=layer)
+    ensemble = checked_ensemble(net, inputs, width, 3, 1)
+    here = make_sampler(ensemble, observables.Plan(wanted(tensors), ensemble.data.measured))
     draws = np.array([7, 300])
     expected, found = here.statistics(draws), on_device(here).statistics(draws)
     size = np.abs(expected).max(axis=0)
@@ -190,6 +225,9 @@ def test_cuda_has_no_explicit_sampler():
     explicit = sampler(Network(TANH, Orthogonal(1)), ONE, 4, "V", "explicit")
     with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
         on_device(explicit)
+    residual = Network(TANH, Orthogonal(1), layer="residual")
+    with pytest.raises(InputError, match=r"^device: got 'cuda for the explicit sampler"):
+        on_device(sampler(residual, ONE, 4, "V", "explicit"))
 
 
 @pytest.mark.skipif(SIMULATED or cuda.is_available(), reason="there is a device")
@@ -209,4 +247,4 @@ def test_cuda_in_the_simulator():
         check=False,
     )
     assert found.returncode == 0, found.stdout
-    assert re.search(r"\b23 passed, 2 skipped\b", found.stdout), found.stdout
+    assert re.search(r"\b29 passed, 2 skipped\b", found.stdout), found.stdout

@@ -1,0 +1,192 @@
+"""What the equations of a layer are evaluated with on a GPU: `samplers.arithmetic` there.
+
+Numbers without neurons, the collective variables, are few: functions of them are the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numpy.typing import NDArray
+
+from derive.engine.stages import Stage
+from derive.engine.taps import Taps
+
+from ..arrays import Array
+from ..estimators.polynomials import Structure
+from ..estimators.probes import Probes
+from ..layers.tapped import Reader
+from ..random.lazy import Step
+from ..samplers import jets
+from ..samplers.arithmetic import Arithmetic
+from ..samplers.ensemble import Ensemble
+from . import jet_kernels, kernels, statistics
+from .activations import activation_kernels
+from .device import THREADS, Rooms, blocks, sent
+from .weights import vary, weighted
+
+
+class CudaArithmetic(Arithmetic):
+    """On a GPU; arguments as of `Arithmetic`.
+
+    Attributes:
+        room: what one layer's matrices need and the next one's can have.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, probes: Probes, draws: NDArray[np.int64], room: Rooms
+    ) -> None:
+        super().__init__(ensemble, probes, draws)
+        self.room = room
+        self._grid = blocks(draws.size), THREADS
+        self._networks, self._key = sent(draws), sent(ensemble.key)
+        self._splits = sent(jets.splits(probes))
+
+    def _new(self, *shape: int) -> Array:
+        made: Array = cuda.device_array((self.draws.size, *shape), "f8")
+        return made
+
+    def constant(self, x: Array) -> Array:
+        """See `Arithmetic`."""
+        whole = np.broadcast_to(x, (self.draws.size, *x.shape))
+        made: Array = sent(jets.constant(self.probes, whole))
+        return made
+
+    def added(self, terms: Sequence[Array]) -> Array:
+        """See `Arithmetic`."""
+        total, *others = terms
+        for each in others:
+            shape = np.broadcast_shapes(total.shape, each.shape)
+            out = self._new(*shape[1:])
+            jet_kernels.add[self._grid](total, each, out)
+            total = out
+        return total
+
+    def scaled(self, x: Array, factor: float) -> Array:
+        """See `Arithmetic`."""
+        return self._filled(x, factor, x.shape[3])
+
+    def divided(self, x: Array, n: int) -> Array:
+        """See `Arithmetic`."""
+        return self._filled(x, 1.0 / n, x.shape[3])
+
+    def spread(self, x: Array, n: int) -> Array:
+        """See `Arithmetic`."""
+        return self._filled(x, 1.0, n)
+
+    def _filled(self, x: Array, factor: float, n: int) -> Array:
+        out = self._new(*x.shape[1:3], n)
+        jet_kernels.fill[self._grid](x, factor, out)
+        return out
+
+    def times(self, x: Array, y: Array) -> Array:
+        """See `Arithmetic`."""
+        out = self._new(*y.shape[1:])
+        jet_kernels.multiply[self._grid](x, y, self._splits, out)
+        return out
+
+    def total(self, x: Array) -> Array:
+        """See `Arithmetic`."""
+        out = self._new(*x.shape[1:3], 1)
+        jet_kernels.total[self._grid](x, out)
+        return out
+
+    def summed(self, x: Array, y: Array) -> Array:
+        """See `Arithmetic`."""
+        out = self._new(*y.shape[1:3], 1)
+        jet_kernels.contract[self._grid](x, y, self._splits, out)
+        return out
+
+    def activated(self, Z: Array, order: int, *, kept: bool) -> Array:
+        """See `Arithmetic`."""
+        if kept:
+            Z = self._filled(Z, 1.0, Z.shape[3])
+        count, m, n = Z.shape[1:]
+        orders = self.probes.order + order + 1
+        rows, derivatives = Z.reshape(Z.shape[0], count * m, n), self._new(orders, m, n)
+        activation_kernels(self.ensemble.net.activation, orders).differentiate[self._grid](
+            rows, derivatives
+        )
+        kernels.chain[self._grid](rows, derivatives[:, order:], sent(self.probes.chain_rule))
+        return Z
+
+    def function(
+        self, stage: Stage, number: int, orders: tuple[int, ...], means: Sequence[Array]
+    ) -> Array:
+        """See `Arithmetic`."""
+        here: list[Any] = [mean.copy_to_host() for mean in means]  # type: ignore[attr-defined]
+        found: Array = sent(super().function(stage, number, orders, here))
+        return found
+
+    def read(self, taps: Taps, body: Array) -> dict[int, Array]:
+        """See `Arithmetic`."""
+        m = body.shape[2]
+        reader, found = Reader(taps, m // taps.positions), {}
+        for k in range(reader.count):
+            mixture = reader.read(k, np.eye(m), axis=0)
+            out = self._new(body.shape[1], len(mixture), body.shape[3])
+            jet_kernels.mix[self._grid](body, sent(mixture), out)
+            found[k] = out
+        return found
+
+    def joined(self, parts: Sequence[Array]) -> Array:
+        """See `Arithmetic`."""
+        if len(parts) == 1:
+            return parts[0]
+        out = self._new(parts[0].shape[1], sum(x.shape[2] for x in parts), parts[0].shape[3])
+        first = 0
+        for x in parts:
+            jet_kernels.copy_samples[self._grid](x, 0, out, first, x.shape[2])
+            first += x.shape[2]
+        return out
+
+    def parted(self, x: Array, count: int) -> list[Array]:
+        """See `Arithmetic`."""
+        if count == 1:
+            return [x]
+        m, found = x.shape[2] // count, []
+        for part in range(count):
+            out = self._new(x.shape[1], m, x.shape[3])
+            jet_kernels.copy_samples[self._grid](x, part * m, out, 0, m)
+            found.append(out)
+        return found
+
+    def rows(self, x: Array) -> Array:
+        """See `Arithmetic`."""
+        return x.reshape(x.shape[0], x.shape[1] * x.shape[2], x.shape[3])
+
+    def gram(self, rows: Array) -> Array:
+        """See `Arithmetic`."""
+        S = self._new(rows.shape[1], rows.shape[1])
+        kernels.gram[self._grid](rows, S)
+        return S
+
+    def applied(
+        self, steps: Sequence[Step], gram: Array, rows: Array, n: int, stream: int
+    ) -> Array:
+        """See `Arithmetic`."""
+        source = self._key, self._networks, stream
+        found: Array = weighted(gram, rows, steps, source, self.room, self._new(rows.shape[1], n))
+        return found
+
+    def vary(
+        self, gram: Array, rows: Array, Z: Array, rate: float, samples: int, stream: int
+    ) -> None:
+        """See `Arithmetic`."""
+        source, raising = (self._key, self._networks, stream), sent(self.probes.raising)
+        vary(gram, rows, Z, (rate, 0.0), raising, samples, source, self.room)
+
+    def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
+        """See `Arithmetic`."""
+        structure, coefficients = polynomials
+        sizes = [x.shape[1] * x.shape[2] for x in grams]
+        factors, values = self._new(sum(sizes)), self._new(len(structure[2]) - 1)
+        for x, size, end in zip(grams, sizes, np.cumsum(sizes), strict=True):
+            statistics.put[self._grid](x.reshape(self.draws.size, size), factors, end - size)
+        statistics.evaluate[self._grid](
+            factors, sent(structure), sent(coefficients[None]), 0, values
+        )
+        return values
