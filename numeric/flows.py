@@ -14,9 +14,9 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations.functions import Activation
+from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine import tangents
 from derive.engine.sequences import CLOSED
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import Name, identify, named, tensor
@@ -345,9 +345,7 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
-def _check_finite(
-    tensors: dict[Name, Array], net: Network, layers: _Runnable
-) -> None:
+def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {

@@ -290,7 +290,13 @@ def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     return _alone(Square(samples, Local(), of))
 
 
-KINDS: dict[type, str] = {One: "One", Own: "Own", Apart: "Apart", Across: "Across", Square: "Square"}
+KINDS: dict[type, str] = {
+    One: "One",
+    Own: "Own",
+    Apart: "Apart",
+    Across: "Across",
+    Square: "Square",
+}
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:
@@ -300,9 +306,9 @@ def functional_in(atom: object) -> tuple[str, Local] | None:
     if isinstance(atom, Two):
         return "kappa", atom.other
     if isinstance(atom, One | Own | Apart):
-        return KINDS[type(atom)], atom.of
+        return type(atom).__name__, atom.of
     if isinstance(atom, Across | Square):
-        return KINDS[type(atom)], atom.other
+        return type(atom).__name__, atom.other
     return None
 
 

@@ -199,7 +199,10 @@ class Products:
 
     def __init__(self, activation: Activation, orders: tuple[int, int] = (0, 0)) -> None:
         self._pieces = [
-            [sigma.compiled((sympy.diff(piece.expr, variable, order),)) for piece in activation.pieces]
+            [
+                sigma.compiled((sympy.diff(piece.expr, variable, order),))
+                for piece in activation.pieces
+            ]
             for order in orders
         ]
         self._kinks = np.array([float(each) for each in activation.kinks])

@@ -246,9 +246,7 @@ class TangentLayers:
     def bracketed(self, K: Array, noise: Array) -> dict[Bracket, Array]:
         """The brackets at a kernel, those of the copies and their sizes, (copies + 1,)."""
         values, sizes = self._averages(K)
-        found = disturbed(
-            values.T, sizes[:, 0], noise[:, : self._averages.count], self._sums
-        )
+        found = disturbed(values.T, sizes[:, 0], noise[:, : self._averages.count], self._sums)
         return dict(zip(self.brackets, found.T, strict=True))
 
     def _begin(self, K: Array, own: Mapping[Name, Array]) -> _State:
@@ -406,7 +404,7 @@ def _growth(k: int, K: float, lift: float) -> float:
     b = max(DEGREE + 1.0, peak)
     if math.isinf(b):
         return math.inf
-    return (b / K) ** (k / 2) * lift ** (b - k)
+    return float((b / K) ** (k / 2) * lift ** (b - k))
 
 
 def _columns(values: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:
