@@ -31,11 +31,11 @@ from .arrays import Array
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
-from .layers.exchangeable import ExchangeableLayers
 from .layers.precise import tables as precise
 from .layers.run import Layers, input_means
+from .layers.skips.exchangeable import ExchangeableLayers
+from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
-from .layers.tangents import TangentLayers
 from .tables import layout
 
 _RATE = 5000

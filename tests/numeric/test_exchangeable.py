@@ -15,7 +15,7 @@ from derive import Gaussian, Network, Orthogonal, layers, recursion
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
-from numeric.layers import exchangeable
+from numeric.layers.skips import exchangeable
 
 HALF = sympy.sqrt(2) / 2
 WEIGHTS = [Gaussian, Orthogonal]

@@ -15,7 +15,7 @@ import sympy
 from derive import Gaussian, Network, Orthogonal, layers, recursion
 from derive.errors import InputError
 from numeric import compare, flow, flows, simulate
-from numeric.layers import tangents
+from numeric.layers.skips import tangents
 
 TOWER = ["Theta1", "D", "F", "A", "B"]
 WEIGHTS = [Gaussian, Orthogonal]
@@ -197,7 +197,7 @@ def test_linear_skips_keep_rotations(ensemble):
 
 @pytest.mark.parametrize("ensemble", WEIGHTS)
 def test_dense_layers_forget(ensemble):
-    """Behind a dense layer rotations keep the law of z and H; the rest follows from tensors there."""
+    """Behind a dense layer rotations keep the law again: all else follows from tensors there."""
     net = Network("gelu", ensemble(C_W=1.3), C_b=0.1, layer="skip(1/2); dense; dense; skip(1/3)")
     needed = ["K", "G1", "V", "Theta", *TOWER]
     table = flow(net, [1.0, 0.5], 4, needed, width=2)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.symbols import z as variable
 
-from ..arrays import Array
-from . import sigma
+from ...arrays import Array
+from .. import sigma
 
 _REACH = 12.5
 """Where Gaussian weights end."""

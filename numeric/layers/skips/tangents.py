@@ -41,13 +41,13 @@ from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ..arrays import Array
-from . import averages as of
-from .accuracy import CAUTION
+from ...arrays import Array
+from .. import averages as of
+from ..accuracy import CAUTION
+from ..run import Layers
+from ..staged import StagedLayers
+from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side
 from .hermite import Products, basis
-from .run import Layers
-from .staged import StagedLayers
-from .vectors import Both, begun, disturbed, put, relabelled, side_by_side
 
 _K, _THETA, _G1, _V = map(named, ("K", "Theta", "G1", "V"))
 DEGREE = 256
