@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 import sympy
 
 from .activations.functions import Activation, as_activation
+from .arithmetic.polynomials import Expansion
 from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
+from .engine import functionals, tangents
 from .engine.exchangeable import Skip, skip_of
 from .engine.fields import AnyField
 from .engine.sequences import (
@@ -26,8 +28,9 @@ from .engine.sequences import (
     recursion_of,
     sequence_of,
 )
+from .engine.stages import Stage
 from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
-from .engine.tensors import FIRST_ORDER, NAMES, Name, canonical, named, target
+from .engine.tensors import FIRST_ORDER, NAMES, Name, Tensor, canonical, identify, named, target
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
@@ -183,6 +186,86 @@ class SequenceRecursion(Recursion):
         return r",\quad ".join(parts)
 
 
+class TowerRecursion(SequenceRecursion):
+    """Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants.
+
+    D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and B = n E H_ij² are of two
+    different neurons. `expr` has beside tensors and brackets the same with σ², σσ' and σ'² in the
+    place of a z_i or z_j² or 1, as D_s, F_u and B_t; `sequences` says how those move.
+
+    >>> made = recursion("B", layer="skip(1/2)").single_input()
+    >>> made.depends_on, list(made.sequences)[0]
+    (('K', 'Theta', 'B'), B_t)
+    """
+
+    @cached_property
+    def composed(self) -> Composed:
+        """The right-hand side; its brackets are at K."""
+        return Composed(polynomial(self._own_terms, self.symbol), {})
+
+    @property
+    def _stage(self) -> Stage:
+        assert self.layer is not None
+        return self.layer.stages[0]
+
+    @property
+    def _own_terms(self) -> Expansion:
+        name = canonical(self.target)
+        return tangents.recursion_of(name, self._stage, self.weights, self.samples)
+
+    def symbol(self, atom: object) -> sympy.Expr:
+        """What an atom is in `expr`."""
+        found = functionals.symbol_of(atom, self.samples)
+        return super().symbol(atom) if found is None else found
+
+    @cached_property
+    def _closure(self) -> dict[str, set[tuple[tuple[int, int], ...]]]:
+        """The functionals that are needed, with the products that each is taken of."""
+        found = functionals.kinds_in([self._own_terms])
+        while True:
+            terms = [self._moves(kind) for kind in found]
+            grown = functionals.kinds_in([self._own_terms, *terms])
+            if grown == found:
+                return {kind: found[kind] for kind in tangents.MEMBERS if kind in found}
+            found = grown
+
+    def _moves(self, kind: str) -> Expansion:
+        return tangents.functional_of(kind, self._stage, self.weights)
+
+    @property
+    def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
+        """What stands for what, with one input: D_s, … as sums over b, the sequences' known
+        members, and how a member moves; empty with several samples."""
+        if not self.is_single_input:
+            return {}
+        found: dict[sympy.Expr, sympy.Expr] = {}
+        for kind, products in self._closure.items():
+            name, degree = tangents.MEMBERS[kind]
+            sequence, terms = functionals.SEQUENCE[kind], self._moves(kind)
+            for factors in sorted(products):
+                suffix = functionals.suffix_of(factors)
+                found[tensor_symbol(f"{name}_{suffix}")] = functionals.value_of(kind, factors)
+            found[sequence[degree]] = tensor_symbol(str(name))
+            for b in (*functionals.SPECIAL.get(kind, ()), None):
+                left = sequence[B if b is None else b]
+                found[_above(left)] = functionals.member(terms, self.gamma, self.symbol, b)
+        return found
+
+    @property
+    def needs(self) -> tuple[Name, ...]:
+        """The tensors of `depends_on`."""
+        terms = [self._own_terms, *map(self._moves, self._closure)]
+        found = {
+            identify(atom)[0]
+            for each in terms
+            for mono, _ in each
+            for atom, _ in mono
+            if isinstance(atom, Tensor)
+        }
+        found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in self._closure)}
+        return tuple(name for name in NAMES.values() if name in found)
+
+
 def _summed(sequence: sympy.IndexedBase) -> sympy.Expr:
     """Σ_b sequence_b ⟨∂^b σ²⟩/b!."""
     return sympy.Sum(sequence[B] * Derivative(B) / sympy.factorial(B), (B, 1, sympy.oo))
@@ -193,18 +276,22 @@ def _above(member: sympy.Expr) -> sympy.Symbol:
     return sympy.Symbol(f"{member}(ℓ+1)")
 
 
-_ABOVE = {_above(member): member for member in (KAPPA[B], SINGLES[4], SINGLES[B])}
+_ABOVE = {
+    _above(sequence[b]): sequence[b]
+    for kind, sequence in functionals.SEQUENCE.items()
+    for b in (*functionals.SPECIAL.get(kind, ()), B)
+}
 
 
 def _closed(
     given: str | Name | Sequence[str | AnyField], pairing: Blocks | str | None, order: int
 ) -> Name | None:
-    """G1 or V, where that is what is meant."""
+    """G1, V or what is closed of the tower, where that is what is meant."""
     if isinstance(given, str | Name):
         name = named(given) if isinstance(given, str) else given
     else:
         name = target(checked_fields(given), pairing, order)
-    return next((each for each in CLOSED if each == canonical(name)), None)
+    return next((each for each in tangents.CLOSED if each == canonical(name)), None)
 
 
 def _check_plain(square: bool | None, corrections: int | None) -> None:
@@ -268,7 +355,8 @@ def recursion(
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             samples = tuple(range(1, 2 * len(name.pairing) + 1))
-            return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
+            kind = SequenceRecursion if name in CLOSED else TowerRecursion
+            return kind(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,
         weights,

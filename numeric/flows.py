@@ -14,6 +14,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.activations.functions import Activation
+from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
 from derive.engine.sequences import CLOSED
@@ -30,9 +31,10 @@ from .arrays import Array
 from .checks import Inputs, checked_inputs
 from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
-from .layers.exchangeable import ExchangeableLayers
 from .layers.precise import tables as precise
 from .layers.run import Layers, input_means
+from .layers.skips.exchangeable import ExchangeableLayers
+from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
 from .tables import layout
 
@@ -40,6 +42,8 @@ _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
 
 _K, _THETA = named("K"), named("Theta")
+
+_Runnable: TypeAlias = Layers | StagedLayers | ExchangeableLayers | TangentLayers
 
 
 def flow(
@@ -301,12 +305,14 @@ def _layers(
     m: int,
     change: Change | None,
     order: tuple[int, ...] | None,
-) -> Layers | StagedLayers | ExchangeableLayers:
+) -> _Runnable:
     """The recursions of these tensors and of all that they need; of laws that only permutations
     keep, along layers in this order."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
-        if order is not None and any(_own(name) in CLOSED for name in names):
-            own = tuple(dict.fromkeys(map(_own, names)))
+        own = tuple(dict.fromkeys(map(_own, names)))
+        if order is not None and m == 1 and set(own) & set(tangents.CLOSED):
+            return TangentLayers(own, activation, schemes, first, order)
+        if order is not None and any(name in CLOSED for name in own):
             return ExchangeableLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:
@@ -339,9 +345,7 @@ class _Run(NamedTuple):
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
 
-def _check_finite(
-    tensors: dict[Name, Array], net: Network, layers: Layers | StagedLayers | ExchangeableLayers
-) -> None:
+def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
     for the others follow from it."""
     finite = {
@@ -360,11 +364,11 @@ def _check_finite(
     raise InputError("net", got, "inputs and variances for which every tensor is finite")
 
 
-def _why_not_finite(layers: Layers | StagedLayers | ExchangeableLayers, K: Array) -> str:
+def _why_not_finite(layers: _Runnable, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if isinstance(layers, StagedLayers | ExchangeableLayers):
+    if isinstance(layers, StagedLayers | ExchangeableLayers | TangentLayers):
         return "an average, or a product of tensors and averages, is beyond doubles"
     averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():

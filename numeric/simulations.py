@@ -193,7 +193,7 @@ def record(
         bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
         got = f"activations that overflow before layer {np.argmax(bad) + 1}"
         raise InputError("net", got, "finite ones")
-    return moments.Record(sampler.plan, reference, sums, draws)
+    return moments.Record(sampler.plan, reference, sums, draws, sampler.sizes())
 
 
 def _check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:

@@ -8,7 +8,7 @@
 # $z\cdot W\sigma(z)$, the product of stream and branch, fluctuates where both lengths are kept.
 
 # %%
-"""V under a skip around one matrix: its recursion, and its slopes in depth."""
+"""V and the tangent kernel under a skip around one matrix: recursions, and slopes in depth."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ SAMPLED = (
     ("tanh", Gaussian(R(1, 2)), 0.0, {24: 200_000, 72: 120_000}),
     ("gelu", Orthogonal(1), 0.3, {24: 240_000, 72: 160_000}),
 )
+
+TOWER_SAMPLED = {40: 60_000, 120: 30_000}
 
 
 @cache
@@ -152,6 +154,58 @@ def in_ensembles(sampling: Sampling) -> Verdict:
         comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(SAMPLED)))
         labels.append(f"{layer}, {name}, {weights.name}")
     return sampled(comparisons, "two widths each, n = 24 to 144", {}, labels)
+
+
+@claim("layers", "21", "The tangent kernel under a skip around one matrix")
+def tangent() -> Verdict:
+    r"""$F = n\,\mathbb E H_{ij}z_iz_j$ and $B = n\,\mathbb E H_{ij}^2$ of two neurons, with
+    $J = \gamma + W\sigma'$ in $H' = \lambda + JHJ^T$: beside $\gamma^4$ times themselves they have
+    from one $W$ in each $J$ twice what they have at one neuron, $\gamma^2C_W\Theta\langle
+    z\sigma\sigma'\rangle$ and $\gamma^2C_W\Theta^2\langle\sigma'^2\rangle$, and the functionals
+    $F_u = n\,\mathbb E H_{ij}z_i(\sigma\sigma')_j$ and $B_t = n\,\mathbb E H_{ij}^2\sigma_j'^2$,
+    of which a part of degree 1, or 0, in both places is counted once. Orthogonal weights take
+    $C_W^2\Theta\langle\sigma^2\rangle\langle\sigma'^2\rangle$ and
+    $C_W^2\Theta^2\langle\sigma'^2\rangle^2$ off. At $\gamma = 0$ they are those of the dense
+    layer."""
+    F, B, Theta, F_u, B_t = map(tensor, ("F", "B", "Theta", "F_u", "B_t"))
+    both = Average(((1, 0), (1, 0), (1, 1), (1, 1)))
+    square, slope = Average(((1, 0), (1, 0))), Average(((1, 1), (1, 1)))
+    bent, fourth = Average(((1, 0), (1, 1)), (1,)), Average(((1, 1),) * 4)
+    one = GAMMA**4 * F + 2 * C_W * GAMMA**2 * (F_u + Theta * K * bent)
+    one += C_W**2 * (2 * F_u * bent - F * bent**2 + Theta * both)
+    two = GAMMA**4 * B + 2 * C_W * GAMMA**2 * (B_t + Theta**2 * slope)
+    two += C_W**2 * (2 * B_t * slope - B * slope**2 + Theta**2 * fourth)
+    less = C_W**2 * Theta * square * slope, C_W**2 * Theta**2 * slope**2
+    found = [
+        recursion(name, weights, layer=SKIP).single_input().expr
+        for weights in WEIGHTS
+        for name in ("F", "B")
+    ]
+    limit = {GAMMA: 0, F_u: F * bent, B_t: B * slope}
+    dense = [
+        recursion(name, weights).single_input().expr for weights in WEIGHTS for name in ("F", "B")
+    ]
+    limits = [each.subs(limit) for each in found]
+    return equal([*found, *limits], [one, two, one - less[0], two - less[1], *dense])
+
+
+@claim("layers", "22", "The tangent kernel under a skip around one matrix, sampled", sampled=True)
+def tangent_in_ensembles(sampling: Sampling) -> Verdict:
+    r"""$\gamma = \frac35$, layers 2 to 4: $D$, $F$, $A$ and $B$ of ReLU with Gaussian weights, $F$ and
+    $B$ of tanh with orthogonal ones; two widths extrapolated in $1/n$."""
+    comparisons, labels = [], []
+    cases = (("relu", Gaussian(R(4, 5)), "DFAB"), ("tanh", Orthogonal(R(4, 5)), "FB"))
+    for name, weights, tensors in cases:
+        layer = layers.skip(R(3, 5))
+        net = Network(as_activation(name), weights, Gaussian(R(4, 5)), layer=layer)
+        theory = flow(net, INPUT, 4, list(tensors))
+        ensembles = [
+            simulate(net, INPUT, n, 4, draws, tensors=list(tensors), seed=sampling.seed)
+            for n, draws in TOWER_SAMPLED.items()
+        ]
+        comparisons.append(compare(theory, ensembles, sampling.false_alarms / len(cases)))
+        labels.append(f"{layer}, {name}, {weights.name}")
+    return sampled(comparisons, "two widths each, n = 40 and 120", {}, labels)
 
 
 # %%

@@ -475,7 +475,7 @@ class _Average(NamedTuple):
         taken = Counter(carried.values())
         own = [[k for k, j in enumerate(outside) if carried[j] == space] for space in whole.neurons]
         result: Expansion = {}
-        for homes, free in _coincidences(whole.neurons, own, len(outside), -order):
+        for homes, free in coincidences(whole.neurons, own, len(outside), -order):
             number = dict(zip(outside, range(len(outside)), strict=True)) | dict(enumerate(homes))
             if _is_odd(whole, number):
                 continue
@@ -495,7 +495,7 @@ class _Average(NamedTuple):
             if not averaged:
                 continue
             ways = [
-                _ways(self.ratio(space), count, taken[space])
+                ways_of(self.ratio(space), count, taken[space])
                 for space, count in Counter(free).items()
             ]
             if self.stage.keep is not None:
@@ -593,7 +593,7 @@ def _identify(whole: Summand, columns: Rows) -> Summand:
     )
 
 
-def _coincidences(
+def coincidences(
     spaces: Sequence[str], own: Sequence[Sequence[int]], outside: int, least: int
 ) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
     """Which neuron each summed one is: one outside the sums, of its `own`, or one that is free.
@@ -622,7 +622,7 @@ def _coincidences(
 
 
 @cache
-def _ways(ratio: Atom | None, count: int, taken: int) -> Expansion:
+def ways_of(ratio: Atom | None, count: int, taken: int) -> Expansion:
     """How many ways to choose distinct neurons, in order, among rn of which some are taken."""
     width = UNIT if ratio is None else power(ratio, 1)
     result = constant(1)

@@ -189,23 +189,35 @@ def _two(atom: Two) -> Expansion:
     return total
 
 
+_PRODUCTS = {
+    "s": ("σ²", r"\sigma^{2}"),
+    "u": ("σσ'", r"\sigma \sigma'"),
+    "t": ("σ'²", r"\sigma'^{2}"),
+}
+
+
 class Derivative(sympy.Expr):
-    """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence."""
+    """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
+
+    Of σσ' and of σ'² too, by the letters "u" and "t" where "s" is σ².
+    """
 
     is_commutative = True
     is_real = True
 
-    def __new__(cls, order: Any) -> Derivative:
+    def __new__(cls, order: Any, of: Any = "s") -> Derivative:
         """Of this order."""
-        made: Derivative = super().__new__(cls, sympy.sympify(order))
+        letter = sympy.Symbol(str(of))
+        made: Derivative = super().__new__(cls, sympy.sympify(order), letter)
         return made
 
     def _sympystr(self, printer: Any) -> str:
-        return f"⟨(σ²)^({printer.doprint(self.args[0])})⟩"
+        text, _ = _PRODUCTS[str(self.args[1])]
+        return f"⟨({text})^({printer.doprint(self.args[0])})⟩"
 
     def _latex(self, printer: Any) -> str:
-        order = printer.doprint(self.args[0])
-        return rf"\left\langle \left(\sigma^{{2}}\right)^{{({order})}}\right\rangle_{{K}}"
+        order, (_, latex) = printer.doprint(self.args[0]), _PRODUCTS[str(self.args[1])]
+        return rf"\left\langle \left({latex}\right)^{{({order})}}\right\rangle_{{K}}"
 
 
 B = Symbol("b", integer=True, positive=True)

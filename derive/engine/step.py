@@ -472,11 +472,13 @@ def step(
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
         if skip_of(layer.stages) is None:
-            wanted += "with a norm, or beyond G1 and V, sequences of cumulants are not derived"
+            wanted += "with a norm sequences of cumulants are not derived"
         elif str(chosen) in ("G1", "V"):
             wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
+        elif str(chosen) in ("Theta1", "D", "F", "A", "B"):
+            wanted += "this one closes on sequences, by `recursion`, and by `flow` with one input"
         else:
-            wanted += "beyond G1 and V cumulants with every power of z enter, and are not derived"
+            wanted += "cumulants of dH and ddH with every power of z enter, and are not derived"
         raise InputError("tensors", str(chosen), wanted)
     made = Step(
         chosen, weights, samples, None, first_layer, square, corrections, left_out, layer, stage

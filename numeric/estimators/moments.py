@@ -80,12 +80,14 @@ class Record:
         plan: what was measured.
         reference: X⁰, (depth, statistics).
         sums: (BLOCKS, depth, products).
+        sizes: (depth, statistics), what is added up in an X where its terms cancel; None else.
     """
 
     plan: Plan
     reference: Array
     sums: Array
     draws: int
+    sizes: Array | None = None
 
     @property
     def counts(self) -> NDArray[np.int64]:

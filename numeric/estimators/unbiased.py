@@ -376,7 +376,7 @@ class _Resampled:
         block, count = record.sums[:used], record.counts[:used]
         total = block.sum(axis=0).T  # by product, as all that follows
         self._plan = record.plan
-        self._reference = record.reference
+        self._reference, self._sizes = record.reference, record.sizes
         self._sums = np.empty((len(total), 1 + used, total.shape[1]))
         self._sums[:, 0] = total
         np.subtract(total[:, None], block.transpose(2, 0, 1), out=self._sums[:, 1:])
@@ -393,6 +393,9 @@ class _Resampled:
             term = weight * self._product_of_means(choices)
             values += term
             terms += np.abs(term[0])
+            if self._sizes is not None:
+                every = choices[0][0]
+                terms += abs(weight) * self._sizes[:, list(every)].prod(axis=1)
         return values[0], self._jackknife(values), terms
 
     def _product_of_means(self, choices: Sequence[Choice]) -> Array:

@@ -65,6 +65,11 @@ class Sampler(Work):
         for layer, values in enumerate(self.layers(draws)):
             yield layer, values[None]
 
+    def sizes(self) -> Array | None:
+        """What is added up in each statistic, (depth, statistics), where its terms cancel; None
+        where they do not."""
+        return None
+
     @property
     def threads(self) -> int:
         """How many threads share the work on this machine."""

@@ -67,6 +67,20 @@ class ExplicitSampler(Sampler):
                 axis=1,
             )
 
+    def sizes(self) -> Array | None:
+        """Where set partitions are told apart, Σ |terms| of the statistics of draw 0."""
+        if all(len(block) == 2 for *_, blocks, _ in self.plan.statistics for block in blocks):
+            return None
+        return np.array(
+            [
+                [
+                    _pairing_estimate(fields, kinds, p, samples, self._elements, sizes=True)[0]
+                    for kinds, _, p, samples in self.plan.statistics
+                ]
+                for fields in self.fields(np.zeros(1, np.int64))
+            ]
+        )
+
     def fields(self, draws: NDArray[np.int64]) -> Iterator[Fields]:
         """All fields of layers 1 … depth."""
         ensemble = self.ensemble
@@ -190,8 +204,11 @@ def _pairing_estimate(
     pairing: Blocks,
     samples: tuple[int, ...],
     elements: Elements,
+    *,
+    sizes: bool = False,
 ) -> Array:
-    """M_p of one product of fields, from each draw: Σ_q Wg(p, q) Σ_i δ_q(i) Π φ."""
+    """M_p of one product of fields, from each draw: Σ_q Wg(p, q) Σ_i δ_q(i) Π φ; or with the
+    absolute values of the terms."""
     n = fields[Z].shape[-1]
     total = np.zeros(len(fields[Z]))
     for coefficient, q in elements(n, pairing):
@@ -203,7 +220,8 @@ def _pairing_estimate(
                 chosen = chosen[:, samples[slot]]
             operands += [chosen, [0, *(index[slot] for slot in slots)]]
         contracted = np.einsum(*operands, [0], optimize="greedy")
-        total += coefficient * contracted
+        term = coefficient * contracted
+        total += np.abs(term) if sizes else term
     return total
 
 

@@ -162,3 +162,15 @@ def test_a_module_of_hidden_layers_is_written(tmp_path):
     assert "0123" in path.read_text()
     with pytest.raises(InputError, match="first_weights"):
         write_module(made, "tanh", tmp_path / "first.py")
+
+
+def test_what_is_zero_has_a_floor():
+    """H is no random number at layer 1: what is left of its cumulant is rounding, and is told."""
+    name = "kappa(H,H|0123)"
+    net = Network("tanh", Uniform())
+    for width in (8, 16):
+        table = simulate(net, np.linspace(-1, 1, 8), width, 2, 100, tensors=name)
+        found, floor = (table[each].to_numpy() for each in (name, f"{name}_floor"))
+        assert 0 < floor[0] < 1e-9
+        assert abs(found[0]) <= floor[0]
+        assert abs(found[1]) > 1e3 * floor[1]

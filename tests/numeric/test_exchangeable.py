@@ -15,7 +15,7 @@ from derive import Gaussian, Network, Orthogonal, layers, recursion
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
-from numeric.layers import exchangeable
+from numeric.layers.skips import exchangeable
 
 HALF = sympy.sqrt(2) / 2
 WEIGHTS = [Gaussian, Orthogonal]
@@ -244,7 +244,7 @@ def test_an_ensemble_knows_a_recursion_that_closes_on_V():
 @pytest.mark.parametrize(
     ("layer", "tensor", "says"),
     [
-        ("skip(1/2)", "D", "every power of z"),
+        ("skip(1/2)", "P", "every power of z"),
         ("skip(1/2)", "V2", "only permutations keep"),
         ("skip(1/2, norm=rms)", "V", "without a norm"),
         ("skip(1/2, norm=rms)", "F", "with a norm"),

@@ -12,12 +12,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
+from derive.symbols import z as variable
 
-from ..arrays import Array
-from . import sigma
+from ...arrays import Array
+from .. import sigma
 
 _REACH = 12.5
 """Where Gaussian weights end."""
@@ -188,28 +190,41 @@ def of_tensor(own: Basis, tensor: Array, rank: int) -> Array:
 
 
 class Products:
-    """σσ of two samples, or σ² of one, by Hermite coefficients."""
+    """σσ of two samples, or σ² of one, by Hermite coefficients.
 
-    def __init__(self, activation: Activation) -> None:
-        self._pieces = [sigma.compiled((piece.expr,)) for piece in activation.pieces]
+    Arguments:
+        activation: σ.
+        orders: of the derivatives of σ that stand for both, 0 or 1.
+    """
+
+    def __init__(self, activation: Activation, orders: tuple[int, int] = (0, 0)) -> None:
+        self._pieces = [
+            [
+                sigma.compiled((sympy.diff(piece.expr, variable, order),))
+                for piece in activation.pieces
+            ]
+            for order in orders
+        ]
         self._kinks = np.array([float(each) for each in activation.kinks])
 
     def __call__(self, own: Basis) -> tuple[Array, float]:
         """The coefficients, (size,), and the length of what is left out."""
         return self._of_one(own) if own.rank == 1 else self._of_two(own)
 
-    def _sigma(self, z: Array) -> Array:
-        if len(self._pieces) == 1:
-            return self._pieces[0](z)[0]
+    def _sigma(self, k: int, z: Array) -> Array:
+        """The first or the second of the two."""
+        pieces = self._pieces[k]
+        if len(pieces) == 1:
+            return pieces[0](z)[0]
         which = np.searchsorted(self._kinks, z)
         with np.errstate(all="ignore"):
-            values = np.array([each(z)[0] for each in self._pieces])
+            values = np.array([each(z)[0] for each in pieces])
         return np.asarray(np.take_along_axis(values, which[None], axis=0)[0])
 
     def _of_one(self, own: Basis) -> tuple[Array, float]:
         scales = own.L[:, 0]
         x, weights = _rule(own, self._kinks)
-        values = self._sigma(scales[0] * x) * self._sigma(scales[-1] * x)
+        values = self._sigma(0, scales[0] * x) * self._sigma(1, scales[-1] * x)
         found = _hermite(own.degree, x) @ (weights * values)
         return found, _left_out(found, weights @ values**2)
 
@@ -217,8 +232,8 @@ class Products:
         N = own.degree
         x, outer = _rule(own, self._kinks)
         y, inner = _nested(own.L[1], x, self._kinks)
-        second = self._sigma(own.L[1, 0] * x[:, None] + own.L[1, 1] * y)
-        first = self._sigma(own.L[0, 0] * x)
+        second = self._sigma(1, own.L[1, 0] * x[:, None] + own.L[1, 1] * y)
+        first = self._sigma(0, own.L[0, 0] * x)
         length = outer @ (first**2 * (inner * second**2).sum(axis=1))
         rows = _hermite(N, x) * (outer * first)
         weighted, he, before = inner * second, np.ones(y.shape), np.zeros(y.shape)

@@ -33,13 +33,13 @@ from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
 
-from ..arrays import Array
-from . import averages as of
-from .accuracy import CAUTION
+from ...arrays import Array
+from .. import averages as of
+from ..accuracy import CAUTION
+from ..run import Layers
+from ..staged import StagedLayers
+from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .hermite import Basis, Contraction, Products, basis, block, of_tensor, raised
-from .run import Layers
-from .staged import StagedLayers
-from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 
 _K, _G1, _V = named("K"), *CLOSED
 

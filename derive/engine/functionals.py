@@ -1,0 +1,144 @@
+"""Functionals of one function in print: what stands in a recursion, and how their members move.
+
+With one input a functional X(F) of a product F is Σ_b X_b ⟨∂^b F⟩/b!, X_b = X(:z^b:), of which one
+member is a tensor: V = κ_2, G1 = G_2, Θ1 = θ_0, D = d_2, F = f_1, B = β_0 (`tangents.MEMBERS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import factorial
+from typing import Any
+
+import sympy
+
+from ..arithmetic.polynomials import Expansion
+from ..gaussian.brackets import Component
+from ..symbols import K
+from ..symbols import tensor as tensor_symbol
+from .neurons import Across, Apart, Labels, Local, Own, Pair, Square, Two
+from .sequences import KAPPA, SINGLES, B, Derivative
+from .tangents import MEMBERS, functional_in
+
+SEQUENCE: dict[str, sympy.IndexedBase] = {
+    "kappa": KAPPA,
+    "One": SINGLES,
+    "Own": sympy.IndexedBase("theta", real=True),
+    "Apart": sympy.IndexedBase("d", real=True),
+    "Across": sympy.IndexedBase("f", real=True),
+    "Square": sympy.IndexedBase("beta", real=True),
+}
+"""X_b of each functional."""
+SPECIAL = {"One": (4,), "Own": (2,)}
+"""Members beside the tensor whose recursions have terms that others do not have."""
+_SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t"}
+
+
+def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
+    """V_s, D_t, … for the value of a functional at σσ (s), σσ' (u) or σ'σ' (t); None for others.
+
+    Several samples are those of the tensor, as its subscripts, and then those of the product.
+    """
+    found = functional_in(atom)
+    if found is None or found[0] == "Mean" or found[1].tested is not None:
+        return None
+    kind, of = found
+    name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
+    if len(set(samples)) == 1:
+        return tensor_symbol(name)
+    return Component(name, (*_subscripts(atom), *_in_order(of.factors)))
+
+
+def suffix_of(factors: tuple[Pair, ...]) -> str:
+    """s, u or t."""
+    first, second = sorted(order for _, order in factors)
+    return _SUFFIX[first, second]
+
+
+def _in_order(factors: tuple[Pair, ...]) -> Labels:
+    """The samples, that of σ before that of σ'."""
+    return tuple(sample for sample, _ in sorted(factors, key=lambda each: each[1]))
+
+
+def _subscripts(atom: object) -> Labels:
+    if isinstance(atom, Two):
+        return atom.one.labels
+    if isinstance(atom, Own | Apart):
+        return atom.samples
+    if isinstance(atom, Across):
+        return (*atom.one.labels, *atom.samples)
+    return atom.samples if isinstance(atom, Square) else ()
+
+
+def value_of(kind: str, factors: tuple[Pair, ...]) -> sympy.Expr:
+    """Σ_b X_b ⟨∂^b F⟩/b!; of those that are 0 at b = 0 from b = 1 on."""
+    first = 0 if kind in ("Own", "Across", "Square") else 1
+    term = SEQUENCE[kind][B] * Derivative(B, suffix_of(factors)) / sympy.factorial(B)
+    return sympy.Sum(term, (B, first, sympy.oo))
+
+
+def member(
+    terms: Expansion, gamma: sympy.Expr, symbol: Any, degree: int | None = None
+) -> sympy.Expr:
+    """X_b behind the layer, from the terms of X(f): of this b, or of one that has no member's name.
+
+    Arguments:
+        terms: of `tangents.functional_of`.
+        gamma: γ.
+        symbol: of each atom that has nothing of f.
+        degree: b.
+    """
+    b = B if degree is None else sympy.Integer(degree)
+    total = sympy.Integer(0)
+    for (mono, _), value in terms.items():
+        parts: list[sympy.Expr] = [sympy.Rational(value.numerator, value.denominator)]
+        for atom, exponent in mono:
+            functional = functional_in(atom)
+            if functional is None or functional[1].tested is None:
+                parts.append(symbol(atom) ** exponent)
+            else:
+                parts.append(_of_test(*functional, gamma, b, degree))
+        total += sympy.prod(parts)
+    if degree is not None:
+        return sympy.factor_terms(total)
+    common = gamma ** (b - 2)
+    return sympy.powsimp(common * sympy.factor_terms(sympy.expand(total / common)))
+
+
+def _of_test(
+    kind: str, of: Local, gamma: sympy.Expr, b: sympy.Expr, degree: int | None
+) -> sympy.Expr:
+    """X(P f^{(k)}) for f = :z'^b:."""
+    k = of.tested
+    assert k is not None
+    if kind == "Mean" and not of.factors:
+        return sympy.Integer(factorial(k) if degree == k else 0)
+    if degree is not None and degree < k:
+        return sympy.Integer(0)
+    ways = sympy.prod([b - step for step in range(k)]) * gamma ** (b - k)
+    if kind == "Mean":
+        bracket = Derivative(b - k, suffix_of(of.factors))
+        return ways * K ** (b - k) * bracket
+    return ways * _named(kind, b - k)
+
+
+def _named(kind: str, b: sympy.Expr) -> sympy.Expr:
+    """X_b, a tensor where it has a name, and 0 where it is 0."""
+    name, degree = MEMBERS[kind]
+    if b == degree:
+        return tensor_symbol(str(name))
+    return sympy.Integer(0) if b == 0 and kind in ("kappa", "One", "Apart") else SEQUENCE[kind][b]
+
+
+def kinds_in(terms: Iterable[Expansion]) -> dict[str, set[tuple[Pair, ...]]]:
+    """The functionals in terms, each with the products that it is taken of."""
+    found: dict[str, set[tuple[Pair, ...]]] = {}
+    for each in terms:
+        for mono, _ in each:
+            for atom, _ in mono:
+                functional = functional_in(atom)
+                if functional is not None and functional[0] != "Mean":
+                    places = found.setdefault(functional[0], set())
+                    if functional[1].factors:
+                        places.add(functional[1].factors)
+    return found

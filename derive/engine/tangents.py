@@ -1,0 +1,326 @@
+"""The tensors of z and H behind a skip around one matrix, and the sequences that close them.
+
+Of what `neurons` leaves, Two(f, g) has no entries but those of degree 2 in one of its places, as
+at layer 1 it is that of V alone and no recursion makes others; so Across(f, g) has none but of
+degree 1 in one place, Square(f, g) none but of degree 0. All that remains are functionals of one
+function,
+
+    κ(f) = Two(:zz:, f),     One(f),     Own(f),     Apart(f),     Across(z, f),     Square(1, f),
+
+of which V, G1, Θ1, D, F and B are the members at :zz:, :zz:, 1, :zz:, z and 1; A is a number. Each
+moves by a recursion that is linear in them, for f(z') of whatever kind, as it is for :z'^b:, the
+members of a sequence. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from math import factorial
+from typing import NamedTuple
+
+from ..arithmetic.polynomials import (
+    UNIT,
+    Expansion,
+    add,
+    constant,
+    monomial,
+    multiply,
+    multiply_all,
+)
+from ..gaussian.brackets import Bracket
+from ..weights import WeightEnsemble
+from .neurons import (
+    TEST,
+    Across,
+    Apart,
+    Labels,
+    Local,
+    Mean,
+    One,
+    Own,
+    Square,
+    Tangent,
+    Two,
+    first_order,
+    leading,
+    moment,
+    two,
+)
+from .stages import Stage
+from .tensors import Name, named, tensor
+from .trees import STREAM, H, Z
+
+CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
+"""The tensors that have an exact recursion under a skip around one matrix."""
+_METRIC, _TANGENT = named("G1"), named("Theta1")
+
+
+class Left(NamedTuple):
+    """What a recursion has on its left: fields at neurons, those that share one in a group.
+
+    Arguments:
+        neurons: what stands at each.
+        tangents: the H.
+    """
+
+    neurons: tuple[Local, ...]
+    tangents: tuple[Tangent, ...] = ()
+
+
+SEQUENCES: dict[str, Left] = {
+    "kappa": Left((Local((1, 1)), TEST)),
+    "One": Left((TEST,)),
+    "Own": Left((TEST,), (Tangent((0, 0), (1, 1)),)),
+    "Apart": Left((Local(), TEST), (Tangent((0, 0), (1, 1)),)),
+    "Across": Left((Local((1,)), TEST), (Tangent((0, 1), (1, 1)),)),
+    "Square": Left((Local(), TEST), (Tangent((0, 1), (1, 1)),) * 2),
+}
+"""The functionals of one input, as functions f stand behind the layer."""
+
+
+def left_of(name: Name, samples: Sequence[int]) -> Left:
+    """A tensor's fields, with these labels of its subscripts."""
+    label = dict(zip(name.subscripts, samples, strict=True))
+    home = {slot: k for k, pair in enumerate(name.pairing) for slot in pair}
+    labels: list[Labels] = [()] * len(name.pairing)
+    tangents, slot = [], 0
+    for field in name.fields:
+        if field == Z:
+            labels[home[slot]] += (label[slot],)
+        else:
+            assert field == H
+            ends = slot, slot + 1
+            tangents.append(
+                Tangent((home[ends[0]], home[ends[1]]), (label[ends[0]], label[ends[1]]))
+            )
+        slot += field.nodes
+    return Left(tuple(Local(each) for each in labels), tuple(tangents))
+
+
+@cache
+def recursion_of(name: Name, stage: Stage, weights: WeightEnsemble, samples: Labels) -> Expansion:
+    """The terms of a tensor behind the stage, with these sample labels."""
+    return _Reduction(stage).of(_connected(left_of(name, samples), stage, weights))
+
+
+@cache
+def functional_of(kind: str, stage: Stage, weights: WeightEnsemble) -> Expansion:
+    """The terms of one of `SEQUENCES` behind the stage, linear in f."""
+    left = SEQUENCES[kind]
+    found = _connected(left, stage, weights)
+    if kind == "Own":  # E (H − Θ) f
+        mean = leading(moment(stage, weights, (Local(),), left.tangents))
+        add(found, multiply(mean, first_order(moment(stage, weights, left.neurons)), 0), -1)
+    return _Reduction(stage).of(found)
+
+
+def _connected(left: Left, stage: Stage, weights: WeightEnsemble) -> Expansion:
+    """n times a joint cumulant: two groups at neurons of their own are taken apart."""
+    whole = moment(stage, weights, *left)
+    groups = _groups(left)
+    if len(groups) > 1:
+        parts = [_restricted(left, group) for group in groups]
+        add(whole, multiply_all([moment(stage, weights, *part) for part in parts], 1), -1)
+        assert not leading({key: value for key, value in whole.items() if value})
+    return first_order({key: value for key, value in whole.items() if value})
+
+
+def _groups(left: Left) -> list[set[int]]:
+    groups = [{k} for k in range(len(left.neurons))]
+    for each in left.tangents:
+        i, j = each.neurons
+        joined = next(group for group in groups if i in group) | next(
+            group for group in groups if j in group
+        )
+        groups = [joined, *(group for group in groups if not group & joined)]
+    return groups
+
+
+def _restricted(left: Left, group: set[int]) -> Left:
+    place = {old: new for new, old in enumerate(sorted(group))}
+    return Left(
+        tuple(left.neurons[k] for k in sorted(group)),
+        tuple(
+            Tangent((place[each.neurons[0]], place[each.neurons[1]]), each.samples)
+            for each in left.tangents
+            if each.neurons[0] in group
+        ),
+    )
+
+
+class _Reduction:
+    """What averages are by brackets, tensors and functionals of one function."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._gamma: Expansion = {
+            (term.parameters, 0): term.coefficient
+            for term in stage.equation(STREAM).right
+            if term.weight is None
+        }
+
+    def of(self, found: Expansion) -> Expansion:
+        """Terms with each atom reduced."""
+        total: Expansion = {}
+        for (mono, at), value in found.items():
+            term: Expansion = {(UNIT, at): value}
+            for atom, exponent in mono:
+                if isinstance(atom, Mean | One | Two | Own | Apart | Across | Square):
+                    assert exponent > 0
+                    for _ in range(exponent):
+                        term = multiply(term, self._atom(atom), 1)
+                else:
+                    term = multiply(term, {(frozenset({(atom, exponent)}), 0): Fraction(1)}, 1)
+            add(total, term)
+        return {key: value for key, value in total.items() if value}
+
+    def _atom(self, atom: Mean | One | Two | Own | Apart | Across | Square) -> Expansion:
+        if isinstance(atom, Mean):
+            return self._mean(atom.of)
+        if isinstance(atom, One):
+            return _tensor(_METRIC, atom.of.labels) if atom.of.labels else _alone(atom)
+        if isinstance(atom, Own):
+            return _tensor(_TANGENT, atom.samples) if atom.of.is_one else _alone(atom)
+        if isinstance(atom, Apart):
+            if atom.of.labels:
+                return _alone(tensor((Z, Z, H), 0, ((0, 1), (2, 3)), atom.of.labels + atom.samples))
+            return _alone(atom)
+        if isinstance(atom, Two):
+            return self._two(atom)
+        return self._across(atom) if isinstance(atom, Across) else self._square(atom)
+
+    def _mean(self, of: Local) -> Expansion:
+        """⟨:z_S: F⟩ = Π K ⟨∂ … F⟩ by parts."""
+        if of.is_one:
+            return constant(1)
+        if of.tested is not None or (not of.labels):
+            bracket = Bracket(of.factors) if of.tested is None else Mean(of)
+            return _alone(bracket)
+        total: Expansion = {}
+        for chosen in product(sorted({s for s, _ in of.factors}), repeat=len(of.labels)):
+            pairs = zip(of.labels, chosen, strict=True)
+            atoms: list[object] = [tensor((Z, Z), 0, ((0, 1),), pair) for pair in pairs]
+            add(total, {(monomial([*atoms, Bracket(of.factors, chosen)]), 0): Fraction(1)})
+        return total
+
+    def _parts(self, of: Local, degree: int) -> Iterator[tuple[Labels, Expansion]]:
+        """The part of this degree of a function of one neuron: Σ coefficient :z_S:."""
+        if not of.factors and of.tested is None:
+            if len(of.labels) == degree:
+                yield of.labels, constant(1)
+            return
+        assert not of.labels
+        assert of.tested is None or not of.factors
+        samples = [1] if of.tested is not None else sorted({s for s, _ in of.factors})
+        for chosen in product(samples, repeat=degree):
+            if of.tested is None:
+                value = _alone(Bracket(of.factors, chosen))
+            else:
+                bent = Mean(of._replace(tested=of.tested + degree))
+                value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
+            yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
+
+    def _two(self, atom: Two) -> Expansion:
+        total: Expansion = {}
+        for labels, value in self._parts(atom.one, 2):
+            add(total, multiply(value, _kappa(labels, atom.other), 0))
+        if not atom.one.labels:
+            for labels, value in self._parts(atom.other, 2):
+                add(total, multiply(value, _kappa(labels, atom.one), 0))
+                for others, bent in self._parts(atom.one, 2):
+                    vertex = _kappa(labels, Local(others))
+                    add(total, multiply_all([value, bent, vertex], 0), -1)
+        return total
+
+    def _across(self, atom: Across) -> Expansion:
+        """H_ij is H_ji with its samples exchanged."""
+        total: Expansion = {}
+        a, b = atom.samples
+        for (label,), value in self._parts(atom.one, 1):
+            add(total, multiply(value, _across((a, b), label, atom.other), 0))
+        if not atom.one.labels:
+            for (label,), value in self._parts(atom.other, 1):
+                add(total, multiply(value, _across((b, a), label, atom.one), 0))
+                for (other,), bent in self._parts(atom.one, 1):
+                    both = _across((b, a), label, Local((other,)))
+                    add(total, multiply_all([value, bent, both], 0), -1)
+        return total
+
+    def _square(self, atom: Square) -> Expansion:
+        a, b, c, d = atom.samples
+        one, other = self._mean_of(atom.one), self._mean_of(atom.other)
+        total = multiply(one, _square((a, b, c, d), atom.other), 0)
+        add(total, multiply(other, _square((b, a, d, c), atom.one), 0))
+        add(total, multiply_all([one, other, _square((a, b, c, d), Local())], 0), -1)
+        return total
+
+    def _mean_of(self, of: Local) -> Expansion:
+        """⟨f⟩."""
+        return {} if of.labels and not of.factors else self._mean(of)
+
+
+def _alone(atom: object) -> Expansion:
+    return {(monomial([atom]), 0): Fraction(1)}
+
+
+def _tensor(name: Name, samples: Sequence[int]) -> Expansion:
+    return _alone(tensor(name.fields, name.order, name.pairing, tuple(samples)))
+
+
+def _kappa(labels: Labels, of: Local) -> Expansion:
+    """Two(:z_a z_b:, f)."""
+    if of.labels:
+        return _alone(tensor((Z,) * 4, 0, ((0, 1), (2, 3)), labels + of.labels))
+    return _alone(two(Local(labels), of))
+
+
+def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:
+    """n E H_ij z_i f(z_j)."""
+    if of.labels:
+        return _alone(tensor((Z, Z, H), 0, ((0, 2), (1, 3)), (label, of.labels[0], *samples)))
+    return _alone(Across(samples, Local((label,)), of))
+
+
+def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
+    """n E H_ij H_ij f(z_j)."""
+    if of.is_one:
+        return _alone(tensor((H, H), 0, ((0, 2), (1, 3)), samples))
+    return _alone(Square(samples, Local(), of))
+
+
+KINDS: dict[type, str] = {
+    One: "One",
+    Own: "Own",
+    Apart: "Apart",
+    Across: "Across",
+    Square: "Square",
+}
+
+
+def functional_in(atom: object) -> tuple[str, Local] | None:
+    """Which of `SEQUENCES` an atom is, "Mean" too, and of what function; None for other atoms."""
+    if isinstance(atom, Mean):
+        return "Mean", atom.of
+    if isinstance(atom, Two):
+        return "kappa", atom.other
+    if isinstance(atom, One | Own | Apart):
+        return type(atom).__name__, atom.of
+    if isinstance(atom, Across | Square):
+        return type(atom).__name__, atom.other
+    return None
+
+
+MEMBERS: dict[str, tuple[Name, int]] = {
+    kind: (named(label), degree)
+    for kind, label, degree in (
+        ("kappa", "V", 2),
+        ("One", "G1", 2),
+        ("Own", "Theta1", 0),
+        ("Apart", "D", 2),
+        ("Across", "F", 1),
+        ("Square", "B", 0),
+    )
+}
+"""The tensor that is a functional's value at :z^b:, and b."""

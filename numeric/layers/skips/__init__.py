@@ -1,0 +1,1 @@
+"""Skips around one matrix: recursions that close on functions of the z of one neuron."""
