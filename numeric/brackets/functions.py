@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,22 @@ def _leftwards(u: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.where(u.real > 0, -u, u))
 
 
-OWN: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+def select(
+    conditions: Sequence[Any], choices: Sequence[Any], default: float = np.nan
+) -> NDArray[Any]:
+    """The choice of the first condition that holds: of few points NumPy's own takes ten times as
+    long."""
+    found = default
+    for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
+        found = np.where(condition, choice, found)
+    return np.asarray(found)
+
+
+OWN: dict[str, Callable[..., NDArray[Any]]] = {
     "SechSquared": sech_squared,
     "Sigmoid": sigmoid,
     "Softplus": softplus,
     "ErrorTail": special.erfc,
+    "select": select,
 }
 """By the names that they have when printed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
@@ -59,7 +60,7 @@ def weight_factors(
     The arguments and refusals are those of `weight_matrix`.
     """
     n_out, n_in = shape
-    C, ratio = float(weights.C_W), n_out / n_in
+    C, ratio = _number(weights.C_W), n_out / n_in
     match weights:
         case Gaussian():
             return [float(np.sqrt(C / n_in)) * rng.standard_normal(shape)]
@@ -90,6 +91,11 @@ def weight_factors(
             S = np.sqrt(squares * (C * ratio))
             return [frame(n_out, count, rng) * S, frame(n_in, count, rng).T]
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
+
+
+@lru_cache(maxsize=64)  # asked for at every matrix
+def _number(value: sympy.Expr) -> float:
+    return float(value)
 
 
 def frame(n: int, columns: int, rng: np.random.Generator) -> Array:

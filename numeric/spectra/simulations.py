@@ -6,6 +6,7 @@ preactivations the wanted variance; weights enter forward and in the Jacobian al
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -28,6 +29,7 @@ from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from ..arrays import Array
+from ..brackets.functions import select
 from ..hyperparameters import hyperparameters
 from ..random import matrices
 from ..random.lazy import steps
@@ -37,6 +39,8 @@ from ..runs.work import Work
 from ..tables import layout as tables
 
 MAX_MOMENTS = 8
+
+_SELECT = {"select": select}
 
 _MATRICES = 8
 """Square ones, of what is held at a time."""
@@ -243,9 +247,9 @@ class _Jacobians(Work):
         for layer, (weights, C_b) in enumerate(layers, 1):
             W = matrices.weight_factors(weights, (n, n), rng, zero_padded=self.zero_padded)
             for each in reversed(W):
-                x, J = each @ x, each if J is identity else each @ J
-            h = x + np.sqrt(C_b) * rng.standard_normal(n)
-            J = slope(h)[:, None] * J
+                x, J = each @ x, each if J is identity else each @ J  # J is nobody else's
+            h = x + math.sqrt(C_b) * rng.standard_normal(n)
+            J *= slope(h)[..., None]
             x = sigma(h)
             if layer in self.layers:
                 found.append(_moments(J, self.moments))
@@ -345,9 +349,10 @@ def _moments(J: Array, count: int) -> Array:
 @cache
 def _compiled(activation: Activation) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     value, slope = (
-        sympy.lambdify(z, activation.derivative(order), ["scipy", "numpy"]) for order in (0, 1)
+        sympy.lambdify(z, activation.derivative(order), [_SELECT, "scipy", "numpy"])
+        for order in (0, 1)
     )
-    return value, lambda h: np.broadcast_to(np.asarray(slope(h), float), h.shape)
+    return value, lambda h: np.asarray(slope(h), float)
 
 
 def _arrays(values: Array, moments: Array) -> dict[str, xarray.Variable]:

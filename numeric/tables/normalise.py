@@ -4,6 +4,7 @@ tensor is by its dimension."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -145,16 +146,30 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
         return np.asarray(scale / table["K"].to_numpy() if name in _TIMES_KERNEL else scale)
     if name in _TIMES_KERNEL:
         raise InputError("table", f"{name} of several inputs", "one input, as in (6.16)")
-    result = np.empty(table[name].shape, table[name].dtype)
-    rank = result.ndim - 1
-    for samples in np.ndindex(*result.shape[1:]):
-        products = {_product(places, samples, kinds) for places in permutations(range(rank))}
+    shape = table[name].shape
+    samples = np.indices(shape[1:]).reshape(len(shape) - 1, -1)
+    first = (samples[:, None] == samples).argmax(axis=0)  # the first place of the same sample
+    patterns, which = np.unique(first, axis=1, return_inverse=True)
+    result = np.empty((shape[0], samples.shape[1]), table[name].dtype)
+    for number, pattern in enumerate(patterns.T.tolist()):
+        here = which.ravel() == number
+        at = samples[:, here]
         terms = [
-            np.prod([standards[kind][:, a, b] for kind, a, b in chosen], axis=0)
-            for chosen in products
+            np.prod([standards[kind][:, at[a], at[b]] for kind, a, b in chosen], axis=0)
+            for chosen in _products(tuple(pattern), kinds)
         ]
-        result[(slice(None), *samples)] = np.sum(terms, axis=0) / len(terms)
-    return result
+        result[:, here] = np.mean(terms, axis=0)
+    return result.reshape(shape)
+
+
+@cache
+def _products(
+    pattern: tuple[int, ...], kinds: tuple[str, ...]
+) -> list[tuple[tuple[str, int, int], ...]]:
+    """The distinct ways to give samples to the two-point functions, each by its place, and those
+    that are the same by the first place that has it."""
+    places = permutations(range(len(pattern)))
+    return sorted({_product(each, pattern, kinds) for each in places})
 
 
 def _product(
