@@ -83,6 +83,11 @@ class Case:
     shares: tuple[float, ...] = quantiles.SHARES
 
     @property
+    def net(self) -> Network:
+        """At criticality."""
+        return figures.critical_network(self.activation, self.weights, self.q)
+
+    @property
     def laws(self) -> dict[int, compiled.Spectrum]:
         """By depth."""
         return {
@@ -92,19 +97,32 @@ class Case:
 
     def compared(self, sampling: Sampling, share: float) -> Comparison:
         """The quantiles of the law with those of sampled networks, extrapolated in 1/n."""
-        net, laws = figures.critical_network(self.activation, self.weights, self.q), self.laws
-        sizes = quantiles.drawn(sampling, self.sizes, PRINTED)
-        tables = quantiles.sampled(net, float(self.q), laws, sizes, sampling.seed, self.shares)
+        laws, sizes, q = self.laws, self.drawn(sampling), float(self.q)
+        tables = quantiles.sampled(self.net, q, laws, sizes, sampling.seed, self.shares)
         derived = quantiles.theory(laws, self.shares)
         return compare(derived, tables, sampling.false_alarms * share, degree=1)
+
+    def drawn(self, sampling: Sampling) -> list[tuple[int, int]]:
+        """Widths, and networks of each."""
+        printed = PRINTED_DEEP if max(self.depths) == SPREAD else PRINTED
+        return quantiles.drawn(sampling, self.sizes, printed)
+
+    def pictured(self, depth: int, sampling: Sampling) -> xarray.Dataset:
+        """Singular values for a histogram: of two networks of 256 neurons; at full size those of
+        the widest networks that are compared."""
+        width, draws = self.drawn(sampling)[-1]
+        seed = quantiles.seed_of(sampling.seed, width, depth)
+        width, draws, seed = sampling.sizes((256, 2, sampling.seed), (width, draws, seed))
+        return compiled.simulate(self.net, float(self.q), width, depth, draws, seed=seed)
 
 
 LEVELS = ((0.6, 0.9), (0.2, 0.8))
 """Of all eigenvalues: between which the spread of log s is told, of broad spectra and of others."""
 UPPER = (0.5, 0.625, 0.75, 0.875)
 """Quantiles of D² with zeros: how many there are differs by √n, and moves what is near 0."""
-PRINTED = ((500, 8), (1000, 4))
-"""Widths, and networks of each, where a figure has its printed size."""
+PRINTED, PRINTED_DEEP = ((128, 32), (1000, 20)), ((128, 32), (1000, 12))
+"""Widths, and networks of each, where a figure has its printed size, in few layers and in 128. Of
+few networks it is the bound that does not resolve: Student's t of 4 is beyond 500."""
 SPREAD = 128
 """The depth at which Figure 2 begins to see the spectra of erf and hard tanh spread."""
 
@@ -138,7 +156,7 @@ def figure_two(sampling: Sampling) -> Verdict:
     $1/n$, against the law; for hard tanh also the mass of the largest singular value. Of linear and
     ReLU networks the quartiles of $\log s$ draw apart with depth alike; of the other two they are
     within 0.3 until 32 layers and spread at 128. Singular values at $n = 256$ under the
-    densities. (At full size $n = 500$ and 1000, and 1000.)"""
+    densities. (At full size $n = 128$ and 1000, and 1000.)"""
     cases = cases_of_figure_two()
     comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
     labels = [f"{case.activation}, {case.weights.name}" for case in cases]
@@ -149,13 +167,11 @@ def figure_two(sampling: Sampling) -> Verdict:
     number = dict.fromkeys(drawn, 0)
     for case, label in zip(cases, labels, strict=True):
         panel = panel_of[label]
-        net = figures.critical_network(case.activation, case.weights, case.q)
         for depth, law in case.laws.items():
             spread.setdefault(label, []).append(quantiles.between(law, *LEVELS[label in drawn[2:]]))
             if depth < SPREAD:
-                width = sampling.sizes(256, 1000)
-                one = compiled.simulate(net, float(case.q), width, depth, 2, seed=sampling.seed)
-                figures.histogram(panel, one, f"C{number[label]}", 4.0)
+                pictured = case.pictured(depth, sampling)
+                figures.histogram(panel, pictured, f"C{number[label]}", 4.0)
             figures.draw(panel, law, f"C{number[label]}", f"L = {depth}")
             number[label] += 1
         panel.set(title=label, xlabel="singular value", ylabel="density", ylim=(0, 2))
@@ -210,17 +226,17 @@ def figure_four(sampling: Sampling) -> Verdict:
     two the mass of the largest singular value. The distance of the law to that of its class, the
     largest difference of $\log s$ at nine levels, falls from 4 to 16 to 128 layers;
     for SiLU, whose density is within reach to about 20, from 2 to 4 to 16. (At full size networks
-    of $n = 500$ and 1000, at depths 2, 4, 16 and, but for SiLU, 128.)"""
+    of $n = 128$ and 1000, at depths 2, 4, 16 and, but for SiLU, 128.)"""
     by_name = cases_of_figure_four(sampling)
     cases = [case for each in by_name.values() for case in each]
     comparisons = [case.compared(sampling, 1 / len(cases)) for case in cases]
     labels = [f"{case.activation}, L = {case.depths[0]}" for case in cases]
-    shown = {}
-    for name, case in ((name, case) for name, each in by_name.items() for case in each):
-        net, (depth,) = figures.critical_network(case.activation, case.weights, case.q), case.depths
-        shown[name, depth] = compiled.simulate(
-            net, float(case.q), sampling.sizes(256, 1000), depth, 2, seed=sampling.seed
-        )
+    shown = {
+        (name, depth): case.pictured(depth, sampling)
+        for name, each in by_name.items()
+        for case in each
+        for depth in case.depths
+    }
     distances = {
         name: distances_to_the_limit(name, (2, *DEPTHS) if name == "silu" else (*DEPTHS, SPREAD))
         for name in NAMES

@@ -120,7 +120,7 @@ def sampled(
     for n, draws in sizes:
         columns: dict[str, list[tuple[float, float]]] = {}
         for depth, spectrum in spectra.items():
-            run = compiled.simulate(net, q, n, depth, draws, seed=seed + n + depth)
+            run = compiled.simulate(net, q, n, depth, draws, seed=seed_of(seed, n, depth))
             logs, atoms = _seen(run["singular_values"].to_numpy(), spectrum, shares)
             drawn = {name(share): each for share, each in zip(shares, logs.T, strict=True)}
             if _top(spectrum)[1]:
@@ -132,6 +132,11 @@ def sampled(
         arrays = {key: tuple(np.array(rows).T) for key, rows in columns.items()}
         tables.append(layout.table(spectra, about, **arrays))
     return tables
+
+
+def seed_of(seed: int, width: int, depth: int) -> int:
+    """Of the networks of this size that `sampled` draws."""
+    return seed + width + depth
 
 
 def _seen(

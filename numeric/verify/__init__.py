@@ -38,6 +38,7 @@ from ..examples import Example
 from ..flows import flow
 from ..tables.compare import FALSE_ALARMS, WEAK, Comparison, compare, percent
 from . import faults, power
+from .exactly import Evidence
 from .planting import Planted, plant
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Check:
         example: a network, its inputs, a depth and tensors.
         comparison: of its flow with its ensembles.
         draws: networks at each of the comparison's widths.
+        exact: what was met by exact moments instead, as samples would not resolve it.
         beyond: the numbers that could not be resolved as asked, and why.
         planted: the faults that were put into its theory, and which were found.
         unplanted: why they are fewer than were asked for, if they are.
@@ -67,6 +69,7 @@ class Check:
     example: Example
     comparison: Comparison
     draws: int = DRAWS
+    exact: tuple[str, ...] = ()
     beyond: tuple[power.Beyond, ...] = ()
     planted: tuple[Planted, ...] = ()
     unplanted: str = ""
@@ -102,10 +105,11 @@ class Check:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What was not resolved as asked, the worst of each tensor; and the planted faults."""
+        """What exact moments resolve; what is not resolved as asked, the worst of each tensor; and
+        the planted faults."""
         worst = {each.row.tensor: each for each in sorted(self.beyond, key=_resolution)}
         few = (f"no more planted: {self.unplanted}",) if self.unplanted else ()
-        return (*map(str, worst.values()), *map(str, self.planted), *few)
+        return (*self.exact, *map(str, worst.values()), *map(str, self.planted), *few)
 
     def as_json(self) -> dict[str, object]:
         """The verdict, what it could have seen, and every number."""
@@ -129,6 +133,7 @@ class Check:
                 }
                 for row in self.comparison.rows
             ],
+            "exact": list(self.exact),
             "beyond": [
                 {"tensor": each.row.name, "layer": each.row.layer, "why": each.why}
                 for each in self.beyond
@@ -270,9 +275,11 @@ def verify(
         widths: three or so, at which the examples' ranks are whole numbers.
         draws: networks at each width.
         resolution: the relative change of any number that is to be noticed: widths and draws are
-            then chosen for each example, in place of those given, and what cannot be reached says
-            why (`numeric.verify.power`).
-        seconds: about so long may an example's draws take a processor then.
+            then chosen for each example, in place of those given; what samples cannot resolve is
+            taken from exact moments where σ is a polynomial (`numeric.verify.exactly`), and what
+            cannot be reached says why (`numeric.verify.power`).
+        seconds: about so long may an example's draws take a processor then; four times as long
+            where a number would be weak otherwise.
         plant: how many faults to put into the theory of each example, one by one
             (`numeric.verify.faults`): each changes a number by more than the resolution, so that
             its comparison must fail.
@@ -352,7 +359,7 @@ def check(
     >>> check(example, widths=(4, 8), draws=100).agrees
     True
     """
-    comparison, _, _ = _compared(example, widths, draws, false_alarms)
+    comparison, _ = _compared(example, widths, draws, false_alarms)
     return Check(example, comparison, draws)
 
 
@@ -443,11 +450,11 @@ class _Quiet:
 
 def _compared(
     example: Example, widths: Sequence[int], draws: int, false_alarms: float
-) -> tuple[Comparison, xarray.Dataset, tuple[xarray.Dataset, ...]]:
-    """The comparison, and what was compared; K and Theta are flowed for natural sizes alone."""
-    flowed = _flowed(example, max(widths))
+) -> tuple[Comparison, Evidence]:
+    """The comparison, and what was sampled; K and Theta are flowed for natural sizes alone."""
     tables = tuple(power.sampled(example, n, draws) for n in widths)
-    return compare(flowed, tables, false_alarms), flowed, tables
+    found = compare(_flowed(example, max(widths)), tables, false_alarms)
+    return found, Evidence(tables, false_alarms, found.degree, {})
 
 
 def _flowed(example: Example, width: int) -> xarray.Dataset:
@@ -459,19 +466,19 @@ def _checked(example: Example, how: _How) -> Check:
     beyond: tuple[power.Beyond, ...] = ()
     if how.resolution is None:
         width, draws = max(how.widths), how.draws
-        found, flowed, tables = _compared(example, how.widths, draws, how.false_alarms)
+        found, evidence = _compared(example, how.widths, draws, how.false_alarms)
     else:
         width = power.INFINITE
         flowed = _flowed(example, width)
-        found, tables, draws, beyond = power.resolved(
+        found, evidence, draws, beyond = power.resolved(
             example, flowed, how.resolution, how.seconds, how.false_alarms
         )
     planted: tuple[Planted, ...] = ()
     unplanted = ""
     if how.plant and found.agrees:
         asked = WEAK if how.resolution is None else how.resolution
-        planted, unplanted = plant(example, found, tables, width, asked, how.plant, how.seed)
-    return Check(example, found, draws, beyond, planted, unplanted)
+        planted, unplanted = plant(example, found, evidence, width, asked, how.plant, how.seed)
+    return Check(example, found, draws, evidence.told, beyond, planted, unplanted)
 
 
 def _resolution(each: power.Beyond) -> float:

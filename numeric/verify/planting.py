@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import xarray
 
 from derive.errors import InputError
 
 from ..examples import Example
-from ..tables.compare import Comparison, Row, compare, percent
+from ..tables.compare import Comparison, Row, percent
 from . import faults
+from .exactly import Evidence
 from .faults import Fault
 
 CLEAR = 1.6
@@ -68,7 +68,7 @@ class Planted:
 def plant(
     example: Example,
     right: Comparison,
-    tables: tuple[xarray.Dataset, ...],
+    evidence: Evidence,
     width: int,
     resolution: float,
     count: int,
@@ -79,7 +79,7 @@ def plant(
     Arguments:
         example: what was compared.
         right: its comparison, which agrees.
-        tables: its ensembles.
+        evidence: what it was held against.
         width: for the theory, as in `flow`.
         resolution: what was asked for: faults that change no number by `CLEAR` times as much are
             passed over, and those that change none by `CLEAR` times what is resolved come last.
@@ -98,7 +98,7 @@ def plant(
         looked += 1
         try:
             wrong = fault.theory(example, width)
-            compared = compare(wrong, tables, right.false_alarms, right.degree)
+            compared = evidence.compared(wrong)
         except InputError:
             continue
         changes = [

@@ -14,8 +14,8 @@ sets of widths the one is chosen that reaches most numbers for least work. Deriv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import xarray
@@ -29,8 +29,10 @@ from derive.work.resources import duration, number
 from ..arrays import Array
 from ..examples import Example
 from ..simulations import simulate
-from ..tables.compare import NEXT_TERM, Comparison, Row, compare, percent
+from ..tables.compare import NEXT_TERM, WEAK, Comparison, Row, compare, percent
 from ..tables.normalise import natural_size
+from . import exactly
+from .exactly import Evidence
 
 PILOT = 4096
 """Draws at each width to begin with."""
@@ -49,6 +51,9 @@ INFINITE = 10**6
 """The width of the theory: what layer 1 has of n_0/n is in the fit as well."""
 ROUNDS = 3
 """How often it is planned anew, with what the last plan has sampled."""
+
+PATIENCE = 4
+"""How many times the seconds may be taken where that leaves fewer numbers weak."""
 
 SMALL = 0.1
 """Of its natural size: below, a number is told to be small."""
@@ -82,23 +87,27 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Plan:
-    """Widths, draws at each, and how many numbers they are expected to leave unresolved."""
+    """Widths, draws at each, and how many numbers they are expected to leave weak (`WEAK`), and
+    unresolved as asked."""
 
     widths: tuple[int, ...]
     draws: int
+    weak: int
     unresolved: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What has been sampled of an example: a table for each width, of so many draws."""
+    """What has been sampled of an example: a table for each width, of so many draws; and the
+    tensors that need not be, as their exact moments are at hand."""
 
     example: Example
     flowed: xarray.Dataset
     tables: dict[int, xarray.Dataset]
     draws: dict[int, int]
     false_alarms: float
+    exact: Mapping[str, xarray.Dataset] = field(default_factory=dict)
 
     def at(self, widths: Sequence[int], draws: int) -> Sampled:
         """The same, with so many draws at these widths."""
@@ -106,13 +115,26 @@ class Sampled:
         for n in widths:
             if have.get(n, 0) < draws:
                 tables[n], have[n] = sampled(self.example, n, draws), draws
-        return Sampled(self.example, self.flowed, tables, have, self.false_alarms)
+        return replace(self, tables=tables, draws=have)
+
+    def exactly(self, layers: Mapping[str, int]) -> Sampled:
+        """The same, with the exact moments of these tensors down to these layers, if they can be
+        had."""
+        return replace(self, exact={**self.exact, **exactly.tables(self.example, layers)})
+
+    def evidence(self, widths: Sequence[int]) -> Evidence:
+        """The polynomial through these widths, and what is exact."""
+        tables = tuple(self.tables[n] for n in widths)
+        return Evidence(tables, self.false_alarms, len(widths) - 1, self.exact)
 
     def compared(self, widths: Sequence[int]) -> Comparison:
-        """The comparison by the polynomial through these widths."""
-        return compare(
-            self.flowed, [self.tables[n] for n in widths], self.false_alarms, len(widths) - 1
-        )
+        """The comparison with that."""
+        return self.evidence(widths).compared(self.flowed)
+
+    def met(self, row: Row) -> bool:
+        """Whether a number is met by exact moments."""
+        table = self.exact.get(row.tensor)
+        return table is not None and row.layer in table["layer"]
 
 
 def sampled(example: Example, width: int, draws: int) -> xarray.Dataset:
@@ -127,17 +149,20 @@ def resolved(
     resolution: float,
     seconds: float,
     false_alarms: float,
-) -> tuple[Comparison, tuple[xarray.Dataset, ...], int, tuple[Beyond, ...]]:
-    """Sample an example until every number resolves a relative change of `resolution`.
+) -> tuple[Comparison, Evidence, int, tuple[Beyond, ...]]:
+    """Sample an example until every number resolves a relative change of `resolution`; what samples
+    do not resolve is taken from exact moments, where these are within reach (`exactly`).
 
     Arguments:
         example: its networks can be sampled at widths that are divisible by 6.
         flowed: its theory, with K and Theta for natural sizes.
         resolution: what is asked.
-        seconds: of a processor, about, as long as all draws may take.
+        seconds: of a processor, about, as long as all draws may take; `PATIENCE` times as long
+            where that leaves fewer numbers weak.
         false_alarms: of the comparison.
 
-    Returns the comparison, the ensembles, their draws each, and what was not reached.
+    Returns the comparison, what the theory was held against, the draws of each ensemble, and what
+    was not reached.
 
     Raises InputError as `simulate` and `compare` do.
     """
@@ -151,6 +176,11 @@ def resolved(
                     raise
     designs = [each for each in DESIGNS if all(n in found.tables for n in each)]
     plan = best(found, designs, resolution, seconds)
+    rows, needed = found.compared(plan.widths).rows, _needed(found, plan.widths, resolution)
+    coarse = [row for row, draws in zip(rows, needed, strict=True) if draws > plan.draws]
+    if coarse:
+        found = found.exactly({row.tensor: int(row.layer) for row in coarse})  # the last, deepest
+        plan = best(found, designs, resolution, seconds)
     for again in range(ROUNDS):
         found = found.at(plan.widths, plan.draws)
         comparison = found.compared(plan.widths)
@@ -160,27 +190,31 @@ def resolved(
             break
         plan = next_plan
     draws = min(found.draws[n] for n in plan.widths)
-    tables = tuple(found.tables[n] for n in plan.widths)
-    return comparison, tables, draws, _beyond(found, plan, comparison, resolution, seconds)
+    missed = _beyond(found, plan, comparison, resolution, seconds)
+    return comparison, found.evidence(plan.widths), draws, missed
 
 
 def best(
     found: Sampled, designs: Sequence[tuple[int, ...]], resolution: float, seconds: float
 ) -> Plan:
-    """The design that leaves the fewest numbers unresolved, and of those the cheapest."""
+    """The design that leaves the fewest numbers weak, of those the one that leaves the fewest
+    unresolved, and of those the cheapest."""
     plans = [plan(found, widths, resolution, seconds) for widths in designs]
-    return min(plans, key=lambda each: (each.unresolved, each.seconds))
+    return min(plans, key=lambda each: (each.weak, each.unresolved, each.seconds))
 
 
 def plan(found: Sampled, widths: tuple[int, ...], resolution: float, seconds: float) -> Plan:
-    """Draws at these widths that resolve what can be resolved in the time."""
-    needed = _needed(found, widths, resolution)
+    """Draws at these widths that resolve what can be resolved in the time, and take what would be
+    weak out of that in `PATIENCE` times as much."""
+    needed, loosely = (_needed(found, widths, each) for each in (resolution, WEAK))
     each = cost(found.example, widths)
     most = max(PILOT, int(seconds / each))
     reached = needed[needed <= most]
     draws = max(PILOT, math.ceil(reached.max(initial=1.0)))
     draws = most if len(reached) < len(needed) and np.isfinite(needed).any() else draws
-    return Plan(widths, _rounded(draws), len(needed) - len(reached), draws * each)
+    draws = max(draws, math.ceil(loosely[loosely <= PATIENCE * most].max(initial=1.0)))
+    weak, unresolved = (int((every > draws).sum()) for every in (loosely, needed))
+    return Plan(widths, _rounded(draws), weak, unresolved, draws * each)
 
 
 def cost(example: Example, widths: Sequence[int]) -> float:
@@ -212,12 +246,14 @@ def through(widths: Sequence[int]) -> tuple[Array, Array, float]:
 
 
 def _needed(found: Sampled, widths: tuple[int, ...], resolution: float) -> Array:
-    """The draws at each width that every number needs; infinite where no draws suffice."""
+    """The draws at each width that every number needs: infinite where no draws suffice, and none
+    where it neither fluctuates nor has to be sampled."""
     noise, still, target = _errors(found, widths, resolution)
     room = target**2 - still**2
     with np.errstate(divide="ignore", invalid="ignore"):
         draws = np.where(room > 0, noise / room, math.inf)
-    return np.where(noise + still**2 == 0, 0.0, draws)
+    met = np.array([found.met(row) for row in found.compared(widths).rows])
+    return np.where(met | (noise + still**2 == 0), 0.0, draws)
 
 
 def _errors(

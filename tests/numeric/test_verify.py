@@ -11,12 +11,20 @@ import sympy
 from derivations import cli
 from derivations.commands import options
 from derivations.commands.verify import command_line
-from derive import Gaussian, Network, Orthogonal, Truncated, activations, recursion
+from derive import (
+    Gaussian,
+    LowRankGaussian,
+    Network,
+    Orthogonal,
+    Truncated,
+    activations,
+    recursion,
+)
 from derive.errors import InputError
-from numeric import examples, verify
+from numeric import examples, flow, verify
 from numeric.examples import Example, OfLayer, drawn, simpler
 from numeric.tables.compare import WEAK
-from numeric.verify import faults, planting, power
+from numeric.verify import exactly, faults, power
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = range(1, 61)
@@ -277,6 +285,60 @@ def test_what_cannot_be_reached_says_why():
     assert [each["layer"] for each in reasons] == [each.row.layer for each in check.beyond]
 
 
+HEAVY = Example(
+    Network(
+        activations.polynomial([0, 1, sympy.Rational(1, 4)]),
+        LowRankGaussian(sympy.Rational(3, 2), gamma=sympy.Rational(1, 2)),
+        first_weights=Gaussian(1),
+        C_b=sympy.Rational(1, 10),
+    ),
+    np.array([0.6, 0.9, 0.3]),
+    3,
+    ("G1", "V", "A", "Q"),
+)
+"""Tails so heavy that samples of V at layer 3 resolve nothing in seconds."""
+
+
+def test_exact_moments_are_the_theory_of_polynomials():
+    """To nine digits at layers 1 to 3, G1 as a difference of two widths."""
+    found = exactly.tables(HEAVY, {"G1": 3, "V": 3, "A": 2, "Q": 2})
+    flowed = flow(HEAVY.net, HEAVY.inputs, 3, list(HEAVY.tensors))
+    assert list(found) == ["G1", "V", "A", "Q"]
+    for name, table in found.items():
+        theory = flowed[name].sel(layer=table["layer"])
+        np.testing.assert_allclose(table[name], theory, rtol=2e-8, atol=1e-12)
+        np.testing.assert_allclose(table[f"{name}_se"], exactly.LEFT * abs(theory), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net": Network(activations.tanh)},
+        {"net": replace(HEAVY.net, weights=Gaussian(1), layer="normalized(rms)")},
+        {"inputs": np.ones((2, 3))},
+        {"tensors": ("K",)},
+        {"net": replace(HEAVY.net, activation=activations.polynomial([0, 1, 1, 1, 1]))},
+    ],
+    ids=["no polynomial", "a norm", "two inputs", "not asked for", "beyond reach"],
+)
+def test_elsewhere_there_are_no_exact_moments(change):
+    assert exactly.tables(replace(HEAVY, **change), {"V": 3}) == {}
+
+
+def test_exact_moments_resolve_what_samples_do_not():
+    """V at layer 3, where the draws of a second leave it at several times its size; and a fault
+    that changes it by half is found."""
+    example = replace(HEAVY, tensors=("V",))
+    (check,) = verify.verify(example, resolution=0.1, seconds=0.5, plant=3).checks
+    assert check.exact == ("V to layer 3 by exact moments, at n = 6·10⁹",)
+    assert check.agrees
+    assert check.resolution < 1e-4
+    assert check.beyond == ()
+    assert check.as_json()["exact"] == list(check.exact)
+    assert [each.found for each in check.planted] == [True] * 3
+    assert not verify.Verification((check,), (), 1e-6, (), 0).missed
+
+
 PLAIN = Example(Network(activations.tanh, Gaussian(1.5), C_b=0.5), np.array([0.4, 0.9]), 2, ("K",))
 
 
@@ -360,12 +422,12 @@ def test_a_fault_of_a_layer_is_made_small_with_the_layer(monkeypatch):
 
 def test_a_fault_that_is_missed_is_told(monkeypatch):
     """A comparison that always agrees misses every fault."""
-    right = planting.compare
+    right = exactly.Evidence.compared
 
-    def blind(flowed, tables, false_alarms, degree):
-        return replace(right(flowed, tables, false_alarms, degree), bound=np.inf)
+    def blind(evidence, flowed):
+        return replace(right(evidence, flowed), bound=np.inf)
 
-    monkeypatch.setattr(planting, "compare", blind)
+    monkeypatch.setattr(exactly.Evidence, "compared", blind)
     found = verify.verify(PLAIN, plant=1, draws=4000)
     assert found.agrees
     assert len(found.missed) == 1
