@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import cache
 
-import mpmath
 import numpy as np
 import pytest
 import sympy
+from flint import arb, ctx, fmpq
 
 from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.activations.functions import z
@@ -24,24 +25,35 @@ RNG = np.random.default_rng(3)
 X = RNG.uniform(size=(4, 40))
 
 
-def value_of(terms, value):
-    """A recursion's right-hand side, each atom by `value`."""
-    total = 0
-    for (mono, _), coefficient in terms.items():
-        product = mpmath.mpf(coefficient.numerator) / coefficient.denominator
-        for atom, exponent in mono:
-            product = product * value(atom) ** exponent
-        total = total + product
-    return total
+class Lines:
+    """A recursion's right-hand side, to be evaluated often: its atoms, and products of these."""
+
+    def __init__(self, terms, number):
+        self.atoms = list(dict.fromkeys(atom for mono, _ in terms for atom, _ in mono))
+        place = {atom: k for k, atom in enumerate(self.atoms)}
+        self.products = [
+            (number(coefficient), [(place[atom], exponent) for atom, exponent in mono])
+            for (mono, _), coefficient in terms.items()
+        ]
+
+    def __call__(self, value):
+        """The sum, each atom by `value`."""
+        values = [value(atom) for atom in self.atoms]
+        total = 0
+        for coefficient, mono in self.products:
+            total = total + coefficient * math.prod(values[k] ** exponent for k, exponent in mono)
+        return total
 
 
 def precise(activation, weights, K0, depth, digits=30):
-    """All tensors of one input in mpmath: brackets by one trapezoid rule, exact for tanh, K < 2.
+    """All tensors of one input in flint's numbers: brackets by a trapezoid rule, for tanh.
 
-    Its error is e^{−2π a/h + a²/2} with a = π/(2√K) > 1.1 and h = 1/16.
+    Its error is e^{−2π a/h + a²/2} for any a up to 2π/h within the strip where tanh √K x has no
+    pole, a < π/(2√K); h is the largest power of ½ where that is below 10^{−digits − 15}, for poles
+    of high order cost some digits.
     """
-    steps = {name: recursion(name, weights).single_input() for name in FIRST}
-    brackets = sorted({b for each in steps.values() for b in each.atoms(Bracket)})
+    steps = {name: Lines(recursion(name, weights).single_input().terms, exact) for name in FIRST}
+    brackets = sorted({b for each in steps.values() for b in each.atoms if isinstance(b, Bracket)})
     integrands = [
         sympy.diff(
             sympy.prod([activation.derivative(order) for _, order in each.factors]),
@@ -52,42 +64,61 @@ def precise(activation, weights, K0, depth, digits=30):
     ]
     t = sympy.Symbol("t")
     in_t = [sympy.horner(sympy.expand(f.xreplace({activation.expr: t})), t) for f in integrands]
-    polynomials = sympy.lambdify(t, in_t, "mpmath", cse=True)
-    parameters = {"C_W": weights.C_W}
-    with mpmath.workdps(digits + 5):
-        h = mpmath.mpf(1) / 16
-        nodes = [k * h for k in range(int(13 / h) + 1)]
-        masses = [mpmath.npdf(x) * h * (2 if x else 1) for x in nodes]
+    polynomials = sympy.lambdify(t, in_t, "math", cse=True)
+    parameters = {"C_W": exact(sympy.Rational(weights.C_W)), "C_b": arb(0)}
+    lost = (digits + 15) * math.log(10)
+    rules = {}
 
-        def averages(K):
-            columns = [polynomials(mpmath.tanh(mpmath.sqrt(K) * x)) for x in nodes]
-            return {
-                each: mpmath.fdot(masses, [column[k] for column in columns])
-                for k, each in enumerate(brackets)
-            }
+    def rule(K):
+        """Nodes and masses; what is left out beyond 13 is below 10⁻³⁶."""
+        h = 0.5
+        while strip_error(min(2 * math.pi / h, math.pi / (2 * math.sqrt(K))), h) > -lost:
+            h /= 2
+        if h not in rules:
+            nodes = [arb(k) * h for k in range(int(13 / h) + 1)]
+            density = [(-(x**2) / 2).exp() * h / (2 * arb.pi()).sqrt() for x in nodes]
+            rules[h] = nodes, [m * 2 if k else m for k, m in enumerate(density)]
+        return rules[h]
 
-        def at(atom, tensors, found):
-            if isinstance(atom, Parameter):
-                return mpmath.mpf(parameters.get(atom.name, 0 if atom.name == "C_b" else 1))
-            return found[atom] if isinstance(atom, Bracket) else tensors[spell(atom)[0]]
+    def averages(K):
+        nodes, masses = rule(float(K))
+        totals = [arb(0)] * len(brackets)
+        for x, mass in zip(nodes, masses, strict=True):
+            column = polynomials((K.sqrt() * x).tanh())
+            totals = [total + mass * f for total, f in zip(totals, column, strict=True)]
+        return dict(zip(brackets, totals, strict=True))
 
-        tensors = {
-            name: value_of(
-                recursion(name, weights, first_layer=True, square=False).single_input().terms,
-                lambda atom: mpmath.mpf(K0) if isinstance(atom, Tensor) else at(atom, {}, {}),
+    def at(atom, tensors, found):
+        if isinstance(atom, Parameter):
+            return parameters.get(atom.name, arb(1))
+        return found[atom] if isinstance(atom, Bracket) else tensors[spell(atom)[0]]
+
+    with ctx.workdps(digits + 5):
+        rows = [{}]
+        for name in FIRST:
+            first = recursion(name, weights, first_layer=True, square=False).single_input()
+            value = Lines(first.terms, exact)(
+                lambda atom: arb(K0) if isinstance(atom, Tensor) else at(atom, {}, {})
             )
-            for name in FIRST
-        }
-        rows = [tensors]
+            rows[0][name] = arb(value).mid()
         for _ in range(depth - 1):
             found, below = averages(rows[-1]["K"]), rows[-1]
-            rows.append(
-                {
-                    name: value_of(each.terms, lambda atom: at(atom, below, found))  # noqa: B023
-                    for name, each in steps.items()
-                }
-            )
+            above = {
+                name: arb(each(lambda atom: at(atom, below, found))).mid()  # noqa: B023
+                for name, each in steps.items()
+            }
+            rows.append(above)
     return rows
+
+
+def exact(number):
+    """A fraction among flint's numbers."""
+    return fmpq(int(number.numerator), int(number.denominator))
+
+
+def strip_error(a, h):
+    """The logarithm of the trapezoid rule's error bound."""
+    return a**2 / 2 - 2 * math.pi * a / h
 
 
 @pytest.mark.parametrize(
@@ -129,26 +160,30 @@ class Dense:
         """⟨Π σ^{(order)}(z_sample)⟩."""
         pairs = tuple(sorted(zip(samples, orders, strict=True)))
         if pairs not in self.known:
-            self.known[pairs] = self._sum(pairs)
+            distinct = tuple(sorted(set(samples)))
+            by_sample = [[order for s, order in pairs if s == each] for each in distinct]
+            total = self._last(distinct, tuple(by_sample[-1]))
+            for row in reversed(range(len(distinct) - 1)):
+                tanh = self._tanh(distinct, row)
+                for order in by_sample[row]:
+                    total = total * self.sigma[order](tanh)
+                total = total @ self.w
+            self.known[pairs] = float(total)
         return self.known[pairs]
 
-    def _sum(self, pairs):
-        distinct = sorted({sample for sample, _ in pairs})
+    @cache  # noqa: B019
+    def _last(self, distinct, orders):
+        """The sum over the last of the y, as a function of those before it."""
+        row = len(distinct) - 1
+        tanh = self._tanh(distinct, row)
+        return math.prod(self.sigma[order](tanh) for order in orders) @ self.w
+
+    @cache  # noqa: B019
+    def _tanh(self, distinct, row):
+        """tanh z of one sample on the nodes y_0 … y_row."""
         L = np.linalg.cholesky(self.K[np.ix_(distinct, distinct)])
-        total = np.ones((1,) * len(distinct))
-        for row, sample in enumerate(distinct):
-            y = [
-                self.y.reshape([-1 if k == p else 1 for k in range(row + 1)])
-                for p in range(row + 1)
-            ]
-            tanh = np.tanh(sum(L[row, p] * y[p] for p in range(row + 1)))
-            factor = self.w.reshape([1] * row + [-1])
-            for other, order in pairs:
-                if other == sample:
-                    factor = factor * self.sigma[order](tanh)
-            total = total.reshape(total.shape[:row] + (1,) * (total.ndim - row))
-            total = total[(...,) + (0,) * (total.ndim - row)][..., None] * factor
-        return total.sum()
+        axes = np.meshgrid(*[self.y] * (row + 1), indexing="ij", sparse=True)
+        return np.tanh(sum(L[row, p] * axes[p] for p in range(row + 1)))
 
     def bracket(self, bracket, sample):
         """A bracket of the engine, its labels renamed by `sample`: Leibniz's rule."""
@@ -170,26 +205,32 @@ def test_four_inputs_meet_a_dense_sum(depth):
     names = ["K", "V", "Theta", "D", "F", "A", "B"]
     inputs = X if depth == 30 else X[:2]
     table = flow(Network(activations.tanh, Orthogonal()), inputs, depth, names)
-    steps = {name: recursion(name, Orthogonal()) for name in names}
+    recursions = {name: recursion(name, Orthogonal()) for name in names}
+    steps = {name: (made.samples, Lines(made.terms, float)) for name, made in recursions.items()}
+    spelled = {
+        atom: spell(atom)
+        for _, lines in steps.values()
+        for atom in lines.atoms
+        if isinstance(atom, Tensor)
+    }
     tensors = {name: table[name].sel(layer=1).to_numpy() for name in names}
     for layer in range(2, depth + 1):
         dense = Dense(tensors["K"])
         above = {}
-        for name, step in steps.items():
+        for name, (samples, lines) in steps.items():
             above[name] = np.empty_like(tensors[name])
             for index in np.ndindex(above[name].shape):
-                sample = dict(zip(step.samples, index, strict=True))
+                sample = dict(zip(samples, index, strict=True))
 
-                @cache
                 def at(atom, sample=sample):
                     if isinstance(atom, Bracket):
                         return dense.bracket(atom, sample)  # noqa: B023
                     if isinstance(atom, Parameter):
                         return 0.0 if atom.name == "C_b" else 1.0
-                    label, labels = spell(atom)
+                    label, labels = spelled[atom]
                     return tensors[label][tuple(sample[each] for each in labels)]  # noqa: B023
 
-                above[name][index] = value_of(step.terms, at)
+                above[name][index] = lines(at)
             got = table[name].sel(layer=layer).to_numpy()
             size = np.abs(above[name]).max()
             np.testing.assert_allclose(got, above[name], rtol=0, atol=1e-8 * size, err_msg=name)
