@@ -236,7 +236,7 @@ class _Training(Work):
         given_up: Event | None = None,
     ) -> Array:
         """What these networks come to, (draws, numbers)."""
-        networks = _Networks(self, np.arange(start, stop))
+        networks = Networks(self, np.arange(start, stop))
         found = {}
         step, most = (
             0,
@@ -255,7 +255,7 @@ class _Training(Work):
         return rows
 
 
-class _Networks:
+class Networks:
     """Networks side by side: parameters (networks, …), activations (networks, inputs, n).
 
     A network's parameters are one row, as `kernels` wants them: of each layer the matrix
@@ -338,7 +338,7 @@ class _Networks:
         if work.loss == "squared":
             loss = ((training - work.targets) ** 2).sum(axis=(1, 2)) / 2
         else:
-            loss = -(work.targets * np.log(_softmax(training))).sum(axis=(1, 2))
+            loss = -(work.targets * np.log(softmax(training))).sum(axis=(1, 2))
         parts = [z.reshape(count, -1), loss[:, None]]
         if work.ntk:
             parts.insert(1, self._kernel(entering, slopes).reshape(count, -1))
@@ -361,7 +361,7 @@ class _Networks:
         return found
 
 
-def _softmax(z: Array) -> Array:
+def softmax(z: Array) -> Array:
     raised = np.exp(z - z.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
