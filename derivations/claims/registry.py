@@ -37,6 +37,9 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.ensembles",
         "derivations.day_kahn_roberts.measurements",
         "derivations.day_kahn_roberts.untrained",
+        "derivations.training.tanh",
+        "derivations.training.tangent",
+        "derivations.training.variations",
     ),
     "001": (
         "derivations.nait_saada_tanner.maps",

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
 
 Kind = Literal[
-    "exact", "enclosed", "numeric", "statistical", "weak", "misprint", "doubtful", "fails"
+    "exact",
+    "enclosed",
+    "numeric",
+    "statistical",
+    "reproduced",
+    "reduced size",
+    "not reproduced",
+    "weak",
+    "misprint",
+    "doubtful",
+    "fails",
 ]
 
 
@@ -27,6 +37,9 @@ WORST_FIRST: Sequence[Kind] = (
     "weak",
     "misprint",
     "doubtful",
+    "not reproduced",
+    "reduced size",
+    "reproduced",
     "statistical",
     "numeric",
     "enclosed",
@@ -50,7 +63,9 @@ class Verdict:
         kind: "exact" (proven with symbols or rationals), "enclosed" (proven by interval arithmetic
             at `points`), "numeric" (floats, to `digits` where two numbers are compared),
             "statistical" (all |z| within `bound`, and `resolution` fine enough), "weak" (the same,
-            but it would have agreed with too much), "misprint" (the printed statement is wrong,
+            but it would have agreed with too much), "reproduced" (an experiment, run at the printed
+            size, bears out what is said of it), "reduced size" (the same, run at another `size`),
+            "not reproduced" (at this size it does not), "misprint" (the printed statement is wrong,
             with a proof and a `witness`), "doubtful" (the same, but a character lost from the text
             at hand would explain it), or "fails".
         derived, printed: the two sides.
@@ -63,6 +78,9 @@ class Verdict:
             of its tensor's largest component in its layer.
         witness: of a misprint, a number that print and derivation give differently.
         points: at how many an enclosed statement was proven.
+        size: at which an experiment was run, in words.
+        noticed: of each test of an experiment the relative difference that it would have noticed
+            nine times in ten.
     """
 
     kind: Kind
@@ -79,6 +97,8 @@ class Verdict:
     resolutions: tuple[float, ...] = ()
     witness: Witness | None = None
     points: int = 0
+    size: str = ""
+    noticed: tuple[float, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -265,6 +285,8 @@ def both(*verdicts: Verdict, detail: str = "") -> Verdict:
         resolutions=tuple(number for each in verdicts for number in each.resolutions),
         witness=next((each.witness for each in (shown, *verdicts) if each.witness), None),
         points=sum(each.points for each in verdicts),
+        size="; ".join(dict.fromkeys(each.size for each in verdicts if each.size)),
+        noticed=tuple(number for each in verdicts for number in each.noticed),
     )
 
 

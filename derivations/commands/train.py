@@ -138,17 +138,12 @@ def _data(given: argparse.Namespace) -> Data:
 def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        wanted = "a file, or scikit-learn: pip install 'wickgarten[book]'"
-        raise InputError("--data", "digits", wanted) from None
+    from numeric.training.data import digits
+
     if outputs > 10:
         raise InputError("--outputs", outputs, "10 at most, of digits")
-    digits = load_digits()
-    block = 8 // _SIDE
-    pixels = digits.data.reshape(-1, _SIDE, block, _SIDE, block).mean(axis=(2, 4)) / 16
-    X, label = pixels.reshape(len(pixels), -1), digits.target
+    images = digits()
+    X, label = images.coarser(images.shape[-1] // _SIDE).pixels / 16, images.labels
     if outputs == 1:
         return X, 1.0 - 2.0 * (label[:, None] % 2)
     kept = label < outputs

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import (
@@ -37,6 +36,7 @@ from numeric.batchnorm import theory as batchnorm_theory
 from numeric.batchnorm.theory import odd_law
 from numeric.tables import layout
 from numeric.tables.drawing import beside, points
+from numeric.training.data import digits
 
 CASES = (
     ("linear", False),
@@ -174,7 +174,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     comes to rest at $\\sqrt{1/(n-1)-1/n}$ and fluctuations, by the linearised map; vanilla networks
     align."""
     batch, width, depth = 8, 100, 30
-    inputs = load_digits().data[:batch] / 16
+    inputs = digits().pixels[:batch] / 16
     deviation, doubt = leading_deviation(activations.relu, batch, True)
     made, panel = one_panel(xlabel="layer", ylabel="V", title="ReLU, d = 100, n = 8, digits")
     layers = np.arange(1, depth + 1)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from scipy import signal, special
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, misprint, observed
@@ -30,6 +29,7 @@ from numeric.runs import chunks
 from numeric.runs.totals import Rows
 from numeric.runs.work import Work
 from numeric.tables.drawing import points
+from numeric.training.data import digits
 
 
 def unfold(H: Array, size: int) -> Array:
@@ -145,13 +145,13 @@ class Stacks(Work):
     ) -> Array:
         """V of these networks, by layer."""
         side = self.pixels
-        digits = load_digits().data.reshape(-1, side, 8 // side, side, 8 // side).mean(axis=(2, 4))
+        images = digits().coarser(8 // side).pixels.reshape(-1, side, side)
         found = np.empty(self.shape(stop - start))
         for network in range(start, stop):
             if given_up is not None and given_up.is_set():
                 raise CancelledError
             rng = np.random.default_rng([self.seed, network])
-            batch = digits[rng.choice(len(digits), BATCH, replace=False)] / 16
+            batch = images[rng.choice(len(images), BATCH, replace=False)] / 16
             found[network - start] = gaps(batch.transpose(1, 2, 0)[None], rng, self.normalised)
         return found
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
@@ -22,6 +21,7 @@ from derivations.section import show
 from derive import activations
 from derive.batchnorm import bounds as batchnorm_bounds
 from numeric.batchnorm.initialization import orthogonalize, orthogonalizing_weights
+from numeric.training.data import digits
 
 
 @claim("003", "6", "weights that orthogonalize a batch")
@@ -104,7 +104,7 @@ def decrease() -> Verdict:
 def networks() -> Verdict:
     """Linear, tanh and ReLU networks, as wide as there are pixels that vary, on 200 digits: V falls
     at each $W_\\ell$, down to its least at rank d < n."""
-    pixels = load_digits().data[:200]
+    pixels = digits().pixels[:200]
     kept = pixels[:, pixels.std(axis=0) > 0.5]
     made, panel = one_panel(
         xlabel="layer",

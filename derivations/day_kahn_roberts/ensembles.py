@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 import sympy
 import xarray
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, observed, sampled
@@ -28,6 +27,7 @@ from derive.symbols import C_W as _C_W
 from numeric import compare, flow, simulate
 from numeric.arrays import Array
 from numeric.tables import layout
+from numeric.training import data
 
 WIDE = 10**9
 """A width at which what is exact is the limit, to nine digits."""
@@ -121,7 +121,7 @@ def random_inputs(sampling: Sampling) -> Verdict:
 def digits(sampling: Sampling) -> Verdict:
     """Four images of handwritten digits, 8 by 8 (scikit-learn's), scaled to mean $K = 1$; mixed
     tanh networks of width 64 and 256, extrapolated in $1/n$."""
-    pixels = load_digits().data[:4]
+    pixels = data.digits().pixels[:4]
     inputs = pixels / np.sqrt(np.mean(pixels**2))
     net = figures.critical_network(activations.tanh, "mixed")
     derived = flow(net, inputs, 10, ["K", "V"])

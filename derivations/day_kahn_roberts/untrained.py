@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, enclosed, equal, observed, sampled
@@ -26,6 +25,7 @@ from derive.gaussian.oracle import gaussian_average
 from derive.recursions import recursion
 from derive.symbols import C_W
 from numeric.arrays import Array
+from numeric.training.data import digits
 
 WIDTH, LAYERS, CLASS = 30, 6, 6
 STARTS = (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
@@ -33,8 +33,7 @@ STARTS = (("Gaussian", Gaussian(1)), ("orthogonal", Orthogonal(1)))
 
 def images() -> Array:
     """The first two sixes of scikit-learn's digits, 8 by 8, each of mean square 1."""
-    digits = load_digits()
-    pixels = digits.data[digits.target == CLASS][:2]
+    pixels = digits().of_class(CLASS).pixels[:2]
     return np.asarray(pixels / np.sqrt((pixels**2).mean(axis=1, keepdims=True)))
 
 

@@ -18,7 +18,6 @@ import numpy as np
 import sympy
 import xarray
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, sampled
@@ -44,6 +43,7 @@ from numeric.arrays import Array
 from numeric.propagation import CrossEntropy, backward, squares
 from numeric.tables import layout
 from numeric.tables.drawing import beside
+from numeric.training.data import digits
 
 if TYPE_CHECKING:
     from numeric.propagation import Loss
@@ -374,10 +374,10 @@ def figure_twelve(sampling: Sampling) -> Verdict:
     curves are, which decay, stay and grow: one that lay a fifth of the way to its neighbour would
     have been noticed. (The caption's weight variances, $0.01/\gamma$ to
     $0.3/\gamma$, are the bias variances of Figure 11's.)"""
-    digits = load_digits()
-    pixels = digits.data[:8]
+    images = digits().taken(slice(8))
+    pixels = images.pixels
     inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))
-    loss = CrossEntropy(tuple(int(label) for label in digits.target[:8]), 10)
+    loss = CrossEntropy(tuple(int(label) for label in images.labels), 10)
     depth, layers = 250, list(range(1, 240, sampling.sizes(50, 10)))
     sizes = [(n, sampling.networks(draws)) for n, draws in sampling.sizes(SIZES_OF_TWELVE, PRINTED)]
     weights = ("1.4", "1.75", "2.4")

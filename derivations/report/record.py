@@ -95,6 +95,10 @@ def recorded(outcome: Outcome) -> Mapping[str, object]:
         }
     if verdict.resolution is not None:
         record["resolution"] = _finite(verdict.resolution)
+    if verdict.size:
+        record["size"] = verdict.size
+    if verdict.noticed:
+        record["noticed"] = [_finite(each) for each in verdict.noticed]
     if verdict.witness is not None:
         record["witness"] = asdict(verdict.witness)
     if verdict.points:

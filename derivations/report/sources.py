@@ -40,6 +40,9 @@ ICONS: Mapping[str, str] = {
     "enclosed": "∈",
     "numeric": "≈",
     "statistical": "σ",
+    "reproduced": "↻",
+    "reduced size": "↺",
+    "not reproduced": "⊘",
     "weak": "~",
     "misprint": "✎",
     "doubtful": "?",
@@ -56,6 +59,11 @@ MEANINGS: Mapping[str, str] = {
     "numeric": "floats agree, to the digits stated where two numbers are compared",
     "statistical": "every sampled number lies within its bound, in standard errors, and would have "
     "shown a theory that is wrong by 20 %",
+    "reproduced": "an experiment with training, run at the printed size, bears out what is said of "
+    "it, by tests over seeds",
+    "reduced size": "reproduced at reduced size: the experiment bears out what is said of it at "
+    "the size stated, and nothing is claimed of another",
+    "not reproduced": "at the size stated the experiment does not bear out all that is said of it",
     "weak": "every sampled number lies within its bound, but a theory that is wrong by more than "
     "20 % would have passed too",
     "misprint": "what is printed is wrong; the derivation says what is true, and a number bears "

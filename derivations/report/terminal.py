@@ -15,7 +15,7 @@ from .book import FINE, Book, count
 COUNTED = {"not a statement": "by definition"}
 """What a number stands before, where that is not the verdict itself."""
 
-TOLD = ("fails", "weak", "misprint", "doubtful")
+TOLD = ("fails", "weak", "misprint", "doubtful", "not reproduced", "reduced size", "reproduced")
 """Verdicts that say what they found."""
 
 
@@ -23,7 +23,7 @@ def line(outcome: Outcome) -> str:
     """One row of the table."""
     claim, verdict = outcome.claim, outcome.verdict
     return (
-        f"{claim.source}  {claim.equation:15} {claim.title:48.48} {verdict.kind:11} "
+        f"{claim.source}  {claim.equation:15} {claim.title:48.48} {verdict.kind:14} "
         f"{measure(verdict):43} {outcome.seconds:6.1f} s"
     )
 
@@ -36,6 +36,8 @@ def measure(verdict: Verdict) -> str:
         told = f"|z| {verdict.z:.2f} {sign} {verdict.bound:.2f} of {verdict.comparisons}"
         resolution = verdict.resolution
         return told if resolution is None else f"{told}, resolves {percent(resolution)}"
+    if verdict.size:
+        return verdict.size
     if verdict.digits is not None:
         return f"{verdict.digits:.0f} digits"
     if verdict.kind == "enclosed":

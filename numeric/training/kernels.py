@@ -23,7 +23,7 @@ from ..emit.templates import sigma_source
 from ..random.lazy import add_multiple, dot, four_dots
 
 TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
-SQUARED, ENTROPY = range(2)
+SQUARED, ENTROPY, SIGMOID = range(3)
 
 
 @reduction
@@ -126,6 +126,13 @@ def residual(z: Array, y: Array, loss: int, back: Array) -> None:
                 total += back[a, k]
             for k in range(z.shape[1]):
                 back[a, k] = back[a, k] / total - y[a, k]
+        elif loss == SIGMOID:
+            total = 0.0
+            for k in range(z.shape[1]):
+                back[a, k] = 1 / (1 + np.exp(-z[a, k]))
+                total += back[a, k]
+            for k in range(z.shape[1]):
+                back[a, k] = (1 - back[a, k]) * (back[a, k] / total - y[a, k])
         else:
             for k in range(z.shape[1]):
                 back[a, k] = z[a, k] - y[a, k]

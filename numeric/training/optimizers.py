@@ -13,9 +13,9 @@ from derive.errors import InputError
 
 from ..arrays import Array
 from . import kernels
+from .losses import LOSSES
 
 KINDS = ("tensorial", "ordinary", "momentum", "adam")
-LOSSES = ("squared", "cross-entropy")
 MOMENTUM = 0.9
 """Of "momentum", and of the first moments of "adam"."""
 _SECOND, _TINY = 0.999, 1e-8

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -35,7 +35,8 @@ from ..tables.layout import averaged
 from . import layout
 from .arguments import checked_rate, checked_steps, given
 from .control import Line, line
-from .optimizers import LOSSES, Optimizer
+from .losses import LOSSES, per_input
+from .optimizers import Optimizer
 
 _NUMBER_SECONDS = 6e-10
 """Of a network's forward and backward pass, for each weight and each input."""
@@ -79,7 +80,8 @@ def simulate(
         seed: draw number d is the same whatever `draws` is.
         optimizer: "tensorial" descent with λ (source 000, eq. 6.3), "ordinary" descent without,
             "momentum" or "adam".
-        loss: "squared", or "cross-entropy" of the outputs' softmax; targets are probabilities.
+        loss: "squared", "cross-entropy" of the outputs' softmax, or "sigmoid cross-entropy" of
+            their sigmoids over the sum of these; targets are probabilities.
         batch: training inputs of each step, drawn without repetition till all have been; all of
             them by default.
         clip: the largest gradient of a matrix as a part of the matrix (source 003, eq. 29).
@@ -147,7 +149,7 @@ def simulate(
 def _check_loss(loss: object, targets: Array) -> None:
     if loss not in LOSSES:
         raise InputError("loss", loss, f"one of {', '.join(LOSSES)}")
-    if loss == "cross-entropy":
+    if loss != "squared":
         sums = targets.sum(axis=1)
         if targets.shape[1] < 2 or (targets < 0).any() or not np.allclose(sums, 1):
             raise InputError(
@@ -236,7 +238,7 @@ class _Training(Work):
         given_up: Event | None = None,
     ) -> Array:
         """What these networks come to, (draws, numbers)."""
-        networks = _Networks(self, np.arange(start, stop))
+        networks = Networks(self, np.arange(start, stop))
         found = {}
         step, most = (
             0,
@@ -255,14 +257,46 @@ class _Training(Work):
         return rows
 
 
-class _Networks:
+class Trained(Protocol):
+    """What is trained, on what, and how."""
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The networks at initialization; its inputs are the training set's, then others."""
+
+    @property
+    def targets(self) -> Array:
+        """(training, outputs)."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, …, and the outputs."""
+
+    @property
+    def rule(self) -> Optimizer:
+        """The optimizer."""
+
+    @property
+    def loss(self) -> str:
+        """One of `losses.LOSSES`."""
+
+    @property
+    def batch(self) -> int:
+        """Inputs of a step."""
+
+    @property
+    def ntk(self) -> bool:
+        """Whether the tangent kernel is observed."""
+
+
+class Networks:
     """Networks side by side: parameters (networks, …), activations (networks, inputs, n).
 
     A network's parameters are one row, as `kernels` wants them: of each layer the matrix
     (n_in, n_out), then the biases.
     """
 
-    def __init__(self, work: _Training, draws: NDArray[np.int64]) -> None:
+    def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
         self.work, ensemble = work, work.ensemble
         k0, k1 = (int(word) for word in ensemble.key)
         key = k0 + (k1 << 32)
@@ -335,17 +369,15 @@ class _Networks:
         entering, slopes = self.forward(x)
         z = entering[-1]
         training = z[:, : len(work.targets)]
-        if work.loss == "squared":
-            loss = ((training - work.targets) ** 2).sum(axis=(1, 2)) / 2
-        else:
-            loss = -(work.targets * np.log(_softmax(training))).sum(axis=(1, 2))
+        loss = per_input(training, work.targets, work.loss).sum(axis=1)
         parts = [z.reshape(count, -1), loss[:, None]]
         if work.ntk:
-            parts.insert(1, self._kernel(entering, slopes).reshape(count, -1))
+            parts.insert(1, self.kernel(entering, slopes).reshape(count, -1))
         return np.concatenate(parts, axis=1)
 
-    def _kernel(self, entering: list[Array], slopes: list[Array]) -> Array:
-        """H, (networks, inputs, inputs, outputs, outputs), from ∂z_i/∂z^(ℓ) of every output i."""
+    def kernel(self, entering: list[Array], slopes: list[Array]) -> Array:
+        """The tangent kernel H, (networks, inputs, inputs, outputs, outputs), from ∂z_i/∂z^(ℓ) of
+        every output i."""
         count, m, outputs = entering[-1].shape
         back = np.broadcast_to(np.eye(outputs)[:, None], (count, outputs, m, outputs))
         found = np.zeros((count, m, m, outputs, outputs))
@@ -359,11 +391,6 @@ class _Networks:
                 flat = flat @ self.weights[layer]
                 back = flat.reshape(count, outputs, m, -1) * slopes[layer - 1][:, None]
         return found
-
-
-def _softmax(z: Array) -> Array:
-    raised = np.exp(z - z.max(axis=-1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def _measured(work: _Training, rows: Array, line: Line | None) -> dict[str, Array]:

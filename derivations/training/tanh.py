@@ -1,0 +1,283 @@
+# %% [markdown]
+# # Trained networks by depth
+#
+# Source 000 trains tanh networks on MNIST and CIFAR-10 and finds that orthogonal ones do not
+# suffer from depth. The book trains smaller ones on scikit-learn's digits, in seconds, and tests
+# what the paper says: each statement over several networks of each kind, each with the difference
+# that would have been noticed. Nothing is claimed of another size.
+
+# %%
+"""Figures 4 to 7 of source 000: validation losses by epoch and best test losses by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Verdict, sampled
+from derivations.pictures.panels import panel_grid
+from derivations.section import show
+from derivations.training import descents
+from derivations.training.descents import STARTS, Descent, best, trained, until
+from derivations.training.statements import Statement, alike, reproduced, rising, smaller
+from numeric import compare, flow
+from numeric.arrays import Array
+from numeric.tables import layout
+from numeric.training import curves
+
+LEARNT, HALFWAY = 0.05, 0.07
+"""Validation losses by which training speeds are told: a guess has 0.09."""
+THRESHOLDS = {"learnt": LEARNT, "halfway": HALFWAY}
+SAME = 0.5
+"""The margin within which a best loss is called independent of depth."""
+
+
+def runs(sampling: Sampling, width: int, part: int = 0) -> dict[str, dict[int, xarray.Dataset]]:
+    """The networks of a width, by their weights and their depth."""
+    of = descents.size(sampling)
+    return {
+        start: {
+            depth: trained(Descent(), start, width, depth, sampling, of.epochs[0], part)
+            for depth in of.depths
+        }
+        for start in STARTS
+    }
+
+
+def pairs(
+    found: dict[str, dict[int, xarray.Dataset]], depths: Sequence[int], kind: str
+) -> list[tuple[Array, Array]]:
+    """(orthogonal, Gaussian) numbers of each depth: "best", "learnt" or "halfway"."""
+
+    def told(table: xarray.Dataset) -> Array:
+        return best(table) if kind == "best" else until(table, THRESHOLDS[kind])
+
+    return [(told(found["orthogonal"][L]), told(found["Gaussian"][L])) for L in depths]
+
+
+# %%
+@claim("000", "Figure 4", "validation loss by epoch, Gaussian and orthogonal", sampled=True)
+def figure_four(sampling: Sampling) -> Verdict:
+    r"""Tanh networks, $C_W = 1$, full-batch tensorial descent with (6.3), (6.17) and $\eta = 10$, a
+    loss that is a mean over images and outputs. Said of the figure: deeper Gaussian networks train
+    slower and end worse, orthogonal curves lie on top of one another from some depth on, and
+    orthogonal networks train faster, by the epoch at which a loss of 0.07, or 0.05, is reached."""
+    of = descents.size(sampling)
+    found = runs(sampling, of.widths[0])
+    deep = of.depths[1:]
+    figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
+    for panel, (start, tables) in zip(panels, found.items(), strict=True):
+        descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
+        panel.set(title=start, ylabel="validation loss")
+    one, other = found["orthogonal"], found["Gaussian"]
+    statements = [
+        rising("deeper Gaussian networks train slower", _each(other, HALFWAY)),
+        rising("they generalise worse", [best(each) for each in other.values()]),
+        alike(
+            f"orthogonal ones of L = {deep[-2]} and {deep[-1]} reach {HALFWAY} alike",
+            [(until(one[deep[-2]], HALFWAY), until(one[deep[-1]], HALFWAY))],
+            1.0,
+        ),
+        smaller("deep orthogonal ones train faster", pairs(found, deep, "halfway")),
+        smaller("also to a lower loss", pairs(found, deep, "learnt")),
+    ]
+    return reproduced(
+        statements,
+        f"{of}, L = {', '.join(map(str, of.depths))}, {of.draws} networks each, "
+        f"{of.epochs[0]} epochs for 10⁵",
+        figures={"training4": figure},
+    )
+
+
+def _each(tables: dict[int, xarray.Dataset], threshold: float) -> list[Array]:
+    return [until(each, threshold) for each in tables.values()]
+
+
+TINY = 4
+"""Training images of the networks that are held against theory."""
+
+
+@claim("000", "Figure 4 (theory)", "the first epochs by the tangent kernel", sampled=True)
+def first_epochs(sampling: Sampling) -> Verdict:
+    r"""Where $L/n \ll 1$ theory has a say: at infinite width $z - y$ shrinks by $1 -
+    \eta'\Theta$ each epoch, $\eta' = 2\eta/(10N)$, from $z \sim N(0, K)$. The training loss at
+    epochs 0, 1, 2, 4 of Gaussian and orthogonal networks with $L = 4$ on 4 digits, at $n = 16$,
+    32, 64, 128, extrapolated in $1/n$."""
+    data = descents.split("digits", (TINY, 1, 0), 0)
+    epochs, depth, eta = [0, 1, 2, 4], 4, 2.0
+    widths, labels, comparisons = (16, 32, 64, 128), [], []
+    for start in STARTS:
+        net = Descent().network(start, depth)
+        at_end = flow(net, data.training.pixels, depth, ["K", "Theta"]).isel(layer=-1)
+        line = by_kernel(
+            at_end["K"].to_numpy(), at_end["Theta"].to_numpy(), data.training.targets, eta, epochs
+        )
+        tables = []
+        for width in widths:
+            draws = 400
+            made = curves(net, data, width, depth, eta, epochs, draws, sampling.seed + width)
+            about: dict[str, int | float | str] = {"width": width, "blocks": draws}
+            numbers = layout.averaged(made["training"].to_numpy())
+            tables.append(layout.table([each + 1 for each in epochs], about, loss=numbers))
+        theory = layout.table([each + 1 for each in epochs], loss=line)
+        comparisons.append(compare(theory, tables, sampling.false_alarms / 2, degree=2))
+        labels.append(start)
+    return sampled(
+        comparisons, "training loss at epochs 0, 1, 2, 4 (as layers 1, 2, 3, 5)", labels=labels
+    )
+
+
+def by_kernel(K: Array, theta: Array, targets: Array, eta: float, epochs: Sequence[int]) -> Array:
+    """The mean training loss at infinite width at these epochs."""
+    count, outputs = targets.shape
+    step = np.eye(count) - 2 * eta / (count * outputs) * theta
+    found = []
+    for epoch in epochs:
+        A = np.linalg.matrix_power(step, epoch)
+        found.append(outputs * np.trace(A @ K @ A.T) + ((A @ targets) ** 2).sum())
+    return np.asarray(np.array(found) / (count * outputs))
+
+
+@claim("000", "Figure 5", "the same of harder images", sampled=True)
+def figure_five(sampling: Sampling) -> Verdict:
+    r"""The paper's networks of Figure 4 on CIFAR-10, with the validation images parted from the
+    training set. Digits of another partition stand in for it: what is tested is that Gaussian
+    networks train slower and generalise worse at large depth, and that the loss does not fall
+    steadily at a fixed learning rate (the edge of stability). CIFAR-10 itself was not run."""
+    of = descents.size(sampling)
+    depths = of.depths[:2]
+    found = {
+        start: {
+            depth: trained(Descent(), start, of.widths[0], depth, sampling, of.epochs[1], 1)
+            for depth in depths
+        }
+        for start in STARTS
+    }
+    figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
+    for panel, (start, tables) in zip(panels, found.items(), strict=True):
+        descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
+        panel.set(title=start, ylabel="validation loss")
+    every = [each for tables in found.values() for each in tables.values()]
+    rises = [(np.diff(each["training"].to_numpy(), axis=1) > 0).any(axis=1) for each in every]
+    statements = [
+        smaller("deep Gaussian networks train slower", pairs(found, depths[1:], "halfway")),
+        smaller("they generalise worse", pairs(found, depths[1:], "best")),
+        Statement(
+            "the training loss does not fall steadily",
+            bool(np.mean(rises) >= 0.5),
+            f"{int(np.sum(rises))} of {np.size(rises)} networks",
+        ),
+    ]
+    return reproduced(
+        statements,
+        f"digits in place of CIFAR-10: {of}, L = {depths[0]}, {depths[1]}, {of.draws} networks for "
+        f"5, {of.epochs[1]} epochs",
+        figures={"training5": figure},
+    )
+
+
+@claim("000", "Figure 6", "best test loss by depth", sampled=True)
+def figure_six(sampling: Sampling) -> Verdict:
+    r"""The networks of Figure 4, each stopped at its best validation loss. Said of the figure:
+    orthogonal networks have the smaller loss for all architectures; theirs is roughly independent
+    of depth for $L \gtrsim 20$, and that of Gaussian ones goes on to degrade. The first is tested
+    of deep networks here and of shallow ones apart; the best depth is not."""
+    of = descents.size(sampling)
+    found = runs(sampling, of.widths[0])
+    deep = of.depths[1:]
+    figure, (panels,) = panel_grid(1, 1, (5, 4))
+    by_depth(panels[0], found)
+    one, last = found["orthogonal"], deep[-1]
+    statements = [
+        smaller("deep orthogonal networks have the smaller loss", pairs(found, deep, "best")),
+        alike(
+            f"theirs does not depend on depth beyond {deep[-2]}",
+            [(best(one[deep[-2]]), best(one[last]))],
+            SAME,
+        ),
+        rising(
+            "that of Gaussian ones goes on to degrade",
+            [best(each) for each in found["Gaussian"].values()],
+        ),
+    ]
+    return reproduced(
+        statements,
+        f"{of}, L = {', '.join(map(str, of.depths))}, {of.draws} networks each, {of.epochs[0]} "
+        "epochs; no CIFAR-10",
+        figures={"training6": figure},
+    )
+
+
+@claim("000", "Figure 6 (shallow)", "best test loss of shallow networks", sampled=True)
+def shallow_losses(sampling: Sampling) -> Verdict:
+    r"""Orthogonal weights are said to give the smaller test loss "for *all* architecture
+    hyperparameters", and the difference to become "increasingly small" at $L/n \ll 1$. The
+    shallowest networks of Figures 6 and 7."""
+    of = descents.size(sampling)
+    strata = [
+        pair for width in of.widths for pair in pairs(runs(sampling, width), of.depths[:1], "best")
+    ]
+    return reproduced(
+        [smaller("shallow orthogonal networks have the smaller loss", strata)],
+        f"{of} and {of.widths[1]}, L = {of.depths[0]}, {of.draws} networks each, {of.epochs[0]} "
+        "epochs",
+    )
+
+
+def by_depth(panel: Axes, found: dict[str, dict[int, xarray.Dataset]], label: str = "") -> None:
+    """Best test losses by depth: means, and standard deviations over the networks as error bars."""
+    for number, (start, tables) in enumerate(found.items()):
+        values = [best(each) for each in tables.values()]
+        panel.errorbar(
+            list(tables),
+            [each.mean() for each in values],
+            [each.std(ddof=1) for each in values],
+            fmt="o-" if not label else "s--",
+            color=f"C{number}",
+            markersize=3,
+            linewidth=1,
+            label=f"{start} {label}".strip(),
+        )
+    panel.set(xlabel="L", ylabel="best test loss", yscale="log")
+    panel.legend(fontsize="x-small")
+
+
+@claim("000", "Figure 7", "best test loss by depth, two widths", sampled=True)
+def figure_seven(sampling: Sampling) -> Verdict:
+    r"""Two widths, the paper's 30 and 100. Said of the figure: orthogonal networks have the smaller
+    loss at both; the plateau begins at the same depth regardless of width."""
+    of = descents.size(sampling)
+    found = {width: runs(sampling, width) for width in sorted(of.widths)}
+    deep = of.depths[1:]
+    figure, (panels,) = panel_grid(1, 1, (5, 4))
+    for number, (width, tables) in enumerate(found.items()):
+        by_depth(panels[0], tables, f"n = {width}" if number else f"n = {width} ")
+    statements = [
+        smaller(
+            "orthogonal networks have the smaller loss at both widths",
+            [pair for each in found.values() for pair in pairs(each, deep, "best")],
+        ),
+        alike(
+            f"the plateau has begun by L = {deep[-2]} at both",
+            [
+                (best(each["orthogonal"][deep[-2]]), best(each["orthogonal"][deep[-1]]))
+                for each in found.values()
+            ],
+            SAME,
+        ),
+    ]
+    return reproduced(
+        statements,
+        f"{of} and {of.widths[1]} for 100, L = {', '.join(map(str, of.depths))}, {of.draws} "
+        f"networks each, {of.epochs[0]} epochs",
+        figures={"training7": figure},
+    )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -1,0 +1,246 @@
+# %% [markdown]
+# # Variations on the training experiments
+#
+# Appendix B of source 000 changes one thing at a time: $C_W$, the activation, the optimizer, the
+# loss. So does the book, on digits; each figure has a shallow network, $L/n \ll 1$, and a deep one.
+
+# %%
+"""Figures 15 to 20 of source 000, at the size of the book."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray
+from numpy.typing import NDArray
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Picture, Verdict
+from derivations.pictures.panels import panel_grid
+from derivations.section import show
+from derivations.training import descents
+from derivations.training.descents import GUESS, STARTS, Descent, best, diverged, trained, until
+from derivations.training.statements import Statement, alike, reproduced, smaller
+from derivations.training.tanh import HALFWAY, LEARNT
+from numeric.arrays import Array
+
+Runs = Mapping[tuple[str, int], xarray.Dataset]
+FAILS = 0.9
+"""Of the loss of a guess: a network that stays above it has not been trained."""
+ALIKE = 0.25
+"""The margin within which losses are nearly identical."""
+
+
+def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
+    """By weights and depth, the shallow and the deep one's L."""
+    of = descents.size(sampling)
+    shallow, deep = of.depths[:2]
+    found = {
+        (start, depth): trained(how, start, of.widths[0], depth, sampling, of.epochs[1])
+        for start in STARTS
+        for depth in (shallow, deep)
+    }
+    return found, shallow, deep
+
+
+def about(sampling: Sampling, what: str = "") -> str:
+    """The size of one of these figures."""
+    of = descents.size(sampling)
+    return (
+        f"{of}, L = {of.depths[0]} and {of.depths[1]}, {of.draws} networks each, {of.epochs[1]} "
+        f"epochs for 10⁵{what}"
+    )
+
+
+def picture(found: Runs, *others: tuple[str, Runs]) -> Picture:
+    """Validation losses by epoch, a panel for each depth."""
+    depths = sorted({depth for _, depth in found})
+    figure, (panels,) = panel_grid(1, len(depths), (5, 4))
+    for panel, depth in zip(panels, depths, strict=True):
+        lines = [(start, found[start, depth]) for start in STARTS]
+        lines += [
+            (f"{start}, {label}", tables[start, depth])
+            for label, tables in others
+            for start in STARTS
+        ]
+        descents.draw(panel, lines, "validation")
+        panel.set(title=f"L = {depth}", ylabel="validation loss")
+    return figure
+
+
+def pair(found: Runs, depth: int, kind: str = "best") -> tuple[Array, Array]:
+    """(orthogonal, Gaussian) best test losses, or epochs until `HALFWAY` or `LEARNT`."""
+    one, other = found["orthogonal", depth], found["Gaussian", depth]
+    if kind == "best":
+        return best(one), best(other)
+    threshold = {"halfway": HALFWAY, "learnt": LEARNT}[kind]
+    return until(one, threshold), until(other, threshold)
+
+
+def share(text: str, each: NDArray[np.bool_], least: float = 0.0, most: float = 1.0) -> Statement:
+    """Whether the share of networks that do it lies between these."""
+    part = float(np.mean(each))
+    return Statement(text, least <= part <= most, f"{int(np.sum(each))} of {np.size(each)}")
+
+
+def stuck(table: xarray.Dataset) -> NDArray[np.bool_]:
+    """Which networks never lose less on validation images than `FAILS` of a guess."""
+    return np.asarray(table["validation"].min("epoch").to_numpy() > FAILS * GUESS)
+
+
+SMALL, LARGE = 0.5, 2
+"""C_W of Figures 15 and 16; the text at hand does not give the paper's."""
+
+
+@claim("000", "Figure 15", "C_W below 1: gradients vanish", sampled=True)
+def figure_fifteen(sampling: Sampling) -> Verdict:
+    r"""$C_W = 0.5$, which the text does not give. Said of the figure: networks begin training much
+    later where $L/n \ll 1$, and fail to train where $L/n \sim 1$; orthogonal ones suffer from the
+    same."""
+    found, shallow, deep = runs(Descent(C_W=SMALL), sampling)
+    critical, _, _ = runs(Descent(), sampling)
+    statements = []
+    for start in STARTS:
+        late = until(critical[start, shallow], HALFWAY), until(found[start, shallow], HALFWAY)
+        statements += [
+            smaller(f"shallow {start} networks begin later than at C_W = 1", [late]),
+            share(f"deep {start} ones fail to train", stuck(found[start, deep]), 1.0),
+        ]
+    return reproduced(
+        statements,
+        about(sampling, f", C_W = {SMALL}"),
+        figures={"training15": picture(found, ("C_W = 1", critical))},
+    )
+
+
+@claim("000", "Figure 16", "C_W above 1: gradients explode", sampled=True)
+def figure_sixteen(sampling: Sampling) -> Verdict:
+    r"""$C_W = 2$, which the text does not give. Said of the figure: an order-one fraction of the
+    runs has a diverging loss, and orthogonal networks suffer from exactly the same. A loss that is
+    larger at the end than at the beginning is called divergent here, and a deep network whose loss
+    stays at that of a guess is told apart."""
+    found, shallow, deep = runs(Descent(C_W=LARGE), sampling)
+    every = {
+        start: np.concatenate([diverged(found[start, depth]) for depth in (shallow, deep)])
+        for start in STARTS
+    }
+    statements = [
+        share(f"{start} networks diverge, an order-one fraction", every[start], 0.1)
+        for start in STARTS
+    ]
+    statements += [
+        share(f"deep {start} networks are not trained", stuck(found[start, deep]), 0.5)
+        for start in STARTS
+    ]
+    return reproduced(
+        statements,
+        about(sampling, f", C_W = {LARGE}"),
+        figures={"training16": picture(found)},
+    )
+
+
+@claim("000", "Figure 17", "ReLU", sampled=True)
+def figure_seventeen(sampling: Sampling) -> Verdict:
+    r"""$C_W = 2$, $\lambda_b = \lambda_W = 1/L$. Said of the figure: shallow and deep networks take
+    considerably longer to train than with tanh, and orthogonal weights are "only a mild
+    improvement, if any"."""
+    found, shallow, deep = runs(Descent("relu", 2, rates="depth"), sampling)
+    tanh, _, _ = runs(Descent(), sampling)
+    depths = shallow, deep
+    statements = [
+        smaller(
+            f"{start} ReLU networks take longer than tanh ones",
+            [
+                (until(tanh[start, depth], HALFWAY), until(found[start, depth], HALFWAY))
+                for depth in depths
+            ],
+        )
+        for start in STARTS
+    ]
+    statements.append(
+        alike(
+            "orthogonal weights change the best loss little",
+            [pair(found, depth) for depth in depths],
+            ALIKE,
+        )
+    )
+    return reproduced(
+        statements, about(sampling), figures={"training17": picture(found, ("tanh", tanh))}
+    )
+
+
+@claim("000", "Figure 18", "ordinary gradient descent", sampled=True)
+def figure_eighteen(sampling: Sampling) -> Verdict:
+    r"""$\eta = 10/n$ without $\lambda$. Said of the figure: Gaussian and orthogonal networks are
+    nearly identical at $L/n \ll 1$, orthogonal ones clearly superior at $L/n \sim 1$; for these
+    ordinary descent has a clear advantage over the tensorial one; at $L/n \ll 1$ it trains
+    faster."""
+    of = descents.size(sampling)
+    plain = Descent(optimizer="ordinary", eta=10 / of.widths[0])
+    found, shallow, deep = runs(plain, sampling)
+    scaled, _, _ = runs(Descent(), sampling)
+    one = found["orthogonal", deep], scaled["orthogonal", deep]
+    statements = [
+        alike("shallow networks end nearly alike", [pair(found, shallow)], ALIKE),
+        smaller("deep orthogonal ones end better", [pair(found, deep)]),
+        smaller("they train faster", [pair(found, deep, "halfway")]),
+        smaller("they train faster than by tensorial descent", [_reach(*one)]),
+        smaller(
+            "shallow networks train faster than by tensorial descent",
+            [_reach(found[start, shallow], scaled[start, shallow]) for start in STARTS],
+        ),
+    ]
+    return reproduced(
+        statements, about(sampling), figures={"training18": picture(found, ("tensorial", scaled))}
+    )
+
+
+def _reach(one: xarray.Dataset, other: xarray.Dataset) -> tuple[Array, Array]:
+    return until(one, LEARNT), until(other, LEARNT)
+
+
+@claim("000", "Figure 19", "Adam", sampled=True)
+def figure_nineteen(sampling: Sampling) -> Verdict:
+    r"""Adam with $\eta = 10^{-3}$. Said of the figure: orthogonal networks outperform Gaussian ones
+    away from the infinite-width limit."""
+    found, _, deep = runs(Descent(optimizer="adam", eta=1e-3), sampling)
+    statements = [
+        smaller("deep orthogonal networks end better", [pair(found, deep)]),
+        smaller("they train faster", [pair(found, deep, "halfway")]),
+    ]
+    return reproduced(statements, about(sampling), figures={"training19": picture(found)})
+
+
+@claim("000", "Figure 20", "cross-entropy", sampled=True)
+def figure_twenty(sampling: Sampling) -> Verdict:
+    r"""Cross-entropy of sigmoids over their sum, $\eta = 10$. Said of the figure: at $L/n \ll 1$
+    Gaussian and orthogonal networks perform alike; at $L/n \sim 1$ the Gaussian one fails to train,
+    its loss only briefly below that of a random classifier, $\log 10$; the orthogonal one does
+    train, overfits soon, and comes to a lower loss."""
+    found, shallow, deep = runs(Descent(loss="sigmoid cross-entropy"), sampling)
+    guess = float(np.log(10))
+    ends = found["Gaussian", deep]["validation"].isel(epoch=-1).to_numpy()
+    low = found["orthogonal", deep]["validation"]
+    early = low["epoch"].to_numpy()[low.argmin("epoch").to_numpy()]
+    statements = [
+        alike("shallow networks perform alike", [pair(found, shallow)], ALIKE),
+        share("deep Gaussian ones end at or above log 10", ends >= guess * 0.99, 0.5),
+        share(
+            "deep orthogonal ones train: a tenth below it at their best",
+            low.min("epoch").to_numpy() < FAILS * guess,
+            0.5,
+        ),
+        share(
+            "they overfit before half of the epochs",
+            early < low["epoch"].to_numpy()[-1] / 2,
+            0.5,
+        ),
+        smaller("their best loss is the smaller one", [pair(found, deep)]),
+    ]
+    return reproduced(statements, about(sampling), figures={"training20": picture(found)})
+
+
+# %%
+if __name__ == "__main__":
+    show()
