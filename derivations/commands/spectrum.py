@@ -22,6 +22,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--activation", metavar="NAME", default="hard_tanh", help="φ")
     command.add_argument("--weights", choices=WEIGHTS, default="orthogonal", help="the ensemble")
     command.add_argument("--depth", type=int, default=16, help="layers")
+    options.one_layer_argument(command)
+    command.add_argument("--C_b", metavar="C_b", help="bias variance, of another layer than dense")
     command.add_argument(
         "--q-star", metavar="Q", help="variance of the preactivations; 1/10 if not given"
     )
@@ -50,8 +52,10 @@ def run(given: argparse.Namespace) -> int:
     title, spectrum = _spectrum(given)
     if given.precision is not None:
         return _to_digits(given, title, spectrum)
-    edges, atoms = spectrum.edges, spectrum.atoms
-    exact = spectrum.moments(given.moments)
+    atoms, exact = spectrum.atoms, spectrum.moments(given.moments)
+    if not spectrum.has_density:
+        return _without_density(given, title, spectrum)
+    edges = spectrum.edges
     print(title)
     for low, high in edges:
         print(f"density of JJ' on {low:.12g} ... {high:.12g}")
@@ -67,6 +71,19 @@ def run(given: argparse.Namespace) -> int:
             print(f"{at:.12g} {density:.12g}")
     if given.plot is not None:
         plots.save(spectrum.plot(title), given.plot)
+    return 0
+
+
+def _without_density(given: argparse.Namespace, title: str, spectrum: Spectrum) -> int:
+    """Print what is known of a law by its moments and atoms; 0."""
+    for name in ("points", "plot"):
+        if getattr(given, name):
+            spectrum.density(1.0)  # which says why there is none
+    print(title)
+    for at, mass in spectrum.atoms.items():
+        print(f"atom at {at:.12g}, mass {mass:.12g}")
+    for k, value in enumerate(spectrum.moments(given.moments), start=1):
+        print(f"m_{k} = {value:.12g}")
     return 0
 
 
@@ -117,10 +134,16 @@ def _spectrum(given: argparse.Namespace) -> tuple[str, Spectrum]:
         q_star = parse_number("--q-star", str(q))
     else:
         q_star = parse_number("--q-star", given.q_star or "1/10")
+    C_b = 0 if given.C_b is None else parse_number("--C_b", given.C_b)
+    dense = given.layer == "dense"
+    if dense and C_b != 0:
+        raise InputError("--C_b", given.C_b, "none with dense layers, whose q* is given")
+    layer = None if dense else given.layer
     spectrum = spectra.jacobian(
-        activation, weights, given.depth, q_star, critical=given.C_W is None
+        activation, weights, given.depth, q_star, critical=given.C_W is None, layer=layer, C_b=C_b
     )
-    title = f"{activation}, {given.weights} weights, depth {given.depth}, q* = {float(q_star):.6g}"
+    of_layers = f"{given.weights} weights" if dense else f"{given.layer}, {given.weights} weights"
+    title = f"{activation}, {of_layers}, depth {given.depth}, q* = {float(q_star):.6g}"
     return title, spectrum
 
 

@@ -11,6 +11,7 @@ import sympy
 from derive import spectra as symbolic
 from derive.activations.functions import Activation
 from derive.errors import whole
+from derive.layers import Layer
 from derive.network import Network
 from derive.spectra import Law
 from derive.weights import WeightEnsemble
@@ -40,6 +41,8 @@ def jacobian(
     q_star: float | sympy.Expr | None = None,
     *,
     critical: bool = True,
+    layer: Layer | str | None = None,
+    C_b: float | sympy.Expr = 0,
 ) -> Spectrum:
     """The eigenvalues of JJᵀ, J = Π_l D^l W^l, for `depth` identical layers of infinite width.
 
@@ -52,11 +55,15 @@ def jacobian(
         q_star: the variance of the preactivations, a number; not needed where φ'(h)² does not
             depend on it. `derive.criticality(activation).K_star` is that of a critical network.
         critical: scale the weights to χ = C_W ⟨φ'²⟩ = 1, so that the eigenvalues have mean 1; else
-            their own C_W holds.
+            their own C_W holds, as it does in other layers.
+        layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
+        C_b: of such a layer's biases.
+
+    Behind norms there is all of it; of a skip around branches, and of gates, the moments and atoms.
 
     Raises:
         InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
-            no density: they are refused where a number is asked for.
+            no density: they are refused where a number is asked for, as is that of a skip.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
@@ -64,9 +71,14 @@ def jacobian(
     {0.0: 0.0016, 1.0254: 0.975}
     >>> s.moments(2).round(4)  # m_2 = 1 + L (1/p − 1), p = erf(√5)
     array([1.    , 1.0251])
+    >>> jacobian("tanh", Orthogonal(), depth=5, layer="normalized(rms)").moments(1).round(4)
+    array([0.0469])
     """
     depth = whole("depth", depth, 1, MAX_DEPTH)
-    return Spectrum(symbolic.jacobian(activation, weights, depth, q_star, critical=critical))
+    law = symbolic.jacobian(
+        activation, weights, depth, q_star, critical=critical, layer=layer, C_b=C_b
+    )
+    return Spectrum(law)
 
 
 def layered(

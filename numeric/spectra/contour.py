@@ -23,6 +23,8 @@ from derive.activations.functions import z
 from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
 from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
+from derive.spectra.skips import Around
+from derive.spectra.through import Gates
 
 from ..brackets.functions import OWN
 from ..emit.stable import stable
@@ -96,12 +98,19 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
         return _slopes(law, 2.0**-26 if alone else _FINEST, more)
     if isinstance(law, Density):
         return _density(law, more)
-    wanted = (
-        "one with a density or atoms; moments have no density"
-        if isinstance(law, Moments)
-        else ("atoms, a density, or the slopes of an activation")
-    )
+    wanted = "atoms, a density, or the slopes of an activation"
+    if isinstance(law, Moments):
+        wanted = "one with a density or atoms; moments have no density"
+    elif not has_nodes(law):
+        wanted = "one without skips and gates, of which the moments and atoms alone are known"
     raise InputError("law", str(law), wanted)
+
+
+def has_nodes(law: Law) -> bool:
+    """Whether more is known of it than moments and atoms, as it is not of skips and gates."""
+    if isinstance(law, Scaled):
+        return has_nodes(law.law)
+    return not isinstance(law, Around | Gates | Moments)
 
 
 def real_number(value: sympy.Expr) -> float:

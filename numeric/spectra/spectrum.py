@@ -16,11 +16,12 @@ from scipy.special import roots_jacobi
 
 from derive.citations import note
 from derive.errors import InputError, check_installed, whole
-from derive.spectra import Law
+from derive.spectra import Jacobian, Law
 
 from ..arrays import Array
 from ..layers.precise.tables import LEAST, MOST
 from . import accuracy, kernel
+from .contour import has_nodes
 from .edges import Bulk, bulks
 from .problem import Problem, march
 
@@ -83,6 +84,12 @@ class Spectrum:
         """What the solver is told."""
         note("pennington2018", "belinschi2005")
         return Problem(self.law)
+
+    @property
+    def has_density(self) -> bool:
+        """Whether there is more than moments and atoms, as there is not of skips and gates."""
+        factors = self.law.factors if isinstance(self.law, Jacobian) else ()
+        return all(has_nodes(each.law) for each in factors)
 
     @cached_property
     def _arrays(self) -> tuple[Any, ...]:

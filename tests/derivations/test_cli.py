@@ -134,6 +134,24 @@ def test_kernel_writes_a_module(capsys, tmp_path):
     assert "def next_layer" in target.read_text(encoding="utf-8")
 
 
+def test_spectra_through_other_layers(capsys):
+    """Behind a norm all of it; around a skip moments and atoms, and what has a density refuses."""
+    words = ["spectrum", "--activation", "relu", "--depth", "3", "--moments", "1", "--layer"]
+    status, out, _ = run(capsys, *words, "normalized(rms)", "--q-star", "2")
+    assert status == 0
+    assert "\nm_1 = 0.015625\n" in out  # (C_W/2K)³ at K = 2
+    assert "density of JJ' on 0 ... " in out
+    words += ["residual(skip=1)", "--q-star", "2"]
+    status, out, _ = run(capsys, *words)
+    assert (status, out.splitlines()[1:]) == (0, ["m_1 = 3.375"])  # (1 + C_W²/2)³
+    status, _, err = run(capsys, *words, "--points", "3")
+    assert status == 2
+    assert "wanted one without skips and gates" in err
+    status, _, err = run(capsys, "spectrum", "--C_b", "1")
+    assert status == 2
+    assert err.startswith("wickgarten: --C_b: got '1'")
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--q-star", "1e400"), ("--q-star", "1e-320")]
