@@ -206,14 +206,14 @@ class TowerRecursion(SequenceRecursion):
         return Composed(polynomial(self._own_terms, self.symbol), {})
 
     @property
-    def _stage(self) -> Stage:
+    def _stages(self) -> tuple[Stage, ...]:
         assert self.layer is not None
-        return self.layer.stages[0]
+        return self.layer.stages
 
     @property
     def _own_terms(self) -> Expansion:
         name = canonical(self.target)
-        return tangents.recursion_of(name, self._stage, self.weights, self.samples)
+        return tangents.recursion_of(name, self._stages, self.weights, self.samples)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
@@ -232,7 +232,7 @@ class TowerRecursion(SequenceRecursion):
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
-        return tangents.functional_of(kind, self._stage, self.weights)
+        return tangents.functional_of(kind, self._stages, self.weights)
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
