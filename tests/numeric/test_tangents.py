@@ -221,6 +221,16 @@ def test_both_ways_to_G1_and_V(sigma, monkeypatch):
         assert np.allclose(one[name], other[name], rtol=1e-11, atol=1e-13)
 
 
+def test_signs_of_skips_do_not_matter_to_odd_activations():
+    """z and −z have one law, layer by layer."""
+    tables = [
+        flow(Network("tanh", Gaussian(C_W=0.7), C_b=0.1, layer=each), [0.8], 4, TOWER, width=1)
+        for each in (layers.skip("2/3"), layers.skip("-2/3"))
+    ]
+    for name in TOWER:
+        assert np.allclose(tables[0][name], tables[1][name], rtol=1e-12, atol=1e-14)
+
+
 def test_what_is_left_out_is_in_the_error(monkeypatch):
     """With few coefficients the departure is large, and below the error that is told."""
     net = Network("relu", Gaussian(C_W=0.4), layer=layers.skip("9/10"))

@@ -429,6 +429,7 @@ def _growth(k: int, K: float, lift: float) -> float:
     """A bound on what is multiplied beyond N."""
     if lift == 0.0 or K == 0.0:
         return 0.0
+    lift = abs(lift)
     peak = k / (-2.0 * math.log(lift)) if lift < 1.0 else math.inf
     b = max(DEGREE + 1.0, peak)
     if math.isinf(b):
