@@ -473,7 +473,7 @@ def step(
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
         if skip_of(layer.stages) is None:
             wanted += (
-                "with a norm G1 and V close on sequences, of one input, by `recursion`, `flow`"
+                "with a norm G1 and V of one input close on sequences, by `recursion`, `flow`"
             )
         elif str(chosen) in ("G1", "V"):
             wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
