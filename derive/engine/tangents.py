@@ -374,15 +374,6 @@ def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     return _alone(Square(samples, Local(), of))
 
 
-KINDS: dict[type, str] = {
-    One: "One",
-    Own: "Own",
-    Apart: "Apart",
-    Across: "Across",
-    Square: "Square",
-}
-
-
 def functional_in(atom: object) -> tuple[str, Local] | None:
     """Which of `SEQUENCES` an atom is, "Mean" too, and of what function; None for other atoms."""
     if isinstance(atom, Mean):
