@@ -30,7 +30,18 @@ from .engine.sequences import (
 )
 from .engine.stages import Stage
 from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
-from .engine.tensors import FIRST_ORDER, NAMES, Name, Tensor, canonical, identify, named, target
+from .engine.tensors import (
+    FIRST_ORDER,
+    NAMES,
+    Name,
+    Tensor,
+    canonical,
+    identify,
+    kernel_label,
+    named,
+    target,
+)
+from .engine.trees import STREAM
 from .errors import InputError, listed
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
@@ -187,7 +198,8 @@ class SequenceRecursion(Recursion):
 
 
 class TowerRecursion(SequenceRecursion):
-    """Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants.
+    """Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants; behind
+    a norm, where V_e is V_s with yσσ' in the place of σ², G1 and V of one input.
 
     D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and B = n E H_ij² are of two
     different neurons. `expr` has beside tensors and brackets the same with σ², σσ' and σ'² in the
@@ -200,23 +212,43 @@ class TowerRecursion(SequenceRecursion):
 
     @cached_property
     def composed(self) -> Composed:
-        """The right-hand side; its brackets are at K."""
-        return Composed(polynomial(self._own_terms, self.symbol), {})
+        """The right-hand side; its brackets are at K, or behind a norm at the kernel of y."""
+        label = kernel_label(self._stages[-1].argument_kinds[0])
+        found = polynomial(self._own_terms, self.symbol)
+        if label == "K":
+            return Composed(found, {})
+        kernel = sympy.simplify(self._scale**2 * tensor_symbol("K"))
+        if self.activation is None:
+            return Composed(found, {label: kernel})
+        return Composed(found.subs(tensor_symbol(label), kernel), {})
 
     @property
-    def _stage(self) -> Stage:
+    def _scale(self) -> sympy.Expr:
+        """f of y = f z, the argument of σ."""
+        norm = tangents.norm_of(self._stages)
+        return sympy.Integer(1) if norm is None else self.symbol(norm.scale)
+
+    @property
+    def gamma(self) -> sympy.Expr:
+        """γ, the skip."""
+        right = self._stages[-1].equation(STREAM).right
+        carried = {(each.parameters, 0): each.coefficient for each in right if not each.weight}
+        return polynomial(carried, self.symbol)
+
+    @property
+    def _stages(self) -> tuple[Stage, ...]:
         assert self.layer is not None
-        return self.layer.stages[0]
+        return self.layer.stages
 
     @property
     def _own_terms(self) -> Expansion:
         name = canonical(self.target)
-        return tangents.recursion_of(name, self._stage, self.weights, self.samples)
+        return tangents.recursion_of(name, self._stages, self.weights, self.samples)
 
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
         found = functionals.symbol_of(atom, self.samples)
-        return super().symbol(atom) if found is None else found
+        return Recursion.symbol(self, atom) if found is None else found
 
     @cached_property
     def _closure(self) -> dict[str, set[tuple[tuple[int, int], ...]]]:
@@ -230,7 +262,7 @@ class TowerRecursion(SequenceRecursion):
             found = grown
 
     def _moves(self, kind: str) -> Expansion:
-        return tangents.functional_of(kind, self._stage, self.weights)
+        return tangents.functional_of(kind, self._stages, self.weights)
 
     @property
     def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
@@ -241,14 +273,15 @@ class TowerRecursion(SequenceRecursion):
         found: dict[sympy.Expr, sympy.Expr] = {}
         for kind, products in self._closure.items():
             name, degree = tangents.MEMBERS[kind]
-            sequence, terms = functionals.SEQUENCE[kind], self._moves(kind)
+            sequence, terms, scale = functionals.SEQUENCE[kind], self._moves(kind), self._scale
             for factors in sorted(products):
-                suffix = functionals.suffix_of(factors)
-                found[tensor_symbol(f"{name}_{suffix}")] = functionals.value_of(kind, factors)
+                value = functionals.value_of(kind, factors, scale)
+                found[tensor_symbol(f"{name}_{functionals.suffix_of(factors)}")] = value
             found[sequence[degree]] = tensor_symbol(str(name))
             for b in (*functionals.SPECIAL.get(kind, ()), None):
                 left = sequence[B if b is None else b]
-                found[_above(left)] = functionals.member(terms, self.gamma, self.symbol, b)
+                above = functionals.member(terms, self.gamma, self.symbol, scale, b)
+                found[_above(left)] = above
         return found
 
     @property
@@ -348,14 +381,17 @@ def recursion(
     """
     repeated = None if layer is None else as_layer(layer)
     if repeated is not None and repeated.reason is not None and not first_layer:
-        name = _closed(tensor_name, pairing, order) if skip_of(repeated.stages) else None
-        if name is not None:
+        stages = repeated.stages
+        name = _closed(tensor_name, pairing, order) if tangents.closes(stages) else None
+        normed = len(stages) > 1
+        if name is not None and not (normed and name not in CLOSED):
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
-            samples = tuple(range(1, 2 * len(name.pairing) + 1))
-            kind = SequenceRecursion if name in CLOSED else TowerRecursion
+            labels = range(1, 2 * len(name.pairing) + 1)
+            samples = (1,) * len(labels) if normed else tuple(labels)
+            kind = SequenceRecursion if name in CLOSED and not normed else TowerRecursion
             return kind(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,

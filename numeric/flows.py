@@ -110,8 +110,8 @@ def flow(
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if net.layer.positions is not None:
             raise InputError("precision", precision, f"none, with the layer {net.layer}")
-        if _closed(net, depth, len(data.X)) and any(_own(name) in CLOSED for name in names):
-            told = "none, for G1 and V under a skip around one matrix"
+        if _closed(net, depth, len(data.X)) and set(map(_own, names)) & set(tangents.CLOSED):
+            told = "none, for what closes on sequences under a skip around one matrix"
             raise InputError("precision", precision, told)
         if not net.keeps_rotations:
             raise InputError("precision", precision, f"none, with the weights {net.weights}")

@@ -191,8 +191,8 @@ def tangent() -> Verdict:
 
 @claim("layers", "22", "The tangent kernel under a skip around one matrix, sampled", sampled=True)
 def tangent_in_ensembles(sampling: Sampling) -> Verdict:
-    r"""$\gamma = \frac35$, layers 2 to 4: $D$, $F$, $A$ and $B$ of ReLU with Gaussian weights, $F$ and
-    $B$ of tanh with orthogonal ones; two widths extrapolated in $1/n$."""
+    r"""$\gamma = \frac35$, layers 2 to 4: $D$, $F$, $A$ and $B$ of ReLU with Gaussian weights, $F$
+    and $B$ of tanh with orthogonal ones; two widths extrapolated in $1/n$."""
     comparisons, labels = [], []
     cases = (("relu", Gaussian(R(4, 5)), "DFAB"), ("tanh", Orthogonal(R(4, 5)), "FB"))
     for name, weights, tensors in cases:

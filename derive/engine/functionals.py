@@ -31,7 +31,7 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
 """X_b of each functional."""
 SPECIAL = {"One": (4,), "Own": (2,)}
 """Members beside the tensor whose recursions have terms that others do not have."""
-_SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t"}
+_SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t", (-1, 0, 1): "e"}
 
 
 def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
@@ -50,9 +50,8 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
-    """s, u or t."""
-    first, second = sorted(order for _, order in factors)
-    return _SUFFIX[first, second]
+    """s, u or t, and e for yσσ' behind a norm."""
+    return _SUFFIX[tuple(sorted(order for _, order in factors))]
 
 
 def _in_order(factors: tuple[Pair, ...]) -> Labels:
@@ -70,15 +69,19 @@ def _subscripts(atom: object) -> Labels:
     return atom.samples if isinstance(atom, Square) else ()
 
 
-def value_of(kind: str, factors: tuple[Pair, ...]) -> sympy.Expr:
-    """Σ_b X_b ⟨∂^b F⟩/b!; of those that are 0 at b = 0 from b = 1 on."""
+def value_of(kind: str, factors: tuple[Pair, ...], scale: sympy.Expr) -> sympy.Expr:
+    """Σ_b X_b ⟨∂^b F⟩/b!; of those that are 0 at b = 0 from b = 1 on; `scale` is ∂/∂z of y."""
     first = 0 if kind in ("Own", "Across", "Square") else 1
-    term = SEQUENCE[kind][B] * Derivative(B, suffix_of(factors)) / sympy.factorial(B)
+    term = SEQUENCE[kind][B] * scale**B * Derivative(B, suffix_of(factors)) / sympy.factorial(B)
     return sympy.Sum(term, (B, first, sympy.oo))
 
 
 def member(
-    terms: Expansion, gamma: sympy.Expr, symbol: Any, degree: int | None = None
+    terms: Expansion,
+    gamma: sympy.Expr,
+    symbol: Any,
+    scale: sympy.Expr,
+    degree: int | None = None,
 ) -> sympy.Expr:
     """X_b behind the layer, from the terms of X(f): of this b, or of one that has no member's name.
 
@@ -86,6 +89,7 @@ def member(
         terms: of `tangents.functional_of`.
         gamma: γ.
         symbol: of each atom that has nothing of f.
+        scale: of y = scale · z, the argument of σ.
         degree: b.
     """
     b = B if degree is None else sympy.Integer(degree)
@@ -97,7 +101,7 @@ def member(
             if functional is None or functional[1].tested is None:
                 parts.append(symbol(atom) ** exponent)
             else:
-                parts.append(_of_test(*functional, gamma, b, degree))
+                parts.append(_of_test(*functional, gamma, scale, b, degree))
         total += sympy.prod(parts)
     if degree is not None:
         return sympy.factor_terms(total)
@@ -106,7 +110,12 @@ def member(
 
 
 def _of_test(
-    kind: str, of: Local, gamma: sympy.Expr, b: sympy.Expr, degree: int | None
+    kind: str,
+    of: Local,
+    gamma: sympy.Expr,
+    scale: sympy.Expr,
+    b: sympy.Expr,
+    degree: int | None,
 ) -> sympy.Expr:
     """X(P f^{(k)}) for f = :z'^b:."""
     k = of.tested
@@ -116,9 +125,12 @@ def _of_test(
     if degree is not None and degree < k:
         return sympy.Integer(0)
     ways = sympy.prod([b - step for step in range(k)]) * gamma ** (b - k)
+    if kind == "Mean" and all(order < 0 for _, order in of.factors):  # y y
+        moments = {0: K * scale**2, 2: 2 * (K * scale) ** 2}
+        return ways * moments.get(b - k, sympy.Integer(0))
     if kind == "Mean":
         bracket = Derivative(b - k, suffix_of(of.factors))
-        return ways * K ** (b - k) * bracket
+        return ways * (K * scale) ** (b - k) * bracket
     return ways * _named(kind, b - k)
 
 

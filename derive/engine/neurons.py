@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
-from math import factorial, prod
+from math import comb, factorial, prod
 from typing import NamedTuple
 
 from ..arithmetic.polynomials import (
@@ -43,7 +43,7 @@ from ..weights import WeightEnsemble
 from .cumulants import coincidences, ways_of
 from .stages import Stage
 from .tensors import Tensor, tensor
-from .through import Summand, lines
+from .through import Response, Summand, lines
 from .trees import STREAM, H, Placed
 
 Labels = tuple[int, ...]
@@ -56,7 +56,7 @@ class Local(NamedTuple):
 
     Arguments:
         labels: S, samples.
-        factors: (sample, order) of each σ, sorted.
+        factors: (sample, order) of each σ, sorted; y itself is of order −1.
         tested: k, the derivatives of f, behind a layer P f^{(k)}; None without f.
     """
 
@@ -137,6 +137,18 @@ class Square:
 Atom = Mean | One | Two | Own | Apart | Across | Square
 
 
+class Norm(NamedTuple):
+    """σ of y = z f(q) in the place of σ(z), q = (1/n) Σ z_a z_a; of one input.
+
+    Arguments:
+        scale: f at the limit of q.
+        ratios: f'/f and f''/f there.
+    """
+
+    scale: Response
+    ratios: tuple[Response, Response]
+
+
 class Tangent(NamedTuple):
     """H of two neurons, each with a sample."""
 
@@ -149,6 +161,7 @@ def moment(
     weights: WeightEnsemble,
     neurons: tuple[Local, ...],
     tangents: tuple[Tangent, ...] = (),
+    norm: Norm | None = None,
 ) -> Expansion:
     """E of what stands at distinct neurons behind a stage, and of H' at some of these, through 1/n.
 
@@ -156,7 +169,8 @@ def moment(
         stage: z' = γ z + b + s W σ(z), or the dense layer's.
         weights: the ensemble of its matrix.
         neurons: of each, :z'_S: or f(z').
-        tangents: H', at neurons by their place among these.
+        tangents: H', at neurons by their place among these; none with a norm.
+        norm: of what σ is taken.
     """
     total: Expansion = {}
     equations = (
@@ -166,7 +180,7 @@ def moment(
     for parts in product(*equations):
         whole = prod(parts, start=Summand())
         if all(a == b for a, b in whole.deltas):
-            for averaged in _Average(stage, weights, whole, neurons).all():
+            for averaged in _Average(stage, weights, whole, neurons, norm).all():
                 add(total, averaged)
     return total
 
@@ -198,9 +212,14 @@ class _Average:
     """One product of equations."""
 
     def __init__(
-        self, stage: Stage, weights: WeightEnsemble, whole: Summand, neurons: tuple[Local, ...]
+        self,
+        stage: Stage,
+        weights: WeightEnsemble,
+        whole: Summand,
+        neurons: tuple[Local, ...],
+        norm: Norm | None,
     ) -> None:
-        self._whole, self._weights = whole, weights
+        self._whole, self._weights, self._norm = whole, weights, norm
         self._rows = [
             tuple(_rows([j for _, slot, j in whole.weights if slot == place], test))
             for place, test in enumerate(neurons)
@@ -245,16 +264,32 @@ class _Average:
         total: Expansion = {}
         for kept in product((True, False), repeat=len(loose)):
             limits = [
-                monomial([Mean(Local(factors=_squared(pair)))])
+                Mean(Local(factors=_squared(pair)))
                 for pair, whole in zip(loose, kept, strict=True)
                 if not whole
             ]
-            sums = _Sums(self._whole, left)
-            for pair in [*pairs, *(pair for pair, whole in zip(loose, kept, strict=True) if whole)]:
-                sums.contract(pair)
-            sign = constant((-1) ** len(limits))
-            factors = [{(limit, 0): Fraction(1)} for limit in limits]
-            add(total, multiply_all([sign, *factors, sums.averaged()], 1))
+            fluctuating = [pair for pair, whole in zip(loose, kept, strict=True) if whole]
+            for scales in product(*(_scaled(self._norm, pair) for pair in fluctuating)):
+                count = sum(each.degree for each in scales)
+                if count > 2:  # δq δq δq is of a higher order
+                    continue
+                for summed in range(count + 1):
+                    sums = _Sums(self._whole, left)
+                    for pair in pairs:
+                        sums.contract(pair)
+                    for each in scales:
+                        sums.put(each.factors)
+                    for _ in range(summed):
+                        sums.put(_LENGTH)
+                    off = len(limits) + count - summed
+                    atoms = [*limits, *[Mean(Local(factors=_LENGTH))] * (count - summed)]
+                    factors = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
+                    factors += [each.coefficient for each in scales]
+                    factors += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
+                    if self._norm:  # z z is y y/f²
+                        inverse = power(self._norm.scale, -2 * count)
+                        factors.append({(inverse, 0): Fraction(1)})
+                    add(total, multiply_all(factors, 1))
         return total
 
     def _fourth(
@@ -282,6 +317,43 @@ def _pairings(weights: WeightEnsemble) -> tuple[tuple[tuple[Pair, ...], Expansio
         series = weights.expansion(coset_type(own, pairing), 3, True)
         found.append((pairing, {(m, 0): v for (m, at), v in series.items() if at == 3}))
     return tuple((pairing, value) for pairing, value in found if value)
+
+
+_LENGTH: tuple[Pair, ...] = ((1, -1), (1, -1))
+"""y y."""
+
+
+class _Scaled(NamedTuple):
+    """σσ with so many δq: the factors at its neuron, and what stands before them."""
+
+    degree: int
+    factors: tuple[Pair, ...]
+    coefficient: Expansion
+
+
+@cache
+def _scaled(norm: Norm | None, pair: Contraction) -> tuple[_Scaled, ...]:
+    """σσ(y), y = z f(q), to second order in δq = q − lim q: with F = σσ
+
+    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² .
+    """
+    plain = _Scaled(0, _squared(pair), constant(1))
+    if norm is None:
+        return (plain,)
+    assert {sample for sample, _ in plain.factors} == {1}, "a norm has one input"
+    one, two = ({(power(each, 1), 0): Fraction(1)} for each in norm.ratios)
+    slope, inner, outer = (
+        tuple(sorted((1, order) for order in orders))
+        for orders in ((-1, 0, 1), (-1, -1, 1, 1), (-1, -1, 0, 2))
+    )
+    squared = multiply(one, one, 0)
+    return (
+        plain,
+        _Scaled(1, slope, multiply(one, constant(2), 0)),
+        _Scaled(2, slope, two),
+        _Scaled(2, inner, squared),
+        _Scaled(2, outer, squared),
+    )
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
@@ -355,6 +427,12 @@ class _Sums:
         """Two summed neurons are one."""
         i, j = self._name[a], self._name[b]
         self._name = [i if other == j else other for other in self._name]
+
+    def put(self, factors: Sequence[Pair]) -> None:
+        """1/n times these at a new neuron."""
+        self._name.append(len(self._name))
+        self._factors += [(len(self._name) - 1, factor) for factor in factors]
+        self._power += 1
 
     def contract(self, pair: Contraction) -> None:
         """Two weights are equal, of variance 1/n."""

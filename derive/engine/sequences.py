@@ -193,13 +193,14 @@ _PRODUCTS = {
     "s": ("σ²", r"\sigma^{2}"),
     "u": ("σσ'", r"\sigma \sigma'"),
     "t": ("σ'²", r"\sigma'^{2}"),
+    "e": ("y σσ'", r"y \sigma \sigma'"),
 }
 
 
 class Derivative(sympy.Expr):
     """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
 
-    Of σσ' and of σ'² too, by the letters "u" and "t" where "s" is σ².
+    Of σσ', σ'² and, behind a norm, yσσ' too, by the letters "u", "t", "e" where "s" is σ².
     """
 
     is_commutative = True

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import factorial
+from math import comb, factorial
 from typing import NamedTuple
+
+import sympy
 
 from ..arithmetic.polynomials import (
     UNIT,
@@ -29,9 +31,11 @@ from ..arithmetic.polynomials import (
     monomial,
     multiply,
     multiply_all,
+    power,
 )
-from ..gaussian.brackets import Bracket
+from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
+from .exchangeable import is_skip, skip_of
 from .neurons import (
     TEST,
     Across,
@@ -39,8 +43,10 @@ from .neurons import (
     Labels,
     Local,
     Mean,
+    Norm,
     One,
     Own,
+    Pair,
     Square,
     Tangent,
     Two,
@@ -50,7 +56,8 @@ from .neurons import (
     two,
 )
 from .stages import Stage
-from .tensors import Name, named, tensor
+from .tensors import Name, kernel_label, named, tensor
+from .through import Response
 from .trees import STREAM, H, Z
 
 CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
@@ -101,29 +108,57 @@ def left_of(name: Name, samples: Sequence[int]) -> Left:
 
 
 @cache
-def recursion_of(name: Name, stage: Stage, weights: WeightEnsemble, samples: Labels) -> Expansion:
-    """The terms of a tensor behind the stage, with these sample labels."""
-    return _Reduction(stage).of(_connected(left_of(name, samples), stage, weights))
+def recursion_of(
+    name: Name, stages: tuple[Stage, ...], weights: WeightEnsemble, samples: Labels
+) -> Expansion:
+    """The terms of a tensor behind the layer of these stages, with these sample labels."""
+    return _Reduction(stages).of(_connected(left_of(name, samples), stages, weights))
 
 
 @cache
-def functional_of(kind: str, stage: Stage, weights: WeightEnsemble) -> Expansion:
-    """The terms of one of `SEQUENCES` behind the stage, linear in f."""
+def functional_of(kind: str, stages: tuple[Stage, ...], weights: WeightEnsemble) -> Expansion:
+    """The terms of one of `SEQUENCES` behind the layer, linear in f."""
     left = SEQUENCES[kind]
-    found = _connected(left, stage, weights)
+    found = _connected(left, stages, weights)
     if kind == "Own":  # E (H − Θ) f
-        mean = leading(moment(stage, weights, (Local(),), left.tangents))
-        add(found, multiply(mean, first_order(moment(stage, weights, left.neurons)), 0), -1)
-    return _Reduction(stage).of(found)
+        mean = leading(moment(stages[-1], weights, (Local(),), left.tangents))
+        add(found, multiply(mean, first_order(moment(stages[-1], weights, left.neurons)), 0), -1)
+    return _Reduction(stages).of(found)
 
 
-def _connected(left: Left, stage: Stage, weights: WeightEnsemble) -> Expansion:
+def closes(stages: tuple[Stage, ...]) -> bool:
+    """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
+    behind a norm by q = (1/n) Σ z z, or a dense layer."""
+    if len(stages) == 1:
+        return skip_of(stages) is not None
+    if len(stages) > 2 or not is_skip(stages):
+        return False
+    before = stages[0]
+    single = len(before.means) == len(before.functions) == 1
+    return single and [each.kind for each in before.means[0].factors] == [STREAM, STREAM]
+
+
+def norm_of(stages: Sequence[Stage]) -> Norm | None:
+    """What the norm before the last of these stages does, y = z f(q); None where there is none."""
+    if len(stages) == 1:
+        return None
+    before = stages[0]
+    found = []
+    for order in range(3):
+        value = before.derivative(0, (order,)) / before.derivative(0, (0,)) ** min(order, 1)
+        limit = (before.means[0].symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
+        found.append(Response(sympy.simplify(value), (limit,)))
+    return Norm(found[0], (found[1], found[2]))
+
+
+def _connected(left: Left, stages: tuple[Stage, ...], weights: WeightEnsemble) -> Expansion:
     """n times a joint cumulant: two groups at neurons of their own are taken apart."""
-    whole = moment(stage, weights, *left)
+    stage, norm = stages[-1], norm_of(stages)
+    whole = moment(stage, weights, *left, norm)
     groups = _groups(left)
     if len(groups) > 1:
         parts = [_restricted(left, group) for group in groups]
-        add(whole, multiply_all([moment(stage, weights, *part) for part in parts], 1), -1)
+        add(whole, multiply_all([moment(stage, weights, *part, norm) for part in parts], 1), -1)
         assert not leading({key: value for key, value in whole.items() if value})
     return first_order({key: value for key, value in whole.items() if value})
 
@@ -154,12 +189,15 @@ def _restricted(left: Left, group: set[int]) -> Left:
 class _Reduction:
     """What averages are by brackets, tensors and functionals of one function."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stages: tuple[Stage, ...]) -> None:
         self._gamma: Expansion = {
             (term.parameters, 0): term.coefficient
-            for term in stage.equation(STREAM).right
+            for term in stages[-1].equation(STREAM).right
             if term.weight is None
         }
+        self._kernel = kernel_label(stages[-1].argument_kinds[0])
+        norm = norm_of(stages)
+        self._scale = UNIT if norm is None else power(norm.scale, 1)
 
     def of(self, found: Expansion) -> Expansion:
         """Terms with each atom reduced."""
@@ -180,7 +218,9 @@ class _Reduction:
         if isinstance(atom, Mean):
             return self._mean(atom.of)
         if isinstance(atom, One):
-            return _tensor(_METRIC, atom.of.labels) if atom.of.labels else _alone(atom)
+            scale, of = self._as_labels(atom.of)
+            alone = _tensor(_METRIC, of.labels) if of.labels else _alone(atom)
+            return multiply(scale, alone, 0)
         if isinstance(atom, Own):
             return _tensor(_TANGENT, atom.samples) if atom.of.is_one else _alone(atom)
         if isinstance(atom, Apart):
@@ -192,18 +232,49 @@ class _Reduction:
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
 
     def _mean(self, of: Local) -> Expansion:
-        """⟨:z_S: F⟩ = Π K ⟨∂ … F⟩ by parts."""
+        """⟨:z_S: F⟩ = Π K f ⟨∂ … F⟩ by parts, F being a function of y = f z."""
         if of.is_one:
             return constant(1)
-        if of.tested is not None or (not of.labels):
-            bracket = Bracket(of.factors) if of.tested is None else Mean(of)
-            return _alone(bracket)
+        if of.tested is not None:
+            return _alone(Mean(of))
         total: Expansion = {}
         for chosen in product(sorted({s for s, _ in of.factors}), repeat=len(of.labels)):
             pairs = zip(of.labels, chosen, strict=True)
-            atoms: list[object] = [tensor((Z, Z), 0, ((0, 1),), pair) for pair in pairs]
-            add(total, {(monomial([*atoms, Bracket(of.factors, chosen)]), 0): Fraction(1)})
+            kernels = [tensor((Z, Z), 0, ((0, 1),), pair) for pair in pairs]
+            scale = multiply_all([{(monomial(kernels), 0): Fraction(1)}, self._scales(chosen)], 0)
+            add(total, multiply(scale, self._average(of.factors, chosen), 0))
         return total
+
+    def _scales(self, labels: Labels) -> Expansion:
+        """f for each label."""
+        return multiply_all([{(self._scale, 0): Fraction(1)}] * len(labels), 0)
+
+    def _average(self, factors: tuple[Pair, ...], outer: Labels = ()) -> Expansion:
+        """⟨∂^outer y … y Π σ^{(order)}⟩ by Stein's lemma, ∂ being ∂/∂y."""
+        own = tuple(each for each in factors if each[1] >= 0)
+        m, k = len(factors) - len(own), len(outer)
+        if not m:
+            return self._bracket(own, outer)
+        total: Expansion = {}
+        squared = multiply(self._scales((1, 1)), _alone(tensor((Z, Z), 0, ((0, 1),), (1, 1))), 0)
+        for j in range(min(m, k) + 1):  # of the ∂ act on a y
+            left = m - j
+            for pairs in range(left // 2 + 1):
+                ways = comb(k, j) * factorial(m) // factorial(left - 2 * pairs)
+                value = Fraction(ways, 2**pairs * factorial(pairs))
+                more = (1,) * (k - j + left - 2 * pairs)
+                parts = [*[squared] * (left - pairs), self._bracket(own, more)]
+                add(total, multiply_all([constant(value), *parts], 0))
+        return total
+
+    def _bracket(self, factors: tuple[Pair, ...], outer: Labels) -> Expansion:
+        if not factors:
+            return {} if outer else constant(1)
+        plain = Bracket(factors, tuple(sorted(outer)), self._kernel)
+        if max(order for _, order in factors) < 2:
+            return _alone(plain)
+        found = normal_form(plain)
+        return {(power(each, 1), 0): value for each, value in found.items()}
 
     def _parts(self, of: Local, degree: int) -> Iterator[tuple[Labels, Expansion]]:
         """The part of this degree of a function of one neuron: Σ coefficient :z_S:."""
@@ -216,13 +287,22 @@ class _Reduction:
         samples = [1] if of.tested is not None else sorted({s for s, _ in of.factors})
         for chosen in product(samples, repeat=degree):
             if of.tested is None:
-                value = _alone(Bracket(of.factors, chosen))
+                value = multiply(self._scales(chosen), self._average(of.factors, chosen), 0)
             else:
                 bent = Mean(of._replace(tested=of.tested + degree))
                 value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
             yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
+    def _as_labels(self, of: Local) -> tuple[Expansion, Local]:
+        """y y is f² :z z:, up to a number, of which no cumulant knows."""
+        if of == _LENGTH:
+            return self._scales((1, 1)), Local((1, 1))
+        return constant(1), of
+
     def _two(self, atom: Two) -> Expansion:
+        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
+        if (one, other) != (atom.one, atom.other):
+            return multiply_all([scale, more, self._two(two(one, other))], 0)
         total: Expansion = {}
         for labels, value in self._parts(atom.one, 2):
             add(total, multiply(value, _kappa(labels, atom.other), 0))
@@ -261,6 +341,10 @@ class _Reduction:
         return {} if of.labels and not of.factors else self._mean(of)
 
 
+_LENGTH = Local(factors=((1, -1), (1, -1)))
+"""y y."""
+
+
 def _alone(atom: object) -> Expansion:
     return {(monomial([atom]), 0): Fraction(1)}
 
@@ -288,15 +372,6 @@ def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     if of.is_one:
         return _alone(tensor((H, H), 0, ((0, 2), (1, 3)), samples))
     return _alone(Square(samples, Local(), of))
-
-
-KINDS: dict[type, str] = {
-    One: "One",
-    Own: "Own",
-    Apart: "Apart",
-    Across: "Across",
-    Square: "Square",
-}
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:

@@ -221,6 +221,16 @@ def test_both_ways_to_G1_and_V(sigma, monkeypatch):
         assert np.allclose(one[name], other[name], rtol=1e-11, atol=1e-13)
 
 
+def test_signs_of_skips_do_not_matter_to_odd_activations():
+    """z and −z have one law, layer by layer."""
+    tables = [
+        flow(Network("tanh", Gaussian(C_W=0.7), C_b=0.1, layer=each), [0.8], 4, TOWER, width=1)
+        for each in (layers.skip("2/3"), layers.skip("-2/3"))
+    ]
+    for name in TOWER:
+        assert np.allclose(tables[0][name], tables[1][name], rtol=1e-12, atol=1e-14)
+
+
 def test_what_is_left_out_is_in_the_error(monkeypatch):
     """With few coefficients the departure is large, and below the error that is told."""
     net = Network("relu", Gaussian(C_W=0.4), layer=layers.skip("9/10"))
@@ -272,3 +282,90 @@ def test_printed_with_its_sequences():
     assert recursion("D", layer="skip(1/2)").single_input().depends_on == ("K", "V", "Theta", "D")
     assert recursion("F", layer="skip(1/2)").sequences == {}
     assert "(\\sigma \\sigma'" in recursion("F", layer="skip(1/2)").single_input().latex()
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+def test_linear_skips_behind_a_norm_keep_rotations(ensemble):
+    """With σ = z the law is invariant; the norm is expanded to second order in |z|²/n − K."""
+    equations = "q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q + eps)"
+    stream = "z[i] = gamma z[i] + b[i] + W[i,a] y[a]"
+    known = layers.Layer(*equations, stream, gamma="2/3", eps="1/10")
+    tables = [
+        flow(
+            Network("linear", ensemble(C_W=0.7), C_b=0.1, layer=each),
+            [0.8, 0.6],
+            5,
+            ["K", "G1", "V"],
+            width=2,
+        )
+        for each in (layers.skip("2/3", norm="rms", eps="1/10"), known)
+    ]
+    for name in ("K", "G1", "V"):
+        one, other = (table[name].to_numpy() for table in tables)
+        assert np.allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_a_norm_puts_the_second_layer_on_a_sphere(sigma):
+    """The components of a y of length √n have the density (1 − y²/n)^{(n−3)/2}; G1 is C_W times
+    the 1/n part of E σ²."""
+    weights = Gaussian(C_W="4/5")
+    net = Network(sigma, weights, layer=layers.skip("3/5", norm="rms"))
+    table = flow(net, [1.0, 0.5], 2, ["K", "G1"], width=2)
+    y = np.linspace(-12.0, 12.0, 24_001)
+    square = np.maximum(y, 0.0) ** 2 if sigma == "relu" else np.tanh(y) ** 2
+
+    def mean(n: float) -> float:
+        density = np.exp(0.5 * (n - 3.0) * np.log1p(-(y**2) / n))
+        return float((density * square).sum() / density.sum())
+
+    found = [n * (mean(n) - mean(1e12)) for n in (2e4, 4e4)]
+    expected = 0.8 * (2.0 * found[1] - found[0])
+    assert float(table["G1"][1]) == pytest.approx(expected, abs=2e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sigma", "weights", "C_b", "eps"),
+    [("tanh", Orthogonal(C_W=1), 0, 0), ("relu", Gaussian(C_W="6/5"), 0.1, "1/10")],
+)
+def test_ensembles_behind_a_norm(sigma, weights, C_b, eps):
+    net = Network(sigma, weights, C_b=C_b, layer=layers.skip("7/10", norm="rms", eps=eps))
+    x = np.ones(16)
+    theory = flow(net, x, 5, ["K", "G1", "V"], width=16)
+    sampled = [
+        simulate(net, x, n, 5, 60_000, tensors=["K", "G1", "V"], seed=n) for n in (24, 48, 96)
+    ]
+    assert compare(theory, sampled).agrees
+
+
+def test_a_norm_in_print():
+    made = recursion("V", Orthogonal(), layer="skip(1/2, norm=rms)")
+    assert made.is_single_input
+    assert "with ⟨…⟩_y at K_y = 1" in str(made)
+    assert tensor_names(made) == {"V_s"}
+    linear = layers.Layer(
+        "q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q)", "z[i] = 1/2 z[i] + b[i] + W[i,a] y[a]"
+    )
+    known = recursion("V", Orthogonal(), layer=linear).single_input().specialise("linear").expr
+    V, K = sympy.symbols("V K", real=True)
+    found = made.specialise("linear").expr  # of σ = y: V_s = V_e = V/K
+    found = found.subs({each: V / K for each in found.free_symbols if "V_" in str(each)})
+    at = {"V": 0.3, "K": 0.7, "C_W": 0.9, "C_b": 0.2}
+    values = [
+        float(each.subs({s: at[str(s)] for s in each.free_symbols})) for each in (found, known)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+def tensor_names(made):
+    """What stands in a recursion for functionals."""
+    return {str(each) for each in made.expr.free_symbols if "V_" in str(each)}
+
+
+def test_what_a_norm_leaves_out():
+    net = Network("tanh", layer="skip(1/2, norm=rms)")
+    with pytest.raises(InputError, match="G1 and V"):
+        flow(net, [1.0], 3, "D")
+    with pytest.raises(InputError, match="without a norm"):
+        flow(net, [[1.0, 0.5], [0.2, 0.3]], 3, "V", width=2)

@@ -70,7 +70,7 @@ def _derived(scheme: Scheme, m: int) -> _Layer:
     scheme.check_numbers()
     skip = skip_of(scheme.stages)
     if skip is None:
-        wanted = "skips around one matrix without a norm, or dense layers, for G1 and V"
+        wanted = "skips around one matrix without a norm, or dense, for G1 and V of several inputs"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, for G1 and V under such a skip"

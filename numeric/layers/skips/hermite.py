@@ -194,13 +194,16 @@ class Products:
 
     Arguments:
         activation: σ.
-        orders: of the derivatives of σ that stand for both, 0 or 1.
+        orders: of the derivatives of σ that stand for both, 0 or 1; of one sample as many factors
+            as are given, z itself being of order −1.
     """
 
-    def __init__(self, activation: Activation, orders: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, activation: Activation, orders: tuple[int, ...] = (0, 0)) -> None:
         self._pieces = [
             [
-                sigma.compiled((sympy.diff(piece.expr, variable, order),))
+                sigma.compiled(
+                    (variable if order < 0 else sympy.diff(piece.expr, variable, order),)
+                )
                 for piece in activation.pieces
             ]
             for order in orders
@@ -224,7 +227,9 @@ class Products:
     def _of_one(self, own: Basis) -> tuple[Array, float]:
         scales = own.L[:, 0]
         x, weights = _rule(own, self._kinks)
-        values = self._sigma(0, scales[0] * x) * self._sigma(1, scales[-1] * x)
+        values = self._sigma(0, scales[0] * x)
+        for k in range(1, len(self._pieces)):
+            values = values * self._sigma(k, scales[-1] * x)
         found = _hermite(own.degree, x) @ (weights * values)
         return found, _left_out(found, weights @ values**2)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,18 +25,21 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Expansion
-from derive.engine.exchangeable import skip_of
 from derive.engine.neurons import Local
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
     CLOSED,
     MEMBERS,
+    closes,
     functional_in,
     functional_of,
+    norm_of,
     recursion_of,
 )
 from derive.engine.tensors import Name, Tensor, identify, named
+from derive.engine.through import Response
+from derive.engine.trees import STREAM
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
@@ -63,11 +67,12 @@ class _Term(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors, and of functionals; γ."""
+    """What is derived of one layer: the terms of tensors, and of functionals; γ; f of a norm."""
 
     tensors: dict[Name, list[_Term]]
     functionals: dict[str, list[_Term]]
     gamma: list[_Term]
+    scale: Response | None
 
 
 def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
@@ -83,30 +88,35 @@ def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
 def _derived(names: Sequence[Name], scheme: Scheme) -> _Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
-    skip = skip_of(scheme.stages)
-    if skip is None:
-        wanted = "skips around one matrix without a norm, or dense layers, for what is not K or Θ"
+    stages, weights = scheme.stages, scheme.weights
+    if not closes(stages):
+        wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
         raise InputError("layer", str(scheme.layer), wanted)
     if not scheme.square or scheme.corrections:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
-    stage, weights = scheme.stages[0], scheme.weights
+    norm = norm_of(stages)
+    if norm is not None and set(names) - {_G1, _V}:
+        wanted = "no norm before a skip around one matrix, for tensors other than K, Θ, G1 and V"
+        raise InputError("layer", str(scheme.layer), wanted)
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
     while wanted_names - tensors.keys() or wanted_kinds - functionals.keys():
         for name in sorted(wanted_names - tensors.keys()):
             samples = (1,) * len(name.subscripts)
-            tensors[name] = _listed(recursion_of(name, stage, weights, samples))
+            tensors[name] = _listed(recursion_of(name, stages, weights, samples))
         for kind in sorted(wanted_kinds - functionals.keys()):
-            functionals[kind] = _listed(functional_of(kind, stage, weights))
+            functionals[kind] = _listed(functional_of(kind, stages, weights))
             wanted_names.add(MEMBERS[kind][0])
         for terms in (*tensors.values(), *functionals.values()):
             own, kinds = _needs(terms)
             wanted_names |= own
             wanted_kinds |= kinds
-    value, symbols = skip.gamma
-    return _Derived(tensors, functionals, _listed({(symbols, 0): value}))
+    right = stages[-1].equation(STREAM).right
+    gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
+    scale = None if norm is None else norm.scale
+    return _Derived(tensors, functionals, _listed(gamma), scale)
 
 
 def _listed(terms: Expansion) -> list[_Term]:
@@ -179,10 +189,13 @@ class TangentLayers:
         factors = {local for _, local in self.responses}
         factors |= {local.factors for kind, local in atoms_of_tests if local.factors}
         self.products = {
-            each: Products(activation, (each[0][1], each[1][1])) for each in sorted(factors)
+            each: Products(activation, tuple(order for _, order in each))
+            for each in sorted(factors)
         }
         self.checks = {
-            each: Bracket(tuple((0, order) for _, order in each)) for each in self.products
+            each: Bracket(tuple((0, order) for _, order in each))
+            for each in self.products
+            if min(order for _, order in each) >= 0
         }
         self.brackets = sorted({*self.brackets, *self.checks.values()})
         self._averages = of.of_one(activation, self.brackets)
@@ -290,8 +303,10 @@ class _Pass:
         self._tensors, self._parameters = tensors, parameters
         self._K = tensors[_K]
         self._copies = len(self._K)
-        self._brackets = layers.bracketed(self._K, noise)
-        own = basis(self._K[:1, None], (0, 0), DEGREE)
+        scale = 1.0 if derived.scale is None else self._response(derived.scale)
+        kernel = self._K * scale**2
+        self._brackets = layers.bracketed(kernel, noise)
+        own = basis(kernel[:1, None], (0, 0), DEGREE)
         self._functions = {each: made(own) for each, made in layers.products.items()}
         self._responses = self._all_responses(noise[:, -len(layers.responses) :])
 
@@ -304,9 +319,10 @@ class _Pass:
                 continue
             values, (f, f_beyond) = self._state.values[kind], self._functions[factors]
             size = float(np.linalg.norm(f) * np.linalg.norm(values[0]))
-            known = float(self._brackets[self._layers.checks[factors]][0])
             left = self._state.beyond[kind] * f_beyond
-            left += abs(known - float(f[0])) * float(np.linalg.norm(values[0]))
+            if factors in self._layers.checks:
+                known = float(self._brackets[self._layers.checks[factors]][0])
+                left += abs(known - float(f[0])) * float(np.linalg.norm(values[0]))
             each = values @ f + noise[:, place] * size + signs * left / CAUTION
             found[kind, factors] = np.append(each, size)
         return found
@@ -372,6 +388,8 @@ class _Pass:
             return self._responses[kind, local.factors]
         if isinstance(atom, Tensor):
             values = self._tensors[identify(atom)[0]]
+        elif isinstance(atom, Response):
+            values = self._response(atom)
         elif isinstance(atom, Parameter):
             values = self._parameters[atom.name]
         else:
@@ -383,6 +401,17 @@ class _Pass:
             number = atom.expr if atom.expr.is_number else atom.expr.subs(known)
             values = np.full(self._copies, float(number))
         return np.append(values, abs(float(values[0])))
+
+    def _response(self, atom: Response) -> Array:
+        """A function of K."""
+        symbols = [symbol for symbol, _ in atom.limits]
+        found = _compiled(atom.value, tuple(symbols))(*[self._K for _ in symbols])
+        return np.broadcast_to(np.asarray(found, float), (self._copies,))
+
+
+@cache
+def _compiled(value: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Callable[..., Any]:
+    return sympy.lambdify(symbols, value, "numpy")  # type: ignore[no-any-return]
 
 
 def _lifted(values: Array, k: int, K: float, lift: float) -> Array:
@@ -400,6 +429,7 @@ def _growth(k: int, K: float, lift: float) -> float:
     """A bound on what is multiplied beyond N."""
     if lift == 0.0 or K == 0.0:
         return 0.0
+    lift = abs(lift)
     peak = k / (-2.0 * math.log(lift)) if lift < 1.0 else math.inf
     b = max(DEGREE + 1.0, peak)
     if math.isinf(b):
