@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
 import sympy
 import xarray
 
@@ -26,11 +27,12 @@ from derive.recursions import wanted
 from ..examples import Example
 from ..tables import layout
 from ..tables.compare import Comparison, Row, compare
+from ..tables.normalise import natural_size
 
 WIDTH = 6 * 10**9
 """A width divisible by 6, for ranks that are whole numbers."""
 LEFT = 1e-6
-"""Of a number, what terms of higher order in 1/n may change in it at that width."""
+"""Of a number, or of its natural size, what is left of higher orders in 1/n at that width."""
 MOST = 32
 """Slots at the inputs, as many as the degree makes of those of a cumulant layer by layer: some ten
 seconds of a processor."""
@@ -79,11 +81,14 @@ def _bounded(row: Row, bound: float) -> Row:
     return replace(row, resolution=noticed / row.scale, share=noticed / row.largest)
 
 
-def tables(example: Example, layers: Mapping[str, int]) -> dict[str, xarray.Dataset]:
+def tables(
+    example: Example, flowed: xarray.Dataset, layers: Mapping[str, int]
+) -> dict[str, xarray.Dataset]:
     """Exact tables of some tensors of an example, of those that are within reach.
 
     Arguments:
         example: one input and dense layers, a polynomial and rational numbers, or there are none.
+        flowed: its theory, by whose K and Theta what vanishes is judged.
         layers: by the tensor's name the deepest that is wanted, from the first on.
     """
     net, x = example.net, example.inputs
@@ -101,7 +106,10 @@ def tables(example: Example, layers: Mapping[str, int]) -> dict[str, xarray.Data
         except InputError:  # too many pairs, or a parameter that is no rational number
             continue
         about: dict[str, int | float | str] = {"width": WIDTH, "network": str(net)}
-        column = {name.label: (values[::-1], [LEFT * abs(each) for each in values[::-1]])}
+        numbers = np.array(values[::-1])
+        size = natural_size(name.label, flowed.sel(layer=slice(1, deepest)))
+        left = LEFT * np.maximum(abs(numbers), 0.0 if size is None else size)
+        column = {name.label: (numbers, left)}
         found[name.label] = layout.table(range(1, deepest + 1), about, **column)
     return found
 

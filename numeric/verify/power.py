@@ -120,7 +120,8 @@ class Sampled:
     def exactly(self, layers: Mapping[str, int]) -> Sampled:
         """The same, with the exact moments of these tensors down to these layers, if they can be
         had."""
-        return replace(self, exact={**self.exact, **exactly.tables(self.example, layers)})
+        found = exactly.tables(self.example, self.flowed, layers)
+        return replace(self, exact={**self.exact, **found})
 
     def evidence(self, widths: Sequence[int]) -> Evidence:
         """The polynomial through these widths, and what is exact."""
