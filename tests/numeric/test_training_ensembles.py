@@ -58,14 +58,15 @@ def test_trained_ensembles_agree_with_theory(weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+@pytest.mark.parametrize(("activation", "eta"), [("tanh", 0.2), ("gelu", 0.09)])
 @pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
-def test_trained_ensembles_resolve_the_coefficients(weights, activation):
-    """Of small targets; of larger ones the next order in 1/n is seen at these widths."""
+def test_trained_ensembles_resolve_the_coefficients(weights, activation, eta):
+    """Of small targets, and of η below half the largest stable one, 0.46 and 0.21: of larger ones
+    the next orders in 1/n are seen at these widths, where some networks are beyond their own."""
     net = Network.critical(activation, weights)
     x, y, test = INPUTS[:2], TARGETS[:2] / 4, TESTS
-    theory = flow(net, x, y, test, 3, 0.2, [1, 5, 20])
-    made = [simulate(net, x, y, test, n, 3, 0.2, [1, 5, 20], 6000, seed=4) for n in (24, 48, 96)]
+    theory = flow(net, x, y, test, 3, eta, [1, 5, 20])
+    made = [simulate(net, x, y, test, n, 3, eta, [1, 5, 20], 6000, seed=4) for n in (24, 48, 96)]
     scores = compare(theory, made, degree=2)
     assert scores.agrees, scores.table
 
