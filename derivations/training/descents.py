@@ -117,7 +117,7 @@ def looked_at(last: int) -> list[int]:
 def trained(
     how: Descent, start: str, width: int, depth: int, sampling: Sampling, epochs: int, part: int = 0
 ) -> xarray.Dataset:
-    """Learning curves of the networks of this kind; of the plain ones with the kernels of the class.
+    """Learning curves of the networks of this kind; plain ones with the kernels of the class.
 
     Arguments:
         part: which of several ways to split the images.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import xarray
+from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import rests_on
 from derive.errors import InputError, whole
@@ -47,8 +48,8 @@ RANGE = 1e-9
 
 @rests_on("daneshmand2021")
 def train(
-    images: Array,
-    labels: Array,
+    images: ArrayLike,
+    labels: ArrayLike,
     width: int,
     depth: int,
     *,
@@ -127,7 +128,7 @@ class _Descents(Work):
     """Networks, one a chunk."""
 
     images: Array
-    labels: Array
+    labels: NDArray[np.int64]
     width: int
     depth: int
     start: str
