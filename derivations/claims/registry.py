@@ -74,6 +74,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.daneshmand.initialization",
         "derivations.daneshmand.convolutions",
         "derivations.daneshmand.untrained",
+        "derivations.daneshmand.trained",
         "derivations.daneshmand.unnumbered",
     ),
     "004": (

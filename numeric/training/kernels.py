@@ -140,9 +140,9 @@ def residual(z: Array, y: Array, loss: int, back: Array) -> None:
 
 @driver
 def clipped(W: Array, gradient: Array, clip: float) -> None:
-    """The gradient no larger than `clip` times the matrix, a small one taken as 10⁻³."""
+    """The gradient no larger than `clip` times the matrix, a small one taken as 10⁻²."""
     own, limit = np.sqrt(dot(gradient, gradient)), np.sqrt(dot(W, W))
-    limit = clip * max(limit, 1e-3)
+    limit = clip * max(limit, 1e-2)
     if own > limit:
         for k in range(gradient.size):
             gradient[k] *= limit / own

@@ -55,7 +55,6 @@ def test_a_small_figure_is_that_of_the_book(tmp_path, capsys):
     [
         ("009:1", "the source one of 000, 001, 002, 003"),
         ("000:99", "000:1, 000:2"),
-        ("000:4", "training"),
         ("004:1", "004 has none"),
         ("3", "SOURCE:NUMBER"),
         ("003:", "SOURCE:NUMBER"),

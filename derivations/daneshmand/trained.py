@@ -1,0 +1,305 @@
+# %% [markdown]
+# # Trained networks, orthogonal or not
+#
+# Section 5 and appendices H and I of source 003 train ReLU networks on CIFAR-10. Here smaller ones
+# are trained on scikit-learn's digits, several of each kind, and what is said of the figures is
+# tested. Nothing is claimed of another size.
+
+# %%
+"""Figures 4, 5 and 8 to 10 of source 003 at the size of the book."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import xarray
+from matplotlib.axes import Axes
+
+from derivations.claims.registry import Sampling, claim
+from derivations.claims.verdicts import Picture, Verdict
+from derivations.pictures.panels import panel_grid
+from derivations.section import show
+from derivations.training.statements import Statement, reproduced, rising, smaller
+from numeric.arrays import Array
+from numeric.batchnorm import train
+from numeric.training.data import digits
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is run: digits, width, depths, steps, and networks of each kind."""
+
+    images: int
+    width: int
+    depths: tuple[int, ...]
+    eta: float
+    batch: int
+    epochs: int
+    draws: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.images} digits for CIFAR-10, width {self.width}, depth "
+            f"{', '.join(map(str, self.depths))}, η = {self.eta}, batches of {self.batch}, "
+            f"{self.epochs} epochs, {self.draws} networks each"
+        )
+
+
+DENSE = Size(300, 32, (3, 8, 20), 0.03, 20, 15, 6), Size(1797, 800, (15, 30, 45), 0.01, 50, 30, 4)
+"""The book's, and that of --full; the paper's width, depths, step, batch and epochs are 800, 15 to
+75, 0.01, 500 and 30."""
+CONVOLUTIONAL = Size(120, 6, (3, 10), 0.03, 15, 6, 5), Size(1797, 32, (5, 20), 0.01, 30, 20, 4)
+DEEPER = Size(90, 6, (12,), 0.01, 10, 10, 5), Size(1797, 32, (40,), 0.01, 30, 40, 4)
+
+UNTRAINED = 24
+"""Networks of each depth whose gap is measured at initialization alone."""
+
+
+@cache
+def trained(
+    size: Size,
+    depth: int,
+    seed: int,
+    start: str = "xavier",
+    clip: float | None = None,
+    normalised: bool = False,
+    kind: str = "dense",
+) -> xarray.Dataset:
+    """Networks of one kind on the first digits, of mean 0 and variance 1."""
+    images = digits().standardised().taken(slice(size.images))
+    pixels = images.pixels if kind == "dense" else images.pixels.reshape(-1, 1, *images.shape)
+    return train(
+        pixels, images.labels, size.width, depth, kind=kind, start=start, normalised=normalised,
+        clip=clip, eta=size.eta, batch=size.batch, epochs=size.epochs, draws=size.draws, seed=seed,
+    )  # fmt: skip
+
+
+def chosen(sizes: tuple[Size, Size], sampling: Sampling) -> Size:
+    """The book's, or that of --full."""
+    return sampling.sizes(*sizes)
+
+
+def last(table: xarray.Dataset) -> Array:
+    """Each network's loss at the end."""
+    return np.asarray(table["loss"][:, -1].to_numpy())
+
+
+def gap(table: xarray.Dataset, epoch: int) -> Array:
+    """Each network's gap; that of one whose last layer is dead on a batch is the largest, 1."""
+    return np.asarray(table["gap"][:, epoch].fillna(1.0).to_numpy())
+
+
+# %%
+@claim("003", "Figure 4", "training slows as the gap grows with depth", sampled=True)
+def figure_four(sampling: Sampling) -> Verdict:
+    """Vanilla ReLU networks, Xavier's weights. Said of the figure: the orthogonality gap at
+    initialization and the loss after training grow with depth, and descent makes the gap of the
+    last layer smaller. Beside them batch-normalized networks, whose gap is small from the start."""
+    size = chosen(DENSE, sampling)
+    tables = {depth: trained(size, depth, sampling.seed) for depth in size.depths}
+    many = replace(size, epochs=0, draws=UNTRAINED)
+    untrained = {depth: gap(trained(many, depth, sampling.seed), 0) for depth in size.depths}
+    middle = size.depths[1]
+    normalised = trained(size, middle, sampling.seed, normalised=True)
+    statements = [
+        rising("the loss after training grows with depth", [last(t) for t in tables.values()]),
+        rising("so does the gap at initialization", list(untrained.values())),
+        smaller(
+            f"descent makes it smaller, depths {size.depths[0]} and {middle}",
+            [(gap(tables[depth], -1), gap(tables[depth], 0)) for depth in size.depths[:2]],
+        ),
+        smaller(
+            f"batch norm's is smaller at initialization, depth {middle}",
+            [(gap(normalised, 0), gap(tables[middle], 0))],
+        ),
+    ]
+    figure, (panels,) = panel_grid(1, 2, (4.5, 3.5))
+    left, right = panels[0], panels[0].twinx()
+    for panel, values, colour in (
+        (left, list(untrained.values()), "C3"),
+        (right, [last(t) for t in tables.values()], "C0"),
+    ):
+        spread = [each.std(ddof=1) / np.sqrt(len(each)) for each in values]
+        panel.errorbar(list(tables), [each.mean() for each in values], spread, color=colour)
+    left.set(xlabel="depth", ylabel="gap at initialization")
+    right.set(ylabel="loss after training")
+    for label, table, colour in (("vanilla", tables[middle], "C0"), ("BN", normalised, "C2")):
+        panels[1].plot(table["epoch"], table["loss"].mean("network"), color=colour, label=label)
+        panels[1].plot(
+            table["epoch"], table["gap"].mean("network"), color=colour, linestyle="--",
+            label=f"{label}, gap",
+        )  # fmt: skip
+    panels[1].set(xlabel="epoch", yscale="log", title=f"depth {middle}")
+    panels[1].legend(fontsize="x-small")
+    told = f"{size}; {UNTRAINED} untrained"
+    return reproduced(statements, told, figures={"batchnorm4": figure})
+
+
+@claim("003", "Figure 5", "iterative orthogonalization by depth", sampled=True)
+def figure_five(sampling: Sampling) -> Verdict:
+    """The loss after training with Xavier's weights and with those of (6), on the range of the
+    representations. Said of the figure: (6) alleviates the slowdown with depth."""
+    size = chosen(DENSE, sampling)
+    xavier, own = (
+        {depth: trained(size, depth, sampling.seed, start) for depth in size.depths}
+        for start in ("xavier", "iterative")
+    )
+    deep = size.depths[1:]
+    statements = [
+        smaller(
+            "deep networks by (6) have the smaller loss",
+            [(last(own[depth]), last(xavier[depth])) for depth in deep],
+        ),
+        Statement(
+            f"at depth {deep[-1]} theirs is below half of Xavier's",
+            bool(np.median(last(own[deep[-1]])) < np.median(last(xavier[deep[-1]])) / 2),
+            f"medians {np.median(last(own[deep[-1]])):.3g} and "
+            f"{np.median(last(xavier[deep[-1]])):.3g}",
+        ),
+    ]
+    figure, (panels,) = panel_grid(1, 1, (5, 4))
+    for label, tables in (("Xavier", xavier), ("iterative (6)", own)):
+        _by_depth(panels[0], label, {depth: last(each) for depth, each in tables.items()})
+    return reproduced(statements, str(size), figures={"batchnorm5": figure})
+
+
+def _by_depth(panel: Axes, label: str, values: dict[int, Array]) -> None:
+    shown = {depth: each[np.isfinite(each)] for depth, each in values.items()}
+    panel.errorbar(
+        list(shown),
+        [each.mean() for each in shown.values()],
+        [each.std() / np.sqrt(len(each)) for each in shown.values()],
+        fmt="o-",
+        markersize=3,
+        label=label,
+    )
+    panel.set(xlabel="depth", ylabel="loss after training", yscale="log")
+    panel.legend(fontsize="x-small")
+
+
+CLIPS = 0.1, 1.0
+"""λ of (29) in Figures 8a and 8b."""
+
+
+@claim("003", "Figure 8", "orthogonal weights and iterative orthogonalization", sampled=True)
+def figure_eight(sampling: Sampling) -> Verdict:
+    """Said of Figure 8: orthogonal weights (appendix H) do not help with the slowdown, and
+    iterative orthogonalization achieves a better loss than adaptive gradient clipping (29), λ = 0.1
+    and 1, at the largest depth."""
+    size = chosen(DENSE, sampling)
+    deep = size.depths[-1]
+    xavier, orthogonal, own = (
+        last(trained(size, deep, sampling.seed, start))
+        for start in ("xavier", "orthogonal", "iterative")
+    )
+    clipped = [last(trained(size, deep, sampling.seed, clip=each)) for each in CLIPS]
+    helped = smaller("orthogonal weights help", [(orthogonal, xavier)])
+    statements = [
+        Statement("orthogonal weights do not help", not helped.holds, helped.told, helped.noticed),
+        *(
+            smaller(f"(6) ends better than clipping, λ = {clip}", [(own, each)])
+            for clip, each in zip(CLIPS, clipped, strict=True)
+        ),
+    ]
+    figure, (panels,) = panel_grid(1, 1, (5, 4))
+    kinds = ["xavier", "orthogonal", "iterative", *(f"λ = {clip}" for clip in CLIPS)]
+    values = [xavier, orthogonal, own, *clipped]
+    for at, each in enumerate(values):
+        panels[0].plot(np.full(len(each), at), each, "o", markersize=4)
+    panels[0].set(yscale="log", ylabel=f"loss after training, depth {deep}")
+    panels[0].set_xticks(range(len(kinds)), kinds, fontsize="x-small")
+    return reproduced(statements, f"{size}; depth {deep}", figures={"batchnorm8": figure})
+
+
+@claim("003", "Figure 8 (clipping)", "clipping against the slowdown with depth", sampled=True)
+def clipping(sampling: Sampling) -> Verdict:
+    """ "These plots demonstrate adaptive gradient clipping effectively alleviates the training slow
+    down with depth". (29) shortens steps and lengthens none: where gradients vanish, as with
+    Xavier's weights and ReLU at depth, a network is trained as without it."""
+    size = chosen(DENSE, sampling)
+    deep = size.depths[-1]
+    xavier = last(trained(size, deep, sampling.seed))
+    statements = [
+        smaller(
+            f"with λ = {clip} the loss at depth {deep} is smaller than without",
+            [(last(trained(size, deep, sampling.seed, clip=clip)), xavier)],
+        )
+        for clip in CLIPS
+    ]
+    return reproduced(statements, f"{size}; depth {deep}")
+
+
+# %% [markdown]
+# ## Convolutional networks
+
+# %%
+
+
+def _convolutional(size: Size, depth: int, seed: int) -> tuple[xarray.Dataset, xarray.Dataset]:
+    """(iterative, Xavier)."""
+    own, other = (
+        trained(size, depth, seed, start, kind="convolutional") for start in ("iterative", "xavier")
+    )
+    return own, other
+
+
+def _figure(pairs: dict[int, tuple[xarray.Dataset, xarray.Dataset]]) -> Picture:
+    figure, (panels,) = panel_grid(1, len(pairs), (4.5, 3.5), sharey=True)
+    for panel, (depth, tables) in zip(panels, pairs.items(), strict=True):
+        for label, table, colour in zip(("(6)", "Xavier"), tables, ("C3", "C0"), strict=True):
+            values = table["loss"].to_numpy()
+            shown = np.where(np.isfinite(values), values, np.nan)
+            panel.plot(table["epoch"], shown.T, color=colour, linewidth=0.7)
+            panel.plot([], [], color=colour, label=label)
+        panel.set(xlabel="epoch", ylabel="loss", title=f"{depth} convolutions")
+        panel.legend(fontsize="x-small")
+    return figure
+
+
+@claim("003", "Figure 9", "a deep convolutional network by (6)", sampled=True)
+def figure_nine(sampling: Sampling) -> Verdict:
+    """Convolutions of size 3, ReLU, two poolings, a linear readout; no dropout and none of Table
+    3's two hidden linear layers. Said of the figure: weights by (6), of unfolded representations,
+    outperform Xavier's where the depth is large (80 in print)."""
+    size = chosen(CONVOLUTIONAL, sampling)
+    pairs = {depth: _convolutional(size, depth, sampling.seed) for depth in size.depths}
+    own, other = pairs[size.depths[-1]]
+    statements = [smaller("(6) outperforms Xavier's weights at depth", [(last(own), last(other))])]
+    return reproduced(statements, str(size), figures={"batchnorm9": _figure(pairs)})
+
+
+@claim("003", "Figure 9 (shallow)", "a shallow convolutional network by (6)", sampled=True)
+def shallow(sampling: Sampling) -> Verdict:
+    """ "This initialization slows SGD for the shallow network with 20 layers compared to standard
+    Xavier's initialization": the shallow network of Figure 9, as it is here."""
+    size = chosen(CONVOLUTIONAL, sampling)
+    own, other = _convolutional(size, size.depths[0], sampling.seed)
+    statements = [smaller("(6) ends with the larger loss", [(last(other), last(own))])]
+    return reproduced(statements, f"{size}; {size.depths[0]} convolutions for 20")
+
+
+@claim("003", "Figure 10", "a deeper convolutional network, for longer", sampled=True)
+def figure_ten(sampling: Sampling) -> Verdict:
+    """Said of the figure, of 90 layers and 80 epochs: (6) boosts descent "even after many SGD
+    epochs"."""
+    size = chosen(DEEPER, sampling)
+    (depth,) = size.depths
+    own, other = _convolutional(size, depth, sampling.seed)
+    half = size.epochs // 2
+    statements = [
+        smaller(
+            f"(6) has the smaller loss after {epoch} epochs",
+            [(own["loss"][:, epoch].to_numpy(), other["loss"][:, epoch].to_numpy())],
+        )
+        for epoch in (half, size.epochs)
+    ]
+    return reproduced(
+        statements, str(size), figures={"batchnorm10": _figure({depth: (own, other)})}
+    )
+
+
+# %%
+if __name__ == "__main__":
+    show()

@@ -1,0 +1,271 @@
+"""Networks of source 003 as they are trained: their losses and orthogonality gaps by epoch."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Executor
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from derive.citations import rests_on
+from derive.errors import InputError, whole
+from derive.work.resources import number
+
+from .. import checks
+from ..arrays import Array
+from ..runs import chunks
+from ..runs.directory import digest
+from ..runs.totals import Rows
+from ..runs.work import Work
+from .initialization import orthogonality_gap, orthogonalizing_weights
+from .modules import (
+    BatchNorm,
+    Convolution,
+    Flatten,
+    Linear,
+    MaxPool,
+    Module,
+    ReLU,
+    gradients,
+    outputs,
+    unfold,
+)
+
+STARTS = ("xavier", "orthogonal", "iterative")
+KINDS = ("dense", "convolutional")
+LEAST_NORM = 1e-2
+"""Of a matrix, in (29)."""
+RANGE = 1e-9
+"""Singular values below this part of the largest are those of no direction in the data."""
+
+
+@rests_on("daneshmand2021")
+def train(
+    images: ArrayLike,
+    labels: ArrayLike,
+    width: int,
+    depth: int,
+    *,
+    kind: str = "dense",
+    start: str = "xavier",
+    normalised: bool = False,
+    clip: float | None = None,
+    eta: float = 0.01,
+    batch: int = 500,
+    epochs: int = 30,
+    draws: int = 4,
+    seed: int = 0,
+    run: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> xarray.Dataset:
+    """Train ReLU networks by stochastic gradient descent on the cross-entropy of classes.
+
+    Arguments:
+        images: (images, n_0), or (images, channels, side, side).
+        labels: (images,), 0, 1, …
+        width: of the hidden layers, or their channels.
+        depth: hidden layers, those of a readout apart; convolutions of size 3, after the first two
+            of which 2 × 2 pixels are pooled (Table 3).
+        kind: "dense" or "convolutional".
+        start: "xavier", normal entries of variance 2/(n_in + n_out); "orthogonal", its polar factor
+            times its mean singular value (appendix H); "iterative", (6) by a batch of all images,
+            on the range of its representations: dead neurons and pixels have no inverse.
+        normalised: whether batch normalization stands before each ReLU.
+        clip: λ of (29); None is none.
+        eta, batch, epochs: the step, the images of each, and how often all are gone through.
+        draws: networks; number d is the same whatever `draws` is.
+        seed, run, progress: those of `numeric.simulate`.
+
+    Returns:
+        An xarray.Dataset with axes `network`, `epoch` = 0 … epochs: `loss`, of all images, infinite
+        where it diverged, and `gap`, the orthogonality gap V of the last hidden layer, the mean
+        over batches.
+
+    Raises:
+        InputError: for arguments that cannot be used.
+    """
+    x = np.asarray(images, float)
+    y = np.asarray(labels)
+    rank = {"dense": 2, "convolutional": 4}.get(kind)
+    if rank is None:
+        raise InputError("kind", kind, f"one of {', '.join(KINDS)}")
+    if x.ndim != rank or not len(x) or not np.isfinite(x).all():
+        raise InputError("images", f"shape {x.shape}", f"finite numbers with {rank} axes")
+    if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
+        raise InputError("labels", f"shape {y.shape}", "a class, 0 or more, for each image")
+    if start not in STARTS:
+        raise InputError("start", start, f"one of {', '.join(STARTS)}")
+    if clip is not None and not clip > 0:
+        raise InputError("clip", clip, "a number above 0, or None")
+    if not (math.isfinite(eta) and eta > 0):
+        raise InputError("eta", eta, "a finite step above 0")
+    work = _Descents(
+        x, y, whole("width", width, 1), whole("depth", depth, 2), start, normalised, clip,
+        float(eta), whole("batch", batch, 2, len(x)), whole("epochs", epochs, 0),
+        checks.draws(draws, 1), checks.seed(seed),
+    )  # fmt: skip
+    options = chunks.Options(None, None, run, progress)
+    what = f"training {number(draws)} networks of width {number(width)}"
+    rows = chunks.total(work, work.draws, options, what)[0].arrays()["rows"]
+    about = {
+        "kind": kind, "width": width, "depth": depth, "start": start, "clip": clip or 0.0,
+        "normalised": int(normalised), "eta": float(eta), "batch": batch, "seed": seed,
+    }  # fmt: skip
+    axes = ("network", "epoch")
+    table = {"loss": (axes, rows[:, 0]), "gap": (axes, rows[:, 1])}
+    return xarray.Dataset(table, {"epoch": np.arange(epochs + 1)}, about)
+
+
+@dataclass(frozen=True, eq=False)
+class _Descents(Work):
+    """Networks, one a chunk."""
+
+    images: Array
+    labels: NDArray[np.int64]
+    width: int
+    depth: int
+    start: str
+    normalised: bool
+    clip: float | None
+    eta: float
+    batch: int
+    epochs: int
+    draws: int
+    seed: int
+
+    @property
+    def chunk(self) -> int:
+        """One network."""
+        return 1
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, 2, epochs)."""
+        return draws, 2, self.epochs + 1
+
+    def total(self) -> Rows:
+        """All networks, one below the other."""
+        return Rows(np.empty(self.shape(self.draws)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The networks and how they are trained."""
+        return {
+            "sampler": "modules", "images": f"{digest(self.images)} {digest(self.labels)}",
+            "width": self.width, "depth": self.depth, "start": self.start,
+            "normalised": self.normalised, "clip": self.clip, "eta": self.eta,
+            "batch": self.batch, "epochs": self.epochs, "seed": self.seed,
+        }  # fmt: skip
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """Losses and gaps of these networks."""
+        found = np.empty(self.shape(stop - start))
+        targets = np.eye(int(self.labels.max()) + 1)[self.labels]
+        for draw in range(start, stop):
+            rng = np.random.default_rng([self.seed, draw])
+            modules = made(
+                self.images, self.width, self.depth, targets.shape[1], self.start,
+                self.normalised, rng,
+            )  # fmt: skip
+            for epoch in range(self.epochs + 1):
+                found[draw - start, :, epoch] = self._observed(modules, targets)
+                order = rng.permutation(len(self.images))
+                for at in range(0, len(order) - self.batch + 1, self.batch):
+                    if given_up is not None and given_up.is_set():
+                        raise CancelledError
+                    chosen = order[at : at + self.batch]
+                    if epoch < self.epochs:
+                        with np.errstate(over="ignore", invalid="ignore"):
+                            descend(
+                                modules, self.images[chosen], targets[chosen], self.eta, self.clip
+                            )
+        return found
+
+    def _observed(self, modules: Sequence[Module], targets: Array) -> tuple[float, float]:
+        """The mean loss and gap of batches."""
+        losses, gaps = [], []
+        for at in range(0, len(self.images) - self.batch + 1, self.batch):
+            part = slice(at, at + self.batch)
+            with np.errstate(over="ignore", invalid="ignore"):
+                each = outputs(modules, self.images[part])
+            logs = each[-1] - each[-1].max(axis=1, keepdims=True)
+            logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+            losses.append(-(targets[part] * logs).sum(axis=1).mean())
+            last = each[-2].reshape(self.batch, -1)
+            good = np.isfinite(last).all() and (last != 0).any()
+            gaps.append(orthogonality_gap(last.T) if good else np.nan)
+        lost = float(np.mean(losses))
+        return lost if math.isfinite(lost) else math.inf, float(np.mean(gaps))
+
+
+def made(
+    images: Array,
+    width: int,
+    depth: int,
+    classes: int,
+    start: str,
+    normalised: bool,
+    rng: np.random.Generator,
+) -> list[Module]:
+    """A network at initialization; (6) is by these images."""
+    modules: list[Module] = []
+    x, convolved = images, images.ndim == 4
+    for layer in range(depth):
+        seen = unfold(x, 3) if convolved else x.T
+        shape = width, len(seen)
+        fans = (9 * width, 9 * x.shape[1]) if convolved else shape
+        W = math.sqrt(2 / sum(fans)) * rng.standard_normal(shape)
+        if start == "orthogonal":
+            U, sigma, Vt = np.linalg.svd(W, full_matrices=False)
+            W = sigma.mean() * U @ Vt
+        elif start == "iterative":
+            W = on_range(seen, width)
+        added: list[Module] = [Convolution(W) if convolved else Linear(W)]
+        if normalised:
+            added.append(BatchNorm())
+        added.append(ReLU())
+        if convolved and layer < 2:
+            added.append(MaxPool())
+        x = outputs(added, x)[-1]
+        modules += added
+    if convolved:
+        modules.append(Flatten())
+        x = x.reshape(len(x), -1)
+    readout = math.sqrt(2 / (classes + x.shape[1]))
+    return [*modules, Linear(readout * rng.standard_normal((classes, x.shape[1])))]
+
+
+def on_range(H: Array, width: int) -> Array:
+    """W of (6) on the range of H, n_in × n, whose neurons need not all be alive; 0 beyond it."""
+    U, sigma, _ = np.linalg.svd(H, full_matrices=False)
+    basis = U[:, sigma > RANGE * sigma[0]]
+    return np.asarray(orthogonalizing_weights(basis.T @ H, width) @ basis.T)
+
+
+def descend(
+    modules: Sequence[Module], x: Array, targets: Array, eta: float, clip: float | None
+) -> float:
+    """A step, with (29) for each matrix where λ is given; the loss before it."""
+    lost, found = gradients(modules, x, targets)
+    for module, own in zip(modules, found, strict=True):
+        for parameter, gradient in zip(module.parameters, own, strict=True):
+            factor = 1.0
+            if clip is not None and parameter.ndim == 2:
+                limit = clip * max(float(np.linalg.norm(parameter)), LEAST_NORM)
+                size = float(np.linalg.norm(gradient))
+                factor = min(1.0, limit / size) if size else 1.0
+            np.subtract(parameter, eta * factor * gradient, out=parameter)
+    return lost

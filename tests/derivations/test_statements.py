@@ -1,0 +1,129 @@
+"""Tests over seeds: their exact distributions, their power, and the verdicts that they come to."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import xarray
+from scipy import stats
+
+from derivations.claims import both, equal
+from derivations.claims.registry import Sampling
+from derivations.report.terminal import measure
+from derivations.training import descents, statements, tangent, tanh, variations
+from derivations.training.statements import Statement, alike, reproduced, rising, smaller
+
+RNG = np.random.default_rng(8)
+
+
+def chance(statement):
+    return float(statement.told.split("p ")[1])
+
+
+@pytest.mark.parametrize(("m", "n"), [(3, 4), (6, 6), (2, 9)])
+def test_one_stratum_is_mann_and_whitney_s_exact_test(m, n):
+    a, b = RNG.standard_normal(m), RNG.standard_normal(n) + 0.5
+    exact = stats.mannwhitneyu(a, b, alternative="less", method="exact").pvalue
+    assert chance(smaller("a", [(a, b)])) == pytest.approx(exact, rel=0.06)  # two digits are told
+
+
+def test_several_groups_are_jonckheere_s_test():
+    """Against all orders of 2, 2 and 2 numbers."""
+    groups = [np.array([0.1, 0.4]), np.array([0.2, 0.9]), np.array([0.5, 0.7])]
+
+    def rises(values):
+        parts = [values[:2], values[2:4], values[4:]]
+        pairs = ((i, j) for i in range(3) for j in range(i + 1, 3))
+        return sum((x < y) for i, j in pairs for x in parts[i] for y in parts[j])
+
+    every = np.concatenate(groups)
+    counts = [rises(each) for each in permutations(every)]
+    exact = np.mean([each >= rises(every) for each in counts])
+    assert chance(rising("up", groups)) == pytest.approx(exact, rel=0.06)
+
+
+def test_false_alarms_are_as_rare_as_the_level_says():
+    """4000 times no difference: at most the level and 5 standard errors of its count."""
+    found = [
+        smaller("", [(x[:5], x[5:10]), (x[10:15], x[15:])]).holds
+        for x in np.exp(RNG.standard_normal((4000, 20)))
+    ]
+    level = statements.LEVEL
+    assert np.mean(found) < level + 5 * np.sqrt(level / 4000)
+
+
+def test_what_is_called_noticeable_is_noticed():
+    """Lognormal numbers, a difference as large as is told: found nine times in ten, within 5 %."""
+    sizes = ((6, 6), (6, 6))
+    shift = statements._shift(sizes)
+    found = [
+        smaller("", [(np.exp(x[:6]), np.exp(x[6:12] + shift)),
+                     (np.exp(x[12:18]), np.exp(x[18:] + shift))]).holds
+        for x in RNG.standard_normal((1000, 24))
+    ]  # fmt: skip
+    assert np.mean(found) == pytest.approx(statements.POWER, abs=0.05)
+
+
+def test_equal_numbers_and_what_is_never_reached_count_for_neither():
+    never = np.full(5, np.inf)
+    assert not smaller("", [(never, never)]).holds
+    reached = smaller("", [(np.arange(5.0) + 1, never)])
+    assert reached.holds
+    assert reached.noticed is None
+
+
+def test_likeness_needs_power_as_well_as_equal_means():
+    """A wide spread does not pass for likeness, nor does a difference beyond the margin."""
+    narrow, wide = 1 + 0.02 * RNG.standard_normal(8), np.exp(RNG.standard_normal(8))
+    assert alike("", [(narrow, narrow[::-1].copy())], 0.25).holds
+    assert not alike("", [(wide, np.exp(RNG.standard_normal(8)))], 0.25).holds
+    assert not alike("", [(narrow, 1.5 * narrow)], 0.25).holds
+
+
+def test_verdicts_say_at_what_size():
+    good, bad = Statement("rises", True, "9 of 9", 0.2), Statement("falls", False, "1 of 9")
+    found = reproduced([good], "30 digits")
+    assert (found.kind, found.holds, found.size) == ("reduced size", True, "30 digits")
+    assert measure(found) == "30 digits"
+    assert found.noticed == (0.2,)
+    assert reproduced([good], "as printed", printed=True).kind == "reproduced"
+    other = reproduced([good, bad], "30 digits")
+    assert (other.kind, other.holds) == ("not reproduced", True)
+    assert "NOT: falls (1 of 9)" in other.detail
+    assert both(found, other).kind == "not reproduced"
+    assert both(found, equal(1, 1)).size == "30 digits"
+    assert both(found, equal(1, 2)).kind == "fails"
+
+
+def test_epochs_until_a_loss_are_interpolated():
+    losses = np.array([[1.0, 0.1, 0.01], [1.0, 0.9, 0.8], [0.05, 0.01, 0.01]])
+    table = xarray.Dataset({"validation": (("network", "epoch"), losses)}, {"epoch": [0, 10, 30]})
+    found = descents.until(table, 0.0316227766)
+    assert found == pytest.approx([20.0, np.inf, 2.8556], rel=1e-4)
+    assert descents.until(table, 2.0).tolist() == [0, 0, 0]
+
+
+SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), 2, "digits")
+
+
+@pytest.mark.parametrize("module", [tanh, tangent, variations])
+def test_every_figure_is_run_and_judged(module, monkeypatch):
+    """At a size at which nothing is learnt: each comes to a verdict with its size and pictures."""
+    monkeypatch.setattr(descents, "BOOK", SMALL)
+    sampling = Sampling(3, 1e-9)
+    names = [
+        name for name, each in vars(module).items() if name.startswith("figure_") and callable(each)
+    ]
+    assert names
+    for name in names:
+        found = getattr(module, name)(sampling)
+        assert found.kind in {"reduced size", "not reproduced"}
+        assert "30 digits" in found.size
+        assert found.figures
+
+
+def test_full_is_larger_and_takes_its_share():
+    assert descents.size(Sampling(0, 1e-9)) == descents.BOOK
+    full, part = (descents.size(Sampling(0, 1e-9, share)) for share in (1.0, 0.4))
+    assert (full.widths, full.draws, part.draws) == ((30, 100), 10, 4)
+    assert full.images[0] >= 1200
