@@ -472,9 +472,7 @@ def step(
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
         if skip_of(layer.stages) is None:
-            wanted += (
-                "with a norm G1 and V of one input close on sequences, by `recursion`, `flow`"
-            )
+            wanted += "with a norm G1 and V of one input close on sequences, by `recursion`, `flow`"
         elif str(chosen) in ("G1", "V"):
             wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
         elif str(chosen) in ("Theta1", "D", "F", "A", "B"):
