@@ -37,7 +37,7 @@ def select(
 ) -> NDArray[Any]:
     """The choice of the first condition that holds: of few points NumPy's own takes ten times as
     long."""
-    found = default
+    found: Any = default
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
         found = np.where(condition, choice, found)
     return np.asarray(found)

@@ -158,7 +158,7 @@ def _scale(table: xarray.Dataset, name: str) -> Array:
             np.prod([standards[kind][:, at[a], at[b]] for kind, a, b in chosen], axis=0)
             for chosen in _products(tuple(pattern), kinds)
         ]
-        result[:, here] = np.mean(terms, axis=0)
+        result[:, here] = np.sum(terms, axis=0) / len(terms)
     return result.reshape(shape)
 
 

@@ -23,6 +23,7 @@ from derive import (
 )
 from derive import spectra as symbolic
 from numeric import compare, spectra
+from numeric.brackets.functions import select
 
 HALF = sympy.Rational(1, 2)
 RNG = np.random.default_rng(0)
@@ -117,6 +118,14 @@ def test_one_draw_has_no_standard_errors() -> None:
     one, two = (spectra.simulate(net, 0.5, 8, 2, draws) for draws in (1, 2))
     assert set(two.data_vars) - set(one.data_vars) == {"m1_se", "m2_se"}
     assert all(np.isfinite(one[name]).all() for name in one.data_vars)
+
+
+def test_the_first_piece_that_holds_is_taken_as_by_numpy() -> None:
+    h = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, np.nan])
+    pieces = [h <= -1, h >= 1, np.abs(h) < 0.5], [-1.0, 1.0, h]
+    np.testing.assert_array_equal(select(*pieces), np.select(*pieces, default=np.nan))
+    overlapping = [h < 1, h < 2], [0.0, h * h]
+    np.testing.assert_array_equal(select(*overlapping, 7.0), np.select(*overlapping, default=7.0))
 
 
 def test_corrections_of_the_variances_are_sampled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -186,6 +187,23 @@ def test_twins_go_with_arithmetic_and_may_be_missing():
         wrong = {broken: np.nan * flowed["V"]}
         with pytest.raises(InputError, match=f"{broken} with NaN"):
             compare(flowed.assign(wrong), sampled.assign(wrong))
+
+
+def test_scales_are_averages_over_the_distinct_products():
+    """D̃ of three inputs against (A.4) counted out: all orders of the samples, each product once."""
+    rng = np.random.default_rng(4)
+    K, Theta = (each + each.swapaxes(1, 2) for each in rng.random((2, 2, 3, 3)) + 1)
+    dims = "layer", "sample_1", "sample_2", "sample_3", "sample_4"
+    D = rng.random((2, 3, 3, 3, 3))
+    table = xarray.Dataset(
+        {"K": (dims[:3], K), "Theta": (dims[:3], Theta), "D": (dims, D)}, {"layer": [1, 2]}
+    )
+    scaled = normalise(table)["D_tilde"].to_numpy()
+    for at in np.ndindex(3, 3, 3, 3):
+        pairs = {(*sorted((a, b)), *sorted((c, d))) for a, b, c, d in itertools.permutations(at)}
+        each = [K[:, a, b] * Theta[:, c, d] for a, b, c, d in sorted(pairs)]
+        expected = D[(slice(None), *at)] / np.mean(each, axis=0)
+        np.testing.assert_allclose(scaled[(slice(None), *at)], expected, rtol=1e-13)
 
 
 def test_the_error_of_several_inputs_is_divided_entry_by_entry():
