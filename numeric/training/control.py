@@ -36,9 +36,9 @@ _ROUNDING = 1e-12
 """Of the largest value: what is left below it of a regression is rounding."""
 _LEAST, _MOST = 4, 32
 """Untrained networks for each that is trained."""
-_NOISIER = 2.0
+_NOISIER = 6.0
 """How much larger the variance of what they measure is, roughly."""
-_BATCHES, _LAZY = 16, 4
+_BATCHES, _LAZY = 16, 2
 """The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
 
 
