@@ -124,9 +124,11 @@ def simulate(
         elsewhere = replace(options, run=None)
         what = f"drawing {number(more)} networks of width {number(width)}"
         starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
-        levels = work.start(rows), others.start(starts.arrays()["rows"])
-        levels = *levels, control.tangents(ensemble, more)
-        found = control.controlled(work.course(rows), *levels, data.targets, rule.eta, counts)
+        ways = work.start(rows), others.start(starts.arrays()["rows"])
+        tangent = control.tangents(ensemble, more)
+        found = control.controlled(
+            work.course(rows), *ways, tangent, data.targets, rule.eta, counts
+        )
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
     about: dict[str, int | float | str] = {
