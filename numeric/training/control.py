@@ -1,85 +1,199 @@
-"""Trained networks by what they differ in from a line: less noise from the same networks.
+"""Control variates of trained networks: the same means, with less noise from the same networks.
 
-At infinite width z descends by Θ alone, so that z(t) ≈ z°(t) = y + A_t (z(0) − y) in every network,
-A_t known, and H(t) ≈ H(0). What is measured is the difference, smaller by n^{-1/2} or more;
-the mean of the rest is that of networks at initialization, which cost little: E z(0) is 0 exactly,
-and E z(0)z(0) and E H(0) are sampled. Whatever A_t is, no mean is changed by it.
+Three levels. Descent by a network's own tangent kernel H(0) alone,
+
+    z_lin(t) = y + (1 − ηH)^t (z(0) − y),
+
+needs no training, and z(t) − z_lin(t) is smaller by n^{-1/2} than what either fluctuates by. So
+
+    E f(z(t)) = E[f(z(t)) − f(z_lin(t))] + E f(z_lin(t)),
+
+the first from the networks that are trained, the second from many that are not. At both levels what
+is left is regressed on features whose means over the last layer's parameters are 0 exactly, given
+all layers below: z(0), and z(0)z(0) less its covariance there. At the second it is on H(0) too,
+whose mean comes from more networks yet, of which no matrix is built (`numeric.simulate`). The
+coefficients of a network come from the other networks, so that no mean is changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from derive.network import Network
-
 from ..arrays import Array
-from ..flows import flow
+from ..samplers.ensemble import Ensemble
 from ..simulations import simulate
-from .averages import Basis
+from ..tables.layout import averaged
+from .networks import Course, Start
 
-MORE = 4
-"""So many networks at initialization for each that is trained."""
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """What Θ alone makes of z − y, and the means at initialization.
-
-    Attributes:
-        maps: A_t, (steps, samples, samples).
-        fixed: what z tends to by Θ alone from z(0) = 0 at each step, (steps, samples, outputs).
-        kernel, tangent: E z(0)z(0) and E H(0) of an output, (samples, samples).
-        kernel_se, tangent_se: their standard errors.
-    """
-
-    maps: Array
-    fixed: Array
-    kernel: Array
-    kernel_se: Array
-    tangent: Array
-    tangent_se: Array
-
-    @property
-    def covariance(self) -> tuple[Array, Array]:
-        """Of z°, (steps, samples, samples), and its standard error, at most."""
-        size = abs(self.maps)
-        moved = self.maps @ self.kernel @ self.maps.transpose(0, 2, 1)
-        return moved, size @ self.kernel_se @ size.transpose(0, 2, 1)
+_FOLDS = 5
+"""The parts whose coefficients of regression come from the other parts."""
+_PER_FEATURE = 20
+"""So many networks for each feature, or it is left out."""
+_ROUNDING = 1e-12
+"""Of the largest value: what is left below it of a regression is rounding."""
+_LEAST, _MOST = 4, 32
+"""Untrained networks for each that is trained."""
+_NOISIER = 6.0
+"""How much larger the variance of what they measure is, roughly."""
+_BATCHES, _LAZY = 16, 2
+"""The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
 
 
-def line(
-    net: Network,
-    X: Array,
+def tangents(ensemble: Ensemble, draws: int) -> Array:
+    """Independent estimates of E H(0) of an output, each of a part of so many networks or more,
+    (batches, samples, samples)."""
+    each = max(2, -(-_LAZY * draws // _BATCHES))
+    net, depth = ensemble.net, ensemble.depth
+    seeds = np.random.SeedSequence([ensemble.seed, _BATCHES]).generate_state(_BATCHES, np.uint64)
+    tables = (
+        simulate(net, ensemble.inputs, ensemble.width, depth, each, tensors="Theta", seed=int(seed))
+        for seed in seeds
+    )
+    return np.array([table["Theta"].to_numpy()[-1] for table in tables])
+
+
+def more(seconds: float) -> int:
+    """Untrained networks for each trained one, if that takes so many times as long: N₁/N₀ =
+    √(v₁c₀/v₀c₁) has the least variance for its time."""
+    return int(np.clip(round(np.sqrt(_NOISIER * seconds)), _LEAST, _MOST))
+
+
+def plain(course: Course) -> dict[str, Array]:
+    """Means over networks, covariances, and standard errors, without controls."""
+    z = course.outputs
+    values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": course.loss}
+    if course.tangent is not None:
+        values["ntk"] = course.tangent
+    found = {}
+    for name, each in values.items():
+        found[name], found[f"{name}_se"] = averaged(each)
+    return found
+
+
+def controlled(
+    course: Course,
+    start: Start,
+    untrained: Start,
+    tangent: Array,
     targets: Array,
     eta: float,
     steps: Sequence[int],
-    width: int,
-    depth: int,
-    draws: int,
-    seed: int,
-) -> Line:
-    """The line of these networks, the training inputs first in X."""
-    training = len(targets)
-    theta = flow(net, X, depth, "Theta", width=width)["Theta"].to_numpy()[-1]
-    basis = Basis.of(theta, training)
-    rates = 1 - eta * basis.theta
-    y = np.zeros((len(X), targets.shape[1]))
-    y[:training] = basis.into[:training, :training] @ targets
-    powers = [(rates**step)[:, None] for step in steps]
-    start = simulate(
-        net, X, width, depth, draws=MORE * draws, tensors=["K", "Theta"], seed=seed
-    ).isel(layer=-1)
-    kernel, kernel_se, tangent, tangent_se = (
-        start[name].to_numpy() for name in ("K", "K_se", "Theta", "Theta_se")
-    )
-    return Line(
-        np.array([basis.back @ (power * basis.into) for power in powers]),
-        np.array([basis.back @ (y - power * y) for power in powers]),
-        kernel,
-        kernel_se,
-        tangent,
-        tangent_se,
-    )
+) -> dict[str, Array]:
+    """The same from three levels.
+
+    Arguments:
+        course, start: of the networks that are trained by full-batch tensorial descent.
+        untrained: of others.
+        tangent: estimates of E H(0), from `tangents`.
+        targets: (training, outputs).
+    """
+    outputs = targets.shape[1]
+    kernels = tangent[..., None, None] * np.eye(outputs)
+    first, second = _features(start), _features(untrained)
+    rows, columns = np.triu_indices(start.outputs[0].size)
+    flat, known = (_matrices(each)[:, rows, columns] for each in (untrained.tangent, kernels))
+    middle = known.mean(axis=0)
+    second.append(flat - middle)
+    lines = [linear(each, targets, eta, steps) for each in (start, untrained)]
+    found: dict[str, Array] = {}
+
+    def put(name: str, differences: Array, base: Array) -> None:
+        trained, other = regressed(differences, first), regressed(base, second)
+        (off, off_se), (mean, mean_se) = (averaged(each.left) for each in (trained, other))
+        found[name], errors = off + mean, [off_se, mean_se]
+        if len(other.slopes) == len(second):
+            moved = (known - middle) @ other.slopes[-1]
+            errors.append(averaged(moved)[1].reshape(mean.shape))
+        found[f"{name}_se"] = np.sqrt(sum(np.square(error) for error in errors))
+
+    put("prediction", course.outputs - lines[0], lines[1])
+    trained, *products = (_products(z, found["prediction"]) for z in (course.outputs, *lines))
+    put("covariance", trained - products[0], products[1])
+    losses = [((z[:, :, : len(targets)] - targets) ** 2).sum(axis=(2, 3)) / 2 for z in lines]
+    put("loss", course.loss - losses[0], losses[1])
+    if course.tangent is not None:
+        change = regressed(course.tangent - start.tangent[:, None], first)
+        (off, off_se), (mean, mean_se) = averaged(change.left), averaged(kernels)
+        found["ntk"], found["ntk_se"] = off + mean, np.hypot(off_se, mean_se)
+    return found
+
+
+def linear(start: Start, targets: Array, eta: float, steps: Sequence[int]) -> Array:
+    """z_lin at these steps, (draws, steps, samples, outputs).
+
+    Where a network's own H is too large for η, 1 − ηH is taken as −1: any function of the start
+    will do, if it stays finite.
+    """
+    draws, m, outputs = start.outputs.shape
+    size = targets.size
+    H = _matrices(start.tangent)
+    z = start.outputs.reshape(draws, -1)
+    values, U = np.linalg.eigh(H[:, :size, :size])
+    rates = np.clip(1 - eta * values, -1.0, 1.0)
+    off = np.einsum("dij,di->dj", U, z[:, :size] - targets.reshape(-1))
+    pulls, found = H[:, :, :size] @ U, []
+    for step in steps:
+        summed = np.full_like(rates, float(step))  # Σ_{s<t} (1 − ηλ)^s
+        np.divide(1 - rates**step, 1 - rates, out=summed, where=1 - rates > _ROUNDING)
+        found.append(z - eta * np.einsum("dij,dj->di", pulls, summed * off))
+    return np.array(found).swapaxes(0, 1).reshape(draws, len(steps), m, outputs)
+
+
+class Regression(NamedTuple):
+    """What features of mean 0 leave of values, (draws, …), and the slopes of those that were used,
+    (features, values), on the average of the folds."""
+
+    left: Array
+    slopes: list[Array]
+
+
+def regressed(values: Array, features: Sequence[Array]) -> Regression:
+    """Values, (draws, …), less what features of mean 0 say of them, as many as the draws bear."""
+    draws, ends = len(values), np.cumsum([each.shape[1] for each in features])
+    used = int((_PER_FEATURE * ends <= draws).sum())
+    if not used:
+        return Regression(values, [])
+    flat = values.reshape(draws, -1)
+    F = np.concatenate([np.ones((draws, 1)), *features[:used]], axis=1)
+    folds = np.array_split(np.arange(draws), _FOLDS)
+    moments = [(F[fold].T @ F[fold], F[fold].T @ flat[fold]) for fold in folds]
+    squares, products = (np.sum(each, axis=0) for each in zip(*moments, strict=True))
+    left, slopes = np.empty_like(flat), np.zeros((F.shape[1] - 1, flat.shape[1]))
+    for fold, (own, own_products) in zip(folds, moments, strict=True):
+        fit = np.linalg.lstsq(squares - own, products - own_products, rcond=None)[0][1:]
+        left[fold] = flat[fold] - F[fold, 1:] @ fit
+        slopes += fit / _FOLDS
+    left[abs(left) <= _ROUNDING * abs(flat).max(axis=0, initial=0)] = 0
+    return Regression(left.reshape(values.shape), np.split(slopes, ends[: used - 1]))
+
+
+def _features(start: Start) -> list[Array]:
+    """Of mean 0 over the last layer's parameters, given those below, (draws, …), in units of their
+    own size."""
+    z, draws = start.outputs, len(start.outputs)
+    products = np.einsum("dai,dbj->daibj", z, z)
+    for i in range(z.shape[2]):
+        products[:, :, i, :, i] -= start.kernel
+    size = z.shape[1] * z.shape[2]
+    rows, columns = np.triu_indices(size)
+    squares = products.reshape(draws, size, size)[:, rows, columns]
+    scaled = []
+    for each in (z.reshape(draws, -1), squares):
+        size_of = np.sqrt((each**2).mean(axis=0))
+        scaled.append(each / np.where(size_of > 0, size_of, 1.0))
+    return scaled
+
+
+def _matrices(H: Array) -> Array:
+    """(…, samples, samples, outputs, outputs) by pairs of sample and output, a matrix for each."""
+    size = H.shape[-3] * H.shape[-1]
+    return np.moveaxis(H, -2, -3).reshape(*H.shape[:-4], size, size)
+
+
+def _products(z: Array, mean: Array) -> Array:
+    """(z − mean)(z − mean), (draws, steps, samples, samples, outputs, outputs)."""
+    centred = z - mean
+    return np.asarray(np.einsum("dsai,dsbj->dsabij", centred, centred))

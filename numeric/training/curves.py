@@ -31,8 +31,8 @@ from ..samplers.ensemble import Ensemble, checked_ensemble
 from .arguments import checked_rate, checked_steps
 from .data import Split
 from .losses import LOSSES, per_input
+from .networks import Networks
 from .optimizers import Optimizer
-from .simulations import Networks
 
 PARTS = ("training", "validation", "test")
 KERNELS = ("class", "between")

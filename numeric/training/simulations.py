@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Executor
-from dataclasses import dataclass
-from functools import cached_property
-from threading import Event
-from typing import Any, Protocol
+from concurrent.futures import Executor
+from dataclasses import replace
 
-import numba
 import numpy as np
 import xarray
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
@@ -25,23 +21,16 @@ from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
 from ..arrays import Array
-from ..random.matrices import weight_matrix
 from ..runs import chunks
-from ..runs.directory import digest
-from ..runs.totals import Rows
-from ..runs.work import Work
-from ..samplers.ensemble import Ensemble, checked_ensemble
-from ..tables.layout import averaged
-from . import layout
+from ..samplers.ensemble import checked_ensemble
+from . import control, layout
 from .arguments import checked_rate, checked_steps, given
-from .control import Line, line
-from .losses import LOSSES, per_input
+from .losses import LOSSES
+from .networks import Training
 from .optimizers import Optimizer
 
-_NUMBER_SECONDS = 6e-10
-"""Of a network's forward and backward pass, for each weight and each input."""
-_UNINTERRUPTED = 0.2
-"""Seconds of steps after which a run looks whether it was given up."""
+_ELSEWHERE = 1 << 60
+"""The number of the first network that is not trained."""
 
 
 @rests_on("day2025")
@@ -90,9 +79,9 @@ def simulate(
 
     Returns:
         The table of `flow` without coefficients of 1/n: prediction, covariance, ntk and loss at
-        this width, and `…_se`, their standard errors. Where Θ says how z descends at infinite
-        width, with tensorial descent of all inputs on the squared loss, they are measured by what
-        differs from that (`control`), with much less noise.
+        this width, and `…_se`, their standard errors. With tensorial descent of all inputs on
+        the squared loss they are measured by what differs from descent by each network's own H(0),
+        and that by more networks, which are not trained (`control`): with much less noise.
 
     Raises:
         InputError: for arguments that cannot be used, and where training diverges.
@@ -119,23 +108,29 @@ def simulate(
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
-    straight = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
-    counts = (0, *counts) if straight else counts
-    work = _Training(ensemble, data.targets, rule, loss, size, counts, flag("ntk", ntk), draws)
+    linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
+    ntk = flag("ntk", ntk)
+    work = Training(ensemble, data.targets, rule, loss, size, counts, ntk, draws, origin=linear)
     what = f"training {number(draws)} networks of width {number(width)}"
-    check_memory("draws", draws, 8 * draws * work.row, what)
+    untrained = replace(work, steps=(), first=_ELSEWHERE)
+    more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
+    held = 8 * (draws * work.row + more * untrained.row)
+    check_memory("draws", draws, held, what)
     seconds = draws * work.seconds
     if not options.kept:
-        check_time("draws, steps", (draws, max(times)), seconds, what)
+        check_time("draws, steps", (draws, max(times)), seconds + more * untrained.seconds, what)
     rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-    started = (
-        line(net, data.X, data.targets, rule.eta, counts, width, depth, draws, seed)
-        if straight
-        else None
-    )
-    found = _measured(work, rows, started)
-    if straight:
-        found = {name: each[1:] for name, each in found.items()}
+    found = control.plain(work.course(rows))
+    if linear:
+        others = replace(untrained, draws=more)
+        elsewhere = replace(options, run=None)
+        what = f"drawing {number(more)} networks of width {number(width)}"
+        starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
+        ways = work.start(rows), others.start(starts.arrays()["rows"])
+        tangent = control.tangents(ensemble, more)
+        found = control.controlled(
+            work.course(rows), *ways, tangent, data.targets, rule.eta, counts
+        )
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
     about: dict[str, int | float | str] = {
@@ -155,300 +150,3 @@ def _check_loss(loss: object, targets: Array) -> None:
             raise InputError(
                 "targets", "these", "probabilities of two outputs or more, that add to 1"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _Training(Work):
-    """Networks as they are trained: their outputs, tangent kernels and losses at given steps."""
-
-    ensemble: Ensemble
-    targets: Array
-    rule: Optimizer
-    loss: str
-    batch: int
-    steps: tuple[int, ...]
-    ntk: bool
-    draws: int
-
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """n_0, …, and the outputs."""
-        return *self.ensemble.widths[:-1], self.targets.shape[1]
-
-    @property
-    def _entries(self) -> int:
-        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
-
-    @property
-    def seconds(self) -> float:
-        """Of a network, roughly."""
-        passes = (max(self.steps) + 1) * len(self.ensemble.inputs)
-        return 1e-3 + passes * self._entries * _NUMBER_SECONDS
-
-    @property
-    def chunk(self) -> int:
-        """A power of two: networks whose weights are a few megabytes together."""
-        return 1 << max(0, min(8, (2**19 // self._entries).bit_length() - 1))
-
-    @property
-    def threads(self) -> int:
-        """How many threads share the work on this machine."""
-        return int(numba.get_num_threads())
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Of outputs, tangent kernel and loss at a step."""
-        outputs = len(self.ensemble.inputs) * self.targets.shape[1]
-        return outputs, outputs**2 if self.ntk else 0, 1
-
-    @property
-    def row(self) -> int:
-        """Numbers that a network comes to."""
-        return len(self.steps) * sum(self.sizes)
-
-    def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, numbers)."""
-        return draws, self.row
-
-    def total(self) -> Rows:
-        """All networks, one below the other."""
-        return Rows(np.empty(self.shape(self.draws)))
-
-    def manifest(self) -> dict[str, Any]:
-        """The networks, what they are trained on, and how."""
-        return {
-            "sampler": "training",
-            **self.ensemble.manifest(),
-            "targets": f"{self.targets.shape} {digest(self.targets)}",
-            "optimizer": [self.rule.kind, self.rule.eta, self.rule.clip],
-            "loss": self.loss,
-            "batch": self.batch,
-            "steps": list(self.steps),
-            "ntk": self.ntk,
-            "chunk": self.chunk,
-        }
-
-    def sums(
-        self,
-        start: int,
-        stop: int,
-        reference: Array,
-        pool: Executor | None = None,
-        threads: int = 1,
-        given_up: Event | None = None,
-    ) -> Array:
-        """What these networks come to, (draws, numbers)."""
-        networks = Networks(self, np.arange(start, stop))
-        found = {}
-        step, most = (
-            0,
-            max(1, int(_UNINTERRUPTED / (self.seconds * (stop - start)) * max(self.steps))),
-        )
-        for until in sorted(set(self.steps)):
-            while step < until:
-                if given_up is not None and given_up.is_set():
-                    raise CancelledError
-                networks.descend(min(most, until - step))
-                step += min(most, until - step)
-            found[until] = networks.observed()
-        rows = np.concatenate([found[step] for step in self.steps], axis=1)
-        if not np.isfinite(rows).all():
-            raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
-        return rows
-
-
-class Trained(Protocol):
-    """What is trained, on what, and how."""
-
-    @property
-    def ensemble(self) -> Ensemble:
-        """The networks at initialization; its inputs are the training set's, then others."""
-
-    @property
-    def targets(self) -> Array:
-        """(training, outputs)."""
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """n_0, …, and the outputs."""
-
-    @property
-    def rule(self) -> Optimizer:
-        """The optimizer."""
-
-    @property
-    def loss(self) -> str:
-        """One of `losses.LOSSES`."""
-
-    @property
-    def batch(self) -> int:
-        """Inputs of a step."""
-
-    @property
-    def ntk(self) -> bool:
-        """Whether the tangent kernel is observed."""
-
-
-class Networks:
-    """Networks side by side: parameters (networks, …), activations (networks, inputs, n).
-
-    A network's parameters are one row, as `kernels` wants them: of each layer the matrix
-    (n_in, n_out), then the biases.
-    """
-
-    def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
-        self.work, ensemble = work, work.ensemble
-        k0, k1 = (int(word) for word in ensemble.key)
-        key = k0 + (k1 << 32)
-        self.streams = [
-            np.random.Generator(np.random.Philox(key=key, counter=int(draw) << 128))
-            for draw in draws
-        ]
-        shapes = list(zip(work.widths, work.widths[1:], strict=False))
-        ends = np.cumsum([(n_in + 1) * n_out for n_in, n_out in shapes])
-        self.parameters = np.empty((len(draws), ends[-1]))
-        self.weights, self.biases = [], []
-        for layer, (n_in, n_out) in enumerate(shapes, 1):
-            own = self.parameters[:, ends[layer - 1] - (n_in + 1) * n_out : ends[layer - 1]]
-            W = own[:, :-n_out].reshape(-1, n_in, n_out).transpose(0, 2, 1)
-            b = own[:, None, -n_out:]
-            assert np.shares_memory(W, self.parameters)
-            law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
-            for k, rng in enumerate(self.streams):
-                W[k] = weight_matrix(law, (n_out, n_in), rng)
-            for k, rng in enumerate(self.streams):
-                b[k] = size * rng.standard_normal((1, n_out))
-            self.weights.append(W)
-            self.biases.append(b)
-        fan_in = np.array(work.widths[:-1])
-        self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
-        self.descent = work.rule.started(self.parameters, np.array(self.rates))
-        self.waiting = np.empty((len(draws), 0), np.int64)
-
-    def forward(self, x: Array) -> tuple[list[Array], list[Array]]:
-        """The outputs last: what enters each layer, (networks, inputs, n), and σ' behind it."""
-        entering, slopes = [x], []
-        last = len(self.weights) - 1
-        for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
-            z = entering[-1] @ W.transpose(0, 2, 1) + b
-            if layer < last:
-                values = np.empty((len(z), 2, *z.shape[1:]))
-                self.work.ensemble.activation(2).differentiate(z, values)
-                slopes.append(values[:, 1])
-                z = values[:, 0]
-            entering.append(z)
-        return entering, slopes
-
-    def descend(self, steps: int) -> None:
-        """So many steps of the optimizer."""
-        work = self.work
-        self.descent.take(
-            work.widths, work.ensemble.inputs, work.targets, self._batches(steps), work.loss,
-            work.ensemble.net.activation,
-        )  # fmt: skip
-
-    def _batches(self, steps: int) -> NDArray[np.int64]:
-        """The training inputs of each step, (networks, steps, batch): each set is gone through in
-        turn."""
-        count, size = len(self.work.targets), self.work.batch
-        if size == count:
-            return np.tile(np.arange(count), (len(self.streams), steps, 1))
-        chosen = []
-        for _ in range(steps):
-            if self.waiting.shape[1] < size:
-                orders = np.array([rng.permutation(count) for rng in self.streams])
-                self.waiting = np.concatenate([self.waiting, orders], axis=1)
-            chosen.append(self.waiting[:, :size])
-            self.waiting = self.waiting[:, size:]
-        return np.stack(chosen, axis=1)
-
-    def observed(self) -> Array:
-        """Outputs, tangent kernel and loss, (networks, numbers)."""
-        work, count = self.work, len(self.streams)
-        x = np.broadcast_to(work.ensemble.inputs, (count, *work.ensemble.inputs.shape))
-        entering, slopes = self.forward(x)
-        z = entering[-1]
-        training = z[:, : len(work.targets)]
-        loss = per_input(training, work.targets, work.loss).sum(axis=1)
-        parts = [z.reshape(count, -1), loss[:, None]]
-        if work.ntk:
-            parts.insert(1, self.kernel(entering, slopes).reshape(count, -1))
-        return np.concatenate(parts, axis=1)
-
-    def kernel(self, entering: list[Array], slopes: list[Array]) -> Array:
-        """The tangent kernel H, (networks, inputs, inputs, outputs, outputs), from ∂z_i/∂z^(ℓ) of
-        every output i."""
-        count, m, outputs = entering[-1].shape
-        back = np.broadcast_to(np.eye(outputs)[:, None], (count, outputs, m, outputs))
-        found = np.zeros((count, m, m, outputs, outputs))
-        for layer in reversed(range(len(self.weights))):
-            flat = np.ascontiguousarray(back).reshape(count, outputs * m, -1)
-            paths = (flat @ flat.transpose(0, 2, 1)).reshape(count, outputs, m, outputs, m)
-            inner = entering[layer] @ entering[layer].transpose(0, 2, 1)
-            rate = self.rates[0][layer] * inner + self.rates[1][layer]
-            found += paths.transpose(0, 2, 4, 1, 3) * rate[..., None, None]
-            if layer:
-                flat = flat @ self.weights[layer]
-                back = flat.reshape(count, outputs, m, -1) * slopes[layer - 1][:, None]
-        return found
-
-
-def _measured(work: _Training, rows: Array, line: Line | None) -> dict[str, Array]:
-    """Means over networks, covariances, and standard errors; with a line, by what differs from it.
-
-    The first of the steps is then 0, and is what the line starts from.
-    """
-    draws, m, outputs = len(rows), len(work.ensemble.inputs), work.targets.shape[1]
-    ends = np.cumsum(work.sizes)[:-1]
-    z, kernel, loss = np.split(rows.reshape(draws, len(work.steps), -1), ends, axis=2)
-    z = z.reshape(draws, -1, m, outputs)
-    found = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": loss[..., 0]}
-    if work.ntk:
-        found["ntk"] = kernel.reshape(draws, -1, m, m, outputs, outputs)
-    known: dict[str, tuple[Array | float, Array | float]] = dict.fromkeys(found, (0.0, 0.0))
-    if line is not None:
-        known |= _of_line(work, line, found, z[:, 0])
-    result = {}
-    for name, values in found.items():
-        mean, error = averaged(values)
-        result[name] = known[name][0] + mean
-        result[f"{name}_se"] = np.hypot(error, known[name][1])
-    return result
-
-
-def _of_line(
-    work: _Training, line: Line, found: dict[str, Array], start: Array
-) -> dict[str, tuple[Array | float, Array | float]]:
-    """Take off what the line says of each network; its means, and their standard errors."""
-    training, outputs = slice(len(work.targets)), work.targets.shape[1]
-    straight = line.fixed + np.einsum("sab,dbi->dsai", line.maps, start)
-    off = straight[:, :, training] - work.targets
-    still = line.fixed[:, training] - work.targets
-    moved, doubt = line.covariance
-    spread, spread_se = (
-        np.einsum("saa->s", each[:, training, training]) for each in (moved, doubt)
-    )
-    found["prediction"] = found["prediction"] - straight
-    found["covariance"] = found["covariance"] - _products(straight, line.fixed)
-    found["loss"] = found["loss"] - (off**2).sum(axis=(2, 3)) / 2
-    if work.ntk:
-        found["ntk"] = found["ntk"] - found["ntk"][:, :1]
-
-    def each_output(values: Array) -> Array:
-        return np.asarray(values[..., None, None] * np.eye(outputs))
-
-    loss = (outputs * spread + (still**2).sum(axis=(1, 2))) / 2
-    known: dict[str, tuple[Array | float, Array | float]] = {
-        "prediction": (line.fixed, 0.0),
-        "covariance": (each_output(moved), each_output(doubt)),
-        "loss": (loss, outputs * spread_se / 2),
-    }
-    if work.ntk:
-        known["ntk"] = each_output(line.tangent), each_output(line.tangent_se)
-    return known
-
-
-def _products(z: Array, mean: Array) -> Array:
-    """(z − mean)(z − mean), (draws, steps, samples, samples, outputs, outputs)."""
-    centred = z - mean
-    return np.asarray(np.einsum("dsai,dsbj->dsabij", centred, centred))

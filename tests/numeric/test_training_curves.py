@@ -12,8 +12,8 @@ from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import curves, simulate
 from numeric.training.data import digits
 from numeric.training.losses import LOSSES, per_input
+from numeric.training.networks import Networks
 from numeric.training.optimizers import Optimizer
-from numeric.training.simulations import Networks
 
 SPLIT = digits().standardised().split(40, 30, 20, seed=1)
 NET = Network("tanh", "orthogonal", lambda_b=0.3)
