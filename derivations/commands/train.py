@@ -147,7 +147,7 @@ def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if outputs == 1:
         return X, 1.0 - 2.0 * (label[:, None] % 2)
     kept = label < outputs
-    return X[kept], np.eye(outputs)[label[kept]]
+    return X[kept], np.asarray(np.eye(outputs)[label[kept]], float)
 
 
 def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
