@@ -106,6 +106,7 @@ def test_epochs_until_a_loss_are_interpolated():
 SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), 2, "digits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [tanh, tangent, variations])
 def test_every_figure_is_run_and_judged(module, monkeypatch):
     """At a size at which nothing is learnt: each comes to a verdict with its size and pictures."""
