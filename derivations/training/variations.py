@@ -206,8 +206,8 @@ def figure_eighteen(sampling: Sampling) -> Verdict:
 @claim("000", "Figure 18 (optimizers)", "ordinary against tensorial descent", sampled=True)
 def optimizers(sampling: Sampling) -> Verdict:
     r"""Said of Figures 4 and 18: for orthogonal networks at $L/n \sim 1$ ordinary descent has a
-    clear advantage over the tensorial one; at $L/n \ll 1$ it trains faster. By the epoch at which a loss
-    of 0.05 is reached."""
+    clear advantage over the tensorial one; at $L/n \ll 1$ it trains faster. By the epoch
+    at which a loss of 0.05 is reached."""
     of = descents.size(sampling)
     found, shallow, deep = runs(Descent(optimizer="ordinary", eta=10 / of.widths[0]), sampling)
     scaled, _, _ = runs(Descent(), sampling)
