@@ -145,7 +145,7 @@ def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     images = digits()
     X, label = images.coarser(images.shape[-1] // _SIDE).pixels / 16, images.labels
     if outputs == 1:
-        return X, 1.0 - 2.0 * (label[:, None] % 2)
+        return X, np.asarray(1.0 - 2.0 * (label[:, None] % 2), np.float64)
     kept = label < outputs
     return X[kept], np.eye(outputs)[label[kept]]
 

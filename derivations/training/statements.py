@@ -80,6 +80,9 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
     """Whether the ratio of the two means lies within 1 ± margin, whatever the depth: both sides of
     the interval of its logarithm, each at `LEVEL`, by Welch's t."""
     ends = []
+    never = sum(int((~np.isfinite(each)).sum()) for pair in strata for each in pair)
+    if never:
+        return Statement(text, False, f"{never} networks never reach it")
     for a, b in strata:
         x, y = np.log(a), np.log(b)
         parts = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)

@@ -90,6 +90,10 @@ def train(
 
     Raises:
         InputError: for arguments that cannot be used.
+
+    >>> table = train(np.eye(6), np.arange(6), width=8, depth=2, batch=6, epochs=3, draws=2)
+    >>> sorted(table), table["gap"].shape
+    (['gap', 'loss'], (2, 4))
     """
     x = np.asarray(images, float)
     y = np.asarray(labels)

@@ -74,6 +74,7 @@ def curves(
         eta: η.
         epochs: at which networks are looked at; an epoch is once through the training images.
         draws: networks; number d is the same whatever `draws` is.
+        seed: of their weights.
         optimizer, clip: those of `numeric.training.simulate`.
         loss: "squared", "cross-entropy" or "sigmoid cross-entropy".
         batch: images of each step; all of them by default.
@@ -88,6 +89,13 @@ def curves(
 
     Raises:
         InputError: for arguments that cannot be used.
+
+    >>> from derive import Network
+    >>> from numeric.training.data import digits
+    >>> split = digits().standardised().split(training=20, validation=10, test=10)
+    >>> table = curves(Network("tanh"), split, width=8, depth=2, eta=1, epochs=[0, 5], draws=2)
+    >>> bool((table["training"].sel(epoch=5) < table["training"].sel(epoch=0)).all())
+    True
     """
     net = dense_network("net", net)
     if not isinstance(split, Split):

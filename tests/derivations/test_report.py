@@ -279,7 +279,7 @@ def test_records_say_how_sure_they_are(book):
     assert [measure(each.verdict) for each in book.outcomes] == [
         "proven", "7 digits", "proven", "|z| 1.50 < 5.25 of 100", "differs", "differs",
     ]  # fmt: skip
-    assert "statistical |z| 1.50" in line(book.outcomes[3])
+    assert "statistical    |z| 1.50" in line(book.outcomes[3])
 
 
 def test_what_would_have_been_noticed_is_said_beside_each_verdict(book):

@@ -43,25 +43,25 @@ def test_several_groups_are_jonckheere_s_test():
 
 
 def test_false_alarms_are_as_rare_as_the_level_says():
-    """4000 times no difference: at most the level and 5 standard errors of its count."""
+    """800 times no difference: at most the level and 5 standard errors of its count."""
     found = [
         smaller("", [(x[:5], x[5:10]), (x[10:15], x[15:])]).holds
-        for x in np.exp(RNG.standard_normal((4000, 20)))
+        for x in np.exp(RNG.standard_normal((800, 20)))
     ]
     level = statements.LEVEL
-    assert np.mean(found) < level + 5 * np.sqrt(level / 4000)
+    assert np.mean(found) < level + 5 * np.sqrt(level / 800)
 
 
 def test_what_is_called_noticeable_is_noticed():
-    """Lognormal numbers, a difference as large as is told: found nine times in ten, within 5 %."""
+    """Lognormal numbers, a difference as large as is told: found nine times in ten, within 8 %."""
     sizes = ((6, 6), (6, 6))
     shift = statements._shift(sizes)
     found = [
         smaller("", [(np.exp(x[:6]), np.exp(x[6:12] + shift)),
                      (np.exp(x[12:18]), np.exp(x[18:] + shift))]).holds
-        for x in RNG.standard_normal((1000, 24))
+        for x in RNG.standard_normal((400, 24))
     ]  # fmt: skip
-    assert np.mean(found) == pytest.approx(statements.POWER, abs=0.05)
+    assert np.mean(found) == pytest.approx(statements.POWER, abs=0.08)
 
 
 def test_equal_numbers_and_what_is_never_reached_count_for_neither():
@@ -99,13 +99,14 @@ def test_epochs_until_a_loss_are_interpolated():
     losses = np.array([[1.0, 0.1, 0.01], [1.0, 0.9, 0.8], [0.05, 0.01, 0.01]])
     table = xarray.Dataset({"validation": (("network", "epoch"), losses)}, {"epoch": [0, 10, 30]})
     found = descents.until(table, 0.0316227766)
-    assert found == pytest.approx([20.0, np.inf, 2.8556], rel=1e-4)
+    assert found == pytest.approx([20.0, np.inf, 10 * np.log(0.05 / 0.0316227766) / np.log(5)])
     assert descents.until(table, 2.0).tolist() == [0, 0, 0]
 
 
 SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), 2, "digits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [tanh, tangent, variations])
 def test_every_figure_is_run_and_judged(module, monkeypatch):
     """At a size at which nothing is learnt: each comes to a verdict with its size and pictures."""

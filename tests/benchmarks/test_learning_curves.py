@@ -1,0 +1,132 @@
+"""Ten tanh networks of 30 hidden layers, n = 30, trained on 1200 digits by full-batch descent.
+
+The experiment is 3000 epochs long; every epoch costs the same, and 10 are timed, 3000 with
+TRAINING_EPOCHS=3000. Set OMP_NUM_THREADS and NUMBA_NUM_THREADS to 1: compare `mean`, seconds for
+the same networks and epochs. Every peer starts from the same weights and must end with the same
+loss; those that are not installed are skipped by name.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from derive import Network, Orthogonal
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.training.data import digits
+from numeric.training.optimizers import Optimizer
+from numeric.training.simulations import Networks, Trained
+
+NETWORKS, HIDDEN, WIDTH, COUNT = 10, 30, 30, 1200
+EPOCHS = int(os.environ.get("TRAINING_EPOCHS", "10"))
+RATE = 0.5 / COUNT
+GROUP = f"training {NETWORKS} networks, {HIDDEN} hidden layers, {EPOCHS} epochs"
+
+IMAGES = digits().standardised().taken(slice(COUNT))
+X, Y = IMAGES.pixels, IMAGES.targets
+
+
+class Task(Trained):
+    ensemble = checked_ensemble(Network("tanh", Orthogonal()), X, WIDTH, HIDDEN + 1, 0)
+    targets, rule, loss, batch, ntk = Y, Optimizer("ordinary", RATE), "squared", COUNT, False
+    widths = (64, *[WIDTH] * HIDDEN, 10)
+
+
+def start():
+    """Networks at initialization: the compiled ones, and their (networks, n_in, n_out) matrices."""
+    networks = Networks(Task(), np.arange(NETWORKS))
+    return networks, [W.transpose(0, 2, 1).copy() for W in networks.weights]
+
+
+def lost(z):
+    return float(((z - Y) ** 2).sum(axis=(1, 2)).mean() / 2)
+
+
+def compiled(networks, weights):
+    networks.descend(EPOCHS)
+    return networks.forward(np.broadcast_to(X, (NETWORKS, *X.shape)))[0][-1]
+
+
+def with_numpy(networks, weights):
+    """One network after another, in place: the matrices of one stay in the cache."""
+    found = []
+    for k in range(NETWORKS):
+        own = [W[k].copy() for W in weights]
+        biases = [np.zeros(W.shape[1]) for W in own]
+        for epoch in range(EPOCHS + 1):
+            entering = [X]
+            for W, b in zip(own[:-1], biases, strict=False):
+                entering.append(np.tanh(entering[-1] @ W + b))
+            z = entering[-1] @ own[-1] + biases[-1]
+            if epoch == EPOCHS:
+                found.append(z)
+                break
+            back = z - Y
+            for layer in reversed(range(len(own))):
+                slope, x = own[layer].T, entering[layer]
+                down = (back @ slope) * (1 - x**2) if layer else None
+                own[layer] -= RATE * (x.T @ back)
+                biases[layer] -= RATE * back.sum(axis=0)
+                back = down
+    return np.array(found)
+
+
+def with_torch(networks, weights):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch.set_num_threads(1)
+    x, y = torch.tensor(X), torch.tensor(Y)
+    own = [torch.tensor(W, requires_grad=True) for W in weights]
+    biases = [torch.zeros(NETWORKS, 1, W.shape[2], dtype=x.dtype, requires_grad=True) for W in own]
+
+    def outputs():
+        h = x.expand(NETWORKS, *x.shape)
+        for W, b in zip(own[:-1], biases, strict=False):
+            h = torch.tanh(torch.baddbmm(b, h, W))
+        return torch.baddbmm(biases[-1], h, own[-1])
+
+    for _ in range(EPOCHS):
+        loss = ((outputs() - y) ** 2).sum() / 2
+        for parameter, gradient in zip(
+            [*own, *biases], torch.autograd.grad(loss, [*own, *biases]), strict=True
+        ):
+            parameter.data -= RATE * gradient
+    return outputs().detach().numpy()
+
+
+def with_jax(networks, weights):
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+
+    def outputs(parameters):
+        h = X
+        for W, b in parameters[:-1]:
+            h = jnp.tanh(h @ W + b)
+        return h @ parameters[-1][0] + parameters[-1][1]
+
+    def step(_, parameters):
+        slopes = jax.grad(lambda p: ((outputs(p) - Y) ** 2).sum() / 2)(parameters)
+        return jax.tree.map(lambda p, g: p - RATE * g, parameters, slopes)
+
+    def run(parameters):
+        return outputs(jax.lax.fori_loop(0, EPOCHS, step, parameters))
+
+    parameters = [(jnp.array(W), jnp.zeros((NETWORKS, W.shape[2]))) for W in weights]
+    return np.asarray(jax.jit(jax.vmap(run))(parameters))
+
+
+PEERS = [compiled, with_numpy, with_torch, with_jax]
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=["wickgarten", "numpy", "torch", "jax"])
+def test_training(benchmark, peer):
+    benchmark.group = GROUP
+    found = benchmark.pedantic(
+        peer, setup=lambda: (start(), {}), rounds=2 if EPOCHS < 100 else 1, warmup_rounds=1
+    )
+    assert lost(found) == pytest.approx(REFERENCE, rel=1e-6)
+
+
+REFERENCE = lost(with_numpy(*start())) if EPOCHS <= 10 else lost(compiled(*start()))
