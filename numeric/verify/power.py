@@ -64,8 +64,9 @@ _NUMBER = 1.2e-8
 """Seconds that one number of one layer of a network takes a processor, more or less."""
 _OVERHEAD = 20
 """Neurons' worth of work that a layer takes besides its own."""
-_DEEP = 5.0
-"""How much more estimates take whose fields have three edges or more."""
+_DEEP, _STAGED = 5.0, 6.0
+"""How much more estimates take whose fields have three edges or more; and of a field with edges in
+layers of several stages."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,7 @@ def cost(example: Example, widths: Sequence[int]) -> float:
     ]
     edges = max((sum(len(tree.edges) for tree in part) for part in trees), default=0)
     numbers = example.samples * (5 if edges else 1) * (_DEEP if edges > 2 else 1)
+    numbers *= _STAGED if edges and not example.net.layer.is_dense else 1
     return _NUMBER * example.depth * numbers * sum(n + _OVERHEAD for n in widths)
 
 
