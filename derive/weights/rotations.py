@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
@@ -215,7 +216,7 @@ class Frames(WeightEnsemble):
                 traces = sum(s * n_in**-j for j, s in self.trace_factor(spherical).items())
                 weight = as_sympy(spherical.weight * spherical.values[coset])
                 total += weight * top * traces / bottom
-        return sympy.factor(total * n_in**-k)
+        return _factored(total * n_in**-k)
 
     def expansion(self, coset: Partition, order: int, square: bool) -> Expansion:
         """c_λ's series in 1/n, factor by factor; γ and moments are numbers or symbols."""
@@ -448,6 +449,16 @@ def _whole(name: str, size: sympy.Expr, n_in: sympy.Expr, n_out: sympy.Expr) -> 
     if size.is_number and not size.is_integer and (n_in, n_out) != (_ONE, _ONE):
         raise InputError(name, size, f"a whole number at widths {n_in}, {n_out}")
     return size
+
+
+def _factored(total: sympy.Expr) -> sympy.Expr:
+    """`sympy.factor`, of one fraction: of a sum it expands the product of all denominators."""
+    symbols = sorted(total.free_symbols, key=str)
+    if symbols and not total.has(sympy.Float):
+        fractions = sympy.QQ.frac_field(*symbols)
+        with suppress(sympy.CoercionFailed):
+            total = fractions.to_sympy(fractions.from_sympy(total))
+    return sympy.factor(total)
 
 
 @cache

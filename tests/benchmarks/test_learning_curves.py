@@ -17,7 +17,7 @@ from derive import Network, Orthogonal
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training.data import digits
 from numeric.training.optimizers import Optimizer
-from numeric.training.simulations import Networks, Trained
+from numeric.training.networks import Networks, Trained
 
 NETWORKS, HIDDEN, WIDTH, COUNT = 10, 30, 30, 1200
 EPOCHS = int(os.environ.get("TRAINING_EPOCHS", "10"))
