@@ -16,8 +16,8 @@ import pytest
 from derive import Network, Orthogonal
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.training.data import digits
-from numeric.training.optimizers import Optimizer
 from numeric.training.networks import Networks, Trained
+from numeric.training.optimizers import Optimizer
 
 NETWORKS, HIDDEN, WIDTH, COUNT = 10, 30, 30, 1200
 EPOCHS = int(os.environ.get("TRAINING_EPOCHS", "10"))
