@@ -33,6 +33,17 @@ def test_digits_are_kept_near_zero(expr):
     np.testing.assert_allclose(function(at)[0], wanted, rtol=2e-14)
 
 
+@pytest.mark.parametrize("slope", [8, 32])
+def test_a_series_ends_where_its_next_terms_would_be_seen(slope):
+    """hard_tanh made smooth cancels near 0, and is e^{4 slope²} on a disc of radius 2."""
+    own = sympy.sympify(f"((z+1)*erf({slope}*(z+1)) - (z-1)*erf({slope}*(z-1)))/2", {"z": z})
+    at = np.concatenate([sign * np.geomspace(1e-8, 3.0, 60) for sign in (-1.0, 1.0)])
+    with mpmath.workdps(60):
+        exact = sympy.lambdify(z, own, "mpmath")
+        wanted = np.array([float(exact(mpmath.mpf(each))) for each in at])
+    np.testing.assert_allclose(sigma.compiled((own,))(at)[0], wanted, rtol=1e-13)
+
+
 def test_what_keeps_its_digits_has_no_series():
     values = np.tanh(cancelling.NEAR)
     assert cancelling.series(sympy.tanh(z), values) is None
