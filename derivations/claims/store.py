@@ -126,7 +126,8 @@ def _verdict(record: Mapping[str, Any]) -> Verdict:
     for name in ("digits", "z", "bound"):
         fields[name] = None if fields[name] is None else float(fields[name])
     fields["comparisons"], fields["points"] = int(fields["comparisons"]), int(fields["points"])
-    fields["resolutions"] = tuple(map(float, fields["resolutions"]))
+    for name in ("resolutions", "noticed"):
+        fields[name] = tuple(map(float, fields[name]))
     if fields["witness"] is not None:
         error = float(fields["witness"].pop("error"))
         fields["witness"] = Witness(**_texts(fields["witness"]), error=error)

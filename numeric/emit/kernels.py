@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -149,19 +150,25 @@ def _literal(value: object) -> str:
     return repr(value)
 
 
+_PARSING = Lock()
+"""`ast.parse` of CPython 3.11 counts its depth for all threads together: SystemError."""
+
+
 @cache
 def _sources(module: ModuleType) -> dict[str, _Source]:
     """The kernels of a module."""
     text = inspect.getsource(module)
     lines, found = text.splitlines(), {}
-    for node in ast.parse(text).body:
+    with _PARSING:
+        body = ast.parse(text).body
+    for node in body:
         if isinstance(node, ast.FunctionDef) and len(node.decorator_list) == 1:
             (decorator,) = node.decorator_list
             if isinstance(decorator, ast.Name):
-                body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+                written = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 read = dict.fromkeys(_names(node))
                 taken = tuple(name for name in read if _is_taken(vars(module).get(name)))
-                found[node.name] = _Source(decorator.id, body, taken)
+                found[node.name] = _Source(decorator.id, written, taken)
     return found
 
 

@@ -72,7 +72,7 @@ def jacobian(
     >>> s.moments(2).round(4)  # m_2 = 1 + L (1/p − 1), p = erf(√5)
     array([1.    , 1.0251])
     >>> jacobian("tanh", Orthogonal(), depth=5, layer="normalized(rms)").moments(1).round(4)
-    array([0.0469])
+    array([0.0216])
     """
     depth = whole("depth", depth, 1, MAX_DEPTH)
     law = symbolic.jacobian(
