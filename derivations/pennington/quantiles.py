@@ -24,8 +24,6 @@ SHARES = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Of the continuous part of a law, what lies below each quantile. Below the first, next to a hard
 edge at 0, the expansion in 1/n begins late."""
 
-_ROUNDING = 1e-24
-"""Of the largest eigenvalue: what is smaller is a 0."""
 _COARSE, _POINTS = 400, 1600
 _LOWEST, _UNSEEN = 1e-30, 1e-6
 """An eigenvalue below all quantiles, and a density in log λ that has no mass."""
@@ -113,8 +111,9 @@ def sampled(
     networks.
 
     Networks of every depth are their own. Where the law has an atom at the largest singular value,
-    the quantiles of a network are those of what lies between it and 0: how many do differs from
-    network to network more than where they are.
+    the quantiles of a network are those of what lies below it, zeros counted: how many do differs
+    from network to network more than where they are. Zeros alone would not do: there are as many as
+    the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
     """
     tables = []
     for n, draws in sizes:
@@ -146,14 +145,11 @@ def _seen(
     draws, n = values.shape
     at, top = _top(spectrum)
     highest = (values**2 > at * (1 - 1e-9)).sum(axis=1) if top else np.zeros(draws, int)
-    if top:
-        lowest = (values**2 <= _ROUNDING * at).sum(axis=1)
-    else:
-        lowest = np.full(draws, round(n * spectrum.atoms.get(0.0, 0.0)))
+    zero = spectrum.atoms.get(0.0, 0.0)
+    levels = (zero + np.array(shares) * (1 - top - zero)) / (1 - top)
     rows = []
-    for row, above, below in zip(values, highest, lowest, strict=True):
-        bulk = row[above : n - below]
-        rows.append(np.log(np.quantile(bulk, shares, method="hazen")) if shares else [])
+    for row, above in zip(values, highest, strict=True):
+        rows.append(np.log(np.quantile(row[above:], levels, method="hazen")) if shares else [])
     return np.array(rows), highest / n
 
 
