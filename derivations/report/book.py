@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import get_args
 
 from derivations.claims.registry import Claim, Outcome
 from derivations.claims.verdicts import Kind
@@ -14,22 +15,7 @@ from derivations.ledger import Entry, entries, verdict
 from derive.errors import InputError
 from numeric.runs.kept import Tally
 
-ORDER = (
-    "exact",
-    "enclosed",
-    "numeric",
-    "statistical",
-    "reproduced",
-    "reduced size",
-    "not reproduced",
-    "weak",
-    "misprint",
-    "doubtful",
-    "fails",
-    "not a statement",
-    "open",
-    "not checked",
-)
+ORDER = (*get_args(Kind), "not a statement", "open", "not checked")
 """What can be said of a statement, in the order in which it is counted."""
 
 FINE = 0.05
