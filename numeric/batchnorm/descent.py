@@ -186,16 +186,16 @@ class _Descents(Work):
             )  # fmt: skip
             for epoch in range(self.epochs + 1):
                 found[draw - start, :, epoch] = self._observed(modules, targets)
+                if epoch == self.epochs:
+                    break
                 order = rng.permutation(len(self.images))
                 for at in range(0, len(order) - self.batch + 1, self.batch):
                     if given_up is not None and given_up.is_set():
                         raise CancelledError
                     chosen = order[at : at + self.batch]
-                    if epoch < self.epochs:
-                        with np.errstate(over="ignore", invalid="ignore"):
-                            descend(
-                                modules, self.images[chosen], targets[chosen], self.eta, self.clip
-                            )
+                    x, y = self.images[chosen], targets[chosen]
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        descend(modules, x, y, self.eta, self.clip)
         return found
 
     def _observed(self, modules: Sequence[Module], targets: Array) -> tuple[float, float]:

@@ -43,7 +43,8 @@ class CudaArithmetic(Arithmetic):
         self.room = room
         self._grid = blocks(draws.size), THREADS
         self._networks, self._key = sent(draws), sent(ensemble.key)
-        self._splits = sent(jets.splits(probes))
+        self._splits, self._rule = sent(jets.splits(probes)), sent(probes.chain_rule)
+        self._raising = sent(probes.raising)
 
     def _new(self, *shape: int) -> Array:
         made: Array = cuda.device_array((self.draws.size, *shape), "f8")
@@ -110,7 +111,7 @@ class CudaArithmetic(Arithmetic):
         activation_kernels(self.ensemble.net.activation, orders).differentiate[self._grid](
             rows, derivatives
         )
-        kernels.chain[self._grid](rows, derivatives[:, order:], sent(self.probes.chain_rule))
+        kernels.chain[self._grid](rows, derivatives[:, order:], self._rule)
         return Z
 
     def function(
@@ -176,8 +177,8 @@ class CudaArithmetic(Arithmetic):
         self, gram: Array, rows: Array, Z: Array, rate: float, samples: int, stream: int
     ) -> None:
         """See `Arithmetic`."""
-        source, raising = (self._key, self._networks, stream), sent(self.probes.raising)
-        vary(gram, rows, Z, (rate, 0.0), raising, samples, source, self.room)
+        source = self._key, self._networks, stream
+        vary(gram, rows, Z, (rate, 0.0), self._raising, samples, source, self.room)
 
     def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
         """See `Arithmetic`."""
