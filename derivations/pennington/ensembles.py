@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import sympy
@@ -90,10 +91,7 @@ class Case:
     @property
     def laws(self) -> dict[int, compiled.Spectrum]:
         """By depth."""
-        return {
-            depth: compiled.jacobian(self.activation, self.weights, depth, self.q)
-            for depth in self.depths
-        }
+        return {depth: _law(self.activation, self.weights, depth, self.q) for depth in self.depths}
 
     def compared(self, sampling: Sampling, share: float) -> Comparison:
         """The quantiles of the law with those of sampled networks, extrapolated in 1/n."""
@@ -127,6 +125,15 @@ SPREAD = 128
 """The depth at which Figure 2 begins to see the spectra of erf and hard tanh spread."""
 
 
+@cache
+def _law(
+    activation: Activation, weights: WeightEnsemble, depth: int, q: sympy.Expr
+) -> compiled.Spectrum:
+    """The spectrum, with what has been found of it."""
+    return compiled.jacobian(activation, weights, depth, q)
+
+
+@cache
 def _at_depth(name: str, depth: int) -> sympy.Expr:
     """q* that gives `depth` layers of this activation the variance 1/4."""
     activation = activations.by_name(name)
@@ -253,10 +260,7 @@ def distances_to_the_limit(name: str, depths: Sequence[int]) -> list[float]:
     """How far the law of L layers with the variance 1/4 is from that of the activation's class."""
     activation = activations.by_name(name)
     limit = compiled.limit(spectra.classify(activation).kind, sympy.Rational(1, 2))
-    laws = (
-        compiled.jacobian(activation, Orthogonal(), depth, _at_depth(name, depth))
-        for depth in depths
-    )
+    laws = (_law(activation, Orthogonal(), depth, _at_depth(name, depth)) for depth in depths)
     return [quantiles.distance(law, limit) for law in laws]
 
 

@@ -10,6 +10,7 @@ the distance between the quartiles of log s. The mass of an atom is a share of 1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import xarray
@@ -75,6 +76,7 @@ def _from_the_top(spectrum: compiled.Spectrum, levels: Array) -> Array:
     return np.where(levels <= top, np.log(at) / 2 if top else 0.0, within)
 
 
+@cache
 def _mass_above(spectrum: compiled.Spectrum) -> tuple[Array, Array]:
     """log λ, falling, and the mass of the density above it: the trapezoidal rule, with points
     t − R u³ that crowd where the density ends, or is first seen if its edge is far above that."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import mpmath
 import sympy
@@ -33,6 +34,10 @@ from ..symbols import sigma_0 as sigma0
 from ..symbols import z as h
 from .laws import Atomic, Law, w, z
 from .slopes import Slopes, slope_law
+
+
+ROUGH = 6
+"""Digits to which a root is bracketed, before it is found to all that are wanted."""
 
 
 class RLambert(sympy.Function):
@@ -259,7 +264,11 @@ def classify(activation: Activation) -> Universality:
     >>> classify("hard_tanh")
     bernoulli: linear up to a kink at distance 1
     """
-    activation = as_activation(activation)
+    return _classified(as_activation(activation))
+
+
+@cache
+def _classified(activation: Activation) -> Universality:
     law = slope_law(activation)
     inner = [
         (p.lower, p.upper, p.expr.diff(h)) for p in activation.pieces if p.lower <= 0 <= p.upper
@@ -275,7 +284,7 @@ def classify(activation: Activation) -> Universality:
     if squares == {sympy.S.Zero}:
         return Universality("none", (), False, "φ'(0) = 0")
     reachable = _reachable(activation)
-    if any(sympy.simplify(slope.diff(h)) != 0 for _, _, slope in inner):
+    if any(_varies(slope) for _, _, slope in inner):
         reason = "φ' is not constant around 0: D² changes by powers of q*"
         return Universality("smooth", ((sympy.S.One, sympy.S.Zero),), reachable, reason)
     nearest = min((abs(kink) for kink in activation.kinks if kink != 0), default=None)
@@ -298,6 +307,16 @@ def classify(activation: Activation) -> Universality:
     jumps = tuple((p * b.count(each), each) for p, each in jumps)
     kind = "bernoulli" if all(each == 1 for _, each in jumps) else "leaky"
     return Universality(kind, jumps, reachable, f"linear up to a kink at distance {nearest}")
+
+
+def _varies(slope: sympy.Expr) -> bool:
+    """Whether φ' of one piece is not constant: two values that differ settle it, most often."""
+    if not slope.has(h):
+        return False
+    change = sympy.N(slope.subs(h, sympy.Rational(1, 3)) - slope.subs(h, sympy.Rational(1, 7)), 30)
+    if change.is_finite and abs(change) > sympy.Float("1e-20", 30):
+        return True
+    return bool(sympy.simplify(slope.diff(h)) != 0)
 
 
 def _reachable(activation: Activation) -> bool:
@@ -340,22 +359,35 @@ def double_scaling(
     target = parse_number("sigma0", sigma) ** 2 / depth
     if not target.is_positive:
         raise InputError("sigma0", sigma, "a positive standard deviation")
-    spread = _relative_variance(activation, digits + 12)
+    near = _excess(activation, target, ROUGH)
+    low = high = mpmath.log(mpmath.mpf(10) ** -9)
+    while near(high) < 0:
+        low, high = high, high + 2
+        if high > 10:
+            wanted = f"a deviation that {activation} reaches at L = {depth}"
+            raise InputError("sigma0", sigma, wanted)
+    with mpmath.workdps(ROUGH + 12):
+        rough = mpmath.findroot(near, (low, high), solver="anderson", tol=mpmath.mpf(10) ** -ROUGH)
     with mpmath.workdps(digits + 12):
-        goal = mpmath.log(mpmath.mpf(sympy.N(target, digits + 12)))
+        beside = rough + mpmath.mpf(10) ** -ROUGH
+        tolerance = mpmath.mpf(10) ** (-2 * digits)
+        excess = _excess(activation, target, digits)
+        return mpmath.exp(mpmath.findroot(excess, (rough, beside), solver="secant", tol=tolerance))
 
-        def excess(log_q: mpmath.mpf) -> mpmath.mpf:
+
+def _excess(
+    activation: Activation, target: sympy.Expr, digits: int
+) -> Callable[[mpmath.mpf], mpmath.mpf]:
+    """log(μ_2/μ_1² − 1) less that of the target as a function of log q, to so many digits."""
+    spread = _relative_variance(activation, digits + 12)
+    goal = mpmath.log(mpmath.mpf(sympy.N(target, digits + 12)))
+
+    def excess(log_q: mpmath.mpf) -> mpmath.mpf:
+        with mpmath.workdps(digits + 12):
             value = spread(mpmath.exp(log_q))
             return mpmath.log(value) - goal if value > 0 else -abs(goal) - 100
 
-        low = high = mpmath.log(mpmath.mpf(10) ** -9)
-        while excess(high) < 0:
-            low, high = high, high + 2
-            if high > 10:
-                wanted = f"a deviation that {activation} reaches at L = {depth}"
-                raise InputError("sigma0", sigma, wanted)
-        tolerance = mpmath.mpf(10) ** -digits
-        return mpmath.exp(mpmath.findroot(excess, (low, high), solver="anderson", tol=tolerance))
+    return excess
 
 
 def _relative_variance(activation: Activation, digits: int) -> Callable[[mpmath.mpf], mpmath.mpf]:
@@ -370,10 +402,9 @@ def _relative_variance(activation: Activation, digits: int) -> Callable[[mpmath.
     kinks = [mpmath.mpf(sympy.N(kink, digits)) for kink in activation.kinks]
 
     def numeric(at: mpmath.mpf) -> mpmath.mpf:
-        second, fourth = (
-            gaussian_average(lambda x: slope(x) ** power, at, digits, kinks).value  # noqa: B023
-            for power in (2, 4)
-        )
+        square = cache(lambda x: slope(x) ** 2)  # both averages are over the same nodes
+        second = gaussian_average(square, at, digits, kinks).value
+        fourth = gaussian_average(lambda x: square(x) ** 2, at, digits, kinks).value
         return fourth / second**2 - 1
 
     return numeric

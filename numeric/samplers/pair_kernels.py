@@ -254,7 +254,7 @@ def first_moments(
 @driver
 def second_moments(
     S: Array,
-    where: Table,
+    where: tuple[Table, Table, Table, Table],
     firsts: tuple[Array, Array],
     rules: Array,
     c: Array,
@@ -266,7 +266,11 @@ def second_moments(
     Arguments:
         S: sums over neurons, (draws, rows).
         where: for each class, the rows of S: of the four samples, the six pairs, the four triples
-            without one, and all; then the numbers of its two pairs.
+            without one, and all; then the numbers of its two pairs. The slots of the six pairs of
+            slots, the strides of c_abcd along these and along the two others, and where pairs
+            `meet`: of pair, side and one of its two slots, which pair this makes with the slot
+            `side` of the two others, doubled; and 1 where the labels of what is left begin with
+            the others'.
         firsts: g, (draws, pairs), and E[H | path] of the next layer, (draws, pairs, 1 + SQUARE).
         rules: (draws, rows): for one pair, and twice for two, where the pairing of the other side
             is the same and where it is another: of δ or δδ, f_a f_a (δ), f_a f_a f_b f_b.
@@ -274,19 +278,18 @@ def second_moments(
         v: (draws, classes, 3).
         last: leave c as it is.
     """
+    classes, ends, strides, meets = where
     g, h = firsts
     X, Y, T = np.empty((3, SQUARE * SQUARE)), np.empty((3, SQUARE * SQUARE)), np.empty(SQUARE**2)
     x, y, U = np.empty((6, SQUARE)), np.empty((6, SQUARE)), np.empty((6, SQUARE))
     room, inner = np.empty(SQUARE), np.empty(6)
-    ends = np.array([[0, 1], [2, 3], [0, 2], [1, 3], [0, 3], [1, 2]])
-    meets = _meetings(ends)
     for s in range(S.shape[0]):
         sums = S[s]
-        for each in range(where.shape[0]):
-            row, state, quad = where[each], c[s, each], where[each, 14]
+        for each in range(classes.shape[0]):
+            row, state, quad = classes[each], c[s, each], classes[each, 14]
             four = state[3 + 6 * SQUARE :]
-            _exchange(four, False, X[1])
-            _exchange(four, True, X[2])
+            for q in range(1, 3):
+                _exchange(four, q == 2, X[q])
             for k in range(SQUARE * SQUARE):
                 X[0, k] = four[k]
             J, across = sums[quad + 1 + SQUARE :], 0.0
@@ -347,9 +350,9 @@ def second_moments(
             _transpose(T, X[0])
             for k in range(SQUARE * SQUARE):
                 T[k] = X[0, k] + Y[0, k]
-            _exchange_back(Y[1], False, T)
-            _exchange_back(Y[2], True, T)
-            _assemble(T, U, v[s, each], rules[s], Y[0], state)
+            for q in range(1, 3):
+                _exchange_back(Y[q], q == 2, T)
+            _assemble(T, U, v[s, each], rules[s], strides, Y[0], state)
             left, right = row[15], row[16]
             state[0] += g[s, left] * h[s, right, 0] + g[s, right] * h[s, left, 0]
             state[0] -= g[s, left] * g[s, right]
@@ -366,22 +369,6 @@ def _turned(x: Array, out: Array) -> Array:
 
 
 @driver
-def _meetings(ends: Table) -> Table:
-    """Of pair, side and one of its two slots: which pair this makes with the slot `side` of the two
-    others, doubled; and 1 where the labels of what is left begin with the others'."""
-    found = np.empty(24, np.int64)
-    for pair in range(6):
-        for side in range(2):
-            for of in range(2):
-                one, other = ends[pair, of], ends[pair ^ 1, side]
-                for k in range(6):
-                    if min(one, other) == ends[k, 0] and max(one, other) == ends[k, 1]:
-                        turned = ends[k ^ 1, 0] != ends[pair, 1 - of]
-                        found[4 * pair + 2 * side + of] = 2 * k + (1 if turned else 0)
-    return found
-
-
-@driver
 def _add_ends(two: Array, turned: int, out: Array) -> None:
     """out ← out + c of δ, or its transpose."""
     if turned:
@@ -392,10 +379,10 @@ def _add_ends(two: Array, turned: int, out: Array) -> None:
         _add(1.0, two, out)
 
 
-@scalar
-def _trace(T: Array, strides: tuple[int, int, int, int], out: Array) -> None:
+@driver
+def _trace(T: Array, strides: Table, out: Array) -> None:
     """out ← out − Σ_a T with label a at two slots, by the strides of these and of the others."""
-    i, j, one, other = strides
+    i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
         for b in range(LABELS):
             total = 0.0
@@ -404,12 +391,10 @@ def _trace(T: Array, strides: tuple[int, int, int, int], out: Array) -> None:
             out[4 * a + b] -= total
 
 
-@scalar
-def _put_labels(
-    U: Array, rules: Array, both: Array, strides: tuple[int, int, int, int], out: Array
-) -> None:
+@driver
+def _put_labels(U: Array, rules: Array, both: Array, strides: Table, out: Array) -> None:
     """out ← out + Σ_a δ_a U at a pair of slots, and `both` where the others have one label too."""
-    i, j, one, other = strides
+    i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
         factor = rules[1 + a]
         for e in range(LABELS):
@@ -420,7 +405,9 @@ def _put_labels(
 
 
 @driver
-def _assemble(T: Array, U: Array, v: Array, rules: Array, room: Array, state: Array) -> None:
+def _assemble(
+    T: Array, U: Array, v: Array, rules: Array, strides: Table, room: Array, state: Array
+) -> None:
     """c of the next layer: Σ ŝ ŝ taken out of every δ of U and v, and the weights averaged."""
     w0, w1, w2 = v[0], v[1], v[2]
     for a in range(LABELS):
@@ -431,12 +418,8 @@ def _assemble(T: Array, U: Array, v: Array, rules: Array, room: Array, state: Ar
             w0 += T[80 * a + 5 * b]
             w1 += T[68 * a + 17 * b]
             w2 += T[65 * a + 20 * b]
-    _trace(T, (64, 16, 4, 1), U[0])
-    _trace(T, (4, 1, 64, 16), U[1])
-    _trace(T, (64, 4, 16, 1), U[2])
-    _trace(T, (16, 1, 64, 4), U[3])
-    _trace(T, (64, 1, 16, 4), U[4])
-    _trace(T, (16, 4, 64, 1), U[5])
+    for pair in range(6):
+        _trace(T, strides[pair], U[pair])
     four, same, other = state[3 + 6 * SQUARE :], rules[5:], rules[26:]
     for k in range(SQUARE * SQUARE):
         four[k] = T[k]
@@ -452,9 +435,5 @@ def _assemble(T: Array, U: Array, v: Array, rules: Array, room: Array, state: Ar
                 two[e] = rules[0] * U[pair, e]
             for a in range(LABELS):
                 two[5 * a] += same[1 + a] * w + other[1 + a] * rest
-    _put_labels(U[0], rules, room, (64, 16, 4, 1), four)
-    _put_labels(U[1], rules, room, (4, 1, 64, 16), four)
-    _put_labels(U[2], rules, room[SQUARE:], (64, 4, 16, 1), four)
-    _put_labels(U[3], rules, room[SQUARE:], (16, 1, 64, 4), four)
-    _put_labels(U[4], rules, room[2 * SQUARE :], (64, 1, 16, 4), four)
-    _put_labels(U[5], rules, room[2 * SQUARE :], (16, 4, 64, 1), four)
+    for pair in range(6):
+        _put_labels(U[pair], rules, room[pair // 2 * SQUARE :], strides[pair], four)

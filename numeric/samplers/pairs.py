@@ -51,6 +51,22 @@ from .probing import reading
 PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
 """The pairs of four slots, each beside the one that completes its pairing."""
 
+
+def _slots() -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs of slots, their strides and where they meet, of `pair_kernels.second_moments`."""
+    strides, meets = list[list[int]](), list[int]()
+    for number, pair in enumerate(PAIRS):
+        others = PAIRS[number ^ 1]
+        strides.append([LABELS ** (3 - slot) for slot in (*pair, *others)])
+        for side in range(2):
+            for left, one in zip(pair[::-1], pair, strict=True):
+                met = PAIRS.index((min(one, others[side]), max(one, others[side])))
+                meets.append(2 * met + (PAIRS[met ^ 1][0] != left))
+    return np.array(PAIRS), np.array(strides), np.array(meets)
+
+
+_SLOTS = _slots()
+
 FEWEST = 3
 """Inputs for which this is shorter than polynomials."""
 
@@ -130,7 +146,8 @@ class PairSampler(PathSampler):
             compiled.first_moments(S, table.pairs, h, g, rules, u, after)
             last = layer + 1 == depth
             if layer:
-                compiled.second_moments(S, table.classes, (g, after), rules, c, v, last)
+                where = table.classes, *_SLOTS
+                compiled.second_moments(S, where, (g, after), rules, c, v, last)
             else:  # H of layer 1 is g δ
                 left, right = table.classes[:, 15:].T
                 c[:, :, 0] = g[:, left] * g[:, right]
