@@ -9,9 +9,9 @@ the first layers know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import mpmath
@@ -71,6 +71,13 @@ class Term(Shown):
         """The term as a function of `ell`."""
         return self.coefficient * ell**-self.exponent * sympy.log(ell) ** self.log
 
+    @property
+    def factored(self) -> Term:
+        """The same with its coefficient in factors, where that is exact."""
+        if self.coefficient.has(sympy.Float):
+            return self
+        return replace(self, coefficient=sympy.factor(self.coefficient))
+
     def latex(self) -> str:
         """The term in LaTeX."""
         return str(sympy.latex(_rounded(self.expr)))
@@ -110,12 +117,15 @@ class Asymptotics(Shown):
         for place, ((exponent, log), value) in enumerate(ordered):
             if place < self.count or exponent == beyond or self._all_powers:
                 coefficient = self.series.ring.expr(value)
-                if not coefficient.has(sympy.Float):
-                    coefficient = sympy.factor(coefficient)
                 universal = not coefficient.free_symbols & free
                 error = self.series.ring.radius(value)
                 found.append(Term(coefficient, _number(exponent), log, universal, error))
         return tuple(found)
+
+    @property
+    def _largest(self) -> tuple[Term, ...]:
+        """The terms that are shown, as they were found."""
+        return self._found if self._all_powers else self._found[: self.count]
 
     @property
     def is_exact(self) -> bool:
@@ -127,15 +137,16 @@ class Asymptotics(Shown):
         """Whether no power of ℓ is left out."""
         return self.series.order is EXACT
 
-    @property
+    @cached_property
     def terms(self) -> tuple[Term, ...]:
         """The largest terms, in order."""
-        return self._found if self._all_powers else self._found[: self.count]
+        return tuple(each.factored for each in self._largest)
 
     @property
     def omitted(self) -> Term | None:
         """The largest term left out; None of an exact solution, and where none is found."""
-        return None if self._all_powers else next(iter(self._found[self.count :]), None)
+        left_out = () if self._all_powers else self._found[self.count :]
+        return next((each.factored for each in left_out), None)
 
     @property
     def expr(self) -> sympy.Expr:
@@ -209,7 +220,7 @@ class Asymptotics(Shown):
 
         Raises InputError where one is missing.
         """
-        return self._sum(self.terms, layer, constants or {})
+        return self._sum(self._largest, layer, constants or {})
 
     def remainder(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
         """The omitted terms of the first power of ℓ with any; 0 for an exact solution."""
@@ -242,7 +253,7 @@ class Asymptotics(Shown):
         if self.is_exact:
             return 0.0
         known = constants or {}
-        parts = [replace(term, coefficient=term.error) for term in self.terms]
+        parts = [replace(term, coefficient=term.error) for term in self._largest]
         total = self._sum(parts, layer, {each: abs(value) for each, value in known.items()})
         if self.system.rate:
             total += abs(self.evaluate(layer, known)) * float(self.system.rate) ** layer
@@ -253,7 +264,7 @@ class Asymptotics(Shown):
     @cached_property
     def _left_out(self) -> tuple[Term, ...]:
         """The omitted terms, through the first power of ℓ of which none is shown."""
-        last = self.terms[-1].exponent if self.terms else -sympy.oo
+        last = self._largest[-1].exponent if self._largest else -sympy.oo
         for more in range(0, MOST_TERMS, 2):
             series = self.system.expand(self._quantity, self.count + more)
             beyond = series.ordered()[self.count :]
@@ -271,11 +282,12 @@ class Asymptotics(Shown):
     ) -> float:
         if isinstance(layer, bool) or not layer >= 1:
             raise InputError("layer", layer, "1 or more")
-        expression = sympy.Add(*(term.expr for term in terms)).subs(dict(constants))
-        missing = expression.free_symbols - {ell}
-        if missing:
+        missing = {symbol for term in terms for symbol in term.coefficient.free_symbols}
+        if missing := missing - constants.keys():
             raise InputError("constants", dict(constants), f"values of {sorted(map(str, missing))}")
-        return float(expression.subs(ell, layer).evalf(_DIGITS))
+        known = {**constants, ell: layer}
+        with mpmath.workdps(_DIGITS):
+            return float(mpmath.fsum(_value(term.expr, known) for term in terms))
 
     def matched(
         self, values: Mapping[str, float], layer: int, extent: int = 8
@@ -299,14 +311,15 @@ class Asymptotics(Shown):
                 if unknown:
                     wanted = f"recursions without {', '.join(map(str, unknown))}"
                     raise InputError("recursion", name, wanted)
-                at = _compiled((constant, ell, *found), series)
-                known = (mpmath.mpf(layer), *found.values())
-                misses = [at(mpmath.mpf(c), *known) - values[name] for c in (0, 1)]
+                free = series.xreplace(_floats({**found, ell: layer}))
+
+                def miss(at: mpmath.mpf) -> mpmath.mpf:
+                    return _value(free, {constant: at}) - values[name]  # noqa: B023
+
+                misses = [miss(mpmath.mpf(c)) for c in (0, 1)]
                 found[constant] = misses[0] / (misses[0] - misses[1])
                 if name == "K":
-                    found[constant] = mpmath.findroot(
-                        lambda c, at=at, known=known: at(c, *known) - values["K"], found[constant]
-                    )
+                    found[constant] = mpmath.findroot(miss, found[constant])
         return found
 
     def at_inputs(self, first_weights: WeightEnsemble | None = None) -> sympy.Expr:
@@ -607,11 +620,19 @@ def _expression(series: LogSeries) -> sympy.Expr:
     )
 
 
-@lru_cache(maxsize=256)
-def _compiled(arguments: tuple[sympy.Symbol, ...], series: sympy.Expr) -> Callable[..., Any]:
-    """A function of numbers; tensors that need one another share most of theirs."""
-    compiled: Callable[..., Any] = sympy.lambdify(arguments, series, "mpmath")
-    return compiled
+def _value(expression: sympy.Expr, known: Mapping[sympy.Symbol, Any]) -> mpmath.mpf:
+    """An expression as a number of mpmath's precision, all its symbols known."""
+    digits = mpmath.mp.dps
+    return mpmath.mpmathify(expression.xreplace(_floats(known)).evalf(digits))
+
+
+def _floats(known: Mapping[sympy.Symbol, Any]) -> dict[sympy.Symbol, sympy.Expr]:
+    """Numbers for symbols: floats as what they are exactly, so that no product rounds to them."""
+    exact = {symbol: sympy.sympify(value) for symbol, value in known.items()}
+    return {
+        symbol: sympy.Float(value, max(_DIGITS, mpmath.mp.dps)) if value.is_Float else value
+        for symbol, value in exact.items()
+    }
 
 
 def _place(system: System) -> str:
