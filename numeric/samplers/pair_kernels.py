@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction, scalar
+from ..emit.jit import driver, reduction
 from ..random.lazy import dot, four_dots
 
 LABELS = 4

@@ -45,26 +45,32 @@ def given(
 ) -> Data:
     """The inputs, training set first, and the targets as (training, outputs); or InputError."""
     X = checked_inputs(inputs)
-    wanted = f"{len(X.X)} finite real numbers, one for each training input, or a row of outputs"
-    try:
-        y = np.asarray(targets)
-    except (TypeError, ValueError):
-        raise InputError("targets", targets, wanted) from None
-    if y.dtype.kind not in "biuf":
-        raise InputError("targets", f"{y.dtype} values", wanted)
-    y = y.reshape(1, -1) if X.single and y.ndim < 2 else y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or len(y) != len(X.X) or not y.size:
-        raise InputError("targets", f"shape {np.shape(targets)}", wanted)
-    if not np.isfinite(y).all():
-        raise InputError("targets", "NaN or infinity", wanted)
+    y = checked_targets("targets", targets, len(X.X), X.single)
     if outputs is not None and whole("outputs", outputs, 1) != y.shape[1]:
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
     if test is None:
-        return Data(X.X, y.astype(float))
+        return Data(X.X, y)
     T = checked_inputs(test).X
     if T.shape[1] != X.X.shape[1]:
         raise InputError("test", f"{T.shape[1]} numbers each", f"{X.X.shape[1]}, as the inputs")
-    return Data(np.concatenate([X.X, T]), y.astype(float))
+    return Data(np.concatenate([X.X, T]), y)
+
+
+def checked_targets(name: str, targets: ArrayLike, count: int, single: bool = False) -> Array:
+    """(inputs, outputs), from numbers for so many inputs, or one; or InputError."""
+    wanted = f"{count} finite real numbers, one for each input, or a row of outputs"
+    try:
+        y = np.asarray(targets)
+    except (TypeError, ValueError):
+        raise InputError(name, targets, wanted) from None
+    if y.dtype.kind not in "biuf":
+        raise InputError(name, f"{y.dtype} values", wanted)
+    y = y.reshape(1, -1) if single and y.ndim < 2 else y[:, None] if y.ndim == 1 else y
+    if y.ndim != 2 or len(y) != count or not y.size:
+        raise InputError(name, f"shape {np.shape(targets)}", wanted)
+    if not np.isfinite(y).all():
+        raise InputError(name, "NaN or infinity", wanted)
+    return y.astype(float)
 
 
 def checked_rate(eta: object, *, flows: bool = True) -> float:

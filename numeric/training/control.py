@@ -26,7 +26,7 @@ from ..arrays import Array
 from ..samplers.ensemble import Ensemble
 from ..simulations import simulate
 from ..tables.layout import averaged
-from .networks import Course, Start
+from .ensembles import Course, Start
 
 _FOLDS = 5
 """The parts whose coefficients of regression come from the other parts."""
@@ -67,6 +67,8 @@ def plain(course: Course) -> dict[str, Array]:
     values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": course.loss}
     if course.tangent is not None:
         values["ntk"] = course.tangent
+    if course.stopped is not None:
+        values["stopped"] = course.stopped
     found = {}
     for name, each in values.items():
         found[name], found[f"{name}_se"] = averaged(each)

@@ -17,10 +17,11 @@ MEANINGS = {
     "covariance": "covariance over initializations of the outputs",
     "ntk": "mean over initializations of the tangent kernel",
     "loss": "mean over initializations of the training loss",
+    "stopped": "share of the networks that have stopped",
 }
 """The variables, in words."""
 
-_INDICES = {"prediction": 1, "covariance": 2, "ntk": 2, "loss": 0}
+_INDICES = {"prediction": 1, "covariance": 2, "ntk": 2, "loss": 0, "stopped": 0}
 
 
 def dataset(

@@ -24,10 +24,11 @@ from ..arrays import Array
 from ..runs import chunks
 from ..samplers.ensemble import checked_ensemble
 from . import control, layout
-from .arguments import checked_rate, checked_steps, given
+from .arguments import Data, checked_rate, checked_steps, checked_targets, given
+from .ensembles import Training
 from .losses import LOSSES
-from .networks import Training
 from .optimizers import Optimizer
+from .stopping import Patience
 
 _ELSEWHERE = 1 << 60
 """The number of the first network that is not trained."""
@@ -51,6 +52,8 @@ def simulate(
     loss: str = "squared",
     batch: int | None = None,
     clip: float | None = None,
+    patience: int | None = None,
+    test_targets: ArrayLike | None = None,
     half: bool = True,
     ntk: bool = True,
     executor: Executor | None = None,
@@ -74,14 +77,19 @@ def simulate(
         batch: training inputs of each step, drawn without repetition till all have been; all of
             them by default.
         clip: the largest gradient of a matrix as a part of the matrix (source 003, eq. 29).
+        patience: of early stopping: a network whose loss on the test inputs has not fallen in so
+            many steps is taken back to where it was least, and trained no further.
+        test_targets: for patience: those of the test inputs, as `targets`.
         ntk: whether the tangent kernel is measured.
         executor, window, run, progress: those of `numeric.simulate`.
 
     Returns:
         The table of `flow` without coefficients of 1/n: prediction, covariance, ntk and loss at
-        this width, and `…_se`, their standard errors. With tensorial descent of all inputs on
-        the squared loss they are measured by what differs from descent by each network's own H(0),
-        and that by more networks, which are not trained (`control`): with much less noise.
+        this width, and `…_se`, their standard errors. With patience also `stopped`, the share of
+        the networks that have, which are then what they were at their best. With tensorial descent
+        of all inputs on the squared loss, without patience, they are measured by what differs from
+        descent by each network's own H(0), and that by more networks, which are not trained
+        (`control`): with much less noise.
 
     Raises:
         InputError: for arguments that cannot be used, and where training diverges.
@@ -102,15 +110,19 @@ def simulate(
     if not all(map(np.isfinite, times)):
         raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
     rule = Optimizer(optimizer, checked_rate(eta, flows=False) * (1 if half else 2), clip)
-    _check_loss(loss, data.targets)
+    _check_loss("targets", loss, data.targets)
+    stop = _patience(patience, test_targets, data, loss)
     training = len(data.targets)
     size = training if batch is None else whole("batch", batch, 1, training)
     draws = checks.draws(draws, 2)
     options = chunks.Options(executor, window, run, progress)
     counts = tuple(int(t) for t in times)
     linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
+    linear &= stop is None
     ntk = flag("ntk", ntk)
-    work = Training(ensemble, data.targets, rule, loss, size, counts, ntk, draws, origin=linear)
+    work = Training(
+        ensemble, data.targets, rule, loss, size, counts, ntk, draws, origin=linear, patience=stop
+    )
     what = f"training {number(draws)} networks of width {number(width)}"
     untrained = replace(work, steps=(), first=_ELSEWHERE)
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
@@ -136,17 +148,32 @@ def simulate(
     about: dict[str, int | float | str] = {
         "width": width, "depth": depth, "draws": draws, "blocks": draws, "seed": seed,
         "eta": float(eta), "optimizer": optimizer, "loss": f"{loss} {'½Σ' if half else 'Σ'}",
-        "batch": size,
+        "batch": size, **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
 
 
-def _check_loss(loss: object, targets: Array) -> None:
+def _patience(
+    steps: int | None, targets: ArrayLike | None, data: Data, loss: str
+) -> Patience | None:
+    """When networks stop, if they do."""
+    tests = len(data.X) - len(data.targets)
+    if steps is None and targets is None:
+        return None
+    if steps is None or targets is None or not tests:
+        wanted = "test inputs with targets and a patience, or neither targets nor patience"
+        raise InputError("patience", steps, wanted)
+    y = checked_targets("test_targets", targets, tests, single=tests == 1)
+    if y.shape[1] != data.targets.shape[1]:
+        raise InputError("test_targets", y.shape[1], f"{data.targets.shape[1]} outputs, as trained")
+    _check_loss("test_targets", loss, y)
+    return Patience(y, whole("patience", steps, 1))
+
+
+def _check_loss(name: str, loss: object, targets: Array) -> None:
     if loss not in LOSSES:
         raise InputError("loss", loss, f"one of {', '.join(LOSSES)}")
     if loss != "squared":
         sums = targets.sum(axis=1)
         if targets.shape[1] < 2 or (targets < 0).any() or not np.allclose(sums, 1):
-            raise InputError(
-                "targets", "these", "probabilities of two outputs or more, that add to 1"
-            )
+            raise InputError(name, "these", "probabilities of two outputs or more, that add to 1")

@@ -10,7 +10,7 @@ from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
 from numeric.training import control, flow, simulate
-from numeric.training.networks import Start
+from numeric.training.ensembles import Start
 
 RNG = np.random.default_rng(22)
 INPUTS, TARGETS = RNG.standard_normal((3, 5)), 2 * RNG.standard_normal((3, 2))

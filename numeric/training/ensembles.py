@@ -1,0 +1,203 @@
+"""Ensembles that are trained: what each network is at given steps, as work in chunks."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Executor
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from threading import Event
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from derive.errors import InputError
+
+from ..arrays import Array
+from ..runs.directory import digest
+from ..runs.totals import Rows
+from ..runs.work import Work
+from ..samplers.ensemble import Ensemble
+from .networks import Networks
+from .optimizers import Optimizer
+from .stopping import Patience, Stopping
+
+_NUMBER_SECONDS = 6e-10
+"""Of a network's forward and backward pass, for each weight and each input."""
+_DRAWN_SECONDS = 3e-8
+"""Of drawing a weight."""
+_UNINTERRUPTED = 0.2
+"""Seconds of steps after which a run looks whether it was given up."""
+
+
+class Start(NamedTuple):
+    """Networks at initialization.
+
+    Attributes:
+        outputs: z, (draws, samples, outputs).
+        tangent: H, (draws, samples, samples, outputs, outputs).
+        kernel: the covariance of an output over the last layer's parameters alone, given the
+            layers below, C_b + C_W σσ/n, (draws, samples, samples).
+    """
+
+    outputs: Array
+    tangent: Array
+    kernel: Array
+
+
+class Course(NamedTuple):
+    """Networks at each step: outputs and tangent kernels as those of `Start`, with an axis of steps
+    behind that of the draws; the losses, and 1 where a network has stopped, (draws, steps). No
+    kernels if they are not wanted, and no stops without patience."""
+
+    outputs: Array
+    tangent: Array | None
+    loss: Array
+    stopped: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Training(Work):
+    """Networks as they are trained: their outputs, tangent kernels and losses at given steps.
+
+    Arguments:
+        steps: none for networks at initialization.
+        origin: whether a row has what `Start` is, before the steps.
+        first: the number of the first draw.
+        patience: when a network stops; None is never.
+    """
+
+    ensemble: Ensemble
+    targets: Array
+    rule: Optimizer
+    loss: str
+    batch: int
+    steps: tuple[int, ...]
+    ntk: bool
+    draws: int
+    origin: bool = False
+    first: int = 0
+    patience: Patience | None = None
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, …, and the outputs."""
+        return *self.ensemble.widths[:-1], self.targets.shape[1]
+
+    @property
+    def _entries(self) -> int:
+        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+
+    @property
+    def seconds(self) -> float:
+        """Of a network, roughly."""
+        looks = 1 if self.patience is None else 2
+        passes = (looks * max(self.steps, default=0) + 1) * len(self.ensemble.inputs)
+        return 1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS)
+
+    @property
+    def chunk(self) -> int:
+        """A power of two: networks whose weights are a few megabytes together."""
+        return 1 << max(0, min(8, (2**19 // self._entries).bit_length() - 1))
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work on this machine."""
+        return int(numba.get_num_threads())
+
+    @property
+    def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of a network's outputs and tangent kernel."""
+        m, outputs = len(self.ensemble.inputs), self.targets.shape[1]
+        return (m, outputs), (m, m, outputs, outputs)
+
+    @property
+    def _sizes(self) -> tuple[list[int], list[int]]:
+        """How many numbers each part of `Start` and of `Course` is."""
+        z, kernel = map(prod, self._shapes)
+        start = [z, kernel, len(self.ensemble.inputs) ** 2] if self.origin else []
+        return start, [z, *([kernel] if self.ntk else []), 1, *([1] if self.patience else [])]
+
+    @property
+    def row(self) -> int:
+        """Numbers that a network comes to."""
+        start, course = self._sizes
+        return sum(start) + len(self.steps) * sum(course)
+
+    def start(self, rows: Array) -> Start:
+        """Of these rows, which have it."""
+        z, kernel = self._shapes
+        m, (*ends, _) = len(self.ensemble.inputs), np.cumsum(self._sizes[0] + [0])
+        parts = np.split(rows[:, : ends[-1]], ends[:-1], axis=1)
+        shapes = z, kernel, (m, m)
+        return Start(*(p.reshape(-1, *own) for p, own in zip(parts, shapes, strict=True)))
+
+    def course(self, rows: Array) -> Course:
+        """Of these rows."""
+        begin, course = self._sizes
+        by_step = rows[:, sum(begin) :].reshape(len(rows), len(self.steps), -1)
+        parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=2))
+        shape, (outputs, kernel) = by_step.shape[:2], self._shapes
+        z = next(parts).reshape(*shape, *outputs)
+        tangent = next(parts).reshape(*shape, *kernel) if self.ntk else None
+        loss = next(parts)[..., 0]
+        return Course(z, tangent, loss, next(parts)[..., 0] if self.patience else None)
+
+    def shape(self, draws: int) -> tuple[int, ...]:
+        """(draws, numbers)."""
+        return draws, self.row
+
+    def total(self) -> Rows:
+        """All networks, one below the other."""
+        return Rows(np.empty(self.shape(self.draws)))
+
+    def manifest(self) -> dict[str, Any]:
+        """The networks, what they are trained on, and how."""
+        return {
+            "sampler": "training",
+            **self.ensemble.manifest(),
+            "targets": f"{self.targets.shape} {digest(self.targets)}",
+            "optimizer": [self.rule.kind, self.rule.eta, self.rule.clip],
+            "loss": self.loss,
+            "batch": self.batch,
+            "steps": list(self.steps),
+            "ntk": self.ntk,
+            "chunk": self.chunk,
+            "origin": self.origin,
+            "first": self.first,
+            "patience": self.patience and [digest(self.patience.targets), self.patience.steps],
+        }
+
+    def sums(
+        self,
+        start: int,
+        stop: int,
+        reference: Array,
+        pool: Executor | None = None,
+        threads: int = 1,
+        given_up: Event | None = None,
+    ) -> Array:
+        """What these networks come to, (draws, numbers)."""
+        networks = Networks(self, self.first + np.arange(start, stop))
+        parts = [networks.started()] if self.origin else []
+        stopping = None if self.patience is None else Stopping(networks, self.patience)
+        found, step, last = {}, 0, max(self.steps, default=0)
+        most = max(1, int(_UNINTERRUPTED / (self.seconds * (stop - start)) * last))
+        for until in sorted(set(self.steps)):
+            while step < until:
+                if given_up is not None and given_up.is_set():
+                    raise CancelledError
+                further = min(most, until - step)
+                if stopping is None:
+                    networks.descend(further)
+                else:
+                    stopping.descend(further)
+                step += further
+            found[until] = networks.observed()
+            if stopping is not None:
+                found[until] = np.concatenate([found[until], stopping.stopped], axis=1)
+        rows = np.concatenate([*parts, *(found[step] for step in self.steps)], axis=1)
+        if not np.isfinite(rows).all():
+            raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
+        return rows
