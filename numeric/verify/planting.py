@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,8 +103,8 @@ def plant(
         except InputError:
             continue
         changes = [
-            (_over(abs(theirs.theory - own.theory), own.scale), own)
-            for own, theirs in zip(right.rows, compared.rows, strict=True)
+            (_over(abs(wrongly.theory - own.theory), own.scale), own)
+            for own, wrongly in _paired(right, compared)
         ]
         if not max(change for change, _ in changes) >= CLEAR * resolution:
             continue
@@ -116,6 +117,20 @@ def plant(
         return told, ""
     least = percent(CLEAR * resolution)
     return told, f"of {looked} faults {len(told)} change a number by {least} or more"
+
+
+def _paired(right: Comparison, wrong: Comparison) -> Iterator[tuple[Row, Row]]:
+    """Each number of the wrong comparison behind what it is rightly.
+
+    A fault may break a symmetry of the tensor, or make one, so that components which have one row
+    in one comparison have several in the other: they are told by what was sampled.
+    """
+    own: dict[tuple[object, ...], list[Row]] = {}
+    for row in right.rows:
+        own.setdefault((row.tensor, row.layer, *sorted(row.indices)), []).append(row)
+    for row in wrong.rows:
+        alike = own[row.tensor, row.layer, *sorted(row.indices)]
+        yield min(alike, key=lambda each: abs(each.sample - row.sample)), row  # noqa: B023
 
 
 def _over(change: float, scale: float) -> float:

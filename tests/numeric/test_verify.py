@@ -24,9 +24,9 @@ from derive import (
 from derive.errors import InputError
 from numeric import examples, flow, verify
 from numeric.examples import Example, OfLayer, drawn, simpler
-from numeric.tables.compare import WEAK
+from numeric.tables.compare import WEAK, Comparison, Row
 from numeric.tables.normalise import natural_size
-from numeric.verify import exactly, faults, power
+from numeric.verify import exactly, faults, planting, power
 
 QUICK = {"widths": (12, 24, 48), "draws": 1000}
 DRAWN = range(1, 61)
@@ -414,6 +414,29 @@ def test_faults_of_layers_are_found_stage_by_stage(layer):
     assert found.faults.startswith("8 faults planted: 8 found")
     dense = faults.OfNetwork("block", replace(net, layer="dense"), "dense layers")
     assert dense in list(faults.drawn(example, 0))
+
+
+def test_a_fault_that_breaks_a_symmetry_of_a_tensor_is_compared_all_the_same():
+    """Components that are one number rightly are several then, each held against that one."""
+
+    def row(indices, theory, sample):
+        return Row("V", 2, indices, theory, sample, 0.01, 0.0, 0.0, theory, theory)
+
+    right = [row((0, 0, 1, 1), 2.0, 2.1), row((0, 1, 0, 1), 1.0, 1.1), row((1,), 3.0, 3.0)]
+    wrong = [
+        row((0, 0, 1, 1), 2.5, 2.1),
+        row((1, 1, 0, 0), 2.6, 2.1 + 1e-15),
+        row((0, 1, 0, 1), 1.5, 1.1),
+        row((1,), 3.5, 3.0),
+    ]
+    given = Comparison(tuple(right), 5.0, 1e-6, (8,), 0)
+    pairs = planting._paired(given, replace(given, rows=tuple(wrong)))
+    assert [(own.theory, other.theory) for own, other in pairs] == [
+        (2.0, 2.5),
+        (2.0, 2.6),
+        (1.0, 1.5),
+        (3.0, 3.5),
+    ]
 
 
 def test_a_fault_of_a_layer_is_made_small_with_the_layer(monkeypatch):
