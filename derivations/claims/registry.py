@@ -89,7 +89,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.layers.one_matrix",
         "derivations.layers.finite_width",
     ),
-    "training": ("derivations.training.deep",),
+    "training": ("derivations.training.deep", "derivations.training.rates"),
 }
 """The sources' chapters, and two beyond them, each a list of modules that register their claims."""
 

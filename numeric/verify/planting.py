@@ -130,7 +130,7 @@ def _paired(right: Comparison, wrong: Comparison) -> Iterator[tuple[Row, Row]]:
         own.setdefault((row.tensor, row.layer, *sorted(row.indices)), []).append(row)
     for row in wrong.rows:
         alike = own[row.tensor, row.layer, *sorted(row.indices)]
-        yield min(alike, key=lambda each: abs(each.sample - row.sample)), row  # noqa: B023
+        yield min(alike, key=lambda each: abs(each.sample - row.sample)), row
 
 
 def _over(change: float, scale: float) -> float:

@@ -46,7 +46,7 @@ NUMBERED = {
     ],
     "004": numbers("3.", 57),
     "layers": numbers("", 22),
-    "training": numbers("", 5),
+    "training": numbers("", 9),
 }
 """What each source numbers, counted in its text, the numbers that a scan lost included."""
 
