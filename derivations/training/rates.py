@@ -116,8 +116,8 @@ def edge() -> Verdict:
     enough to prevent divergences", and sees the oscillations of the "edge of stability". Of 6
     standardised digits in place of its images, tanh with (6.17): the largest stable rate at
     infinite width is between 5 and 10 at depths 2 to 40, so that $\eta = 10$ is beyond it, by less
-    than a factor of 2. ($\lambda_{\max}$ is about the sum of a row of $\Theta$, so that this depends
-    on the kind of images more than on their number.)"""
+    than a factor of 2. ($\lambda_{\max}$ is about the sum of a row of $\Theta$, so that this
+    depends on the kind of images more than on their number.)"""
     images = descents.split("digits", (IMAGES, 1, 0), 0).training
     net = Network(TANH, Orthogonal(1), lambda_b=1 / ell)
     depths, outputs = (2, 5, 10, 20, 40), images.targets.shape[1]
