@@ -140,7 +140,15 @@ def _plans(module: nn.Module, wanted: Wanted) -> Iterator[tuple[nn.Module, Plan]
     graph = trace(module) if not isinstance(module, MATRICES) else "a matrix by itself"
     names = {each: name for name, each in module.named_modules()}
     feeds = _feeds(module, graph, wanted)
-    sigma = _common(graph, wanted) if wanted.layer is not None else None
+    sigma = None
+    if wanted.layer is not None and not wanted.layer.is_dense:
+        sigma = _common(graph, wanted)
+    elif wanted.layer is None and isinstance(graph, Graph) and graph.join is not None:
+        wants = (
+            "the layer of a module with skips or gates, such as 'residual(skip=1, norm=rms)', or"
+            f" 'dense' where {graph.join.name}, a {graph.join.kind}, is of σ"
+        )
+        raise InputError("layer", None, wants)
     shared: dict[int, tuple[str, Plan]] = {}
     for matrix, several in feeds.items():
         name = names[matrix] or type(matrix).__name__
@@ -164,16 +172,17 @@ def _feeds(
     module: nn.Module, graph: Graph | str, wanted: Wanted
 ) -> dict[nn.Module, tuple[Feed, ...]]:
     """What each matrix takes: as traced, or, with σ given, by their order."""
+    behind, inputs = Feed("unknown", "σ"), Feed("inputs", "the inputs")
     if isinstance(graph, Graph):
         found = dict(graph.feeds)
+    elif isinstance(module, MATRICES):
+        found = {module: (inputs if wanted.activation is None else behind,)}
     elif wanted.activation is None and wanted.layer is None:
         wants = f"activation=σ for a module that torch.fx does not trace ({graph})"
         raise InputError("activation", None, wants)
     else:
         matrices = [each for each in module.modules() if isinstance(each, MATRICES)]
-        behind = Feed("unknown", "σ")
-        first = behind if len(matrices) == 1 else Feed("inputs", "the inputs")
-        found = {each: (first if number == 0 else behind,) for number, each in enumerate(matrices)}
+        found = {each: (behind if number else inputs,) for number, each in enumerate(matrices)}
     if not found:
         raise InputError("module", type(module).__name__, "one with a Linear or a convolution")
     return found
@@ -194,7 +203,7 @@ def _common(graph: Graph | str, wanted: Wanted) -> Activation:
 
 def _plan(name: str, feed: Feed, sigma: Activation | None, wanted: Wanted) -> Plan:
     law = wanted.weights
-    if sigma is not None and wanted.layer is not None:
+    if sigma is not None:
         found = gain(sigma, wanted.layer, C_W=wanted.C_W, K=wanted.K)
         ends = feed.kind in {"activation", "product", "unknown"}
         return _planned(law, wanted, found, found.std_b if ends else 0.0, f"gain {found}")
@@ -206,9 +215,6 @@ def _plan(name: str, feed: Feed, sigma: Activation | None, wanted: Wanted) -> Pl
             "matrix": "behind another matrix, no σ between: gain 1 keeps the mean square",
         }[feed.kind]
         return _planned(law, wanted, found, 0.0, after)
-    if feed.kind in {"sum", "product"}:
-        wants = f"the layer, such as 'residual(skip=1, norm=rms)': {name} is behind a {feed.kind}"
-        raise InputError("layer", None, wants)
     given = wanted.activation or feed.activation
     if given is None:
         wants = f"σ for {name}, behind {feed.name}, which is no activation that is known here"

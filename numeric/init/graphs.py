@@ -32,6 +32,9 @@ _PASSING = {
 }
 """What moves or averages neurons without another σ, so that the gain is that of what is before."""
 
+_JOINS = {"add": "sum", "iadd": "sum", "mul": "product", "imul": "product"}
+"""What puts two things together."""
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -80,6 +83,15 @@ class Graph:
         found = (feed.activation for feed in feeds if feed.kind == "activation")
         return tuple(dict.fromkeys(sigma for sigma in found if sigma is not None))
 
+    @cached_property
+    def join(self) -> Feed | None:
+        """The first sum or product of two things that were computed: of a skip, a gate or a σ."""
+        for node in self.traced.nodes:
+            plain = _name(node).lower().replace("_", "")
+            if node.op.startswith("call") and plain in _JOINS and _joins(node):
+                return Feed(_JOINS[plain], node.name)
+        return None
+
     def _made_by(self, node: Any) -> Feed:
         """What a node gives."""
         while True:
@@ -100,10 +112,8 @@ class Graph:
                 continue
             if node.op == "get_attr":
                 return Feed("unknown", name)
-            if plain in {"add", "iadd", "mul", "imul"}:
-                both = all(isinstance(each, fx.Node) for each in node.args[:2])
-                pair = "sum" if "add" in plain else "product"
-                return Feed(pair if both else "unknown", node.name)
+            if plain in _JOINS:
+                return Feed(_JOINS[plain] if _joins(node) else "unknown", node.name)
             if known(plain):
                 extra = node.args[1:] if called is None else ()
                 sigma = of_call(plain, extra, node.kwargs) if called is None else of_module(called)
@@ -125,6 +135,12 @@ def trace(module: nn.Module) -> Graph | str:
 def _input(node: fx.Node) -> Any:
     """The first argument of a call, by its place or its name."""
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
+
+
+def _joins(node: fx.Node) -> bool:
+    """Whether both of its arguments were computed."""
+    pair = [each for each in node.args[:2] if isinstance(each, fx.Node)]
+    return len(pair) == 2 and all(each.op != "get_attr" for each in pair)
 
 
 def _name(node: fx.Node) -> str:

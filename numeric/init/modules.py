@@ -52,10 +52,11 @@ def torch_(
     convolutions have a matrix for each group.
 
     Returns an `Initialized`, whose `str` has a line for each parameter with the reason. Raises
-    InputError as `gain` does; without PyTorch, naming the extra; for what is no module; for a sum,
-    a product or an unknown function before a matrix where neither `layer` nor `activation` says
-    what it is; for matrices that share a parameter and want different gains; for parameters without
-    numbers (lazy, or on "meta"). Nothing is changed then.
+    InputError as `gain` does; without PyTorch, naming the extra; for what is no module; for a sum
+    or a product without a `layer` that says what it is ("dense" where they are of σ); for an
+    unknown function before a matrix without an `activation`; for matrices that share a parameter
+    and want different gains; for parameters without numbers (lazy, or on "meta"). Nothing is
+    changed then.
 
     >>> import pytest; _ = pytest.importorskip("torch", reason="the extra `torch` is not installed")
     >>> from torch import nn

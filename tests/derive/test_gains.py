@@ -105,7 +105,7 @@ def test_no_biases_below_zero():
 
 def test_of_layers():
     half = criticality("tanh", layer="residual(skip=1/2)")
-    assert half.gain.C_W == half.critical[1]
+    assert half.critical[1] == half.gain.C_W
     assert "residual(skip=1/2)" in half.gain.reason
     grows = criticality("relu", layer="residual(skip=1, norm=rms)")
     assert grows.chosen(3).reason.startswith("in residual(skip=1, norm=rms) K grows")
