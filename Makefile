@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Each of the processes that tests start would compile the packages' source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all lint docs bench changelog clean
+.PHONY: run test test-all test-models lint docs bench changelog clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
@@ -28,6 +28,10 @@ test: $(INSTALLED)
 
 test-all: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist worksteal -m 'slow or not slow'
+
+test-models: $(INSTALLED)
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,torch,jax]' flax equinox keras
+	$(PY) -m pytest $(wildcard tests/models) tests/init tests/test_docs.py -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

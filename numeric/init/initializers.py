@@ -112,7 +112,6 @@ def jax_initializer(
     Raises InputError as `gain` does, for an unknown law or `filters`, and without JAX, naming the
     extra; the initializer for a shape without the axes, and for a dtype that is not real.
 
-    >>> import pytest; _ = pytest.importorskip("jax", reason="the extra `jax` is not installed")
     >>> import jax
     >>> made = jax_initializer("gelu")
     >>> W = made(jax.random.key(0), (64, 64))

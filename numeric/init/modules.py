@@ -58,7 +58,6 @@ def torch_(
     and want different gains; for parameters without numbers (lazy, or on "meta"). Nothing is
     changed then.
 
-    >>> import pytest; _ = pytest.importorskip("torch", reason="the extra `torch` is not installed")
     >>> from torch import nn
     >>> torch_(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8)))
     0.weight  (8, 4)  Orthogonal(C_W=1)  [1]
