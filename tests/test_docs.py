@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+OTHERS = {"_build", "paper"}
+"""Folders that are no pages of the site."""
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if not OTHERS & set(path.parts))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
