@@ -29,9 +29,13 @@ test: $(INSTALLED)
 test-all: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist worksteal -m 'slow or not slow'
 
-test-models: $(INSTALLED)
-	$(PY) -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,torch,jax]' flax equinox keras
-	$(PY) -m pytest $(wildcard tests/models) tests/init tests/test_docs.py -m 'slow or not slow'
+# The frameworks that models come from: some 3 GB, in an environment of their own.
+test-models:
+	test -x .venv-models/bin/python || python3 -m venv .venv-models
+	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \
+		-e '.[test,plot,torch,jax]'
+	.venv-models/bin/python -m pytest tests/init tests/test_docs.py -k "init or frameworks" \
+		-m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .
