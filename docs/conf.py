@@ -23,7 +23,7 @@ version = release = version_of("wickgarten")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "paper"]
 
 html_theme = "furo"
 html_title = f"Wickgarten {version}"

@@ -107,7 +107,7 @@ def test_the_extra_is_what_the_book_names():
     assert plain - {"wickgarten[plot]"} == {known[name][0].lower() for name in BOOK}
 
 
-LAZY = {"matplotlib", "hypothesis", "torch"}
+LAZY = {"matplotlib", "hypothesis", "torch", "jax"}
 """What numeric imports inside functions alone: to plot, to test, and to fill a user's model."""
 
 

@@ -2,7 +2,7 @@
 
 Pages are run top down, in an empty directory. In a `pycon` block what follows is the output;
 `console` blocks are run by `tests/test_shell_examples.py`. `python` blocks are parsed, no more:
-they need a cluster or a GPU.
+they need a cluster, a GPU, or an older version of something.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+OTHERS = {"_build", "paper"}
+"""Folders that are no pages of the site."""
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if not OTHERS & set(path.parts))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -46,9 +48,23 @@ def elsewhere(tmp_path, monkeypatch):
     sys.modules.pop("vkernel", None)
 
 
+NEEDS = {
+    "docs/howto/frameworks.md": ("torch", "jax"),
+    "numeric.init.initializers": ("jax",),
+    "numeric.init.modules": ("torch",),
+}
+"""Pages and modules whose examples need more than the default environment: the extras."""
+
+
+def skip_without(name):
+    for extra in NEEDS.get(name, ()):
+        pytest.importorskip(extra, reason=f"the extra `{extra}` is not installed")
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "pycon")], ids=name_of)
 @pytest.mark.usefixtures("elsewhere")
 def test_examples_run(page):
+    skip_without(name_of(page))
     source = "\n".join(blocks(page, "pycon"))
     test = doctest.DocTestParser().get_doctest(source, {}, name_of(page), str(page), 0)
     report: list[str] = []
@@ -105,6 +121,7 @@ def documented():
 
 @pytest.mark.parametrize("module", documented())
 def test_help_has_examples_that_run(module):
+    skip_without(module)
     loaded = importlib.import_module(module)
     outcome = doctest.testmod(loaded, optionflags=FLAGS)
     assert outcome.failed == 0

@@ -34,6 +34,7 @@ FACES = (
     "derive.training",
     "numeric",
     "numeric.batchnorm",
+    "numeric.init",
     "numeric.propagation",
     "numeric.spectra",
     "numeric.testing",

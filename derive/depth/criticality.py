@@ -31,6 +31,7 @@ from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point, average_at, small_kernel_average
 from ..symbols import C_W, C_b, K, layer, z
 from ..weights import WeightEnsemble, as_weights
+from .gains import LONGEST, Gain, rounded
 from .zeros import Function, Profile, between, even_part, extended, profile, same_power, zeros
 
 _MAX_ORDER = 40
@@ -135,10 +136,10 @@ class CriticalPoint(Shown):
 
     def latex(self) -> str:
         """K*, C_b, C_W and the stability in LaTeX."""
-        at = r"\text{every } K" if self.K is None else f"K^* = {sympy.latex(_rounded(self.K))}"
+        at = r"\text{every } K" if self.K is None else f"K^* = {sympy.latex(rounded(self.K))}"
         return (
-            rf"{at},\; C_b = {sympy.latex(_rounded(self.C_b))},\; "
-            rf"C_W = {sympy.latex(_rounded(self.C_W))}\ \text{{({self.stability})}}"
+            rf"{at},\; C_b = {sympy.latex(rounded(self.C_b))},\; "
+            rf"C_W = {sympy.latex(rounded(self.C_W))}\ \text{{({self.stability})}}"
         )
 
     def __str__(self) -> str:
@@ -191,10 +192,82 @@ class Criticality(Shown):
         """K* of the class; None where every K is fixed."""
         return self._point().K
 
+    @property
+    def gain(self) -> Gain:
+        """√C_W of the class with the sentence why; InputError, with a way out, where there is none.
+
+        Of a class with several critical points it is the first's, and the sentence names the rest.
+        """
+        point = self._point()
+        others = "; ".join(
+            f"K* = {_short(each.K)} at √C_W = {float(sympy.sqrt(each.C_W)):.6g} is {each.stability}"
+            for each in self.points[1:]
+        )
+        reason = f"χ_∥ = χ_⊥ = 1 at {self._why(point)}"
+        reason += f"; also critical: {others}" if others else ""
+        return Gain(str(self.activation), point.C_W, point.C_b, reason)
+
+    def at(self, K: sympy.Expr | float, digits: int = 20) -> Gain:
+        """The gain with χ_⊥ = 1 at a K* of one's choice, C_b = K* − C_W ⟨σσ⟩ and C_W = 1/⟨σ'σ'⟩.
+
+        There angles neither shrink nor grow, to first order; lengths settle where χ_∥ < 1, at that
+        rate. Raises InputError for no positive number, and where C_b would be negative.
+        """
+        wanted = "a fixed point K*, above 0"
+        star = as_expression("K", K, wanted)
+        if not star.is_number or not star.is_positive:
+            raise InputError("K", K, wanted)
+        if any(self.activation.jumps(0).values()):
+            raise InputError("activation", str(self.activation), "one that does not jump")
+        move, parallel, perp = _kernel_functions(self.activation)
+        slope = perp(star, digits=digits + 5)
+        if not slope:
+            raise InputError("activation", str(self.activation), "one that is not constant")
+        with mpmath.workdps(digits + 10):
+            weight = 1 / slope
+            bias = _number(star) - move(star, weight, 0, digits + 5)
+            if abs(bias) < _number(star) * mpmath.mpf(10) ** -digits:
+                bias = mpmath.mpf(0)
+        if bias < 0:
+            needs = f"a K* with C_b ≥ 0; here χ_⊥ = 1 needs C_b = {mpmath.nstr(bias, 6)}"
+            raise InputError("K", K, needs)
+        along = parallel(star, weight, digits=15)
+        reason = f"χ_⊥ = 1 at the fixed point K* = {_short(star)}, where χ_∥ = " + (
+            mpmath.nstr(along, 6) + (" attracts" if abs(along) < 1 else " does not attract")
+        )
+        return Gain(str(self.activation), _float(weight, digits), _float(bias, digits), reason)
+
+    def _why(self, point: CriticalPoint) -> str:
+        """Where a critical point is, and which way K moves."""
+        if point.K is None:
+            left, right = self.activation.slopes
+            slopes = f"C_W = 2/(a² + b²) with slopes a = {left} and b = {right}"
+            return f"every K, which does not move ({slopes})"
+        decay = point.decay(layer)
+        if decay is not None and len(str(decay)) > LONGEST:
+            decay = decay.evalf(6)
+        going = "" if decay is None else f", |K − K*| ~ {_short(decay)}"
+        where = f"K* = {_short(point.K)}"
+        if point.K == 0:
+            return f"{where}, where the slope of σ at 0 alone counts ({point.stability}{going})"
+        return f"{where}, with C_b = {_short(point.C_b)} ({point.stability}{going})"
+
     def _point(self) -> CriticalPoint:
         if self.universality_class == "none":
-            raise InputError("activation", str(self.activation), f"a critical one: {self.reason}")
+            wanted = f"a critical one: {self.reason}"
+            raise InputError("activation", str(self.activation), wanted + self._instead())
         return self.points[0]
+
+    def _instead(self) -> str:
+        """What can be done where nothing is critical."""
+        if any(self.activation.jumps(0).values()) or not any(
+            piece.expr.has(z) for piece in self.activation.pieces
+        ):
+            return ""
+        return (
+            "; a block with a norm and a skip is critical at every C_W, layer='residual(skip=1,"
+            " norm=rms)', and criticality(σ).at(K) is χ_⊥ = 1 alone at a K* of one's choice"
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.activation}: universality class {self.universality_class}"]
@@ -549,9 +622,5 @@ def _float(value: mpmath.mpf, digits: int) -> sympy.Expr:
     return sympy.Float(value, digits)
 
 
-def _rounded(value: sympy.Expr) -> sympy.Expr:
-    return value.evalf(8) if value.has(sympy.Float) else value
-
-
 def _short(value: sympy.Expr) -> str:
-    return str(_rounded(value))
+    return str(rounded(value))

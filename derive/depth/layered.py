@@ -39,6 +39,7 @@ from ..symbols import C_W, C_b, K, tensor
 from ..weights import WeightEnsemble, as_weights
 from . import criticality as dense
 from .criticality import Criticality, CriticalPoint
+from .gains import Gain
 
 THETA = tensor("Theta")
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
@@ -198,12 +199,50 @@ class LayerCriticality(Criticality):
             raise InputError("C_W", C_W, wanted)
         return max(value, mpmath.mpf(0))
 
+    def chosen(self, C_W: sympy.Expr | float = 1, digits: int = 20) -> Gain:
+        """The gain √C_W, and C_b, of a layer that is critical for every C_W, with what it means.
+
+        C_b is `bias(C_W)` of a normalized layer, and 0 where K grows linearly. Raises InputError
+        for a layer of another class, for C_W ≤ 0, and where C_b would be negative.
+        """
+        wanted = "a variance above 0"
+        weight = as_expression("C_W", C_W, wanted)
+        if not weight.is_number or not weight.is_positive:
+            raise InputError("C_W", C_W, wanted)
+        if self.line is not None:
+            if self.every_C_W:
+                bias, every = sympy.S.Zero, "every C_W, with C_b = 0"
+            else:
+                bias = _float(self.bias(weight, digits), digits)
+                every = "every C_W that has this C_b"
+            star = f"K* = {mpmath.nstr(self.kernel_map(sympy.S.One, weight, bias, 15), 6)}"
+            reason = f"the norm makes {star} attract and χ_⊥ = 1 at {every}"
+        elif self.exponent is not None:
+            bias = sympy.S.Zero
+            zeta = mpmath.nstr(self.exponent(sympy.S.One, weight, 0, 15), 6)
+            reason = f"K grows by a constant a layer and χ_⊥ = 1 + {zeta}/ℓ: critical at every C_W"
+        else:
+            raise InputError("layer", str(self.layer), "one that is critical for every C_W")
+        return Gain(str(self.activation), weight, bias, f"in {self.layer} {reason}")
+
+    def at(self, K: sympy.Expr | float, digits: int = 20) -> Gain:
+        """Of the dense layer alone: InputError."""
+        raise InputError("layer", str(self.layer), "the dense layer, for χ_⊥ = 1 at a chosen K*")
+
+    def _why(self, point: CriticalPoint) -> str:
+        if point.K is None:
+            return f"every K in {self.layer}, which does not move"
+        return f"{super()._why(point)} in {self.layer}"
+
+    def _instead(self) -> str:
+        return ""
+
     def _point(self) -> CriticalPoint:
         if self.line is not None or self.exponent is not None:
             wanted = "a layer with isolated critical variances; " + (
-                "here every C_W and C_b is critical"
+                "here every C_W and C_b is critical: criticality(…).chosen(C_W) is the gain of one"
                 if self.line is None
-                else "here every C_W is, with C_b = criticality(…).bias(C_W)"
+                else "here every C_W is, with C_b = criticality(…).bias(C_W): .chosen(C_W)"
             )
             raise InputError("layer", str(self.layer), wanted)
         return super()._point()

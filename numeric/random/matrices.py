@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 import sympy
@@ -25,6 +28,49 @@ from .entries import entries
 from .lazy import singular_values
 
 
+class Source(Protocol):
+    """Where a matrix's random numbers come from: NumPy's generator, or a framework's own.
+
+    Its arrays know `*`, `@`, `.T` and slices.
+    """
+
+    def normal(self, shape: tuple[int, ...]) -> Any:
+        """Independent standard normal numbers."""
+
+    def frame(self, n: int, columns: int) -> Any:
+        """A uniform frame of orthonormal columns in R^n, (n, columns)."""
+
+    def block(self, n_out: int, n_in: int) -> Any:
+        """The upper left of a Haar matrix as large as the larger of the two."""
+
+    def entries(self, law: IndependentEntries, count: int) -> Any:
+        """Independent numbers of this law, of variance 1."""
+
+
+@dataclass(frozen=True)
+class OfNumPy:
+    """NumPy's generator, which is advanced."""
+
+    rng: np.random.Generator
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard normal numbers."""
+        return self.rng.standard_normal(shape)
+
+    def frame(self, n: int, columns: int) -> Array:
+        """A uniform frame of orthonormal columns in R^n, (n, columns)."""
+        return frame(n, columns, self.rng.standard_normal)
+
+    def block(self, n_out: int, n_in: int) -> Array:
+        """The upper left of a Haar matrix as large as the larger of the two."""
+        size = max(n_out, n_in)
+        return self.frame(size, size)[:n_out, :n_in]
+
+    def entries(self, law: IndependentEntries, count: int) -> Array:
+        """Independent numbers of this law, of variance 1."""
+        return entries(law, count, self.rng)
+
+
 def weight_matrix(
     weights: WeightEnsemble,
     shape: tuple[int, int],
@@ -42,54 +88,62 @@ def weight_matrix(
 
     Raises InputError for an ensemble that cannot be sampled.
     """
-    first, *others = weight_factors(weights, shape, rng, zero_padded=zero_padded)
+    return np.asarray(
+        product(weight_factors(weights, shape, OfNumPy(rng), zero_padded=zero_padded))
+    )
+
+
+def product(factors: list[Any]) -> Any:
+    """What matrices are together, multiplied from the left."""
+    first, *others = factors
     for each in others:
         first = first @ each
-    return np.asarray(first)
+    return first
 
 
 def weight_factors(
     weights: WeightEnsemble,
     shape: tuple[int, int],
-    rng: np.random.Generator,
+    source: Source,
     *,
     zero_padded: bool = False,
-) -> list[Array]:
+) -> list[Any]:
     """Matrices whose product is W, the last to act first: two of its rank, where that is low.
 
-    The arguments and refusals are those of `weight_matrix`.
+    Their numbers are drawn from `source`; the other arguments and refusals are those of
+    `weight_matrix`.
     """
     n_out, n_in = shape
     C, ratio = _number(weights.C_W), n_out / n_in
     match weights:
         case Gaussian():
-            return [float(np.sqrt(C / n_in)) * rng.standard_normal(shape)]
+            return [float(np.sqrt(C / n_in)) * source.normal(shape)]
         case Orthogonal():
             size = max(shape)
             scale = C if size == n_in else C * size / n_in
-            return [float(np.sqrt(scale)) * frame(size, size, rng)[:n_out, :n_in]]
+            return [float(np.sqrt(scale)) * source.block(n_out, n_in)]
         case LowRankOrthogonal():
             rank = round(float(weights.gamma) * n_out)
-            U = float(np.sqrt(C * n_out / rank)) * frame(n_out, rank, rng)
+            U = float(np.sqrt(C * n_out / rank)) * source.frame(n_out, rank)
             if zero_padded:
                 return [np.concatenate([U, np.zeros((n_out, n_in - rank))], axis=1)]
-            return [U, frame(n_in, rank, rng).T]
+            return [U, source.frame(n_in, rank).T]
         case LowRankGaussian():
             rank = round(float(weights.gamma) * n_out)
-            A = float(np.sqrt(C * ratio / rank)) * rng.standard_normal((rank, n_in))
+            A = float(np.sqrt(C * ratio / rank)) * source.normal((rank, n_in))
             # of full rank, a square frame leaves the law of A as it is
-            return [A] if rank == n_out else [frame(n_out, rank, rng), A]
+            return [A] if rank == n_out else [source.frame(n_out, rank), A]
         case Truncated():
             size = round(float(weights.ratio) * max(shape))
-            return [float(np.sqrt(C * size / n_in)) * frame(size, n_in, rng)[:n_out]]
+            return [float(np.sqrt(C * size / n_in)) * source.frame(size, n_in)[:n_out]]
         case IndependentEntries():
-            drawn = entries(weights, n_out * n_in, rng).reshape(shape)
+            drawn = source.entries(weights, n_out * n_in).reshape(shape)
             return [float(np.sqrt(C / n_in)) * drawn]
         case BiInvariant():
             count = min(shape)
             squares = np.resize(singular_values(weights, n_in, count), count)
             S = np.sqrt(squares * (C * ratio))
-            return [frame(n_out, count, rng) * S, frame(n_in, count, rng).T]
+            return [source.frame(n_out, count) * S, source.frame(n_in, count).T]
     raise InputError("weights", str(weights), "an ensemble that can be sampled")
 
 
@@ -98,7 +152,7 @@ def _number(value: sympy.Expr) -> float:
     return float(value)
 
 
-def frame(n: int, columns: int, rng: np.random.Generator) -> Array:
+def frame(n: int, columns: int, normal: Callable[[int], Array]) -> Array:
     """A uniform frame of orthonormal columns in R^n, (n, columns), columns at most n.
 
     Q of a Gaussian matrix, as of `frames`, by Householder's reflections. The one of column k meets
@@ -109,7 +163,7 @@ def frame(n: int, columns: int, rng: np.random.Generator) -> Array:
 
     below = _below(n, columns)
     x = np.zeros((columns, n))
-    x[below] = rng.standard_normal(np.count_nonzero(below))
+    x[below] = normal(int(np.count_nonzero(below)))
     head = np.diagonal(x).copy()
     length = np.where(head < 0, -1.0, 1.0) * np.sqrt(np.einsum("ij,ij->i", x, x))
     x /= (head + length)[:, None]  # LAPACK's: the first entry is 1, and not looked at

@@ -245,7 +245,9 @@ class _Jacobians(Work):
         x *= np.sqrt(n * self.spread / float(self.ensembles[0].C_W)) / np.linalg.norm(x)
         layers = zip(self.ensembles, self.biases, strict=True)
         for layer, (weights, C_b) in enumerate(layers, 1):
-            W = matrices.weight_factors(weights, (n, n), rng, zero_padded=self.zero_padded)
+            W = matrices.weight_factors(
+                weights, (n, n), matrices.OfNumPy(rng), zero_padded=self.zero_padded
+            )
             for each in reversed(W):
                 x, J = each @ x, each if J is identity else each @ J  # J is nobody else's
             h = x + math.sqrt(C_b) * rng.standard_normal(n)

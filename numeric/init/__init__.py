@@ -1,0 +1,22 @@
+"""Initializations of networks in other frameworks: the gain, and matrices drawn in place."""
+
+from derive.depth.gains import Gain
+
+from .gains import gain
+from .initializers import JaxInitializer, jax_initializer
+from .modules import torch_
+from .settings import Initialized, Setting
+
+__all__ = [
+    "Gain",
+    "Initialized",
+    "JaxInitializer",
+    "Setting",
+    "gain",
+    "jax_initializer",
+    "torch_",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
