@@ -22,6 +22,7 @@ from ..runs.directory import digest
 from ..runs.totals import Rows
 from ..runs.work import Work
 from ..samplers.ensemble import Ensemble
+from . import kernels
 from .losses import per_input
 from .optimizers import Optimizer
 
@@ -271,6 +272,14 @@ class Networks:
                 z = values[:, 0]
             entering.append(z)
         return entering, slopes
+
+    def outputs(self, x: Array) -> Array:
+        """What comes out for these inputs, (networks, inputs, outputs)."""
+        work = self.work
+        found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
+        sigma = kernels.sigma_and_slope(work.ensemble.net.activation)
+        kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
+        return found
 
     def descend(self, steps: int) -> None:
         """So many steps of the optimizer."""
