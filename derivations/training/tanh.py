@@ -60,7 +60,13 @@ def pairs(
 
 
 # %%
-@claim("000", "Figure 4", "validation loss by epoch, Gaussian and orthogonal", sampled=True)
+@claim(
+    "000",
+    "Figure 4",
+    "validation loss by epoch, Gaussian and orthogonal",
+    sampled=True,
+    images=True,
+)
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Tanh networks, $C_W = 1$, full-batch tensorial descent with (6.3), (6.17) and $\eta = 10$, a
     loss that is a mean over images and outputs. Said of the figure: deeper Gaussian networks train
@@ -101,13 +107,15 @@ TINY = 4
 """Training images of the networks that are held against theory."""
 
 
-@claim("000", "Figure 4 (theory)", "the first epochs by the tangent kernel", sampled=True)
+@claim(
+    "000", "Figure 4 (theory)", "the first epochs by the tangent kernel", sampled=True, images=True
+)
 def first_epochs(sampling: Sampling) -> Verdict:
     r"""Where $L/n \ll 1$ theory has a say: at infinite width $z - y$ shrinks by $1 -
     \eta'\Theta$ each epoch, $\eta' = 2\eta/(10N)$, from $z \sim N(0, K)$. The training loss at
     epochs 0, 1, 2, 4 of Gaussian and orthogonal networks with $L = 4$ on 4 digits, at $n = 16$,
     32, 64, 128, extrapolated in $1/n$."""
-    data = descents.split("digits", (TINY, 1, 0), 0)
+    data = descents.split(sampling.data, (TINY, 1, 0), 0)
     epochs, depth, eta = [0, 1, 2, 4], 4, 2.0
     widths, labels, comparisons = (16, 32, 64, 128), [], []
     for start in STARTS:
@@ -142,7 +150,7 @@ def by_kernel(K: Array, theta: Array, targets: Array, eta: float, epochs: Sequen
     return np.asarray(np.array(found) / (count * outputs))
 
 
-@claim("000", "Figure 5", "the same of harder images", sampled=True)
+@claim("000", "Figure 5", "the same of harder images", sampled=True, images=True)
 def figure_five(sampling: Sampling) -> Verdict:
     r"""The paper's networks of Figure 4 on CIFAR-10, with the validation images parted from the
     training set. Digits of another partition stand in for it: what is tested is that Gaussian
@@ -180,7 +188,7 @@ def figure_five(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 6", "best test loss by depth", sampled=True)
+@claim("000", "Figure 6", "best test loss by depth", sampled=True, images=True)
 def figure_six(sampling: Sampling) -> Verdict:
     r"""The networks of Figure 4, each stopped at its best validation loss. Said of the figure:
     orthogonal networks have the smaller loss for all architectures; theirs is roughly independent
@@ -212,7 +220,7 @@ def figure_six(sampling: Sampling) -> Verdict:
     )
 
 
-@claim("000", "Figure 6 (shallow)", "best test loss of shallow networks", sampled=True)
+@claim("000", "Figure 6 (shallow)", "best test loss of shallow networks", sampled=True, images=True)
 def shallow_losses(sampling: Sampling) -> Verdict:
     r"""Orthogonal weights are said to give the smaller test loss "for *all* architecture
     hyperparameters", and the difference to become "increasingly small" at $L/n \ll 1$. The
@@ -246,7 +254,7 @@ def by_depth(panel: Axes, found: dict[str, dict[int, xarray.Dataset]], label: st
     panel.legend(fontsize="x-small")
 
 
-@claim("000", "Figure 7", "best test loss by depth, two widths", sampled=True)
+@claim("000", "Figure 7", "best test loss by depth, two widths", sampled=True, images=True)
 def figure_seven(sampling: Sampling) -> Verdict:
     r"""Two widths, the paper's 30 and 100. Said of the figure: orthogonal networks have the smaller
     loss at both; the plateau begins at the same depth regardless of width."""

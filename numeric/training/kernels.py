@@ -2,8 +2,8 @@
 
 A network's parameters are one vector: of each layer the matrix (n_in, n_out), its rows the inputs,
 then the biases. σ comes as a compiled function of its own, so that nothing here is compiled anew
-for another. From `BLAS_FROM` inputs a step the matrix products are BLAS's; below that its calls cost
-more than they save.
+for another. From `BLAS_FROM` inputs a step the matrix products are BLAS's; below that its calls
+cost more than they save.
 """
 
 from __future__ import annotations
