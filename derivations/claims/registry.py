@@ -38,6 +38,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.measurements",
         "derivations.day_kahn_roberts.untrained",
         "derivations.training.tanh",
+        "derivations.training.theory",
         "derivations.training.tangent",
         "derivations.training.variations",
     ),

@@ -23,6 +23,8 @@ LEVEL = 0.01
 """The chance of a statement to be borne out where the two kinds of networks do not differ."""
 POWER = 0.9
 """With what chance a difference that is called noticeable would have been noticed."""
+RARE = 1e-4
+"""The chance of networks to differ from a theory that is right."""
 _TRIALS = 2000
 Strata = Sequence[tuple[Array, Array]]
 
@@ -98,6 +100,17 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
     low, high = min(a for a, _ in ends), max(b for _, b in ends)
     told = f"ratio {math.exp(low):.2f} to {math.exp(high):.2f}, margin {margin:.0%}"
     return Statement(text, inside, told, math.expm1(widest))
+
+
+def expected(text: str, sample: Array, theory: float) -> Statement:
+    """Whether networks have the mean that theory gives: within Student's t of so many networks, a
+    deviation of theirs alone being as rare as `RARE`."""
+    error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
+    bound = float(stats.t.ppf(1 - RARE / 2, len(sample) - 1))
+    z = (float(sample.mean()) - theory) / error
+    told = f"{sample.mean():.4g} ± {error:.1g}, theory {theory:.4g}"
+    noticed = (bound + float(stats.norm.ppf(POWER))) * error / abs(theory)
+    return Statement(text, abs(z) <= bound, told, noticed)
 
 
 @cache

@@ -41,10 +41,7 @@ def _chosen(sampling: Sampling) -> tuple[dict[str, dict[int, xarray.Dataset]], i
     of = descents.size(sampling)
     found = runs(sampling, of.widths[0])
     shallow, deep = of.depths[0], of.depths[-1]
-    about = (
-        f"{of}, L = {shallow} and {deep} for 6 and 31, {of.draws} networks each for one, "
-        f"{of.epochs[0]} epochs"
-    )
+    about = f"{of}, {of.drawn(shallow, deep)} for one, L for 6 and 31, {of.epochs[0]} epochs"
     return found, shallow, deep, about
 
 

@@ -33,11 +33,12 @@ ALIKE = 0.25
 
 
 def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
-    """By weights and depth, the shallow and the deep one's L; the plain ones are those of Figure 4,
-    for more epochs."""
+    """By weights and depth, the shallow and the deep one's L; in the book the plain ones are those
+    of Figure 4, for more epochs."""
     of = descents.size(sampling)
-    shallow, deep = of.depths[:2]
-    epochs = of.epochs[0 if how == Descent() else 1]
+    shallow, deep = of.pair
+    book = sampling.full is None  # where those of Figure 4 have been trained
+    epochs = of.epochs[0 if how == Descent() and book else 1]
     found = {
         (start, depth): trained(how, start, of.widths[0], depth, sampling, epochs)
         for start in STARTS
@@ -49,10 +50,7 @@ def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
 def about(sampling: Sampling, what: str = "") -> str:
     """The size of one of these figures."""
     of = descents.size(sampling)
-    return (
-        f"{of}, L = {of.depths[0]} and {of.depths[1]}, {of.draws} networks each, {of.epochs[1]} "
-        f"epochs for 10⁵{what}"
-    )
+    return f"{of}, {of.drawn(*of.pair)}, {of.epochs[1]} epochs for 10⁵{what}"
 
 
 def picture(found: Runs, *others: tuple[str, Runs]) -> Picture:
