@@ -38,16 +38,19 @@ class Statement:
         holds: whether the test bears it out.
         told: the numbers.
         noticed: the relative difference that would have been noticed; None where it is a count.
+        decided: whether networks say so or the contrary; of those that do not, there are too few.
     """
 
     text: str
     holds: bool
     told: str
     noticed: float | None = None
+    decided: bool = True
 
     def __str__(self) -> str:
         seen = "" if self.noticed is None else f", would notice {_ratio(self.noticed)}"
-        return f"{'' if self.holds else 'NOT: '}{self.text} ({self.told}{seen})"
+        sign = "" if self.holds else "NOT: " if self.decided else "NOT SHOWN: "
+        return f"{sign}{self.text} ({self.told}{seen})"
 
 
 def _ratio(noticed: float) -> str:
@@ -66,9 +69,12 @@ def smaller(text: str, strata: Strata) -> Statement:
     """
     won = sum(int((a[:, None] < b[None, :]).sum()) for a, b in strata)
     sizes = tuple((len(a), len(b)) for a, b in strata)
-    chance = float(_tail(sizes)[won])
+    tail = _tail(sizes)
+    chance = float(tail[won])
+    lost = sum(int((a[:, None] > b[None, :]).sum()) for a, b in strata)
     told = f"{won} of {sum(a * b for a, b in sizes)} pairs, p {chance:.1e}"
-    return Statement(text, chance <= LEVEL, told, _noticed(strata, sizes))
+    decided = min(chance, float(tail[lost])) <= LEVEL
+    return Statement(text, chance <= LEVEL, told, _noticed(strata, sizes), decided)
 
 
 def rising(text: str, groups: Sequence[Array]) -> Statement:
