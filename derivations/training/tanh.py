@@ -133,7 +133,9 @@ def figure_five(sampling: Sampling) -> Verdict:
         descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
         panel.set(title=start, ylabel="validation loss")
     every = [each for tables in found.values() for each in tables.values()]
-    rises = [(np.diff(each["training"].to_numpy(), axis=1) > 0).any(axis=1) for each in every]
+    rises = np.concatenate(
+        [(np.diff(each["training"].to_numpy(), axis=1) > 0).any(axis=1) for each in every]
+    )
     statements = [
         smaller("deep Gaussian networks train slower", pairs(found, depths[1:], "halfway")),
         smaller("they generalise worse", pairs(found, depths[1:], "best")),

@@ -19,6 +19,7 @@ from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
 from derivations.ledger import figures
 from derivations.pictures.panels import one_panel
+from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
 from numeric.runs import chunks
@@ -258,6 +259,35 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(tiny, most, tmp_path, c
     again = _bits(resumed)
     assert cli.main([*tiny, "--run", str(resumed)]) == 0
     assert _bits(resumed) == again
+
+
+def test_a_training_figure_goes_on_with_the_same_bits(tmp_path, capsys, monkeypatch):
+    """Interrupted among the networks of the second kind of four; what was trained is read back."""
+    size = descents.Size((5, 4), (2, 3), (30, 30, 60), (6, 4), (5, 4), (2, 3))
+    monkeypatch.setattr(descents, "LARGER", size)
+    monkeypatch.setattr(chunks, "telling", _Told)
+    monkeypatch.setattr(_Told, "seen", [])
+    words = ["figure", "000:5", "--full", "--seed", "5", "--run"]
+
+    def run(name, most):
+        descents.trained.cache_clear()  # as in a new process
+        _Told.seen.clear()
+        monkeypatch.setattr(_Told, "most", most)
+        return cli.main([*words, str(tmp_path / name)])
+
+    assert run("whole", float("inf")) == 0
+    assert sum(_Told.seen) == 18
+    assert run("resumed", 6) == cli.INTERRUPTED
+    assert set(_files(tmp_path / "resumed")) == set()
+    assert len(_bits(tmp_path / "resumed")) == 2
+    assert run("resumed", float("inf")) == 0
+    assert _Told.seen[0] == 5  # read back at once
+    assert _files(tmp_path / "resumed") == _files(tmp_path / "whole")
+    assert _bits(tmp_path / "resumed") == _bits(tmp_path / "whole")
+    out = capsys.readouterr().out
+    assert "30 digits" in out
+    assert "L = 2, 3, 5, 4 networks each" in out
+    assert "fails" not in out
 
 
 @pytest.mark.slow
