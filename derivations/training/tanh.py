@@ -35,13 +35,15 @@ SAME = 0.5
 """The margin within which a best loss is called independent of depth."""
 
 
-def runs(sampling: Sampling, width: int, part: int = 0) -> dict[str, dict[int, xarray.Dataset]]:
-    """The networks of a width, by their weights and their depth."""
+def runs(
+    sampling: Sampling, width: int, part: int = 0, depths: Sequence[int] | None = None
+) -> dict[str, dict[int, xarray.Dataset]]:
+    """The networks of a width, by their weights and their depth; of all depths by default."""
     of = descents.size(sampling)
     return {
         start: {
             depth: trained(Descent(), start, width, depth, sampling, of.epochs[0], part)
-            for depth in of.depths
+            for depth in depths or of.depths
         }
         for start in STARTS
     }

@@ -109,11 +109,13 @@ SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), (3, 2, 2), (2, 3)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("full", [None, 1.0])
 @pytest.mark.parametrize("module", [tanh, tangent, variations])
-def test_every_figure_is_run_and_judged(module, monkeypatch):
+def test_every_figure_is_run_and_judged(module, full, monkeypatch):
     """At a size at which nothing is learnt: each comes to a verdict with its size and pictures."""
-    monkeypatch.setattr(descents, "BOOK", SMALL)
-    sampling = Sampling(3, 1e-9)
+    monkeypatch.setattr(descents, "LARGER" if full else "BOOK", SMALL)
+    monkeypatch.setattr(descents, "LARGER_IMAGES", SMALL.images)
+    sampling = Sampling(3, 1e-9, full)
     names = [
         name for name, each in vars(module).items() if name.startswith("figure_") and callable(each)
     ]
