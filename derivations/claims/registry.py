@@ -38,6 +38,7 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
         "derivations.day_kahn_roberts.measurements",
         "derivations.day_kahn_roberts.untrained",
         "derivations.training.tanh",
+        "derivations.training.theory",
         "derivations.training.tangent",
         "derivations.training.variations",
     ),
@@ -101,11 +102,13 @@ class Sampling:
     Attributes:
         full: None for the book's size; else a figure's printed size, with this share of the
             networks.
+        data: the images of an experiment, as `numeric.training.data.source` reads them.
     """
 
     seed: int
     false_alarms: float
     full: float | None = None
+    data: str = "digits"
 
     def sizes(self, book: T, printed: T) -> T:
         """What the book takes, or what is printed."""
@@ -127,6 +130,8 @@ class Claim:
     title: str
     prove: Callable[..., Verdict]
     sampled: bool
+    images: bool = False
+    """Whether it is of an experiment, with whatever images it is given."""
 
     @property
     def name(self) -> str:
@@ -158,13 +163,14 @@ _registry: dict[str, list[Claim]] = {}
 
 
 def claim(
-    source: str, equation: str, title: str, *, sampled: bool = False
+    source: str, equation: str, title: str, *, sampled: bool = False, images: bool = False
 ) -> Callable[[Callable[..., Verdict]], Callable[..., Verdict]]:
-    """Register a function as the proof of an equation; with `sampled` it takes a `Sampling`."""
+    """Register a function as the proof of an equation; with `sampled` it takes a `Sampling`, whose
+    `data` it heeds with `images`."""
 
     def register(prove: Callable[..., Verdict]) -> Callable[..., Verdict]:
         _registry.setdefault(prove.__module__, []).append(
-            Claim(source, equation, title, prove, sampled)
+            Claim(source, equation, title, prove, sampled, images)
         )
         return prove
 

@@ -19,6 +19,7 @@ from derive.work.resources import duration
 
 from ..files import make_directory, write_text
 from .check import BOOK
+from .options import loaded
 
 if TYPE_CHECKING:
     from derivations.claims import Outcome, Verdict
@@ -50,6 +51,12 @@ def arguments(command: argparse.ArgumentParser) -> None:
         help="keep pictures, numbers and finished chunks there; the same command goes on",
     )
     command.add_argument("--seed", type=int, default=0, help="of every ensemble")
+    command.add_argument(
+        "--data",
+        metavar="IMAGES",
+        help="of a figure that trains networks: digits (the default), mnist5k, mnist:FOLDER or "
+        "cifar10:FOLDER",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,14 +75,16 @@ def run(options: argparse.Namespace) -> int:
         return 0
     chosen = figures.figure(options.figure)
     share = _share(options)
+    data = _data(options.data, chosen)
     seed = checks.seed(options.seed)
     run_ = f"figure-{chosen.source}-{chosen.number}" if options.run is None else options.run
     make_directory("--run", run_)
     directory = Path(run_)
     about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
+    about |= {"data": data}
     _open(directory, about)
     sampled = sum(each.sampled for each in chosen.claims)
-    sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share)
+    sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share, data)
     outcomes, seconds = [], []
     for each in chosen.claims:
         progress = _Progress(f"{chosen.name}, {each.name}", full_seconds(each), options.full)
@@ -108,6 +117,19 @@ def _share(options: argparse.Namespace) -> float | None:
     return share
 
 
+def _data(given: str | None, chosen: SourceFigure) -> str:
+    """The images, which are there and are what they should be."""
+    from numeric.training.data import source
+
+    if given is None:
+        return "digits"
+    images = source(given, "--data")
+    if not any(each.images for each in chosen.claims):
+        raise InputError("--data", given, f"none: {chosen.name} trains no networks")
+    loaded(images)
+    return given
+
+
 def _listed(figures: Sequence[SourceFigure]) -> list[str]:
     """A line for each claim of each figure."""
     lines = []
@@ -127,6 +149,7 @@ def _open(directory: Path, about: Mapping[str, Any]) -> None:
     if path.is_file():
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
+            found = {"data": "digits"} | found
             other = [f"{key} {found[key]}" for key in about if found[key] != about[key]]
         except (ValueError, TypeError, KeyError):
             other = [f"a {RECORD} that is none"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from derive import Activation, Network, WeightEnsemble
     from derive.engine.tensors import Name
+    from numeric.training.data import Images, Source
 
 WEIGHTS = (
     "gaussian",
@@ -257,6 +258,16 @@ def inputs(source: str) -> NDArray[np.float64]:
     if head == "random" or not source.endswith((".csv", ".npy")):
         raise InputError("--input", source, wanted)
     return numbers("--input", source, wanted)
+
+
+def loaded(source: Source) -> Images:
+    """The images of --data; where they are not, an error says where they come from."""
+    try:
+        return source.images()
+    except InputError as error:
+        raise InputError(
+            "--data", f"{source} ({error.argument}: {error.got})", error.wanted
+        ) from None
 
 
 def numbers(option: str, source: str, wanted: str) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import NDArray
 
+_CLASSES = 10
 _SIDE = 4
 """Pixels of a side that digits are averaged to: few numbers, so that orthogonal layers of any
 width of 16 or more extrapolate."""
@@ -29,8 +30,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--data",
         metavar="SOURCE",
         default="digits",
-        help="digits, scikit-learn's, averaged to 4×4 pixels; or a .csv or .npy file whose last "
-        "columns are the targets",
+        help="digits, mnist5k, mnist:FOLDER or cifar10:FOLDER, averaged to 4×4 pixels; or a .csv "
+        "or .npy file whose last columns are the targets",
     )
     command.add_argument("--train", type=int, default=4, metavar="N", help="training inputs")
     command.add_argument("--test", type=int, default=2, metavar="T", help="test inputs")
@@ -38,7 +39,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--outputs",
         type=int,
         default=1,
-        help="of the network; of digits 1 is even (1) or odd (−1), k are the digits below k",
+        help="of the network; of images 1 is an even (1) or odd (−1) label, k are the labels below "
+        "k",
     )
     command.add_argument("--eta", type=float, help="η; half of the largest stable one by default")
     command.add_argument(
@@ -127,7 +129,8 @@ def _data(given: argparse.Namespace) -> Data:
 
     train, test = whole("--train", given.train, 1), whole("--test", given.test, 0)
     outputs = whole("--outputs", given.outputs, 1)
-    inputs, targets = _digits(outputs) if given.data == "digits" else _file(given.data, outputs)
+    of_file = given.data.endswith((".csv", ".npy"))
+    inputs, targets = (_file if of_file else _images)(given.data, outputs)
     if train + test > len(inputs):
         raise InputError("--train", f"{train} and {test}", f"{len(inputs)} inputs at most")
     chosen = np.random.default_rng(checks.seed(given.seed)).permutation(len(inputs))[: train + test]
@@ -135,15 +138,21 @@ def _data(given: argparse.Namespace) -> Data:
     return Data(X[:train], targets[chosen[:train]], X[train:] if test else None)
 
 
-def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _images(text: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
-    from numeric.training.data import digits
+    from numeric.training.data import source
 
-    if outputs > 10:
-        raise InputError("--outputs", outputs, "10 at most, of digits")
-    images = digits()
-    X, label = images.coarser(images.shape[-1] // _SIDE).pixels / 16, images.labels
+    if outputs > _CLASSES:
+        raise InputError("--outputs", outputs, f"{_CLASSES} at most, of images")
+    try:
+        of = source(text, "--data")
+    except InputError as error:
+        wanted = f"a .csv or .npy file of numbers, or images: {error.wanted}"
+        raise InputError("--data", text, wanted) from None
+    images = options.loaded(of)
+    coarse = images.coarser(images.shape[-1] // _SIDE)
+    X, label = coarse.pixels / of.brightest, images.labels
     if outputs == 1:
         return X, np.asarray(1.0 - 2.0 * (label[:, None] % 2), np.float64)
     kept = label < outputs
@@ -153,9 +162,7 @@ def _digits(outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _file(source: str, outputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     import numpy as np
 
-    wanted = "digits, or a .csv or .npy file of numbers"
-    if not source.endswith((".csv", ".npy")):
-        raise InputError("--data", source, wanted)
+    wanted = "a .csv or .npy file of numbers"
     table = np.atleast_2d(options.numbers("--data", source, wanted))
     if table.ndim != 2 or table.shape[1] <= outputs:
         wanted = f"rows of inputs and then {outputs} targets"

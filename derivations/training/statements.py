@@ -23,6 +23,8 @@ LEVEL = 0.01
 """The chance of a statement to be borne out where the two kinds of networks do not differ."""
 POWER = 0.9
 """With what chance a difference that is called noticeable would have been noticed."""
+RARE = 1e-4
+"""The chance of networks to differ from a theory that is right."""
 _TRIALS = 2000
 Strata = Sequence[tuple[Array, Array]]
 
@@ -36,16 +38,19 @@ class Statement:
         holds: whether the test bears it out.
         told: the numbers.
         noticed: the relative difference that would have been noticed; None where it is a count.
+        decided: whether networks say so or the contrary; of those that do not, there are too few.
     """
 
     text: str
     holds: bool
     told: str
     noticed: float | None = None
+    decided: bool = True
 
     def __str__(self) -> str:
         seen = "" if self.noticed is None else f", would notice {_ratio(self.noticed)}"
-        return f"{'' if self.holds else 'NOT: '}{self.text} ({self.told}{seen})"
+        sign = "" if self.holds else "NOT: " if self.decided else "NOT SHOWN: "
+        return f"{sign}{self.text} ({self.told}{seen})"
 
 
 def _ratio(noticed: float) -> str:
@@ -64,9 +69,12 @@ def smaller(text: str, strata: Strata) -> Statement:
     """
     won = sum(int((a[:, None] < b[None, :]).sum()) for a, b in strata)
     sizes = tuple((len(a), len(b)) for a, b in strata)
-    chance = float(_tail(sizes)[won])
+    tail = _tail(sizes)
+    chance = float(tail[won])
+    lost = sum(int((a[:, None] > b[None, :]).sum()) for a, b in strata)
     told = f"{won} of {sum(a * b for a, b in sizes)} pairs, p {chance:.1e}"
-    return Statement(text, chance <= LEVEL, told, _noticed(strata, sizes))
+    decided = min(chance, float(tail[lost])) <= LEVEL
+    return Statement(text, chance <= LEVEL, told, _noticed(strata, sizes), decided)
 
 
 def rising(text: str, groups: Sequence[Array]) -> Statement:
@@ -98,6 +106,17 @@ def alike(text: str, strata: Strata, margin: float) -> Statement:
     low, high = min(a for a, _ in ends), max(b for _, b in ends)
     told = f"ratio {math.exp(low):.2f} to {math.exp(high):.2f}, margin {margin:.0%}"
     return Statement(text, inside, told, math.expm1(widest))
+
+
+def expected(text: str, sample: Array, theory: float) -> Statement:
+    """Whether networks have the mean that theory gives: within Student's t of so many networks, a
+    deviation of theirs alone being as rare as `RARE`."""
+    error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
+    bound = float(stats.t.ppf(1 - RARE / 2, len(sample) - 1))
+    z = (float(sample.mean()) - theory) / error
+    told = f"{sample.mean():.4g} ± {error:.1g}, theory {theory:.4g}"
+    noticed = (bound + float(stats.norm.ppf(POWER))) * error / abs(theory)
+    return Statement(text, abs(z) <= bound, told, noticed)
 
 
 @cache

@@ -42,6 +42,8 @@ STARTS = ("xavier", "orthogonal", "iterative")
 KINDS = ("dense", "convolutional")
 LEAST_NORM = 1e-2
 """Of a matrix, in (29)."""
+LOOKED_AT = 300
+"""Images that are taken through a network at once, where they are only looked at."""
 RANGE = 1e-9
 """Singular values below this part of the largest are those of no direction in the data."""
 
@@ -199,19 +201,21 @@ class _Descents(Work):
         return found
 
     def _observed(self, modules: Sequence[Module], targets: Array) -> tuple[float, float]:
-        """The mean loss and gap of batches."""
+        """The mean loss and gap of batches; what ties no images takes several batches at once."""
         losses, gaps = [], []
-        for at in range(0, len(self.images) - self.batch + 1, self.batch):
-            part = slice(at, at + self.batch)
+        whole = len(self.images) - len(self.images) % self.batch
+        step = self.batch if self.normalised else self.batch * max(1, LOOKED_AT // self.batch)
+        for at in range(0, whole, step):
+            part = slice(at, min(at + step, whole))
             with np.errstate(over="ignore", invalid="ignore"):
-                each = outputs(modules, self.images[part])
-            logs = each[-1] - each[-1].max(axis=1, keepdims=True)
+                *_, below, last = outputs(modules, self.images[part])
+            logs = last - last.max(axis=1, keepdims=True)
             logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
-            losses.append(-(targets[part] * logs).sum(axis=1).mean())
-            last = each[-2].reshape(self.batch, -1)
-            good = np.isfinite(last).all() and (last != 0).any()
-            gaps.append(orthogonality_gap(last.T) if good else np.nan)
-        lost = float(np.mean(losses))
+            losses.append(-(targets[part] * logs).sum(axis=1))
+            for own in below.reshape(-1, self.batch, below[0].size):
+                good = np.isfinite(own).all() and (own != 0).any()
+                gaps.append(orthogonality_gap(own.T) if good else np.nan)
+        lost = float(np.concatenate(losses).mean())
         return lost if math.isfinite(lost) else math.inf, float(np.mean(gaps))
 
 

@@ -92,10 +92,15 @@ class Convolution(Module):
 def unfold(x: Array, size: int) -> Array:
     """The patches of size × size around each pixel, zeros beyond the border: (channels · size²,
     images · pixels)."""
+    images, channels, rows, columns = x.shape
     around = size // 2
-    wide = np.pad(x, ((0, 0), (0, 0), (around, around), (around, around)))
-    seen = np.lib.stride_tricks.sliding_window_view(wide, (size, size), axis=(2, 3))
-    return seen.transpose(1, 4, 5, 0, 2, 3).reshape(x.shape[1] * size * size, -1)
+    wide = np.zeros((channels, images, rows + 2 * around, columns + 2 * around))
+    wide[:, :, around : around + rows, around : around + columns] = x.transpose(1, 0, 2, 3)
+    seen = np.empty((channels, size, size, images, rows, columns))
+    for i in range(size):
+        for j in range(size):
+            seen[:, i, j] = wide[:, :, i : i + rows, j : j + columns]
+    return seen.reshape(channels * size * size, -1)
 
 
 def fold(y: Array, like: Array) -> Array:

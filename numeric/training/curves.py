@@ -227,7 +227,7 @@ class _Curves(Work):
     def _observed(self, networks: Networks) -> Array:
         """Losses and kernels now, (networks, numbers)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            z = networks.forward(self._all(networks, self.split.inputs))[0][-1]
+            z = networks.outputs(self.ensemble.inputs)
             each = per_input(z, self.split.targets, self.loss)
         if self.loss == "squared":
             each = 2 / self.targets.shape[1] * each
@@ -237,16 +237,13 @@ class _Curves(Work):
         rows = np.stack([*losses, *self._kernels(networks)], axis=1)
         return np.where(np.isfinite(rows), rows, np.inf)
 
-    def _all(self, networks: Networks, x: Array) -> Array:
-        return np.broadcast_to(x, (len(networks.parameters), *x.shape))
-
     def _kernels(self, networks: Networks) -> list[Array]:
         """Those of the probe: within the class, and between outputs."""
         if self.probe is None:
             return []
-        own = self.split.training.of_class(self.probe).pixels
+        own, count = self.split.training.of_class(self.probe).pixels, len(networks.parameters)
         x = np.concatenate([self.split.test.of_class(self.probe).pixels[:1], own])
-        H = networks.kernel(*networks.forward(self._all(networks, x)))
+        H = networks.kernel(*networks.forward(np.broadcast_to(x, (count, *x.shape))))
         outputs = H.shape[-1]
         within = H[:, 0, 1:, self.probe, self.probe].mean(axis=1)
         apart = H[:, 1, 1].sum(axis=(1, 2)) - np.trace(H[:, 1, 1], axis1=1, axis2=2)

@@ -2,7 +2,8 @@
 
 A network's parameters are one vector: of each layer the matrix (n_in, n_out), its rows the inputs,
 then the biases. σ comes as a compiled function of its own, so that nothing here is compiled anew
-for another.
+for another. From `BLAS_FROM` inputs a step the matrix products are BLAS's; below that its calls
+cost more than they save.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ from ..random.lazy import add_multiple, dot, four_dots
 
 TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
 SQUARED, ENTROPY, SIGMOID = range(3)
+BLAS_FROM = 32
+"""Inputs of a step from which the products are BLAS's."""
+_ALONE, _LEAST = 1 << 18, 16
+"""A product of so many multiplications at most is one that OpenBLAS does not share out among
+threads: of so many inputs, but not of fewer than these, is each call's."""
+_AT_ONCE = 128
+"""Inputs that are taken through all layers at once, where they are only looked at."""
 
 
 @reduction
@@ -101,6 +109,44 @@ def add_gradient(
     n_out = b.size
     for i in range(x.shape[1]):
         add_products(W[i * n_out : (i + 1) * n_out], factor, x, back, i)
+    for a in range(x.shape[0]):
+        add_multiple(b, own_factor, back[a])
+
+
+@driver
+def inputs_at_once(W: Array) -> int:
+    """Of a product with this matrix."""
+    return max(_LEAST, _ALONE // W.size)
+
+
+@driver
+def forward_blas(W: Array, b: Array, x: Array, z: Array) -> None:
+    """z = x W + b."""
+    step = inputs_at_once(W)
+    for a in range(0, x.shape[0], step):
+        np.dot(x[a : a + step], W, z[a : a + step])
+    for a in range(x.shape[0]):
+        for k in range(b.size):
+            z[a, k] += b[k]
+
+
+@driver
+def back_blas(W: Array, back: Array, out: Array) -> None:
+    """out = back Wᵀ."""
+    step = inputs_at_once(W)
+    for a in range(0, back.shape[0], step):
+        np.dot(back[a : a + step], W.T, out[a : a + step])
+
+
+@driver
+def add_gradient_blas(
+    W: Array, b: Array, factor: float, own_factor: float, x: Array, back: Array, product: Array
+) -> None:
+    """What these inputs add to a matrix and its biases; `product` is of the matrix's shape."""
+    step, flat = inputs_at_once(product), product.reshape(product.size)
+    for a in range(0, x.shape[0], step):
+        np.dot(x[a : a + step].T, back[a : a + step], product)
+        add_multiple(W, factor, flat)
     for a in range(x.shape[0]):
         add_multiple(b, own_factor, back[a])
 
@@ -206,6 +252,11 @@ def descend(
         starts[layer + 1] = middles[layer] + widths[layer + 1]
     gradient = np.zeros(0 if straight else starts[layers])
     scratch, y = np.empty((4, size)), np.empty((batch, targets.shape[1]))
+    by_blas, largest = batch >= BLAS_FROM, 0
+    if by_blas:
+        for layer in range(layers):
+            largest = max(largest, widths[layer] * widths[layer + 1])
+    room = np.empty(largest)
     for s in range(parameters.shape[0]):
         own = parameters[s]
         for t in range(order.shape[1]):
@@ -217,7 +268,10 @@ def descend(
                 start, middle, end = starts[layer], middles[layer], starts[layer + 1]
                 W = own[start:middle].reshape(widths[layer], widths[layer + 1])
                 z = rows(scratch[1], batch, widths, layer + 1)
-                forward(W, own[middle:end], x, z)
+                if by_blas:
+                    forward_blas(W, own[middle:end], x, z)
+                else:
+                    forward(W, own[middle:end], x, z)
                 if layer < layers - 1:
                     x = rows(scratch[0], batch, widths, layer + 1)
                     sigma(z, x, rows(scratch[2], batch, widths, layer + 1))
@@ -227,21 +281,29 @@ def descend(
                 start, middle, end = starts[layer], middles[layer], starts[layer + 1]
                 x = rows(scratch[0], batch, widths, layer)
                 below = rows(scratch[3], batch, widths, layer)
+                n_in, n_out = widths[layer], widths[layer + 1]
                 if layer:
-                    n_out = widths[layer + 1]
-                    for i in range(widths[layer]):
-                        back_to(own[start + i * n_out : start + (i + 1) * n_out], back, below, i)
+                    if by_blas:
+                        back_blas(own[start:middle].reshape(n_in, n_out), back, below)
+                    else:
+                        for i in range(n_in):
+                            row = own[start + i * n_out : start + (i + 1) * n_out]
+                            back_to(row, back, below, i)
                     multiply(below, rows(scratch[2], batch, widths, layer))
                 if straight:
                     W, b = own[start:middle], own[middle:end]
-                    add_gradient(W, b, -rates[0, layer], -rates[1, layer], x, back)
+                    rate, own_rate = -rates[0, layer], -rates[1, layer]
                 else:
-                    down = gradient[start:end]
-                    for k in range(down.size):
-                        down[k] = 0.0
-                    add_gradient(down[: middle - start], down[middle - start :], 1.0, 1.0, x, back)
-                    if numbers[1]:
-                        clipped(own[start:middle], down[: middle - start], numbers[1])
+                    W, b = gradient[start:middle], gradient[middle:end]
+                    gradient[start:end] = 0.0
+                    rate, own_rate = 1.0, 1.0
+                if by_blas:
+                    product = room[: n_in * n_out].reshape(n_in, n_out)
+                    add_gradient_blas(W, b, rate, own_rate, x, back, product)
+                else:
+                    add_gradient(W, b, rate, own_rate, x, back)
+                if numbers[1]:
+                    clipped(own[start:middle], W, numbers[1])
                 back = below
             if straight:
                 continue
@@ -253,6 +315,33 @@ def descend(
                         own[low:high], gradient[low:high], first[s, low:high], second[s, low:high],
                         numbers, kind, rates[part, layer], count + t + 1,
                     )
+
+
+@numba.njit(
+    numba.void(_array, numba.int64[::1], _array, _sigma, numba.float64[:, :, ::1]),
+    **_own, nogil=True, cache=True,
+)
+def outputs(parameters, widths, inputs, sigma, found):
+    """What comes out of every network, (networks, inputs, outputs)."""
+    layers, total = widths.size - 1, inputs.shape[0]
+    scratch = np.empty((3, AT_ONCE * widths.max()))
+    for s in range(parameters.shape[0]):
+        own = parameters[s]
+        for a in range(0, total, AT_ONCE):
+            b, start = min(a + AT_ONCE, total), 0
+            x = inputs[a:b]
+            for layer in range(layers):
+                n_in, n_out = widths[layer], widths[layer + 1]
+                middle, size = start + n_in * n_out, (b - a) * n_out
+                z = scratch[1, :size].reshape(b - a, n_out)
+                if layer == layers - 1:
+                    z = found[s, a:b]
+                W = own[start:middle].reshape(n_in, n_out)
+                forward_blas(W, own[middle : middle + n_out], x, z)
+                start = middle + n_out
+                if layer < layers - 1:
+                    x = scratch[0, :size].reshape(b - a, n_out)
+                    sigma(z, x, scratch[2, :size].reshape(b - a, n_out))
 '''
 
 
@@ -271,9 +360,14 @@ def slopes(z, value, slope):
 
 @cache
 def descent() -> ModuleType:
-    """`descend`, compiled once for every σ."""
-    called = (rows, put_row, forward, back_to, multiply, add_gradient, residual, clipped, take)
-    source = _DESCEND.replace("MOMENTUM", str(MOMENTUM))
+    """`descend` and `outputs`, compiled once for every σ."""
+    called = (
+        rows, put_row, forward, forward_blas, back_to, back_blas, multiply, add_gradient,
+        add_gradient_blas, residual, clipped, take,
+    )  # fmt: skip
+    source = _DESCEND
+    for name, value in (("MOMENTUM", MOMENTUM), ("BLAS_FROM", BLAS_FROM), ("AT_ONCE", _AT_ONCE)):
+        source = source.replace(name, str(value))
     return load_kernels("descent", "Descent of networks, one after another.", (), source, called)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from ..random.matrices import weight_matrix
 from ..samplers.ensemble import Ensemble
+from . import kernels
 from .losses import per_input
 from .optimizers import Optimizer
 
@@ -96,6 +97,14 @@ class Networks:
                 z = values[:, 0]
             entering.append(z)
         return entering, slopes
+
+    def outputs(self, x: Array) -> Array:
+        """What comes out for these inputs, (networks, inputs, outputs)."""
+        work = self.work
+        found = np.empty((len(self.parameters), len(x), work.targets.shape[1]))
+        sigma = kernels.sigma_and_slope(work.ensemble.net.activation)
+        kernels.descent().outputs(self.parameters, np.array(work.widths), x, sigma, found)
+        return found
 
     def descend(self, steps: int) -> None:
         """So many steps of the optimizer."""

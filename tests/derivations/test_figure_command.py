@@ -14,11 +14,12 @@ import pytest
 
 import derive
 from derivations import claims, cli
-from derivations.claims import CHAPTERS, Claim, Sampling, costs, sampled, timing
+from derivations.claims import CHAPTERS, Claim, Sampling, Verdict, costs, sampled, timing
 from derivations.commands import figure as command
 from derivations.daneshmand import convolutions
 from derivations.ledger import figures
 from derivations.pictures.panels import one_panel
+from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
 from numeric.runs import chunks
@@ -76,6 +77,7 @@ def test_what_is_no_figure_is_told_with_what_there_is(name, wanted, capsys):
         (["--full", "--seed", "-1"], "seed"),
         (["--run", "no/such"], "--run"),
         (["--run", ""], "--run"),
+        (["--data", "mnist:"], "--data"),
     ],
 )
 def test_odd_options_are_refused(words, argument, capsys, tmp_path, monkeypatch):
@@ -83,6 +85,36 @@ def test_odd_options_are_refused(words, argument, capsys, tmp_path, monkeypatch)
     assert cli.main(["figure", "003:8", *words]) == cli.BAD_INPUT
     assert argument in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_images_of_a_figure_are_those_that_are_given(tmp_path, capsys, monkeypatch):
+    """Of a folder that is not one nothing begins; a directory belongs to one set of images."""
+    assert cli.main(["figure", "001:6", "--data", "digits"]) == cli.BAD_INPUT
+    assert "trains no networks" in capsys.readouterr().err
+    words = ["figure", "000:5", "--run", str(tmp_path / "five")]
+    assert cli.main([*words, "--data", f"cifar10:{tmp_path / 'no'}"]) == cli.BAD_INPUT
+    assert "cs.toronto.edu" in capsys.readouterr().err
+    assert not (tmp_path / "five").exists()
+    seen = []
+
+    def experiment(sampling):
+        seen.append(sampling.data)
+        return Verdict("reduced size", "")
+
+    claim = Claim("000", "Figure 5", "an experiment", experiment, True, True)
+    made = figures.SourceFigure("000", 5, (claim,), ())
+    monkeypatch.setattr(figures, "figure", lambda name: made)
+    assert cli.main(words) == 0
+    assert cli.main([*words, "--data", "digits"]) == 0
+    rows = np.zeros((10, 3073), np.uint8)
+    rows[:, 0] = range(10)
+    for name in (f"data_batch_{k}.bin" for k in range(1, 6)):
+        (tmp_path / name).write_bytes(rows.tobytes())
+    assert cli.main([*words, "--data", f"cifar10:{tmp_path}"]) == cli.BAD_INPUT
+    assert "it has data digits" in capsys.readouterr().err
+    words[-1] += "-others"
+    assert cli.main([*words, "--data", f"cifar10:{tmp_path}"]) == 0
+    assert seen == ["digits", "digits", f"cifar10:{tmp_path}"]
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path, capsys):
@@ -227,6 +259,35 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(tiny, most, tmp_path, c
     again = _bits(resumed)
     assert cli.main([*tiny, "--run", str(resumed)]) == 0
     assert _bits(resumed) == again
+
+
+def test_a_training_figure_goes_on_with_the_same_bits(tmp_path, capsys, monkeypatch):
+    """Interrupted among the networks of the second kind of four; what was trained is read back."""
+    size = descents.Size((5, 4), (2, 3), (30, 30, 60), (6, 4), (5, 4), (2, 3))
+    monkeypatch.setattr(descents, "LARGER", size)
+    monkeypatch.setattr(chunks, "telling", _Told)
+    monkeypatch.setattr(_Told, "seen", [])
+    words = ["figure", "000:5", "--full", "--seed", "5", "--run"]
+
+    def run(name, most):
+        descents.trained.cache_clear()  # as in a new process
+        _Told.seen.clear()
+        monkeypatch.setattr(_Told, "most", most)
+        return cli.main([*words, str(tmp_path / name)])
+
+    assert run("whole", float("inf")) == 0
+    assert sum(_Told.seen) == 18
+    assert run("resumed", 6) == cli.INTERRUPTED
+    assert set(_files(tmp_path / "resumed")) == set()
+    assert len(_bits(tmp_path / "resumed")) == 2
+    assert run("resumed", float("inf")) == 0
+    assert _Told.seen[0] == 5  # read back at once
+    assert _files(tmp_path / "resumed") == _files(tmp_path / "whole")
+    assert _bits(tmp_path / "resumed") == _bits(tmp_path / "whole")
+    out = capsys.readouterr().out
+    assert "30 digits" in out
+    assert "L = 2, 3, 5, 4 networks each" in out
+    assert "fails" not in out
 
 
 @pytest.mark.slow

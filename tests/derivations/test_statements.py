@@ -9,9 +9,12 @@ from scipy import stats
 
 from derivations.claims import both, equal
 from derivations.claims.registry import Sampling
+from derivations.pictures.panels import one_panel
 from derivations.report.terminal import measure
-from derivations.training import descents, statements, tangent, tanh, variations
-from derivations.training.statements import Statement, alike, reproduced, rising, smaller
+from derivations.training import descents, statements, tangent, tanh, theory, variations
+from derivations.training.descents import Descent
+from derivations.training.statements import Statement, alike, expected, reproduced, rising, smaller
+from numeric import flow, training
 
 RNG = np.random.default_rng(8)
 
@@ -103,15 +106,17 @@ def test_epochs_until_a_loss_are_interpolated():
     assert descents.until(table, 2.0).tolist() == [0, 0, 0]
 
 
-SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), 2, "digits")
+SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), (3, 2, 2), (2, 3))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("full", [None, 1.0])
 @pytest.mark.parametrize("module", [tanh, tangent, variations])
-def test_every_figure_is_run_and_judged(module, monkeypatch):
+def test_every_figure_is_run_and_judged(module, full, monkeypatch):
     """At a size at which nothing is learnt: each comes to a verdict with its size and pictures."""
-    monkeypatch.setattr(descents, "BOOK", SMALL)
-    sampling = Sampling(3, 1e-9)
+    monkeypatch.setattr(descents, "LARGER" if full else "BOOK", SMALL)
+    monkeypatch.setattr(descents, "LARGER_IMAGES", SMALL.images)
+    sampling = Sampling(3, 1e-9, full)
     names = [
         name for name, each in vars(module).items() if name.startswith("figure_") and callable(each)
     ]
@@ -126,5 +131,72 @@ def test_every_figure_is_run_and_judged(module, monkeypatch):
 def test_full_is_larger_and_takes_its_share():
     assert descents.size(Sampling(0, 1e-9)) == descents.BOOK
     full, part = (descents.size(Sampling(0, 1e-9, share)) for share in (1.0, 0.4))
-    assert (full.widths, full.draws, part.draws) == ((30, 100), 10, 4)
-    assert full.images[0] >= 1200
+    assert (full.widths, full.draws, part.draws) == ((30, 100), (10,) * 5, (4,) * 5)
+    assert full.images == (1200, 300, 297)
+    other = descents.size(Sampling(0, 1e-9, 1.0, "mnist5k"))
+    assert (other.images, other.data) == ((3000, 1000, 1000), "mnist5k")
+    assert descents.size(Sampling(0, 1e-9, data="mnist:a")).data == "mnist:a"
+    for size in (descents.BOOK, full):
+        assert len(size.draws) == len(size.depths)
+        assert set(size.pair) <= set(size.depths)
+
+
+def test_what_is_not_shown_is_told_from_what_is_not_so():
+    """Too few to decide, or enough that say the contrary."""
+    a, b = np.arange(6.0), np.arange(6.0) + 0.5
+    open_, contrary = smaller("x", [(a, b)]), smaller("x", [(a + 10, b)])
+    assert str(open_).startswith("NOT SHOWN: x")
+    assert str(contrary).startswith("NOT: x")
+    assert str(smaller("x", [(a, b + 10)])).startswith("x (")
+
+
+def test_a_mean_is_held_against_theory_with_what_it_would_notice():
+    sample = 1 + 0.1 * RNG.standard_normal(100)
+    assert expected("m", sample, 1.0).holds
+    assert not expected("m", sample, 1.1).holds
+    assert expected("m", sample, 1.0).noticed == pytest.approx(0.05, abs=0.015)
+
+
+def test_theory_at_epoch_0_is_that_of_each_image():
+    """Between the lengths at which it is evaluated it is a polynomial, good to eight digits."""
+    images = descents.split("digits", (40, 1, 1), 0).training
+    net = Descent().network("orthogonal", 3)
+    K, G1 = theory.kernels(net, images, 3)
+    for k in (0, 31):
+        last = flow(net, images.pixels[k], 3, ["K", "G1"]).isel(layer=-1)
+        assert K[k] == pytest.approx(last["K"].item(), rel=1e-8)
+        assert G1[k] == pytest.approx(last["G1"].item(), rel=1e-6)
+    loss = theory.untrained_loss(net, images, 3, 16)
+    assert loss == pytest.approx(0.1 + (K + G1 / 16).mean())
+
+
+def test_theory_s_line_is_labelled_and_at_its_loss():
+    images = descents.split("digits", (40, 1, 1), 0).training
+    nets = [(Descent().network("orthogonal", depth), depth) for depth in (2, 3)]
+    _, panel = one_panel()
+    losses = theory.mark(panel, nets, images, 16)
+    assert losses == [theory.untrained_loss(net, images, depth, 16) for net, depth in nets]
+    assert [line.get_ydata()[0] for line in panel.lines] == losses
+    assert panel.lines[0].get_label() == "theory at epoch 0, order 1/n"
+
+
+@pytest.mark.slow
+def test_networks_of_few_steps_are_met_by_theory_s_order():
+    """Loss and spread of 60 networks: theirs at n = 16 lies within six errors of order 1/n."""
+    data = descents.split("digits", (theory.TINY, 1, 0), 0)
+    net = Descent().network("orthogonal", 2)
+    X, Y = data.training.pixels, data.training.targets
+    given = (net, X, Y, data.validation.pixels, theory.DEPTH, theory.ETA * theory.SCALE)
+    expected_ = training.flow(*given, theory.STEPS, theory.OUTPUTS)
+    made = theory.networks(net, data, 16, 60, 3)
+    for name in theory.NAMES:
+        off = made[name].to_numpy() - theory.of_theory(expected_, name, 16)
+        assert (abs(off) < 6 * made[f"{name}_se"].to_numpy()).all()
+
+
+def test_the_early_slope_is_that_of_small_steps():
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((2, 4)), rng.standard_normal((2, 2))
+    table = training.flow(Descent().network("Gaussian", 2), X, Y, None, 2, 1e-6, [0, 1])
+    falls = float(table["loss"][1] - table["loss"][0])
+    assert theory.early_slope(table) == pytest.approx(falls, rel=1e-4)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from derivations import cli
+from derivations.commands import train
 
 
 def test_theory_of_digits_is_printed(capsys):
@@ -46,6 +47,23 @@ def test_data_of_a_file(capsys, tmp_path):
     assert "output 1 of 2" in capsys.readouterr().out
 
 
+def test_images_of_a_folder_are_averaged(capsys, tmp_path):
+    """CIFAR-10's binary files: 3 × 4 × 4 numbers an image, targets by the parity of the label."""
+    rng = np.random.default_rng(1)
+    rows = [[label, *rng.integers(256, size=3072)] for label in range(10)]
+    (tmp_path / "test_batch.bin").write_bytes(bytes(np.array(rows, np.uint8)))
+    for k in range(1, 6):
+        (tmp_path / f"data_batch_{k}.bin").write_bytes(bytes(np.array(rows, np.uint8)))
+    data = train._images(f"cifar10:{tmp_path}", 1)
+    assert data[0].shape == (50, 48)
+    block = np.array(rows)[0, 1:1025].reshape(32, 32)[:8, :8].mean() / 255
+    assert data[0][0, 0] == pytest.approx(block)
+    assert data[1][:2, 0].tolist() == [1, -1]
+    command = ["train", "--data", f"cifar10:{tmp_path}", "--train", "2", "--test", "1"]
+    assert cli.main([*command, "--depth", "2", "--steps", "1", "--eta", "0.1"]) == 0
+    assert "2 training inputs" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "argument"),
     [
@@ -53,6 +71,7 @@ def test_data_of_a_file(capsys, tmp_path):
         (["--train", "1700", "--test", "98"], "--train"),
         (["--outputs", "11"], "--outputs"),
         (["--data", "mnist"], "--data"),
+        (["--data", "mnist:nowhere"], "--data"),
         (["--data", "missing.csv"], "--data"),
         (["--compare"], "--compare"),
         (["--width", "8", "--steps", "inf"], "--steps"),

@@ -189,3 +189,46 @@ def test_without_a_network_openml_says_what_else_there_is(monkeypatch):
         data.openml()
     with pytest.raises(InputError, match="mnist_784"):
         data.openml("iris")
+
+
+# By name
+
+
+@pytest.mark.parametrize("text", ["digits", "mnist5k", "mnist:a:b", "cifar10:some where"])
+def test_a_source_is_its_name(text):
+    assert str(data.source(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "mnist", "cifar10:", "digits:here", "MNIST:x", "cifar:x"])
+def test_other_names_are_refused_with_where_files_come_from(text):
+    with pytest.raises(InputError, match=r"^--data: .*ossci-datasets.*cs\.toronto\.edu"):
+        data.source(text, "--data")
+
+
+def test_digits_by_name_are_split_as_they_were():
+    named = data.source("digits").split(30, 20, 10, seed=2)
+    plain = data.digits().standardised().split(30, 20, 10, seed=2)
+    assert (named.inputs == plain.inputs).all()
+    assert (named.targets == plain.targets).all()
+
+
+def test_test_images_of_original_files_are_those_of_their_test_part(mnist):
+    folder, parts = mnist
+    found = data.source(f"mnist:{folder}").split(4, 3, 5, seed=1)
+    pixels = parts["train"][0].reshape(7, -1)
+    mean, spread = pixels.mean(), pixels.std()
+    seen = np.concatenate([found.training.pixels, found.validation.pixels]) * spread + mean
+    assert sorted(map(tuple, seen.round())) == sorted(map(tuple, pixels))
+    tests = {tuple(row) for row in parts["test"][0].reshape(7, -1)}
+    assert {tuple(row) for row in (found.test.pixels * spread + mean).round()} < tests
+    with pytest.raises(InputError, match="7 in all"):
+        data.source(f"mnist:{folder}").split(6, 2, 1)
+
+
+def test_a_sample_has_no_image_twice():
+    found = data.source("digits").sample(1797, seed=3)
+    assert sorted(found.labels) == sorted(data.digits().labels)
+    few = data.source("digits").sample(20, seed=3)
+    assert (few.pixels == found.pixels[:20]).all()
+    with pytest.raises(InputError, match="1797 of digits"):
+        data.source("digits").sample(1798)

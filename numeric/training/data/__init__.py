@@ -3,8 +3,9 @@
 from .bundled import digits, mnist5k, openml
 from .images import Images, Split
 from .originals import cifar10, mnist
+from .sources import Source, source
 
-__all__ = ["Images", "Split", "cifar10", "digits", "mnist", "mnist5k", "openml"]
+__all__ = ["Images", "Source", "Split", "cifar10", "digits", "mnist", "mnist5k", "openml", "source"]
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
@@ -54,17 +55,25 @@ class Images:
         """Those with this label."""
         return self.taken(np.flatnonzero(self.labels == label))
 
-    def standardised(self) -> Self:
+    @cached_property
+    def scale(self) -> tuple[float, float]:
+        """The mean and the standard deviation of all pixels."""
+        return float(self.pixels.mean()), float(self.pixels.std())
+
+    def standardised(self, whole: Self | None = None) -> Self:
         """Pixels less their mean over the whole set, over their standard deviation, as source 000,
         section 7.1, has MNIST: one mean and one deviation, not one a pixel.
+
+        Arguments:
+            whole: the set; these images by default.
 
         Raises:
             InputError: for images that are all of one colour.
         """
-        spread = float(self.pixels.std())
+        mean, spread = (self if whole is None else whole).scale
         if not spread:
             raise InputError("images", self.name, "pixels that are not all the same")
-        return replace(self, pixels=(self.pixels - self.pixels.mean()) / spread)
+        return replace(self, pixels=(self.pixels - mean) / spread)
 
     def coarser(self, block: int) -> Self:
         """Means of block × block pixels.
