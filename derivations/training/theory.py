@@ -31,7 +31,7 @@ from numeric.runs import chunks
 from numeric.samplers.ensemble import checked_ensemble
 from numeric.tables import layout
 from numeric.training.data import Images, Split
-from numeric.training.networks import Training
+from numeric.training.ensembles import Training
 from numeric.training.optimizers import Optimizer
 
 NODES = 8

@@ -35,7 +35,6 @@ from ..symbols import z as h
 from .laws import Atomic, Law, w, z
 from .slopes import Slopes, slope_law
 
-
 ROUGH = 6
 """Digits to which a root is bracketed, before it is found to all that are wanted."""
 
