@@ -9,7 +9,7 @@ loss; those that are not installed are skipped by name.
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -36,9 +36,14 @@ class Task(Trained):
     rule, loss, batch, ntk = Optimizer("ordinary", RATE), "squared", COUNT, False
     widths = (64, *[WIDTH] * HIDDEN, 10)
 
-    def __init__(self):
-        x, self.targets = data()
-        self.ensemble = checked_ensemble(Network("tanh", Orthogonal()), x, WIDTH, HIDDEN + 1, 0)
+    @cached_property
+    def ensemble(self):
+        net = Network("tanh", Orthogonal())
+        return checked_ensemble(net, data()[0], WIDTH, HIDDEN + 1, 0)
+
+    @property
+    def targets(self):
+        return data()[1]
 
 
 def start():
