@@ -43,6 +43,7 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     if config.option.dist == "loadscope":
         config.option.loadscopereorder = False
