@@ -24,10 +24,10 @@ run: $(INSTALLED)
 	$(VENV)/bin/wickgarten check
 
 test: $(INSTALLED)
-	$(PY) -m pytest -n auto --dist worksteal
+	$(PY) -m pytest -n auto --dist loadscope
 
 test-all: $(INSTALLED)
-	$(PY) -m pytest -n auto --dist worksteal -m 'slow or not slow'
+	$(PY) -m pytest -n auto --dist loadscope -m 'slow or not slow'
 
 # The frameworks that models come from: some 3 GB, in an environment of their own.
 test-models:

@@ -1,21 +1,25 @@
-"""What all tests share: no deadline for an example, on a machine that others use as well; and which
-are slow by `long.txt`, beside those that say so themselves.
+"""What all tests share: no deadline for an example, on a machine that others use as well; which
+are slow by `long.txt`, beside those that say so themselves; and which worker runs what.
 
-`pytest --seconds FILE` adds a line to FILE for each test, with the processor seconds that it took,
-its fixtures' and its processes' among them. `python tests/long.py FILE` makes the list of it.
+`pytest --seconds FILE` adds a line to FILE for each test: the processor seconds that it took, its
+fixtures' and its processes' among them, and whether it is slow. `python tests/long.py FILE` makes
+of it the list of long tests, and the order of modules.
 """
 
+import gc
 import json
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from longest_first import Units, arrange
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
 os.environ.setdefault("WICKGARTEN_QUIET", "1")  # stderr must not depend on the machine's load
+gc.disable()  # what is imported stays: a third of the time that it takes
 
 LONG = Path(__file__).with_name("long.txt")
 
@@ -25,11 +29,26 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     listed = set(LONG.read_text(encoding="utf-8").splitlines())
     for item in items:
         if item.nodeid in listed:
             item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):
+        arrange(items, config.option.markexpr)
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.option.dist == "loadscope":
+        config.option.loadscopereorder = False
+        return Units(config, log)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,6 +58,7 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         if file := item.config.getoption("seconds"):
-            row = [item.nodeid, round(sum(os.times()[:4]) - before, 3)]
+            slow = item.get_closest_marker("slow") is not None
+            row = [item.nodeid, round(sum(os.times()[:4]) - before, 3), slow]
             with Path(file).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(row) + "\n")

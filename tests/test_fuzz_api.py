@@ -11,6 +11,7 @@ import inspect
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +30,13 @@ from derive import Gaussian, InputError, Network, Orthogonal, activations, recur
 LINEAR = activations.linear
 NET = Network(LINEAR)
 RELU = activations.relu
-TABLE = numeric.flow(NET, [1.0, 2.0], 2, "K")
-SAMPLED = numeric.simulate(NET, [1.0, 2.0], 6, 2, 40, tensors="K")
-CHAIN = numeric.batchnorm.Chain(6, 3, 2, 4, 0, LINEAR, False, True, np.eye(3))
 RETURNED = {"InputError", "Recursion", "WeightEnsemble", "Comparison"}
+
+
+@cache
+def table():
+    return numeric.flow(NET, [1.0, 2.0], 2, "K")
+
 
 FACES = {
     "derive": derive,
@@ -58,81 +62,84 @@ FUNCTIONS = {
     and (face in {"derive", "numeric"} or not inspect.isclass(value))
 }
 
-GOOD = {
-    "activation": LINEAR,
-    "a": sympy.Symbol("a"),
-    "batch": 3,
-    "c": 0.5,
-    "C": np.eye(3),
-    "chain": CHAIN,
-    "coefficients": (0, 1),
-    "cols": [1, 1],
-    "count": 1,
-    "depth": 2,
-    "distribution": {4: 1},
-    "draw": 0,
-    "draws": 40,
-    "eigenvalues": (1, 2),
-    "epsilon": sympy.Symbol("epsilon"),
-    "expr": "z*tanh(z)",
-    "fields": ["z", "z"],
-    "flowed": TABLE,
-    "gamma": 0.5,
-    "i": 0,
-    "images": np.eye(6),
-    "inputs": [1.0, 2.0],
-    "k": 1,
-    "kernel": (1.0, 0.5, 1.0),
-    "kind": "smooth",
-    "labels": range(6),
-    "law": derive.spectra.jacobian(LINEAR, Orthogonal(), 2, 0.1),
-    "layer": 2,
-    "layers": [(LINEAR, Orthogonal(), 0.1)],
-    "lengths": [1.0, 1.0],
-    "m": 2,
-    "made": recursion("K").single_input(),
-    "module": None,
-    "moment_count": 2,
-    "moments": (1, 2),
-    "n": 5,
-    "n_in": 4,
-    "n_out": 4,
-    "neurons": (0, 0),
-    "name": "K",
-    "net": NET,
-    "network": NET,
-    "order": 1,
-    "orders": (0, 0),
-    "other": 2,
-    "p": ((0, 1), (2, 3)),
-    "pairs": 2,
-    "partition": (2, 1),
-    "point": 1 + 1j,
-    "points": 4,
-    "power": 2,
-    "q": ((0, 2), (1, 3)),
-    "q_first": 0.1,
-    "q_star": 0.1,
-    "rng": np.random.default_rng(0),
-    "rows": [1, 1],
-    "samples": (1, 1),
-    "scale": 1,
-    "sigma": 0.5,
-    "sigma_alpha_sq": 1,
-    "simulated": SAMPLED,
-    "sigma0": 0.5,
-    "slope": 0.1,
-    "table": TABLE,
-    "tensor_name": "K",
-    "text": "tanh",
-    "value": 1,
-    "weights": Orthogonal(),
-    "width": 6,
-    "nu": 9,
-    "widths": (4, 4),
-    "x": (1.0, 2.0),
-}
-"""An argument by its name, where a function has no default for it."""
+
+@cache
+def good():
+    """An argument by its name, where a function has no default for it."""
+    return {
+        "activation": LINEAR,
+        "a": sympy.Symbol("a"),
+        "batch": 3,
+        "c": 0.5,
+        "C": np.eye(3),
+        "chain": numeric.batchnorm.Chain(6, 3, 2, 4, 0, LINEAR, False, True, np.eye(3)),
+        "coefficients": (0, 1),
+        "cols": [1, 1],
+        "count": 1,
+        "depth": 2,
+        "distribution": {4: 1},
+        "draw": 0,
+        "draws": 40,
+        "eigenvalues": (1, 2),
+        "epsilon": sympy.Symbol("epsilon"),
+        "expr": "z*tanh(z)",
+        "fields": ["z", "z"],
+        "flowed": table(),
+        "gamma": 0.5,
+        "i": 0,
+        "images": np.eye(6),
+        "inputs": [1.0, 2.0],
+        "k": 1,
+        "kernel": (1.0, 0.5, 1.0),
+        "kind": "smooth",
+        "labels": range(6),
+        "law": derive.spectra.jacobian(LINEAR, Orthogonal(), 2, 0.1),
+        "layer": 2,
+        "layers": [(LINEAR, Orthogonal(), 0.1)],
+        "lengths": [1.0, 1.0],
+        "m": 2,
+        "made": recursion("K").single_input(),
+        "module": None,
+        "moment_count": 2,
+        "moments": (1, 2),
+        "n": 5,
+        "n_in": 4,
+        "n_out": 4,
+        "neurons": (0, 0),
+        "name": "K",
+        "net": NET,
+        "network": NET,
+        "order": 1,
+        "orders": (0, 0),
+        "other": 2,
+        "p": ((0, 1), (2, 3)),
+        "pairs": 2,
+        "partition": (2, 1),
+        "point": 1 + 1j,
+        "points": 4,
+        "power": 2,
+        "q": ((0, 2), (1, 3)),
+        "q_first": 0.1,
+        "q_star": 0.1,
+        "rng": np.random.default_rng(0),
+        "rows": [1, 1],
+        "samples": (1, 1),
+        "scale": 1,
+        "sigma": 0.5,
+        "sigma_alpha_sq": 1,
+        "simulated": numeric.simulate(NET, [1.0, 2.0], 6, 2, 40, tensors="K"),
+        "sigma0": 0.5,
+        "slope": 0.1,
+        "table": table(),
+        "tensor_name": "K",
+        "text": "tanh",
+        "value": 1,
+        "weights": Orthogonal(),
+        "width": 6,
+        "nu": 9,
+        "widths": (4, 4),
+        "x": (1.0, 2.0),
+    }
 
 
 OWN = {
@@ -155,20 +162,43 @@ def fails(*_):
     return 1 / 0
 
 
-ODD = [
-    *(None, True, False, 0, 1, 2, 3, 7, -1, 2.5, 0.0, -0.5, math.nan, math.inf, -math.inf),
-    *(1e308, 1e-320, 10**9, 10**30, 10**400, 2**63, 2**64, 1j, Fraction(1, 3), Decimal("0.1")),
-    *(np.int8(3), np.int64(5), np.uint64(2**64 - 1), np.float32(0.5), np.float64("nan")),
-    *(np.bool(True), np.str_("K"), np.datetime64("2020"), sympy.Symbol("q"), sympy.Rational(1, 3)),
-    *(sympy.oo, sympy.nan, sympy.zoo, sympy.I, sympy.Integer(4), sympy.pi, sympy.true),
-    *("", " ", "nan", "z", "K", "x" * 5000, "a\0b", "é", "\ud800", "tanh", "O", "01 23", b"x"),
-    *((), [], {}, set(), {"a": 1}, [1], (1, 2), [math.nan], [[1, 2], [3]], [None], range(3)),
-    *(np.array(3.0), np.array([]), np.ones(3), np.ones((2, 2)), np.ones((2, 3, 4))),
-    *(np.full(3, math.nan), np.array(["a"]), np.array([None]), np.zeros(2), np.full(2, 1e200)),
-    *(np.ma.masked_array([1.0, 2.0], [True, False]), np.ma.masked, bytearray(3), memoryview(b"a")),
-    *(Strange(), Strange, int, fails, lambda layer: layer, lambda: 1, lambda layer: "x"),
-    *(Gaussian, Gaussian(), Orthogonal(2), LINEAR, RELU, NET, TABLE, recursion("V"), Path("no/x")),
-]
+@cache
+def odd():
+    return [
+        *(None, True, False, 0, 1, 2, 3, 7, -1, 2.5, 0.0, -0.5, math.nan, math.inf, -math.inf),
+        *(1e308, 1e-320, 10**9, 10**30, 10**400, 2**63, 2**64, 1j, Fraction(1, 3), Decimal("0.1")),
+        *(np.int8(3), np.int64(5), np.uint64(2**64 - 1), np.float32(0.5), np.float64("nan")),
+        *(
+            np.bool(True),
+            np.str_("K"),
+            np.datetime64("2020"),
+            sympy.Symbol("q"),
+            sympy.Rational(1, 3),
+        ),
+        *(sympy.oo, sympy.nan, sympy.zoo, sympy.I, sympy.Integer(4), sympy.pi, sympy.true),
+        *("", " ", "nan", "z", "K", "x" * 5000, "a\0b", "é", "\ud800", "tanh", "O", "01 23", b"x"),
+        *((), [], {}, set(), {"a": 1}, [1], (1, 2), [math.nan], [[1, 2], [3]], [None], range(3)),
+        *(np.array(3.0), np.array([]), np.ones(3), np.ones((2, 2)), np.ones((2, 3, 4))),
+        *(np.full(3, math.nan), np.array(["a"]), np.array([None]), np.zeros(2), np.full(2, 1e200)),
+        *(
+            np.ma.masked_array([1.0, 2.0], [True, False]),
+            np.ma.masked,
+            bytearray(3),
+            memoryview(b"a"),
+        ),
+        *(Strange(), Strange, int, fails, lambda layer: layer, lambda: 1, lambda layer: "x"),
+        *(
+            Gaussian,
+            Gaussian(),
+            Orthogonal(2),
+            LINEAR,
+            RELU,
+            NET,
+            table(),
+            recursion("V"),
+            Path("no/x"),
+        ),
+    ]
 
 
 def parameters(function):
@@ -178,7 +208,7 @@ def parameters(function):
         if each.kind in {each.VAR_KEYWORD, each.VAR_POSITIONAL} or name == "argument":
             continue
         required = each.default is each.empty
-        found[name] = GOOD[name] if required and name in GOOD else each.default
+        found[name] = good()[name] if required and name in good() else each.default
     return found | OWN.get(function, {})
 
 
@@ -194,8 +224,8 @@ def calls(draw):
     name = draw(st.sampled_from(sorted(FUNCTIONS)))
     named = sorted(parameters(FUNCTIONS[name]))
     chosen = st.lists(st.sampled_from(named), min_size=1, max_size=2, unique=True)
-    odd = st.integers(0, len(ODD) - 1)
-    return name, {key: draw(odd) for key in draw(chosen)} if named else {}
+    place = st.integers(0, len(odd()) - 1)
+    return name, {key: draw(place) for key in draw(chosen)} if named else {}
 
 
 def is_finite(value, depth=0):
@@ -229,7 +259,7 @@ def faults(name, changes):
 
 def check(call):
     name, places = call
-    changes = {key: ODD[place] for key, place in places.items()}
+    changes = {key: odd()[place] for key, place in places.items()}
     found = faults(name, changes)
     assert not found, f"{name}({str(changes)[:300]}): {found}"
 

@@ -9,6 +9,7 @@ loss; those that are not installed are skipped by name.
 from __future__ import annotations
 
 import os
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -24,14 +25,25 @@ EPOCHS = int(os.environ.get("TRAINING_EPOCHS", "10"))
 RATE = 0.5 / COUNT
 GROUP = f"training {NETWORKS} networks, {HIDDEN} hidden layers, {EPOCHS} epochs"
 
-IMAGES = digits().standardised().taken(slice(COUNT))
-X, Y = IMAGES.pixels, IMAGES.targets
+
+@cache
+def data():
+    images = digits().standardised().taken(slice(COUNT))
+    return images.pixels, images.targets
 
 
 class Task(Trained):
-    ensemble = checked_ensemble(Network("tanh", Orthogonal()), X, WIDTH, HIDDEN + 1, 0)
-    targets, rule, loss, batch, ntk = Y, Optimizer("ordinary", RATE), "squared", COUNT, False
+    rule, loss, batch, ntk = Optimizer("ordinary", RATE), "squared", COUNT, False
     widths = (64, *[WIDTH] * HIDDEN, 10)
+
+    @cached_property
+    def ensemble(self):
+        net = Network("tanh", Orthogonal())
+        return checked_ensemble(net, data()[0], WIDTH, HIDDEN + 1, 0)
+
+    @property
+    def targets(self):
+        return data()[1]
 
 
 def start():
@@ -41,33 +53,40 @@ def start():
 
 
 def lost(z):
-    return float(((z - Y) ** 2).sum(axis=(1, 2)).mean() / 2)
+    return float(((z - data()[1]) ** 2).sum(axis=(1, 2)).mean() / 2)
+
+
+@cache
+def reference():
+    return lost(with_numpy(*start())) if EPOCHS <= 10 else lost(compiled(*start()))
 
 
 def compiled(networks, weights):
     networks.descend(EPOCHS)
-    return networks.forward(np.broadcast_to(X, (NETWORKS, *X.shape)))[0][-1]
+    x, _ = data()
+    return networks.forward(np.broadcast_to(x, (NETWORKS, *x.shape)))[0][-1]
 
 
 def with_numpy(networks, weights):
     """One network after another, in place: the matrices of one stay in the cache."""
+    x, y = data()
     found = []
     for k in range(NETWORKS):
         own = [W[k].copy() for W in weights]
         biases = [np.zeros(W.shape[1]) for W in own]
         for epoch in range(EPOCHS + 1):
-            entering = [X]
+            entering = [x]
             for W, b in zip(own[:-1], biases, strict=False):
                 entering.append(np.tanh(entering[-1] @ W + b))
             z = entering[-1] @ own[-1] + biases[-1]
             if epoch == EPOCHS:
                 found.append(z)
                 break
-            back = z - Y
+            back = z - y
             for layer in reversed(range(len(own))):
-                slope, x = own[layer].T, entering[layer]
-                down = (back @ slope) * (1 - x**2) if layer else None
-                own[layer] -= RATE * (x.T @ back)
+                slope, below = own[layer].T, entering[layer]
+                down = (back @ slope) * (1 - below**2) if layer else None
+                own[layer] -= RATE * (below.T @ back)
                 biases[layer] -= RATE * back.sum(axis=0)
                 back = down
     return np.array(found)
@@ -76,7 +95,7 @@ def with_numpy(networks, weights):
 def with_torch(networks, weights):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     torch.set_num_threads(1)
-    x, y = torch.tensor(X), torch.tensor(Y)
+    x, y = map(torch.tensor, data())
     own = [torch.tensor(W, requires_grad=True) for W in weights]
     biases = [torch.zeros(NETWORKS, 1, W.shape[2], dtype=x.dtype, requires_grad=True) for W in own]
 
@@ -99,15 +118,16 @@ def with_jax(networks, weights):
     jax = pytest.importorskip("jax", reason="jax is not installed")
     jax.config.update("jax_enable_x64", True)
     jnp = jax.numpy
+    x, y = data()
 
     def outputs(parameters):
-        h = X
+        h = x
         for W, b in parameters[:-1]:
             h = jnp.tanh(h @ W + b)
         return h @ parameters[-1][0] + parameters[-1][1]
 
     def step(_, parameters):
-        slopes = jax.grad(lambda p: ((outputs(p) - Y) ** 2).sum() / 2)(parameters)
+        slopes = jax.grad(lambda p: ((outputs(p) - y) ** 2).sum() / 2)(parameters)
         return jax.tree.map(lambda p, g: p - RATE * g, parameters, slopes)
 
     def run(parameters):
@@ -126,7 +146,4 @@ def test_training(benchmark, peer):
     found = benchmark.pedantic(
         peer, setup=lambda: (start(), {}), rounds=2 if EPOCHS < 100 else 1, warmup_rounds=1
     )
-    assert lost(found) == pytest.approx(REFERENCE, rel=1e-6)
-
-
-REFERENCE = lost(with_numpy(*start())) if EPOCHS <= 10 else lost(compiled(*start()))
+    assert lost(found) == pytest.approx(reference(), rel=1e-6)

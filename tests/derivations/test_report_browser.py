@@ -81,12 +81,9 @@ def browser():
 class Opened:
     """A page with everything unfolded; what it asked for, and what it complained of."""
 
-    def __init__(self, browser, file, width, scheme):
+    def __init__(self, context, file, width, scheme):
         self.file, self.width, self.scheme = file, width, scheme
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme
-        )
-        self.page = self.context.new_page()
+        self.page = context.new_page()
         self.requests, self.complaints = [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -99,17 +96,24 @@ class Opened:
         return self.page.evaluate(script)
 
 
+def window(browser, width, scheme):
+    return browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+
 @pytest.fixture(scope="module")
 def opened(browser, files):
-    """Every page at both widths, dark on the phone; the sample chapter's the other way too."""
+    """Every page at both widths, dark on the phone; the sample chapter's the other way too.
+
+    Those of one width and scheme share a context: each has processes of its own.
+    """
     views = [(file, *view) for file in files for view in ((PHONE, "dark"), (DESK, "light"))]
     for file in files:
         if "nasty" in file.parts:
             views += [(file, PHONE, "light"), (file, DESK, "dark")]
-    made = [Opened(browser, *view) for view in views]
-    yield made
-    for each in made:
-        each.context.close()
+    contexts = {view[1:]: window(browser, *view[1:]) for view in views}
+    yield [Opened(contexts[view[1:]], *view) for view in views]
+    for context in contexts.values():
+        context.close()
 
 
 def chapter(opened, kind, width):
@@ -289,14 +293,15 @@ def test_no_room_is_left_before_a_full_stop(browser, tmp_path):
 
 
 def test_the_first_link_skips_to_the_text(browser, files):
-    page = Opened(browser, files[0], DESK, "light")
+    context = window(browser, DESK, "light")
+    page = Opened(context, files[0], DESK, "light")
     page.page.keyboard.press("Tab")
     assert page("document.activeElement.className") == "skip"
     assert page("document.activeElement.getBoundingClientRect().left") >= 0
     page.page.keyboard.press("Enter")
     assert page("location.hash") == "#main"
     assert page("document.activeElement.id") == "main"
-    page.context.close()
+    context.close()
 
 
 def test_without_scripts_it_looks_the_same(browser, files):

@@ -32,10 +32,30 @@ from derive import (
 )
 from derive.arithmetic.parameters import Parameter
 from derive.engine.tensors import NAMES, Tensor, tensor
+from derive.exact import cumulants
 from derive.gaussian.brackets import Bracket
 from derive.groups.pairings import Pairing, ordered
 
 Kernel = dict[tuple[int, int], Fraction]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared():
+    """Moments of the layers below are those of the last test, where the network is."""
+    last = {}
+
+    def moments(network, layer, labels, width, inputs, kernel):
+        given = tuple(kernel.items()) if kernel else len(set(labels)) == 1
+        key = network, layer, width, inputs, given
+        if key not in last:
+            last.clear()
+            last[key] = make(network, layer, labels, width, inputs, kernel)
+        return last[key]
+
+    make = cumulants._moments
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cumulants, "_moments", moments)
+        yield
 
 
 @dataclass

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from sample_kernels import compiled_kinks
+from sample_kernels import ROADS, compiled_kinks
 from scipy.special import ndtr
 
 from derive import activations
@@ -26,9 +26,20 @@ SLOWLY = [pytest.param(each, marks=pytest.mark.slow) for each in LINEAR[1:]]
 NONE = (0, 0, 0, 0)
 
 
-def average(activation, K, orders, outer=None):
+def compiled(activation, K, orders, outer=None):
     shape = np.array([orders, outer or (0,) * len(orders)])
     return compiled_kinks().average(np.array(K, float), shape, kinks.table(activation))
+
+
+def in_numpy(activation, K, orders, outer=None):
+    shape = Shape(tuple(orders), tuple(outer or (0,) * len(orders)))
+    return averages(activation, [shape], np.array([K], float))[0][0, 0]
+
+
+@pytest.fixture(scope="module", params=ROADS)
+def average(request):
+    """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), by one of both."""
+    return {"in_numpy": in_numpy, "compiled": compiled}[request.param]
 
 
 def covariance(seed, d):
@@ -38,7 +49,7 @@ def covariance(seed, d):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("orders", [(0, 0, 1, 1), (0, 1, 1, 2), (1, 1, 2, 2), (0, 0, 0, 0)])
-def test_four_positions_meet_a_plane(orders):
+def test_four_positions_meet_a_plane(average, orders):
     """z_p = λ_p w + μ_p v + d_p x_p, general enough for any K: given w and v the positions are
     independent, and the trapezoid rule over w and v is exact to rounding."""
     h = 0.1
@@ -65,7 +76,7 @@ def test_four_positions_meet_a_plane(orders):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", LINEAR[1:], ids=str)
-def test_panels_agree(activation):
+def test_panels_agree(average, activation):
     """To the accuracy of panels in four dimensions."""
     shapes = [
         *(Shape((0, 0), outer) for outer in ((0, 0), (2, 2), (3, 1))),
@@ -90,7 +101,7 @@ def singly(activation, shapes):
 
 
 @pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
-def test_coincident_positions_are_one_input(activation):
+def test_coincident_positions_are_one_input(average, activation):
     alone = singly(activation, [SingleShape(orders) for orders in COINCIDENT])
     for K in (0.01, 1.7):
         for orders, want in zip(COINCIDENT, alone(K), strict=True):
@@ -104,7 +115,7 @@ def test_coincident_positions_are_one_input(activation):
 
 
 @pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
-def test_derivatives_contract_to_one_input(activation):
+def test_derivatives_contract_to_one_input(average, activation):
     """Σ v_a v_b … ⟨∂_a ∂_b … F(v_1 y, v_2 y)⟩ is the derivative by y, where K = k v vᵀ."""
     for v in (np.array([1.0, 1.0]), np.array([1.0, 2.0])):
         parts = [
@@ -122,7 +133,8 @@ def test_derivatives_contract_to_one_input(activation):
             assert got == pytest.approx(want, rel=1e-12, abs=1e-13)
 
 
-@pytest.mark.parametrize("activation", [LINEAR[0], *SLOWLY], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", LINEAR, ids=str)
 def test_those_in_numpy_are_these(activation):
     """At regular, singular and silent covariances, and without derivatives at nearly singular
     ones; up to what K's own rounding may change."""
@@ -143,13 +155,13 @@ def test_those_in_numpy_are_these(activation):
         got, _ = averages(activation, shapes, K)
         for shape, row in zip(shapes, got, strict=True):
             for n in range(0 if shape in plain else 1, len(K)):
-                want = average(activation, K[n], *shape)
-                moved = [average(activation, K[n] * each, *shape) - want for each in shake]
+                want = compiled(activation, K[n], *shape)
+                moved = [compiled(activation, K[n] * each, *shape) - want for each in shake]
                 spread = 3 * np.nan_to_num(np.abs(moved)).max()
                 assert row[n] == pytest.approx(want, rel=1e-12, abs=1e-14 + spread, nan_ok=True)
 
 
-def test_opposite_inputs():
+def test_opposite_inputs(average):
     """z_2 = −z_1: σ(z)σ(−z) and σ'(z)σ'(−z) of ReLU vanish; |z| does not feel the sign."""
     K = 1.3 * np.array([[1, -1], [-1, 1]])
     for orders in ((0, 0), (1, 1), (0, 2)):
@@ -160,14 +172,14 @@ def test_opposite_inputs():
     )
 
 
-def test_products_without_a_limit_are_nan():
+def test_products_without_a_limit_are_nan(average):
     ones = np.ones((2, 2))
     for orders in ((2, 2), (1, 3), (2, 3)):
         assert math.isnan(average(activations.relu, ones, orders))
         assert math.isfinite(average(activations.relu, ones + 0.1 * np.eye(2), orders))
 
 
-def test_small_variances_lose_no_digits():
+def test_small_variances_lose_no_digits(average):
     """hard_tanh is z for |z| < 1: ⟨z_1 z_2 z_3 z_4⟩ by Wick."""
     K = covariance(5, 4)
     wick = K[0, 1] * K[2, 3] + K[0, 2] * K[1, 3] + K[0, 3] * K[1, 2]
@@ -176,7 +188,7 @@ def test_small_variances_lose_no_digits():
         assert got == pytest.approx(wick * scale**2, rel=1e-13)
 
 
-def test_nearby_inputs_keep_their_digits():
+def test_nearby_inputs_keep_their_digits(average):
     """K12 = 1 − gap: ⟨σ'σ'⟩ of ReLU from the angle, ⟨∂_1 ∂_2 σ'σ'⟩ = 1/(2π sin angle)."""
     for gap in (1e-3, 1e-7, 1e-11):
         rest = 1 - (1 - gap)
@@ -188,7 +200,7 @@ def test_nearby_inputs_keep_their_digits():
         assert got == pytest.approx(1 / (2 * math.pi * sine), rel=1e-13)
 
 
-def test_a_silent_input():
+def test_a_silent_input(average):
     """Its own products are the limit K → 0; a jump there beside other inputs has none."""
     K = np.diag([0.0, 1.0])
     relu = activations.relu
@@ -198,7 +210,7 @@ def test_a_silent_input():
     assert average(activations.hard_tanh, K, (1, 1)) == pytest.approx(math.erf(1 / math.sqrt(2)))
 
 
-def test_what_is_no_covariance_is_nan():
+def test_what_is_no_covariance_is_nan(average):
     for K in ([[1, 2], [2, 1]], [[1, 0], [0, -1]], [[1, math.nan], [math.nan, 1]]):
         assert math.isnan(average(activations.relu, K, (0, 0)))
 
