@@ -1,0 +1,192 @@
+"""`read(model)`: what another framework's model is, as a network here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from derive.errors import InputError
+from derive.network import Network
+
+from ..arrays import Array
+from .frameworks.base import Reading
+from .graph import Linear
+from .laws import Law, of_biases, of_matrix
+from .networks import Structure, network, structure
+
+FRAMEWORKS = ("torch", "keras", "flax", "equinox")
+_ENTRIES = 200_000
+"""Of each matrix, as many are drawn to tell its law, in 8 … 200 initializations."""
+
+
+@dataclass(frozen=True, repr=False)
+class Description:
+    """A model as it was read.
+
+    Attributes:
+        framework: "torch", "flax", "equinox" or "keras".
+        name: of the model's class.
+        network: the same as a `derive.Network`, with its widths; λ_W = n_in and λ_b = 1 are the
+            learning rates of descent on the model's own parameters.
+        laws: of its matrices and biases, by their paths.
+        remarks: what was passed over, and what is not exact.
+        reading: the model in its own framework.
+    """
+
+    framework: str
+    name: str
+    network: Network
+    laws: dict[str, Law]
+    remarks: tuple[str, ...]
+    structure: Structure = field(compare=False)
+    reading: Reading = field(compare=False)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, n_1, …, n_L."""
+        return tuple(self.network.widths or ())
+
+    @property
+    def depth(self) -> int:
+        """L."""
+        return len(self.structure.blocks)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the network has the model's laws to all orders in 1/n that are known here."""
+        first, kept = self.network.weights, self.network.keeps_rotations
+        paths = {each.weight for each in self.structure.graph.nodes if isinstance(each, Linear)}
+        own = [self.laws[path] for path in paths]
+        return first.group != "O" or (kept and all(each.keeps_rotations for each in own))
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Of each layer: what it is, its widths, its laws."""
+        graph, found = self.structure.graph, []
+        for number, block in enumerate(self.structure.blocks, start=1):
+            parts = [f"{block.norm} norm"] if block.norm else []
+            parts += [str(block.function)] if block.function else []
+            parts += ["gate"] if block.gated else []
+            parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
+            nodes = [graph.nodes[at] for at in block.matrices]
+            linears = [each for each in nodes if isinstance(each, Linear)]
+            sizes = ", ".join(f"{each.fan_in} → {each.fan_out}" for each in linears)
+            laws = "; ".join(
+                f"{each.weight}: {self.laws[each.weight]}"
+                + (f", {each.bias}: {self.laws[each.bias]}" if each.bias else ", no bias")
+                for each in linears
+            )
+            found.append((f"{number}: {', '.join(parts) or 'matrix'}", sizes, laws))
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} of {self.framework}, initialized again: {self.reading.how}"]
+        lines += [f"  layer {what}, {sizes}\n    {laws}" for what, sizes, laws in self.rows()]
+        lines += [f"  {remark}" for remark in self.remarks]
+        return "\n".join([*lines, f"  {self.network}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = None) -> Description:
+    """What a model of another framework is: its layers, widths and activation, and the law of its
+    weights, as a `derive.Network`.
+
+        z^{(1)} = b + W x,   z^{(ℓ+1)} = F(z^{(ℓ)}; W, b)
+
+    Arguments:
+        model: a `torch.nn.Module`, a module of flax (nnx or linen) or of equinox, a Keras model; or
+            a function of no arguments that makes one, which is called again for each
+            initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
+        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen.
+        draws: initializations that the laws are told from; as many as they need by default.
+
+    A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
+    is known here (`laws.of_matrix`), and a variance that a known initializer has is taken for that.
+    The preactivations are z, and the functions, norms, gates and skips between two are one layer.
+    Dropout is off, as in evaluation. Derived here.
+
+    Raises InputError for what cannot be read, with its path in the model and the reason; and for a
+    model of another framework.
+
+    >>> read("model")
+    Traceback (most recent call last):
+    ...
+    derive.errors.InputError: model: got 'model'; wanted a model of torch, keras, flax, equinox, …
+    """
+    made, make = _made(model)
+    X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
+    reading = _reading(made, make, X)
+    found = structure(reading.graph)
+    if X is not None and X.shape[-1] != reading.graph.widths[0]:
+        wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
+        raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
+    laws = _laws(reading, draws)
+    net, told = network(found, laws)
+    remarks = [*reading.graph.remarks, *told]
+    if reading.graph.gains:
+        remarks.append(
+            f"gains and biases of norms ({', '.join(dict.fromkeys(reading.graph.gains))}) are at "
+            "1 and 0, and held there"
+        )
+    if found.ending:
+        remarks.append(found.ending)
+    name = type(made).__name__
+    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
+
+
+_WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
+
+
+def _framework(model: Any) -> str | None:
+    """The framework that a class of the model's is of."""
+    roots = [each.__module__.partition(".")[0] for each in type(model).__mro__]
+    return next((name for name in FRAMEWORKS if name in roots and name in sys.modules), None)
+
+
+def _made(model: Any) -> tuple[Any, Callable[[], Any] | None]:
+    """The model, and what makes it again, where that was given."""
+    if _framework(model) is not None:
+        return model, None
+    if isinstance(model, type) or not callable(model):
+        raise InputError("model", model, _WANTED)
+    try:
+        found = model()
+    except TypeError as error:
+        wanted = f"a function of no arguments ({error})"
+        raise InputError("model", model, wanted) from None
+    if _framework(found) is None:
+        raise InputError("model", found, _WANTED)
+    return found, model
+
+
+def _reading(model: Any, make: Callable[[], Any] | None, inputs: Array | None) -> Reading:
+    """By the framework's own reader, which imports what is already there."""
+    framework = _framework(model)
+    if framework == "torch":
+        from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
+
+        return torch.read(model, make, inputs)
+    raise InputError("model", type(model).__name__, _WANTED)
+
+
+def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
+    """Of every matrix and bias."""
+    matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
+    least = min((each.fan_in * each.fan_out for each in matrices), default=1)
+    count = min(max(_ENTRIES // least, 8), 200) if draws is None else draws
+    samples: dict[str, list[Array]] = {}
+    for seed in range(count):
+        for path, value in reading.draw(seed).items():
+            samples.setdefault(path, []).append(value)
+    laws = {}
+    for each in matrices:
+        laws[each.weight] = of_matrix(samples[each.weight])
+        if each.bias is not None:
+            laws[each.bias] = of_biases(samples[each.bias], each.fan_in)
+    return laws

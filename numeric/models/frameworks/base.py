@@ -1,0 +1,53 @@
+"""What a framework's reader gives: the graph, and initializations of the same model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...arrays import Array
+from ..graph import Graph
+from ..laws import Law
+
+
+class Measured(NamedTuple):
+    """One initialization of a model, at some of its nodes and at m inputs.
+
+    Attributes:
+        values: of each node, (m, width).
+        tangents: of each node, Σ_μ ∂_μ z_a ∂_μ z_b of its first neuron over all matrices and
+            biases, (m, m); none where they were not asked for.
+    """
+
+    values: list[Array]
+    tangents: list[Array]
+
+
+class Reading(ABC):
+    """A model that was read.
+
+    Attributes:
+        framework: its name.
+        graph: what it computes.
+        how: how it is initialized again, in words.
+    """
+
+    framework: str
+    graph: Graph
+    how: str
+
+    @abstractmethod
+    def draw(self, seed: int) -> Mapping[str, Array]:
+        """The matrices, (out, in), and biases of one initialization, by their paths."""
+
+    @abstractmethod
+    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
+        """One initialization at these inputs, (m, n_0), as the framework itself computes it."""
+
+    @abstractmethod
+    def jacobian(self, seed: int, x: Array, node: int) -> Array:
+        """∂(node)/∂x of one initialization at one input, (width, n_0)."""
+
+    def settle(self, laws: Mapping[str, Law]) -> None:
+        """Take these laws where the framework cannot initialize the model again by itself."""
