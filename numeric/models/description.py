@@ -21,7 +21,9 @@ from .networks import Structure, network, structure
 
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
-"""Of each matrix, as many are drawn to tell its law, in 8 … 200 initializations."""
+"""Of each matrix, as many are drawn to tell its law, …"""
+_FEWEST, _MOST = 8, 100
+"""… in so many initializations."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,10 +61,9 @@ class Description:
     @property
     def is_exact(self) -> bool:
         """Whether the network has the model's laws to all orders in 1/n that are known here."""
-        first, kept = self.network.weights, self.network.keeps_rotations
-        paths = {each.weight for each in self.structure.graph.nodes if isinstance(each, Linear)}
-        own = [self.laws[path] for path in paths]
-        return first.group != "O" or (kept and all(each.keeps_rotations for each in own))
+        nodes = (self.structure.graph.nodes[at] for b in self.structure.blocks for at in b.matrices)
+        own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
+        return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Of each layer: what it is, its widths, its laws."""
@@ -179,11 +180,13 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     """Of every matrix and bias."""
     matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
-    count = min(max(_ENTRIES // least, 8), 200) if draws is None else draws
+    count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
     samples: dict[str, list[Array]] = {}
     for seed in range(count):
         for path, value in reading.draw(seed).items():
-            samples.setdefault(path, []).append(value)
+            kept = samples.setdefault(path, [])
+            if len(kept) < _FEWEST or len(kept) * value.size < _ENTRIES:
+                kept.append(value)
     laws = {}
     for each in matrices:
         laws[each.weight] = of_matrix(samples[each.weight])

@@ -217,7 +217,7 @@ def _of_rank(W: Array, rank: int) -> Law:
 
 
 def _rank(W: Array) -> int:
-    values = np.linalg.svd(W[:8], compute_uv=False)
+    values = np.linalg.svd(W[:2], compute_uv=False)
     return int((values > 1e-6 * values[:, :1]).sum(axis=1).max())
 
 

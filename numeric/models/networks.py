@@ -115,7 +115,7 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     first = laws[matrices[0].weight]
     widths = (matrices[0].fan_in, *(block.width for block in blocks))
     first_weights = head if exact is not None else _first(first, remarks)
-    biases = [_bias(made, number, laws) for number in range(1, len(blocks) + 1)]
+    biases = [_bias(made, number, laws, remarks) for number in range(1, len(blocks) + 1)]
     others: dict[str, Any] = {} if len(set(texts)) == 0 else {"layer": _layers(texts)}
     net = Network(
         made.activation,
@@ -229,14 +229,26 @@ def _first(law: Law, remarks: list[str]) -> weights.WeightEnsemble:
     return weights.Gaussian(law.C)
 
 
-def _bias(made: Structure, number: int, laws: Mapping[str, Law]) -> sympy.Expr:
-    """C_b of a layer; InputError where its equations have biases of several variances."""
+def _bias(made: Structure, number: int, laws: Mapping[str, Law], remarks: list[str]) -> sympy.Expr:
+    """C_b of a layer, that of its last matrices' biases.
+
+    Raises InputError where its equations have biases of other variances, unless they are of order
+    1/n.
+    """
     nodes = [_matrix(made.graph, at) for at in made.blocks[number - 1].matrices]
-    found = {laws[each.bias].C for each in nodes if each.bias is not None}
-    if len(found) > 1:
-        told = ", ".join(f"{each.bias}: {laws[each.bias].C}" for each in nodes if each.bias)
-        raise InputError("model", told, "one variance of the biases within a layer")
-    return next(iter(found), sympy.S.Zero)
+    biased = [(each.bias, laws[each.bias].C) for each in nodes if each.bias is not None]
+    if not biased:
+        return sympy.S.Zero
+    told = ", ".join(f"{path}: {variance}" for path, variance in biased)
+    own = biased[-1][1]
+    if len({variance for _, variance in biased}) > 1:
+        if max(float(variance) for _, variance in biased) > 1 / made.blocks[0].width:
+            raise InputError("model", told, "one variance of the biases within a layer")
+        remarks.append(
+            f"biases of several variances in layer {number}, {told}: {own} for all; the "
+            "difference is of order 1/n"
+        )
+    return own
 
 
 def _is_biased(made: Structure, number: int) -> bool:

@@ -46,8 +46,8 @@ class Reading(ABC):
         """One initialization at these inputs, (m, n_0), as the framework itself computes it."""
 
     @abstractmethod
-    def jacobian(self, seed: int, x: Array, node: int) -> Array:
-        """∂(node)/∂x of one initialization at one input, (width, n_0)."""
+    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+        """∂(node)/∂(source) of one initialization at one input, (width, width)."""
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """Take these laws where the framework cannot initialize the model again by itself."""

@@ -76,13 +76,13 @@ class TorchReading(Reading):
         return Measured([each.detach().numpy() for each in outputs], grams)
 
     @_one_thread()
-    def jacobian(self, seed: int, x: Array, node: int) -> Array:
+    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
         self._initialize(seed)
-        u = torch.from_numpy(x[None]).requires_grad_()
-        (output,) = _run(self._traced, u, [self.graph.origins[node]])
+        origins = [self.graph.origins[at] for at in (node, source)]
+        output, below = _run(self._traced, torch.from_numpy(x[None]).requires_grad_(), origins)
         rows = torch.eye(output.shape[-1], dtype=output.dtype)
-        (found,) = torch.autograd.grad(output.reshape(-1), u, rows, is_grads_batched=True)
+        (found,) = torch.autograd.grad(output.reshape(-1), below, rows, is_grads_batched=True)
         return np.asarray(found.reshape(len(rows), -1).numpy())
 
     def settle(self, laws: Mapping[str, Law]) -> None:
@@ -154,6 +154,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
                 if values:
                     raise Unreadable("a second argument of forward")
                 values[node] = Neurons(0)
+                tracer.graph.origins[0] = node.name
             elif node.op == "output":
                 result = values[node.args[0]]
             else:
