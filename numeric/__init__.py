@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import batchnorm, spectra, training
+    from . import batchnorm, models, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -18,6 +18,7 @@ __all__ = [
     "batchnorm",
     "compare",
     "flow",
+    "models",
     "normalise",
     "plot",
     "simulate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,6 +187,15 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
             kept = samples.setdefault(path, [])
             if len(kept) < _FEWEST or len(kept) * value.size < _ENTRIES:
                 kept.append(value)
+    own = reading.own()
+    laws = _of_samples(matrices, samples)
+    if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
+        laws = _of_samples(matrices, {path: [value] for path, value in own.items()})
+        reading.settle(laws)
+    return laws
+
+
+def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
     laws = {}
     for each in matrices:
         laws[each.weight] = of_matrix(samples[each.weight])

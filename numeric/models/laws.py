@@ -17,6 +17,7 @@ import sympy
 from scipy import stats
 
 from derive import weights as ensembles
+from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -85,6 +86,22 @@ class Law:
                 return ensembles.LowRankOrthogonal(self.C, gamma=_rational(self.density))
         return None
 
+    def fits(self, sample: Array) -> bool:
+        """Whether one sample, (out, in) or (out,), can be of this law."""
+        if self.kind == "zero" or not sample.any():
+            return self.kind == "zero" and not sample.any()
+        fan_in = sample.shape[1] if sample.ndim == 2 else 1
+        variance, error = float((sample**2).mean()) * fan_in, self._error(sample.size)
+        near = abs(variance - float(self.C)) <= error
+        if sample.ndim < 2:
+            return near
+        return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
+
+    def _error(self, size: int) -> float:
+        """What the second moment of so many entries may be off by."""
+        spread = math.sqrt(max(self.kurtosis, -1.9) / size + 2 / size)
+        return float(self.C) * (6 * spread + 1e-3)
+
     def draw(self, shape: tuple[int, ...], random: np.random.Generator) -> Array:
         """A sample of this shape, (out, in), or (out,) of biases."""
         fan_in = shape[1] if len(shape) == 2 else 1
@@ -104,7 +121,9 @@ class Law:
             case "sparse":
                 kept = random.random(shape) < self.density
                 return kept * random.standard_normal(shape) * scale / math.sqrt(self.density)
-        return random.standard_normal(shape) * scale
+            case "gaussian" | "zero":
+                return random.standard_normal(shape) * scale
+        raise InputError("model", str(self), "a law that can be drawn, or a function that makes it")
 
     def __str__(self) -> str:
         if self.kind == "zero":

@@ -41,6 +41,11 @@ class Reading(ABC):
     def draw(self, seed: int) -> Mapping[str, Array]:
         """The matrices, (out, in), and biases of one initialization, by their paths."""
 
+    def own(self) -> Mapping[str, Array] | None:
+        """The matrices and biases as they were given, where nothing makes the model again: the laws
+        of `draw` must fit these."""
+        return None
+
     @abstractmethod
     def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
         """One initialization at these inputs, (m, n_0), as the framework itself computes it."""

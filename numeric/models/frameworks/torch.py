@@ -47,12 +47,17 @@ class TorchReading(Reading):
         self._traced, self.graph = _read(self._model)
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
+        self._given = None if make else self._values()
         self.how = "made again" if make else "each module's reset_parameters"
 
     def draw(self, seed: int) -> Mapping[str, Array]:
         """See `Reading`."""
         self._initialize(seed)
-        return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
+        return self._values()
+
+    def own(self) -> Mapping[str, Array] | None:
+        """See `Reading`."""
+        return self._given
 
     @_one_thread()
     def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
@@ -89,6 +94,9 @@ class TorchReading(Reading):
         """See `Reading`: where reset_parameters has other laws than the model, draw by the model's."""
         self._laws = laws
         self.how = "drawn by the laws read off its matrices"
+
+    def _values(self) -> dict[str, Array]:
+        return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
 
     def _parameter(self, path: str) -> Any:
         return self._model.get_parameter(path)
