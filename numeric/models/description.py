@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -146,33 +147,54 @@ _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
 
 def _framework(model: Any) -> str | None:
     """The framework that a class of the model's is of."""
+    if isinstance(model, type):
+        return None
     roots = [each.__module__.partition(".")[0] for each in type(model).__mro__]
     return next((name for name in FRAMEWORKS if name in roots and name in sys.modules), None)
 
 
-def _made(model: Any) -> tuple[Any, Callable[[], Any] | None]:
-    """The model, and what makes it again, where that was given."""
+def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
+    """The model, and what makes it again from a seed, where that was given."""
     if _framework(model) is not None:
         return model, None
-    if isinstance(model, type) or not callable(model):
+    if isinstance(model, str) or not callable(model):
         raise InputError("model", model, _WANTED)
     try:
-        found = model()
-    except TypeError as error:
-        wanted = f"a function of no arguments ({error})"
-        raise InputError("model", model, wanted) from None
+        named = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):
+        named = ()
+    needed = [each.name for each in named if each.default is each.empty and each.kind in _NAMED]
+    if any(name not in _KEYS for name in needed):
+        raise InputError("model", model, f"{_WANTED}, which takes nothing, or key, or rngs")
+
+    def make(seed: int) -> Any:
+        if not needed:
+            return model()
+        from .frameworks.jax import keyed  # noqa: PLC0415  (an extra, whose keys these are)
+
+        return model(**{name: keyed(name, seed) for name in needed})
+
+    found = make(0)
     if _framework(found) is None:
         raise InputError("model", found, _WANTED)
-    return found, model
+    return found, make
 
 
-def _reading(model: Any, make: Callable[[], Any] | None, inputs: Array | None) -> Reading:
+_KEYS = ("key", "rngs")
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _reading(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> Reading:
     """By the framework's own reader, which imports what is already there."""
     framework = _framework(model)
     if framework == "torch":
         from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
 
         return torch.read(model, make, inputs)
+    if framework in {"flax", "equinox"}:
+        from .frameworks import jax  # noqa: PLC0415
+
+        return jax.read(framework, model, make, inputs)
     raise InputError("model", type(model).__name__, _WANTED)
 
 
@@ -180,6 +202,11 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     """Of every matrix and bias."""
     matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
+    given = reading.own()
+    if given is not None and not reading.again:
+        laws = _of_samples(matrices, {path: [value] for path, value in given.items()})
+        reading.settle(laws)
+        return laws
     count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
     samples: dict[str, list[Array]] = {}
     for seed in range(count):

@@ -24,10 +24,6 @@ from .description import Description
 _BLOCKS = 40
 """Groups of initializations, whose means give the standard errors."""
 
-_SINGLE = 1e-6
-"""Relative."""
-
-
 class Sample(NamedTuple):
     """What was measured.
 
@@ -68,7 +64,7 @@ def measure(
     groups = max(2, min(_BLOCKS, draws // 2))
     about = {"width": n, "draws": draws, "blocks": groups, "network": str(description.network)}
     layers = range(1, depth + 1)
-    single = m == 1
+    single, precision = m == 1, description.reading.precision
     parts = np.array_split(np.arange(draws), groups)
     V = _left_out(lambda kept: n * _covariance(P[kept], K[kept]), parts)
     spread = _left_out(
@@ -81,9 +77,9 @@ def measure(
         K=_shaped(means, single),
         Theta=_shaped(tangents, single),
         spread=_shaped(spread, single),
-        K_floor=_floor(means[0]),
-        Theta_floor=_floor(tangents[0]),
-        spread_floor=_floor(tangents[0]),
+        K_floor=precision * _largest(means[0]),
+        Theta_floor=precision * _largest(tangents[0]),
+        spread_floor=precision * _largest(tangents[0]),
     )
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
@@ -93,14 +89,14 @@ def measure(
         [int(at) + 1 for at in wide],
         about,
         V=(values[wide], errors[wide]),
-        V_floor=n * _floor(means[0] ** 2)[wide],
+        V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
     return Sample(first, second)
 
 
-def _floor(values: Array) -> Array:
-    """What single precision may change by layer, in which matrices are drawn."""
-    return np.asarray(_SINGLE * abs(values).reshape(len(values), -1).max(axis=1))
+def _largest(values: Array) -> Array:
+    """By layer."""
+    return np.asarray(abs(values).reshape(len(values), -1).max(axis=1))
 
 
 def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:

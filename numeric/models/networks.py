@@ -22,7 +22,7 @@ from derive.errors import InputError
 from derive.layers import Layer
 from derive.network import Network
 
-from .graph import Applied, Graph, Inputs, Linear, Norm, Product, Sum
+from .graph import Applied, Graph, Inputs, Linear, Node, Norm, Product, Sum
 from .laws import Law
 
 
@@ -67,7 +67,7 @@ class Structure:
 def structure(graph: Graph) -> Structure:
     """The layers of a graph. Raises InputError for what is no sequence of layers that are known."""
     cuts = graph.cuts()
-    places = [at for at in cuts if isinstance(graph.nodes[at], Linear | Sum)]
+    places = [at for at in cuts if _is_place(graph.nodes[at])]
     if not places:
         raise InputError("model", "no matrix on every path", "a matrix behind the inputs")
     first = graph.nodes[places[0]]
@@ -129,6 +129,11 @@ def network(made: Structure, laws: Mapping[str, Law]) -> tuple[Network, tuple[st
     )
     net.check_skips(len(blocks))
     return net, tuple(remarks)
+
+
+def _is_place(node: Node) -> bool:
+    """Whether these are preactivations: a matrix's output, or a sum."""
+    return isinstance(node, Linear) or (isinstance(node, Sum) and len(node.terms) > 1)
 
 
 def _block(graph: Graph, before: int, behind: int) -> Block:

@@ -31,7 +31,10 @@ class Reading(ABC):
         framework: its name.
         graph: what it computes.
         how: how it is initialized again, in words.
+        precision: relative, of the numbers that are measured.
     """
+
+    precision = 1e-6
 
     framework: str
     graph: Graph
@@ -40,6 +43,11 @@ class Reading(ABC):
     @abstractmethod
     def draw(self, seed: int) -> Mapping[str, Array]:
         """The matrices, (out, in), and biases of one initialization, by their paths."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the framework can initialize the model again by itself."""
+        return True
 
     def own(self) -> Mapping[str, Array] | None:
         """The matrices and biases as they were given, where nothing makes the model again: the laws

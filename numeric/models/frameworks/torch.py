@@ -41,7 +41,7 @@ class TorchReading(Reading):
 
     framework = "torch"
 
-    def __init__(self, model: Any, make: Callable[[], Any] | None) -> None:
+    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
         self._make = make
         self._model = copy.deepcopy(model).double().eval()
         self._traced, self.graph = _read(self._model)
@@ -105,7 +105,7 @@ class TorchReading(Reading):
         with torch.random.fork_rng(devices=[]), torch.no_grad(), _one_thread():
             torch.default_generator.manual_seed(seed)
             if self._make is not None:
-                fresh = dict(self._make().named_parameters())
+                fresh = dict(self._make(seed).named_parameters())
                 for path, parameter in self._model.named_parameters():
                     parameter.copy_(fresh[path])
                 return
@@ -120,7 +120,7 @@ class TorchReading(Reading):
                 parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
 
 
-def read(model: Any, make: Callable[[], Any] | None, inputs: Array | None) -> TorchReading:
+def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> TorchReading:
     """The model as nodes.
 
     Raises InputError for what cannot be read, by its path in the model.
