@@ -160,9 +160,10 @@ def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
     if isinstance(model, str) or not callable(model):
         raise InputError("model", model, _WANTED)
     try:
-        named = inspect.signature(model).parameters.values()
+        own = isinstance(model, type)
+        named = list(inspect.signature(model.__init__ if own else model).parameters.values())[own:]
     except (TypeError, ValueError):
-        named = ()
+        named = []
     needed = [each.name for each in named if each.default is each.empty and each.kind in _NAMED]
     if any(name not in _KEYS for name in needed):
         raise InputError("model", model, f"{_WANTED}, which takes nothing, or key, or rngs")
@@ -195,7 +196,9 @@ def _reading(model: Any, make: Callable[[int], Any] | None, inputs: Array | None
         from .frameworks import jax  # noqa: PLC0415
 
         return jax.read(framework, model, make, inputs)
-    raise InputError("model", type(model).__name__, _WANTED)
+    from .frameworks import keras  # noqa: PLC0415
+
+    return keras.read(model, make, inputs)
 
 
 def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:

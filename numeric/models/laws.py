@@ -144,7 +144,7 @@ def of_matrix(samples: Sequence[Array]) -> Law:
 
     >>> random = np.random.default_rng(0)
     >>> print(of_matrix([random.uniform(-1, 1, (30, 20)) / 20**0.5 for _ in range(50)]))
-    uniform, C_W = 1/3 (kaiming_uniform with a = √5, torch's default)
+    uniform, C_W = 1/3 (1/(3 fan-in), torch's default)
     """
     W = np.array(samples, float)
     _, out, fan_in = W.shape
@@ -191,7 +191,7 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
     C, default = _rational(variance), sympy.Rational(1, 3 * fan_in)
     within = max(2e-3, 4 * math.sqrt(0.8 / b.size)) * variance
     if kind == "uniform" and abs(variance - float(default)) <= within:
-        return Law(kind, shape, default, kurtosis=kurtosis, why="torch's default")
+        return Law(kind, shape, default, kurtosis=kurtosis, why="1/(3 fan-in)")
     if kind == "unknown":
         return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
     return Law(kind, shape, C, kurtosis=kurtosis, density=density)
@@ -306,7 +306,7 @@ _GAINS = {
 def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.Expr, str]:
     """C_W, exact where a known initializer has it, and the initializer's name."""
     known: list[tuple[sympy.Expr, str]] = [
-        (sympy.Rational(1, 3), "kaiming_uniform with a = √5, torch's default"),
+        (sympy.Rational(1, 3), "1/(3 fan-in), torch's default"),
     ]
     scales: tuple[tuple[sympy.Expr, str], ...] = (
         (sympy.Integer(1), "1/fan-in"),

@@ -77,9 +77,14 @@ def _depth(each: Depth) -> str:
         return f"{each.name}: not known ({each.why})"
     told = [f"V/(nK²) = {_short(each.at_model)} at the last hidden layer"]
     told.append(f"χ⊥ = {_short(each.chi)}")
-    for value, depth in (("0.1", each.tenth), ("1", each.one)):
+    reached = [("0.1", each.tenth), ("1", each.one)]
+    told += [f"{value} at depth {depth}" for value, depth in reached if depth]
+    if each.one is None:
+        limit = "0.1" if each.tenth is None else "1"
         told.append(
-            f"{value} at depth {depth}" if depth else f"below {value} to depth {each.reached}"
+            f"at rest at {_short(each.settled)}"
+            if each.settled is not None
+            else f"below {limit} to depth {each.reached}"
         )
     if each.best is not None:
         told.append(f"most information between neurons at depth {each.best}")

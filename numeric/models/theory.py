@@ -27,6 +27,7 @@ from ..training.rates import learning_rate
 from .description import Description
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
+_ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
 """Layers to which a model's blocks are repeated."""
 _STEP = 1e-4
@@ -57,8 +58,7 @@ def theory(description: Description, X: Array) -> Theory:
     n = float(net.width or 1)
     given = X[0] if len(X) == 1 else X
     known, missing = {}, dict[str, str]()
-    orders = (("K", "V", "Theta"), ("G1",), ("Theta1",), ("A", "B"))
-    for names in (*orders, ("V2",)) if len(X) == 1 and description.is_exact else orders:
+    for names in _wanted(description, len(X)):
         try:
             table = flow(net, given, description.depth, names, width=net.width)
         except InputError as error:
@@ -79,7 +79,8 @@ def theory(description: Description, X: Array) -> Theory:
         values[name] = total, left_out
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
-        variance = _diagonal(known["A"] + 2 * known["B"], len(X)) / n
+        own = known.get(_ONE_NEURON, np.zeros(()))
+        variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
         spread = np.sqrt(np.maximum(variance, 0))
         arrays["spread"] = spread, NEXT_TERM * spread / n
     depth = description.depth
@@ -89,6 +90,19 @@ def theory(description: Description, X: Array) -> Theory:
         *susceptibilities(net, X[0], depth),
         missing,
     )
+
+
+def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]:
+    """What is asked for, the tensors of one tuple together.
+
+    Independent entries have a part of κ(H, H) at one neuron; of a stand-in for them it is not known.
+    """
+    yield from (("K", "V", "Theta"), ("G1",), ("Theta1",))
+    if description.is_exact:
+        own = () if description.network.keeps_rotations else (_ONE_NEURON,)
+        yield ("A", "B", *own)
+        if samples == 1:
+            yield ("V2",)
 
 
 def _diagonal(tensor: Array, m: int) -> Array:
@@ -135,6 +149,7 @@ class Depth(NamedTuple):
         best: the depth at which two neurons share the most information.
         chi: χ_⊥ of the layer that is repeated, at the model's last hidden layer.
         reached: the depth to which this was looked at.
+        settled: the V/(nK²) that it comes to rest at; None where it has not.
         why: why it is not known.
     """
 
@@ -145,6 +160,7 @@ class Depth(NamedTuple):
     best: int | None = None
     chi: float = np.nan
     reached: int = 0
+    settled: float | None = None
     why: str = ""
 
 
@@ -228,15 +244,16 @@ def _judged(
 ) -> Depth:
     """Down as many layers as it takes for V/(nK²) to reach 1, `_DEEPEST` at most."""
     try:
-        net = make()
-        depth = max(2 * hidden, 16)
-        ratio = _ratio(net, x, depth, width)
-        while depth < _DEEPEST and ratio[-1] < 1:
+        net, ratio = make(), np.zeros(1)
+        for depth in _depths(hidden):
             try:
-                ratio = _ratio(net, x, 4 * depth, width)
+                ratio = _ratio(net, x, depth, width)
             except InputError:
+                if len(ratio) > 1:
+                    break
+                raise
+            if abs(ratio[-1]) >= 1 or _is_settled(ratio):
                 break
-            depth *= 4
         _, chi = susceptibilities(net, x, hidden + 1)
     except InputError as error:
         return Depth(name, why=f"{error.got}: {error.wanted}"[:200])
@@ -248,7 +265,22 @@ def _judged(
         _reaches(ratio, best_fluctuation()),
         float(chi[-1]),
         len(ratio),
+        float(ratio[-1]) if _is_settled(ratio) else None,
     )
+
+
+def _depths(hidden: int) -> Iterator[int]:
+    depth = max(2 * hidden, 32)
+    while depth < _DEEPEST:
+        yield depth
+        depth *= 4
+    yield _DEEPEST
+
+
+def _is_settled(ratio: Array) -> bool:
+    """Whether it no longer changes: by a thousandth in the last half, at most."""
+    half = ratio[len(ratio) // 2]
+    return bool(abs(ratio[-1] - half) <= 1e-3 * abs(half))
 
 
 def _ratio(net: Network, x: Array, depth: int, width: int) -> Array:
