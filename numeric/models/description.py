@@ -23,7 +23,7 @@ from .networks import Structure, network, structure
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
 """Of each matrix, as many are drawn to tell its law, …"""
-_FEWEST, _MOST = 8, 100
+_FEWEST, _MOST = 8, 200
 """… in so many initializations."""
 
 
@@ -119,7 +119,8 @@ def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = Non
     >>> read("model")
     Traceback (most recent call last):
     ...
-    derive.errors.InputError: model: got 'model'; wanted a model of torch, keras, flax, equinox, …
+    derive.errors.InputError: model: got 'model'; wanted a model of torch, keras, flax,
+    equinox, or a function that makes one
     """
     made, make = _made(model)
     X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
@@ -175,7 +176,11 @@ def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
 
         return model(**{name: keyed(name, seed) for name in needed})
 
-    found = make(0)
+    try:
+        found = make(0)
+    except Exception as error:  # of the user's function
+        told = f"{model!r}, which raises {type(error).__name__}: {error}"
+        raise InputError("model", told, _WANTED) from error
     if _framework(found) is None:
         raise InputError("model", found, _WANTED)
     return found, make

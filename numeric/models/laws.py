@@ -321,7 +321,7 @@ def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.
     near = {
         C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within
     }
-    if len(near) == 1 and within <= 0.03 * variance * fan_in:
+    if len(near) == 1 and within <= 0.06 * variance * fan_in:
         ((C, name),) = near.items()
         return C, name
     return _float(variance * fan_in), ""

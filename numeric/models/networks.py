@@ -279,7 +279,11 @@ def _is_plain(made: Structure, number: int) -> bool:
 def _layer(made: Structure, number: int, laws: Mapping[str, Law]) -> Layer:
     """The equations of layer 2, 3, …"""
     rate = _rates(made)[number - 1]
-    return _Writer(made, number, laws, rate).layer()
+    try:
+        return _Writer(made, number, laws, rate).layer()
+    except InputError as error:
+        where = _named(made.graph, made.blocks[number - 1].matrices[-1])
+        raise InputError("model", f"{where}, layer {number}: {error.got}", error.wanted) from None
 
 
 class _Writer:

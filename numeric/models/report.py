@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from ..tables.compare import FALSE_ALARMS, Comparison, compare
 from . import page
 from .description import Description, read
 from .measurement import Sample, measure
-from .theory import Depth, Rates, Theory, deeper, rates, theory
+from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
 _MOST_INPUTS = 8
@@ -223,9 +222,8 @@ def _jacobian(description: Description, derived: Theory, x: Array, seed: int) ->
 def _edges(description: Description, derived: Theory, hidden: int) -> tuple[float, float] | None:
     """The ends of the spectrum between hidden layers of one width, by free probability."""
     net, blocks = description.network, description.structure.blocks[:hidden]
-    if len({block.width for block in blocks}) > 1:
-        return None
-    if any(block.norm or block.skip or block.gated or not block.function for block in blocks[1:]):
+    plain = all(is_plain(description, number) for number in range(2, hidden + 1))
+    if len({block.width for block in blocks}) > 1 or not plain:
         return None
     K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
     ensemble = net.weights
@@ -236,13 +234,9 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
         own = type(ensemble)(description.laws[node.weight].C) if ensemble.group == "O" else None
         parts.append((net.activation, own or "gaussian", float(K[number - 2])))
     try:
-        edges = np.asarray(layered(parts).edges, float).ravel()
+        spectrum = layered(parts)
+        edges = [*np.asarray(spectrum.edges, float).ravel(), *map(float, spectrum.atoms)]
     except InputError:
         return None
-    return float(math.sqrt(max(edges.min(), 0))), float(math.sqrt(edges.max()))
+    return math.sqrt(max(min(edges), 0.0)), math.sqrt(max(edges))
 
-
-def flattened(comparisons: Iterable[Comparison]) -> list[Any]:
-    """All rows, the largest |z| first."""
-    rows = [row for each in comparisons for row in each.rows]
-    return sorted(rows, key=lambda row: -abs(row.z))

@@ -182,9 +182,7 @@ def deeper(description: Description, x: Array) -> Iterator[Depth]:
     yield _judged("as it is", lambda: as_it_is, x, hidden, n)
     if not isinstance(net.weights, Orthogonal):
         yield _judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
-    block = description.structure.blocks[hidden - 1]
-    plain = not (block.norm or block.skip or block.gated)
-    if plain:
+    if is_plain(description, hidden):
         C_W = _variance(description, hidden)
         yield _judged("critical C_W", lambda: _critical(as_it_is), x, hidden, n)
         for name, layer in (
@@ -199,14 +197,24 @@ def _repeated(description: Description) -> Network:
     net, hidden = description.network, description.depth - 1
     own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
     biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
-    same = len(set(own)) == 1
+    same, weights = len(set(own)) == 1, _kept(net.weights)
+    repeated = own[0] if same else layers.by_depth(stem=own[:-1], block=own[-1])
+    if same and is_plain(description, hidden):
+        weights = replace(weights, C_W=_variance(description, hidden))
+        repeated = layers.dense()
     return Network(
         net.activation,
-        _kept(net.weights),
+        weights,
         first_weights=_kept(net.weights_at(1)),
-        C_b=lambda layer: biases[min(layer, hidden) - 1],
-        layer=own[0] if same else layers.by_depth(stem=own[:-1], block=own[-1]),
+        C_b=biases[-1] if len(set(biases)) == 1 else lambda at: biases[min(at, hidden) - 1],
+        layer=repeated,
     )
+
+
+def is_plain(description: Description, layer: int) -> bool:
+    """Whether a layer is W σ(z), with biases or without."""
+    block = description.structure.blocks[layer - 1]
+    return block.function is not None and not (block.norm or block.skip or block.gated)
 
 
 def _kept(weights: WeightEnsemble) -> WeightEnsemble:

@@ -167,8 +167,7 @@ class JaxReading(Reading):
         wanted, found = set(places), {}
 
         def handle(equation: Any, given: list[Any], place: Place) -> Any:
-            functions_, given_ = equation.primitive.get_bind_params(equation.params)
-            done = equation.primitive.bind(*functions_, *given, **given_)
+            done = equation.primitive.bind(*given, **equation.params)
             outs = list(done) if equation.primitive.multiple_results else [done]
             if shifts and place in shifts:
                 outs[0] = outs[0] + shifts[place].reshape(outs[0].shape)
