@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Each of the processes that tests start would compile the packages' source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all lint docs bench changelog clean
+.PHONY: run test test-all test-models lint docs bench changelog clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing wickgarten and all that it needs into $(VENV): a few minutes, once."
@@ -28,6 +28,13 @@ test: $(INSTALLED)
 
 test-all: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist worksteal -m 'slow or not slow'
+
+# The frameworks that models come from: some 3 GB, in an environment of their own.
+test-models:
+	test -x .venv-models/bin/python || python3 -m venv .venv-models
+	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \
+		-e '.[test,plot,torch,jax,keras]'
+	.venv-models/bin/python -m pytest tests/numeric/test_models*.py -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

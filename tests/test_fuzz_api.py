@@ -44,6 +44,7 @@ FACES = {
     "spectra": derive.spectra,
     "numeric": numeric,
     "numeric.batchnorm": numeric.batchnorm,
+    "numeric.models": numeric.models,
     "numeric.spectra": numeric.spectra,
 }
 FUNCTIONS = {
@@ -90,6 +91,7 @@ GOOD = {
     "lengths": [1.0, 1.0],
     "m": 2,
     "made": recursion("K").single_input(),
+    "model": "model",
     "moment_count": 2,
     "moments": (1, 2),
     "n": 5,

@@ -28,7 +28,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the initializations")
     command.add_argument("--html", metavar="FILE", help="write the report there as a page")
     command.add_argument("--read", action="store_true", help="say what it is, and measure nothing")
-    command.add_argument("--progress", action="store_true", help="show a bar")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -46,9 +45,7 @@ def run(given: argparse.Namespace) -> int:
     if given.read:
         print(models.read(model, inputs))
         return 0
-    found = models.report(
-        model, inputs, draws=given.draws, seed=given.seed, progress=given.progress
-    )
+    found = models.report(model, inputs, draws=given.draws, seed=given.seed)
     print(found)
     if given.html is not None:
         write_text(found.html(), given.html, "--html")

@@ -109,9 +109,9 @@ def activation(expr: sympy.Expr, where: str) -> Activation:
 
     Raises InputError for what is no activation of `derive.activations`.
     """
-    known = _catalogue()
-    same = [each for each in known.values() if each.expr == expr]
-    for each in same or (each for name, each in known.items() if _alike(expr, name)):
+    known = _catalogue().values()
+    same = [each for each in known if each.expr == expr]
+    for each in same or (each for each in known if alike(expr, each.expr)):
         return each
     try:
         return activations.from_expr(expr)
@@ -139,17 +139,15 @@ def _catalogue() -> dict[str, Activation]:
 
 
 @cache
-def _values(name: str) -> Array:
-    return _on_grid(_catalogue()[name].expr)
-
-
-@cache
 def _on_grid(expr: sympy.Expr) -> Array:
     function = sympy.lambdify(z, expr, ["scipy", "numpy"])
     with np.errstate(all="ignore"):
         return np.asarray(function(_GRID) + 0 * _GRID, float)
 
 
-def _alike(expr: sympy.Expr, name: str) -> bool:
-    ours, known = _on_grid(expr), _values(name)
+def alike(expr: sympy.Expr, other: sympy.Expr) -> bool:
+    """Whether two expressions are one function of z, to single precision."""
+    if expr == other:
+        return True
+    ours, known = _on_grid(expr), _on_grid(other)
     return bool(np.isfinite(ours).all() and (abs(ours - known) <= _SAME * (1 + abs(known))).all())

@@ -110,17 +110,19 @@ class Law:
             case "orthogonal":
                 most = max(shape)
                 frame = stats.ortho_group.rvs(most, random_state=random)
-                return np.asarray(frame[: shape[0], : fan_in] * scale * math.sqrt(most))
+                return np.asarray(frame[: shape[0], :fan_in] * scale * math.sqrt(most))
             case "uniform":
-                return random.uniform(-1, 1, shape) * scale * math.sqrt(3)
+                return np.asarray(random.uniform(-1, 1, shape) * scale * math.sqrt(3))
             case "truncated normal":
                 entries = stats.truncnorm(-2, 2).rvs(shape, random_state=random)
                 return np.asarray(entries * scale / _CUT_SCALE)
             case "signs":
-                return (2.0 * random.integers(0, 2, shape) - 1) * scale
+                return np.asarray((2.0 * random.integers(0, 2, shape) - 1) * scale)
             case "sparse":
                 kept = random.random(shape) < self.density
-                return kept * random.standard_normal(shape) * scale / math.sqrt(self.density)
+                return np.asarray(
+                    kept * random.standard_normal(shape) * scale / math.sqrt(self.density)
+                )
             case "gaussian" | "zero":
                 return random.standard_normal(shape) * scale
         raise InputError("model", str(self), "a law that can be drawn, or a function that makes it")
@@ -201,7 +203,7 @@ def _fault(W: Array) -> str | None:
     """Why the entries are not those of a random matrix with mean 0."""
     if not np.isfinite(W).all():
         return "entries that are not finite"
-    if len(W) > 1 and (W == W[0]).all():
+    if len(W) > 1 and (W[0] == W).all():
         return "the same in every initialization"
     if W.size < 4:
         return "too few entries to be told"
@@ -318,9 +320,7 @@ def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.
     for std in ("0.02", "0.01", "0.05", "0.1", "0.001"):
         known.append((sympy.Rational(std) ** 2 * fan_in, f"standard deviation {std}"))
     within = max(4 * error * fan_in, 1e-3 * variance * fan_in if not error else 0.0)
-    near = {
-        C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within
-    }
+    near = {C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within}
     if len(near) == 1 and within <= 0.06 * variance * fan_in:
         ((C, name),) = near.items()
         return C, name
@@ -341,4 +341,3 @@ def _float(value: float) -> sympy.Expr:
 
 def _shown(value: sympy.Expr) -> str:
     return str(value) if value.is_Rational else f"{float(value):.4g}"
-

@@ -2,7 +2,8 @@
 
 Over the neurons i ≠ j of a layer of N, S_ab = Σ_i z_ia z_ib,
 
-    E S_ab/N = G_ab ,    E (S_ab S_cd − Σ_i z_ia z_ib z_ic z_id)/(N(N−1)) = G_ab G_cd + V_(ab)(cd)/n ,
+    E S_ab/N = G_ab
+    E (S_ab S_cd − Σ_i z_ia z_ib z_ic z_id)/(N(N−1)) = G_ab G_cd + V_(ab)(cd)/n
 
 whatever the law of the weights, so long as permutations keep it; products of means are taken over
 different initializations, so that the estimates have no bias. Θ is that of the first neuron.
@@ -23,6 +24,7 @@ from .description import Description
 
 _BLOCKS = 40
 """Groups of initializations, whose means give the standard errors."""
+
 
 class Sample(NamedTuple):
     """What was measured.
@@ -62,7 +64,12 @@ def measure(
         advance()
     n = int(widths[0])
     groups = max(2, min(_BLOCKS, draws // 2))
-    about = {"width": n, "draws": draws, "blocks": groups, "network": str(description.network)}
+    about: dict[str, int | float | str] = {
+        "width": n,
+        "draws": draws,
+        "blocks": groups,
+        "network": str(description.network),
+    }
     layers = range(1, depth + 1)
     single, precision = m == 1, description.reading.precision
     parts = np.array_split(np.arange(draws), groups)

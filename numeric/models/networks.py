@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import sympy
@@ -75,7 +76,7 @@ def structure(graph: Graph) -> Structure:
         wanted = "a first matrix that takes the inputs as they are; cannot read what comes before"
         raise InputError("model", _named(graph, places[0]), wanted)
     blocks = [Block(places[0], (places[0],), first.fan_out, None, sympy.S.Zero, False, None)]
-    for before, behind in zip(places, places[1:], strict=False):
+    for before, behind in pairwise(places):
         blocks.append(_block(graph, before, behind))
     used = [graph.nodes[at] for at in cuts if at > places[-1]]
     ending = None
@@ -138,7 +139,7 @@ def _is_place(node: Node) -> bool:
 
 def _block(graph: Graph, before: int, behind: int) -> Block:
     """What lies between two preactivations."""
-    between = [at for at in _between(graph, before, behind)]
+    between = _between(graph, before, behind)
     nodes = [graph.nodes[at] for at in between]
     functions = list(dict.fromkeys(each.function for each in nodes if isinstance(each, Applied)))
     if len(functions) > 1:

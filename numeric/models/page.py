@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-
 from derive.errors import InputError
 
 from .theory import Depth, best_fluctuation
 
 if TYPE_CHECKING:
+    from ..tables.compare import Comparison
     from .report import Report
 
 _COLUMNS = (
@@ -127,7 +127,10 @@ table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1re
 td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #8884 }
 td.text, th.text { text-align: left }
 img { max-width: 100% }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } img { filter: invert(.9) } }
+@media (prefers-color-scheme: dark) {
+  body { background: #181818; color: #ddd }
+  img { filter: invert(.9) }
+}
 """
 
 
@@ -147,7 +150,8 @@ def body(report: Report) -> str:
     told = "agrees with" if report.agrees else "DISAGREES with"
     parts = [
         f"<p>A model of {escaping.escape(description.framework)}, initialized "
-        f"{report.sample.first.attrs['draws']} times in it ({escaping.escape(description.reading.how)}). "
+        f"{report.sample.first.attrs['draws']} times in it "
+        f"({escaping.escape(description.reading.how)}). "
         f"What was measured {told} theory.</p>",
         "<h2>Layers</h2>",
         _table(["layer", "sizes", "laws"], [list(each) for each in description.rows()], "text"),
@@ -160,7 +164,7 @@ def body(report: Report) -> str:
         "<h2>Theory and measurement</h2>",
     ]
     for each in report.comparisons:
-        parts += [_figure(report, each), each._repr_html_()]
+        parts += [_figure(each), each._repr_html_()]
     return "\n".join(parts)
 
 
@@ -179,16 +183,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") 
     return f"<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
 
 
-def _figure(report: Report, comparison: object) -> str:
+def _figure(comparison: Comparison) -> str:
     """Lines of theory through the measured points; nothing without matplotlib."""
-    del report
     try:
-        figure = comparison.plot()  # type: ignore[attr-defined]
+        figure = comparison.plot()
     except InputError:
         return ""
     image = io.BytesIO()
     figure.savefig(image, format="svg", metadata={"Date": None})
     data = base64.b64encode(image.getvalue()).decode()
     return f'<img alt="theory and measurement by layer" src="data:image/svg+xml;base64,{data}">'
-
-

@@ -1,4 +1,4 @@
-"""`report(model, inputs)`: theory beside what was measured on the model itself, and what follows."""
+"""`report(model, inputs)`: theory beside what was measured on the model, and what follows."""
 
 from __future__ import annotations
 
@@ -96,7 +96,6 @@ def report(
     *,
     draws: int = 400,
     seed: int = 0,
-    progress: bool = False,
 ) -> Report:
     """Judge a model of another framework at initialization, layer by layer.
 
@@ -106,7 +105,6 @@ def report(
             for these as the training set.
         draws: initializations of the model in its own framework that are measured, 4 or more.
         seed: of the first of them.
-        progress: show a bar.
 
     Returns:
         A `Report`: by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its spread by theory and as measured, with
@@ -127,8 +125,9 @@ def report(
     if X.shape[1] != n_0:
         raise InputError("inputs", f"{X.shape[1]} numbers each", f"{n_0}, as the model takes")
     derived = theory(description, X)
-    with telling(f"initializing the model {draws} times", total=draws if progress else None) as bar:
-        sampled = measure(description, X, draws, seed + 1000, bar.advance)
+    what = f"initializing the model {draws} times"
+    with telling(what, total=draws) as progress:
+        sampled = measure(description, X, draws, seed + 1000, progress.advance)
     comparisons = [compare(derived.first, sampled.first, FALSE_ALARMS / 2)]
     if sampled.second is not None:
         comparisons.append(compare(derived.second, sampled.second, FALSE_ALARMS / 2))
@@ -239,4 +238,3 @@ def _edges(description: Description, derived: Theory, hidden: int) -> tuple[floa
     except InputError:
         return None
     return math.sqrt(max(min(edges), 0.0)), math.sqrt(max(edges))
-

@@ -38,8 +38,8 @@ class Theory(NamedTuple):
     """By layer, at the model's width n.
 
     Attributes:
-        first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input; each
-            with `…_error`, what the terms in 1/n that are left out may be.
+        first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input;
+            each with `…_error`, what the terms in 1/n that are left out may be.
         second: V, likewise.
         parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
@@ -57,7 +57,7 @@ def theory(description: Description, X: Array) -> Theory:
     net = description.network
     n = float(net.width or 1)
     given = X[0] if len(X) == 1 else X
-    known, missing = {}, dict[str, str]()
+    known, missing = dict[str, Array](), dict[str, str]()
     for names in _wanted(description, len(X)):
         try:
             table = flow(net, given, description.depth, names, width=net.width)
@@ -95,7 +95,7 @@ def theory(description: Description, X: Array) -> Theory:
 def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]:
     """What is asked for, the tensors of one tuple together.
 
-    Independent entries have a part of κ(H, H) at one neuron; of a stand-in for them it is not known.
+    Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
     """
     yield from (("K", "V", "Theta"), ("G1",), ("Theta1",))
     if description.is_exact:
@@ -131,9 +131,7 @@ def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
     ]
     change = moved[0] - moved[1]
     with np.errstate(all="ignore"):
-        return tuple(
-            np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta)
-        )  # type: ignore[return-value]
+        return tuple(np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta))  # type: ignore[return-value]
 
 
 # deeper
@@ -234,9 +232,7 @@ def _variance(description: Description, layer: int) -> sympy.Expr:
 
 def _critical(net: Network) -> Network:
     C_b, C_W = criticality(net.activation).critical
-    return replace(
-        net, weights=replace(net.weights, C_W=C_W), C_b=C_b, layer=layers.dense()
-    )
+    return replace(net, weights=replace(net.weights, C_W=C_W), C_b=C_b, layer=layers.dense())
 
 
 def _other(net: Network, layer: str, C_W: sympy.Expr) -> Callable[[], Network]:
@@ -247,9 +243,7 @@ def _other(net: Network, layer: str, C_W: sympy.Expr) -> Callable[[], Network]:
     return made
 
 
-def _judged(
-    name: str, make: Callable[[], Network], x: Array, hidden: int, width: int
-) -> Depth:
+def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width: int) -> Depth:
     """Down as many layers as it takes for V/(nK²) to reach 1, `_DEEPEST` at most."""
     try:
         net, ratio = make(), np.zeros(1)
@@ -310,7 +304,7 @@ class Rates(NamedTuple):
     """Learning rates of full-batch descent on ½ Σ (z − y)² at the inputs, at the last layer.
 
     Attributes:
-        stable, fastest: the largest stable and the fastest η, with their 1/n term where it is known.
+        stable, fastest: the largest stable and the fastest η, with their 1/n term where known.
         spread: the standard deviation of the stable one over initializations, NaN where unknown.
     """
 
@@ -320,7 +314,7 @@ class Rates(NamedTuple):
 
 
 def rates(description: Description, X: Array, theta: Array) -> Rates:
-    """From the tangent kernel of the last layer, (m, m), or with fluctuations where they are known."""
+    """From the last layer's tangent kernel, (m, m), or with fluctuations where they are known."""
     net, n = description.network, float(description.network.width or 1)
     values = np.linalg.eigvalsh(np.atleast_2d(theta))
     stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sympy
 
+from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.symbols import z
 
@@ -58,7 +59,7 @@ class Parameter:
 Value: TypeAlias = Neurons | Collective | Parameter | sympy.Expr
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """What cannot be read, and why: a reader adds where."""
 
 
@@ -70,18 +71,19 @@ class Tracer:
         self.origin: Hashable = None
         self.where = "model"
         self._made: dict[tuple[int, sympy.Expr], int] = {}
+        self._functions: list[Activation] = []
 
     # operations
 
     def linear(self, u: Value, weight: Parameter, bias: Parameter | None) -> Neurons:
         """W u, or b + W u."""
         if weight.value.ndim != 2:
-            raise Unreadable(f"a product with {weight.path}, of shape {weight.shape}")
+            raise UnreadableError(f"a product with {weight.path}, of shape {weight.shape}")
         fan_out, fan_in = weight.shape[::-1] if weight.turned else weight.shape
         source = self.node(u)
         width = self.graph.widths[source]
         if width and width != fan_in:
-            raise Unreadable(f"a matrix of {fan_in} columns on {width} neurons")
+            raise UnreadableError(f"a matrix of {fan_in} columns on {width} neurons")
         if source == 0:
             self.graph.widths[0] = fan_in
         self._keep(weight)
@@ -94,21 +96,21 @@ class Tracer:
         node = self.graph.nodes[u.node]
         if isinstance(node, Linear) and node.bias is None and u.expr == z:
             if bias.shape[-1:] != (node.fan_out,):
-                raise Unreadable(f"a bias {bias.path} of shape {bias.shape}")
+                raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
             self._keep(bias)
             made = replace(node, bias=bias.path)
             return Neurons(self.graph.add(made, node.fan_out, self.origin))
         if not np.any(bias.value):
             self.graph.gains.append(bias.path)
             return u
-        raise Unreadable(f"{bias.path} is added, and is not 0 at the start")
+        raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
 
     def apply(self, function: Callable[..., sympy.Expr], u: Value, *given: object) -> Value:
         """f(u), entry by entry."""
         if isinstance(u, sympy.Expr):
             return function(u, *given)
         if isinstance(u, Parameter):
-            raise Unreadable(f"a function of the parameter {u.path}")
+            raise UnreadableError(f"a function of the parameter {u.path}")
         return replace(u, expr=function(u.expr, *given))
 
     def norm(self, u: Value, kind: str, eps: object, gains: Mapping[str, object]) -> Neurons:
@@ -144,7 +146,7 @@ class Tracer:
         """u times a parameter: a norm's gain, or one number for all neurons."""
         values = np.asarray(factor.value)
         if values.size == 0 or not np.all(values == values.flat[0]):
-            raise Unreadable(f"{factor.path}, a factor of its own for each neuron")
+            raise UnreadableError(f"{factor.path}, a factor of its own for each neuron")
         self.graph.gains.append(factor.path)
         number = functions.exact(values.flat[0].item())
         return u if number == 1 else self.multiply(u, number)
@@ -152,7 +154,7 @@ class Tracer:
     def divide(self, left: Value, right: Value) -> Value:
         """left/right."""
         if isinstance(right, Parameter) or _apart(left, right):
-            raise Unreadable("a quotient of two layers")
+            raise UnreadableError("a quotient of two layers")
         return self._together(left, right, lambda a, b: a / b)
 
     def power(self, u: Value, exponent: object) -> Value:
@@ -163,7 +165,7 @@ class Tracer:
     def mean(self, u: Value) -> Value:
         """Σ_i u_i/n, of what is linear or quadratic in a node's entries."""
         if not isinstance(u, Neurons):
-            raise Unreadable("a mean of what is no layer")
+            raise UnreadableError("a mean of what is no layer")
         try:
             terms = sympy.Poly(sympy.expand(u.expr), z).terms()
         except sympy.PolynomialError:
@@ -171,7 +173,7 @@ class Tracer:
         if any(degree > 2 for (degree,), _ in terms):
             made = Neurons(self.node(u))
             if made.node == u.node:
-                raise Unreadable("a mean of powers beyond squares")
+                raise UnreadableError("a mean of powers beyond squares")
             return self.mean(made)
         means = (sympy.S.One, _MEAN, _SQUARE)
         total = sympy.Add(*(factor * means[degree] for (degree,), factor in terms))
@@ -193,7 +195,7 @@ class Tracer:
     def node(self, u: Value) -> int:
         """The number of the node that has this value's entries."""
         if not isinstance(u, Neurons):
-            raise Unreadable("a matrix applied to what is no layer")
+            raise UnreadableError("a matrix applied to what is no layer")
         if u.expr == z:
             return u.node
         key = (u.node, u.expr)
@@ -212,11 +214,20 @@ class Tracer:
         if not factor.free_symbols:
             return self.graph.add(Sum(((factor, u.node),)), width, self.origin)
         if not u.expr.has(_MEAN, _SQUARE):
-            function = functions.activation(u.expr, self.where)
+            function = self._function(u.expr)
             return self.graph.add(Applied(u.node, function), width, self.origin)
         norm, outer = _as_norm(u)
         at = self.graph.add(norm, width, self.origin)
         return at if outer == z else self.node(Neurons(at, outer))
+
+    def _function(self, expr: sympy.Expr) -> Activation:
+        """The activation, the same one for the same function written in another way."""
+        made = functions.activation(expr, self.where)
+        for known in self._functions:
+            if functions.alike(known.expr, made.expr):
+                return known
+        self._functions.append(made)
+        return made
 
     def _sum(self, terms: tuple[tuple[sympy.Expr, Value], ...]) -> Neurons:
         found: list[tuple[sympy.Expr, int]] = []
@@ -229,7 +240,9 @@ class Tracer:
                 found.append((sign * factor, value.node))
         widths = {self.graph.widths[node] for _, node in found} - {0}
         if len(widths) > 1:
-            raise Unreadable(f"a sum of layers of {' and '.join(map(str, sorted(widths)))} neurons")
+            raise UnreadableError(
+                f"a sum of layers of {' and '.join(map(str, sorted(widths)))} neurons"
+            )
         return Neurons(self.graph.add(Sum(tuple(found)), max(widths, default=0), self.origin))
 
     def _together(
@@ -248,12 +261,12 @@ class Tracer:
     def _gain(self, parameter: Parameter, is_factor: bool) -> None:
         if not np.all(np.asarray(parameter.value) == is_factor):
             wanted = f"{int(is_factor)} at the start"
-            raise Unreadable(f"{parameter.path}, which is not {wanted}")
+            raise UnreadableError(f"{parameter.path}, which is not {wanted}")
         self.graph.gains.append(parameter.path)
 
     def _keep(self, parameter: Parameter) -> None:
         if parameter.path in self.graph.parameters:
-            raise Unreadable(f"{parameter.path}, which is used twice")
+            raise UnreadableError(f"{parameter.path}, which is used twice")
         self.graph.parameters[parameter.path] = parameter.value
 
 
@@ -264,13 +277,12 @@ def _apart(left: Value, right: Value) -> bool:
     if len(set(nodes)) < 2:
         return False
     if not both:
-        raise Unreadable("a mean over one layer's neurons in another layer")
+        raise UnreadableError("a mean over one layer's neurons in another layer")
     return True
 
 
 def _as_norm(u: Neurons) -> tuple[Norm, sympy.Expr]:
     """The norm in f(u_i; m, q), and what is done to the normalized entries."""
-    eps = sympy.Symbol("_eps", nonnegative=True)
     centred = z - _MEAN if u.expr.has(_MEAN) else z
     spread = _SQUARE - _MEAN**2 if u.expr.has(_MEAN) else _SQUARE
     y = sympy.Symbol("_y", real=True)
@@ -289,7 +301,7 @@ def _as_norm(u: Neurons) -> tuple[Norm, sympy.Expr]:
         if outer.free_symbols <= {y}:
             kind = "layer" if u.expr.has(_MEAN) else "rms"
             return Norm(u.node, kind, sympy.nsimplify(rest)), outer.subs(y, z)
-    raise Unreadable(f"{u.expr} with means over neurons, which is no norm that is known {eps}")
+    raise UnreadableError(f"{u.expr} with means over neurons, which is no norm that is known")
 
 
 def refused(model: object, faults: list[tuple[str, str]]) -> InputError:

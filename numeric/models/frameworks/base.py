@@ -64,3 +64,4 @@ class Reading(ABC):
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """Take these laws where the framework cannot initialize the model again by itself."""
+        raise NotImplementedError(f"{self.framework} initializes models by itself, not by {laws}")

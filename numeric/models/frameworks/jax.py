@@ -1,4 +1,4 @@
-"""Models of JAX (flax.nnx, flax.linen, equinox), by their jaxpr: read, and run again node by node."""
+"""Models of JAX (flax.nnx, flax.linen, equinox), by their jaxpr: read, and run node by node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...arrays import Array
 from .. import functions
 from ..graph import Graph
 from ..laws import Law
-from ..tracing import Collective, Neurons, Parameter, Tracer, Unreadable, Value, refused
+from ..tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Measured, Reading
 
 Place: TypeAlias = tuple[int, ...]
@@ -42,7 +42,9 @@ class JaxReading(Reading):
         self.framework, self._split, self._make = framework, given, make
         self._leaves, self._structure, apply = self._parts(model)
         self._names = [path for path, _ in self._leaves]
-        self._values = {path: np.asarray(value, float) for path, value in self._numbers(self._leaves)}
+        self._values = {
+            path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
+        }
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
         self._paths = list(self.graph.parameters)
         self._laws: Mapping[str, Law] = {}
@@ -143,7 +145,8 @@ class JaxReading(Reading):
         chosen = [self._names.index(path) for path in self._paths]
 
         def values(leaves: list[Any], X: Any) -> list[Any]:
-            return jax.vmap(lambda x: self._run(leaves, x.reshape(self._shape), places))(X)
+            one = jax.vmap(lambda x: self._run(leaves, x.reshape(self._shape), places))
+            return list(one(X))
 
         def grams(leaves: list[Any], X: Any) -> list[Any]:
             def firsts(own: list[Any]) -> list[Any]:
@@ -153,15 +156,17 @@ class JaxReading(Reading):
                 return [each.reshape(len(X), -1)[:, 0] for each in values(all_, X)]
 
             gradients = jax.jacrev(firsts)([leaves[at] for at in chosen])
-            flat = [
-                [each.reshape(len(X), -1) for each in of_place] for of_place in gradients
-            ]
+            flat = [[each.reshape(len(X), -1) for each in of_place] for of_place in gradients]
             return [sum(each @ each.T for each in of_place) for of_place in flat]
 
         return jax.jit(lambda leaves, X: (values(leaves, X), grams(leaves, X)))
 
     def _run(
-        self, leaves: list[Any], x: Any, places: Sequence[Any], shifts: Mapping[Any, Any] | None = None
+        self,
+        leaves: list[Any],
+        x: Any,
+        places: Sequence[Any],
+        shifts: Mapping[Any, Any] | None = None,
     ) -> list[Any]:
         """The values at these places."""
         wanted, found = set(places), {}
@@ -241,7 +246,9 @@ def _of_linen(given: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
 
 
 def _path(path: Any) -> str:
-    names = (getattr(each, "key", getattr(each, "name", getattr(each, "idx", each))) for each in path)
+    names = (
+        getattr(each, "key", getattr(each, "name", getattr(each, "idx", each))) for each in path
+    )
     return ".".join(str(name) for name in names if name != "value")
 
 
@@ -290,7 +297,9 @@ def _traced(
     def handle(equation: Any, inputs: list[Any], place: Place) -> Any:
         tracer.origin = place
         frames = equation.source_info.name_stack
-        tracer.where = f"{equation.primitive.name} in {frames}" if str(frames) else str(equation.primitive)
+        tracer.where = (
+            f"{equation.primitive.name} in {frames}" if str(frames) else str(equation.primitive)
+        )
         operands = [_operand(each) for each in inputs]
         if equation.primitive.name == "dot_general":
             return [_product(tracer, equation, operands, turned)]
@@ -299,9 +308,9 @@ def _traced(
     try:
         (out,) = _walk(closed.jaxpr, closed.consts, [*given, Neurons(0)], handle)
         if not isinstance(out, Neurons):
-            raise Unreadable("an output that is no layer's values")
+            raise UnreadableError("an output that is no layer's values")
         return tracer.finish(out), turned
-    except Unreadable as error:
+    except UnreadableError as error:
         raise refused(model, [(tracer.where, str(error))]) from None
     except InputError as error:
         raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
@@ -334,14 +343,14 @@ def _short(value: Any) -> str:
 def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, bool]) -> Any:
     ((left,), (right,)), batch = equation.params["dimension_numbers"]
     if batch != ((), ()):
-        raise Unreadable("a product over several axes")
+        raise UnreadableError("a product over several axes")
     u, W, axis = operands[0], operands[1], right
     if isinstance(u, Parameter):
         u, W, axis = operands[1], operands[0], left
     if not isinstance(W, Parameter) or not isinstance(u, Neurons):
-        raise Unreadable("a product of two layers, as in attention")
+        raise UnreadableError("a product of two layers, as in attention")
     if W.path == "a constant" or W.value.ndim != 2:
-        raise Unreadable(f"a product with {W.path} of shape {W.shape}")
+        raise UnreadableError(f"a product with {W.path} of shape {W.shape}")
     is_turned = axis == 0
     turned[W.path] = is_turned != W.turned
     return tracer.linear(u, Parameter(W.path, W.value, is_turned), None)
@@ -356,9 +365,9 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
     if name in _SCALARS:
         return tracer.apply(_SCALARS[name], operands[0])
     if name in {"add", "add_any"}:
-        return tracer.add(*operands)
+        return tracer.add(operands[0], operands[1])
     if name == "sub":
-        return tracer.add(*operands, sign=-1)
+        return tracer.add(operands[0], operands[1], -1)
     if name == "mul":
         return tracer.multiply(*operands)
     if name == "div":
@@ -373,7 +382,7 @@ def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
         return _related(tracer, name, *operands)
     if name == "select_n":
         return _selected(*operands)
-    raise Unreadable(f"the operation {name}")
+    raise UnreadableError(f"the operation {name}")
 
 
 def _reshaped(u: Any, equation: Any) -> Any:
@@ -384,30 +393,29 @@ def _reshaped(u: Any, equation: Any) -> Any:
         if name == "transpose" and u.value.ndim == 2:
             return Parameter(u.path, u.value.T, not u.turned)
         if u.value.ndim == 2 and shape != u.value.shape and 1 not in (*shape, *u.value.shape):
-            raise Unreadable(f"{u.path}, which is reshaped")
+            raise UnreadableError(f"{u.path}, which is reshaped")
         return u
     if name == "transpose" and isinstance(u, Neurons):
-        raise Unreadable("a transposed layer")
+        raise UnreadableError("a transposed layer")
     return u
 
 
 def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
+    function = sympy.Max if name == "max" else sympy.Min
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Collective) and other == 0:
             return one  # a variance, which rounding could make negative
         if isinstance(one, Neurons) and isinstance(other, sympy.Expr):
-            function = sympy.Max if name == "max" else sympy.Min
-            return tracer.apply(lambda a, other=other: function(a, other), one)
+            return tracer.apply(function, one, other)
         if isinstance(one, Neurons) and isinstance(other, Neurons) and one.node == other.node:
-            function = sympy.Max if name == "max" else sympy.Min
             return Neurons(one.node, function(one.expr, other.expr))
-    raise Unreadable(f"the {name} of two layers")
+    raise UnreadableError(f"the {name} of two layers")
 
 
 def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
     axes, shape = equation.params["axes"], equation.invars[0].aval.shape
     if not isinstance(u, Neurons) or axes != (len(shape) - 1,):
-        raise Unreadable("a sum over another axis than the neurons'")
+        raise UnreadableError("a sum over another axis than the neurons'")
     mean = tracer.mean(u)
     assert isinstance(mean, Collective)
     return Collective(mean.node, mean.expr * shape[-1])
@@ -420,13 +428,13 @@ def _related(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
     for each in (left, right):
         if isinstance(each, Neurons):
             if node not in (None, each.node):
-                raise Unreadable("a comparison of two layers")
+                raise UnreadableError("a comparison of two layers")
             node = each.node
             found.append(each.expr)
         elif isinstance(each, sympy.Expr):
             found.append(each)
         else:
-            raise Unreadable("a comparison")
+            raise UnreadableError("a comparison")
     if name in {"ne", "eq"} and found[0] == found[1]:
         return sympy.false if name == "ne" else sympy.true
     return _RELATIONS[name](*found)
@@ -438,7 +446,7 @@ def _selected(condition: Any, otherwise: Any, then: Any) -> Any:
     branches = [otherwise, then]
     nodes = {each.node for each in branches if isinstance(each, Neurons)}
     if len(nodes) != 1 or not isinstance(condition, sympy.Basic):
-        raise Unreadable("a choice between two layers")
+        raise UnreadableError("a choice between two layers")
     low, high = (each.expr if isinstance(each, Neurons) else each for each in branches)
     return Neurons(nodes.pop(), sympy.Piecewise((high, condition), (low, True)))
 

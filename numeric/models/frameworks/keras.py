@@ -15,7 +15,7 @@ from derive.errors import InputError
 from ...arrays import Array
 from .. import functions
 from ..graph import Graph
-from ..tracing import Neurons, Parameter, Tracer, Unreadable, Value, refused
+from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Measured, Reading
 
 Values = Mapping[str, Any]
@@ -84,7 +84,9 @@ class KerasReading(Reading):
         return found.reshape(np.size(output), -1)
 
     def _values(self) -> dict[str, Array]:
-        found = {path: np.asarray(self._weights[path].value, float) for path in self.graph.parameters}
+        found = {
+            path: np.asarray(self._weights[path].value, float) for path in self.graph.parameters
+        }
         return {path: value.T if value.ndim == 2 else value for path, value in found.items()}
 
     def _initialize(self, seed: int) -> None:
@@ -94,7 +96,10 @@ class KerasReading(Reading):
             return
         for layer in self._model.layers:
             for name in ("kernel", "bias"):
-                variable, given = getattr(layer, name, None), getattr(layer, f"{name}_initializer", None)
+                variable, given = (
+                    getattr(layer, name, None),
+                    getattr(layer, f"{name}_initializer", None),
+                )
                 if variable is None or given is None:
                     continue
                 config = given.get_config()
@@ -144,7 +149,7 @@ class KerasReading(Reading):
                 tracer.where, tracer.origin = op.name, (op.name, isinstance(op, keras.layers.Dense))
                 kind = type(op).__name__
                 if kind not in _LAYERS:
-                    raise Unreadable(f"the operation {kind}")
+                    raise UnreadableError(f"the operation {kind}")
                 found: Value = _LAYERS[kind](tracer, op, *args)
                 return found
 
@@ -154,7 +159,7 @@ class KerasReading(Reading):
             result = self._function._run_through_graph(Neurons(0), operation)
             found = result[0] if isinstance(result, list | tuple) else result
             return tracer.finish(found)
-        except Unreadable as error:
+        except UnreadableError as error:
             raise refused(self._model, [(tracer.where, str(error))]) from None
 
 
@@ -186,7 +191,7 @@ def _activated(tracer: Tracer, activation: Any, u: Value) -> Value:
     if name == "linear":
         return u
     if name not in _FUNCTIONS:
-        raise Unreadable(f"the activation {name}")
+        raise UnreadableError(f"the activation {name}")
     return tracer.apply(_FUNCTIONS[name], u)
 
 

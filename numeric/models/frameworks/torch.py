@@ -19,9 +19,9 @@ from derive.errors import InputError
 
 from ...arrays import Array
 from .. import functions
-from ..graph import Graph, Linear
+from ..graph import Graph
 from ..laws import Law
-from ..tracing import Neurons, Parameter, Tracer, Unreadable, Value, refused
+from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Measured, Reading
 
 
@@ -91,7 +91,7 @@ class TorchReading(Reading):
         return np.asarray(found.reshape(len(rows), -1).numpy())
 
     def settle(self, laws: Mapping[str, Law]) -> None:
-        """See `Reading`: where reset_parameters has other laws than the model, draw by the model's."""
+        """See `Reading`: where reset_parameters has other laws than the model's."""
         self._laws = laws
         self.how = "drawn by the laws read off its matrices"
 
@@ -145,7 +145,9 @@ def _run(traced: fx.GraphModule, X: Any, origins: Sequence[Any]) -> list[Any]:
 
 
 def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
-    faults = [(path or "model", why) for path, each in model.named_modules() if (why := _why_not(each))]
+    faults = [
+        (path or "model", why) for path, each in model.named_modules() if (why := _why_not(each))
+    ]
     if faults:
         raise refused(model, faults)
     try:
@@ -160,14 +162,14 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
         try:
             if node.op == "placeholder":
                 if values:
-                    raise Unreadable("a second argument of forward")
+                    raise UnreadableError("a second argument of forward")
                 values[node] = Neurons(0)
                 tracer.graph.origins[0] = node.name
             elif node.op == "output":
                 result = values[node.args[0]]
             else:
                 values[node] = _operation(tracer, traced, node, values)
-        except Unreadable as error:
+        except UnreadableError as error:
             raise refused(model, [(tracer.where, str(error))]) from None
         except InputError as error:
             raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
@@ -184,7 +186,7 @@ def _operation(
     if node.op == "get_attr":
         value = operator.attrgetter(str(node.target))(traced)
         if not isinstance(value, torch.Tensor):
-            raise Unreadable("an attribute that is no tensor")
+            raise UnreadableError("an attribute that is no tensor")
         return Parameter(str(node.target), value.detach().numpy())
     if node.op == "call_module":
         module = traced.get_submodule(str(node.target))
@@ -192,7 +194,7 @@ def _operation(
     known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
     if node.target not in known:
         name = getattr(node.target, "__name__", node.target)
-        raise Unreadable(f"the operation {name}")
+        raise UnreadableError(f"the operation {name}")
     return known[node.target](tracer, *args, **kwargs)
 
 
@@ -205,7 +207,7 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return tracer.linear(u, own["weight"], own.get("bias"))
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         if len(module.normalized_shape) != 1:
-            raise Unreadable(f"a norm over the axes {module.normalized_shape}")
+            raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
         kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
         eps = torch.finfo(torch.float32).eps if module.eps is None else module.eps
         gains = {each.path: each.value for each in own.values()}
@@ -215,7 +217,7 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
     if isinstance(module, nn.Flatten | nn.Identity):
         return u
     if isinstance(module, nn.Softmax | nn.LogSoftmax):
-        raise Unreadable("a softmax is no function of one neuron")
+        raise UnreadableError("a softmax is no function of one neuron")
     return tracer.apply(*_scalar(module, u))
 
 
@@ -229,7 +231,15 @@ def _scalar(module: nn.Module, u: Value) -> tuple[Any, ...]:
 def _why_not(module: nn.Module) -> str | None:
     """Why a module of torch's own is none that is read; None for those of the user's."""
     kind = type(module)
-    known = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.Flatten, nn.Identity, nn.Softmax)
+    known: tuple[type, ...] = (
+        nn.Linear,
+        nn.LayerNorm,
+        nn.RMSNorm,
+        nn.Dropout,
+        nn.Flatten,
+        nn.Identity,
+        nn.Softmax,
+    )
     known += (nn.LogSoftmax, nn.Sequential, nn.ModuleList, nn.ModuleDict)
     if not kind.__module__.startswith("torch.nn") or kind in known or kind in _SCALARS:
         return None
@@ -269,9 +279,7 @@ def _of(function: Callable[..., Any], *names: str) -> Callable[..., Value]:
     return applied
 
 
-def _linear(
-    tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None
-) -> Value:
+def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None) -> Value:
     return tracer.linear(u, weight, bias)
 
 
@@ -290,7 +298,7 @@ def _value(given: Any) -> Value:
 def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
     dims = dim if isinstance(dim, tuple | list) else (dim,)
     if tuple(dims) not in {(-1,), (1,)} or not keepdim:
-        raise Unreadable("a mean that is not mean(-1, keepdim=True)")
+        raise UnreadableError("a mean that is not mean(-1, keepdim=True)")
     return tracer.mean(u)
 
 
@@ -344,7 +352,7 @@ _ANY: dict[str, Any] = {
     "mean": _mean,
     "flatten": _flat,
 }
-_METHODS = _ANY | {name: _flat for name in ("contiguous", "float", "double", "clone")}
+_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
 _FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.items()} | {
     operator.add: _ADD,
     operator.iadd: _ADD,
