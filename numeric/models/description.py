@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import sympy
 from numpy.typing import ArrayLike
 
 from derive.errors import InputError
@@ -23,6 +24,8 @@ from .networks import Structure, network, structure
 FRAMEWORKS = ("torch", "keras", "flax", "equinox")
 _ENTRIES = 200_000
 """Of each matrix, as many are drawn to tell its law, …"""
+_FEW = 1000
+"""Entries that do not tell a law by themselves."""
 _FEWEST, _MOST = 8, 200
 """… in so many initializations."""
 
@@ -212,7 +215,7 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
     given = reading.own()
     if given is not None and not reading.again:
-        laws = _of_samples(matrices, {path: [value] for path, value in given.items()})
+        laws = _of_one(matrices, given)
         reading.settle(laws)
         return laws
     count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
@@ -228,6 +231,29 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
         laws = _of_samples(matrices, {path: [value] for path, value in own.items()})
         reading.settle(laws)
     return laws
+
+
+def _of_one(matrices: list[Linear], given: Mapping[str, Array]) -> dict[str, Law]:
+    """From one initialization: a small matrix has the law of a larger one, if it can have that."""
+    laws: dict[str, Law] = {}
+    for each in sorted(matrices, key=lambda node: -node.fan_in * node.fan_out):
+        own = given[each.weight]
+        known = [law for law in laws.values() if len(law.shape) == 2 and law.fits(own)]
+        is_small = own.size < _FEW and known and own.any()
+        laws[each.weight] = replace(known[0], shape=own.shape) if is_small else of_matrix([own])
+    for each in matrices:
+        if each.bias is not None:
+            laws[each.bias] = _beside(laws[each.weight], given[each.bias], each.fan_in)
+    return laws
+
+
+def _beside(law: Law, bias: Array, fan_in: int) -> Law:
+    """The law of biases in one initialization: that which torch and equinox give beside theirs."""
+    is_default = law.kind == "uniform" and sympy.Rational(1, 3) == law.C
+    if is_default and bias.any() and (bias**2 * fan_in <= 1 + 1e-6).all():
+        C = sympy.Rational(1, 3 * fan_in)
+        return Law("uniform", bias.shape, C, kurtosis=-1.2, why="1/(3 fan-in)")
+    return of_biases([bias], fan_in)
 
 
 def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> dict[str, Law]:

@@ -205,8 +205,8 @@ def _fault(W: Array) -> str | None:
         return "entries that are not finite"
     if len(W) > 1 and (W[0] == W).all():
         return "the same in every initialization"
-    if W.size < 4:
-        return "too few entries to be told"
+    if W.size < 8:
+        return "too few entries to be told, in one initialization"
     mean, error = W.mean(), W.std() / math.sqrt(W.size)
     if error == 0 or abs(mean) > _BOUND * error:
         return f"a mean of {mean:.3g}, not 0"

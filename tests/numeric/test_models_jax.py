@@ -69,6 +69,7 @@ def test_an_equinox_instance_is_drawn_by_its_own_laws():
     made = models.read(equinox_mlp(jax.random.PRNGKey(0)))
     assert "laws read off" in made.reading.how
     assert made.laws["layers.1.weight"].kind == "uniform"
+    assert [str(made.laws[f"layers.{k}.bias"].C) for k in range(3)] == ["1/18", "1/72", "1/72"]
     again = made.reading.draw(1)["layers.1.weight"]
     assert again.shape == (24, 24)
     assert abs(again.var() * 24 - 1 / 3) < 0.05
@@ -114,8 +115,10 @@ def test_what_cannot_be_read_is_named(make, told):
      lambda x: jax.nn.gelu(x, approximate=False), lambda x: x * jax.nn.sigmoid(1.7 * x)],
 )  # fmt: skip
 def test_activations(function):
-    model = eqx.nn.MLP(4, 2, 8, 1, activation=function, key=jax.random.PRNGKey(0))
-    sigma = models.read(model).network.activation
+    def make(key):
+        return eqx.nn.MLP(4, 2, 8, 1, activation=function, key=key)
+
+    sigma = models.read(make, draws=40).network.activation
     x = np.linspace(-3, 3, 13)
     ours = sympy.lambdify(sorted(sigma.expr.free_symbols, key=str), sigma.expr, ["scipy", "numpy"])(
         x
