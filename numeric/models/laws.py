@@ -31,6 +31,9 @@ _EXACT = 1e-5
 _SPARSE = 0.01
 """The share of entries that are 0 from which on a matrix is called sparse."""
 
+_MANY = 2000
+"""Entries of which the largest is the bound of a uniform law."""
+
 _TRUNCATED = ensembles.TruncatedNormal(2)
 _CUT_KURTOSIS = float(_TRUNCATED.cumulant(4))
 _CUT_SCALE = float(stats.truncnorm(-2, 2).std())
@@ -165,7 +168,9 @@ def of_matrix(samples: Sequence[Array]) -> Law:
     if kind != "unknown" and (fault := _dependent(W)):
         return Law("unknown", shape, _float(W.var() * fan_in), kurtosis=kurtosis, why=fault)
     variance = float((W**2).mean()) if exact_variance is None else exact_variance
-    error = variance * math.sqrt((kurtosis + 2) / W.size) if exact_variance is None else 0.0
+    error = variance * math.sqrt((kurtosis + 2) / W.size)
+    if exact_variance is not None:  # by the largest entry
+        error = 0.0 if W.size >= _MANY else 2 * variance / W.size
     if kind == "unknown":
         why = f"entries of kurtosis {kurtosis:.3g}"
         return Law(kind, shape, _float(variance * fan_in), error * fan_in, kurtosis, why)
@@ -265,7 +270,7 @@ def _entries(W: Array) -> tuple[str, float, float | None, float]:
         near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
         if near and not beyond and _fills(kind, W, square, bound):
             exact_variance = None
-            if kind == "uniform" and size >= 2000:
+            if kind == "uniform":
                 exact_variance = (largest * (1 + 1 / size)) ** 2 / 3
             return kind, 1.0, exact_variance, wanted
     return "unknown", 1.0, None, kurtosis
