@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 import sympy
-from scipy import stats
+from scipy import special
 
 from derive import weights as ensembles
 from derive.errors import InputError
@@ -36,7 +36,8 @@ _MANY = 2000
 
 _TRUNCATED = ensembles.TruncatedNormal(2)
 _CUT_KURTOSIS = float(_TRUNCATED.cumulant(4))
-_CUT_SCALE = float(stats.truncnorm(-2, 2).std())
+_CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
+_CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1]))
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,13 @@ class Law:
         match self.kind:
             case "orthogonal":
                 most = max(shape)
-                frame = stats.ortho_group.rvs(most, random_state=random)
+                frame, upper = np.linalg.qr(random.standard_normal((most, most)))
+                frame = frame * np.sign(upper.diagonal())  # without it, no Haar matrix
                 return np.asarray(frame[: shape[0], :fan_in] * scale * math.sqrt(most))
             case "uniform":
                 return np.asarray(random.uniform(-1, 1, shape) * scale * math.sqrt(3))
             case "truncated normal":
-                entries = stats.truncnorm(-2, 2).rvs(shape, random_state=random)
+                entries = special.ndtri(random.uniform(_CUT[1], _CUT[0], shape))
                 return np.asarray(entries * scale / _CUT_SCALE)
             case "signs":
                 return np.asarray((2.0 * random.integers(0, 2, shape) - 1) * scale)
@@ -277,14 +279,17 @@ def _entries(W: Array) -> tuple[str, float, float | None, float]:
 
 
 def _fills(kind: str, W: Array, square: float, bound: float) -> bool:
-    """Whether the bound is reached, as so many entries would: by Kolmogorov and Smirnov."""
-    scaled = (W / math.sqrt(square)).ravel()[:20_000]
-    laws = {
-        "uniform": stats.uniform(-bound, 2 * bound),
-        "truncated normal": stats.truncnorm(-2, 2, scale=1 / _CUT_SCALE),
-        "gaussian": stats.norm(),
-    }
-    return bool(stats.kstest(scaled, laws[kind].cdf).pvalue > 1e-6)
+    """Whether the entries are distributed so: by Kolmogorov and Smirnov."""
+    scaled = np.sort((W / math.sqrt(square)).ravel()[:20_000])
+    if kind == "uniform":
+        law = np.clip((scaled / bound + 1) / 2, 0, 1)
+    else:
+        law = special.ndtr(scaled if kind == "gaussian" else scaled * _CUT_SCALE)
+        law = law if kind == "gaussian" else np.clip((law - _CUT[1]) / (_CUT[0] - _CUT[1]), 0, 1)
+    count = len(scaled)
+    steps = np.arange(count + 1) / count
+    distance = max(float((steps[1:] - law).max()), float((law - steps[:-1]).max()))
+    return bool(special.kolmogorov(distance * math.sqrt(count)) > 1e-6)
 
 
 def _dependent(W: Array) -> str | None:
