@@ -297,6 +297,7 @@ def judged():
     return models.report(described(Perceptron((6, 24, 24, 3))), draws=150)
 
 
+@pytest.mark.slow
 def test_a_model_agrees_with_theory(judged):
     assert judged.agrees
     assert judged.description.network == Network(
@@ -315,6 +316,17 @@ def test_a_model_agrees_with_theory(judged):
     assert jacobian.edges[1] > jacobian.hidden_largest * 0.8
 
 
+def test_a_model_of_one_hidden_layer():
+    found = models.report(described(Perceptron((6, 12, 2))), np.ones(6), draws=40)
+    assert found.agrees
+    assert found.depths == ()
+    assert {row.tensor for each in found.comparisons for row in each.rows} >= {"K", "Theta", "V"}
+    K = found.table["K"].to_numpy()
+    se = found.table["K_measured_se"].to_numpy()
+    assert (abs(found.table["K_measured"].to_numpy() - K) < 5 * se + 0.1 * K).all()
+    assert "nothing to repeat" in str(found)
+
+
 @pytest.mark.slow
 def test_a_wrong_reading_is_noticed():
     """The same theory beside a model whose weights are larger by 20 %."""
@@ -324,6 +336,7 @@ def test_a_wrong_reading_is_noticed():
     assert not models.report(wrong, draws=200).agrees
 
 
+@pytest.mark.slow
 def test_susceptibilities_are_those_of_the_dense_layer(judged):
     """χ_⊥ = C_W⟨σ'²⟩ and χ_∥ = C_W g'(K), by quadrature."""
     K = judged.theory.first["K"].to_numpy()[:, 0, 0]
@@ -346,6 +359,7 @@ def test_susceptibilities_are_those_of_the_dense_layer(judged):
     np.testing.assert_allclose(judged.theory.parallel[1:], slopes, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_depths_and_rates(judged):
     names = {each.name: each for each in judged.depths}
     assert set(names) >= {"as it is", "orthogonal weights", "skip around two matrices"}
@@ -420,6 +434,7 @@ def test_inputs_that_cannot_be_used(inputs):
         models.report(described(Perceptron((6, 8, 2))), inputs, draws=4)
 
 
+@pytest.mark.slow
 def test_a_description_is_printed(judged):
     text = str(judged.description)
     assert "layer 2: tanh, 24 → 24" in text
