@@ -30,12 +30,13 @@ test-all: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist loadscope -m 'slow or not slow'
 
 # The frameworks that models come from: some 3 GB, in an environment of their own.
+# The frameworks that models come from: some 3 GB, in an environment of their own.
 test-models:
 	test -x .venv-models/bin/python || python3 -m venv .venv-models
 	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \
-		-e '.[test,plot,torch,jax]'
-	.venv-models/bin/python -m pytest tests/init tests/test_docs.py -k "init or frameworks" \
-		-m 'slow or not slow'
+		-e '.[test,plot,torch,jax,keras]'
+	.venv-models/bin/python -m pytest tests/init tests/numeric/test_models*.py tests/test_docs.py \
+		-k "init or frameworks or model" -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

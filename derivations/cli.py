@@ -21,6 +21,7 @@ from .commands import (
     cite,
     figure,
     kernel,
+    model,
     options,
     printed,
     propagation,
@@ -330,6 +331,12 @@ def _parser() -> argparse.ArgumentParser:
         ),
         ("flow", _flow, "run recursions down the layers", _flow_arguments),
         ("simulate", _simulate, "sample an ensemble of networks", _simulate_arguments),
+        (
+            "model",
+            model.run,
+            "read a model of torch, flax, equinox or Keras, and judge its initialization",
+            model.arguments,
+        ),
         ("train", train.run, "descent by theory, and networks really trained", train.arguments),
         (
             "verify",

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import batchnorm, init, spectra, training
+    from . import batchnorm, init, models, spectra, training
     from .codegen.c import write_c
     from .codegen.python import write_module
     from .flows import flow
@@ -19,6 +19,7 @@ __all__ = [
     "compare",
     "flow",
     "init",
+    "models",
     "normalise",
     "plot",
     "simulate",

@@ -107,8 +107,8 @@ def test_the_extra_is_what_the_book_names():
     assert plain - {"wickgarten[plot]"} == {known[name][0].lower() for name in BOOK}
 
 
-LAZY = {"matplotlib", "hypothesis", "torch", "jax"}
-"""What numeric imports inside functions alone: to plot, to test, and to fill a user's model."""
+LAZY = {"matplotlib", "hypothesis", "torch", "jax", "keras", "tensorflow"}
+"""What numeric imports where it is used alone: to plot, to test, and what a user's model is of."""
 
 
 def test_every_import_is_a_dependency_of_its_room():

@@ -49,6 +49,7 @@ FACES = {
     "numeric": numeric,
     "numeric.batchnorm": numeric.batchnorm,
     "numeric.init": numeric.init,
+    "numeric.models": numeric.models,
     "numeric.spectra": numeric.spectra,
 }
 FUNCTIONS = {
@@ -99,6 +100,7 @@ def good():
         "lengths": [1.0, 1.0],
         "m": 2,
         "made": recursion("K").single_input(),
+        "model": "model",
         "module": None,
         "moment_count": 2,
         "moments": (1, 2),

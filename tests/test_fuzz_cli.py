@@ -27,6 +27,7 @@ BASE = {
     "kernel": ["K", "--activation", "linear"],
     "flow": SMALL,
     "simulate": [*SMALL, "--width", "6", "--draws", "40"],
+    "model": ["none.py:net"],
     "train": [
         "--activation",
         "linear",

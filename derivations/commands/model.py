@@ -1,0 +1,80 @@
+"""What `wickgarten model` does: a model of the user's own, read and judged."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from derive.errors import InputError
+
+from ..files import check_file, write_text
+from . import options
+
+_WANTED = "FILE.py:NAME, a Python file and a model in it, or a function that makes one"
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `wickgarten model`."""
+    command.add_argument("model", metavar="FILE.py:NAME", help=f"{_WANTED}; the file is run")
+    command.add_argument(
+        "--inputs", metavar="FILE", help="a .npy or .csv file, a row each; two normal ones else"
+    )
+    command.add_argument(
+        "--draws", type=int, default=400, help="initializations of the model that are measured"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the initializations")
+    command.add_argument("--html", metavar="FILE", help="write the report there as a page")
+    command.add_argument("--read", action="store_true", help="say what it is, and measure nothing")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the report; 1 where what was measured disagrees with theory."""
+    check_file("--html", given.html)
+    inputs = None
+    if given.inputs is not None:
+        wanted = "a .npy or .csv file of numbers, a row for each input"
+        if not given.inputs.endswith((".npy", ".csv")):
+            raise InputError("--inputs", given.inputs, wanted)
+        inputs = options.numbers("--inputs", given.inputs, wanted)
+    model = _loaded(given.model)
+    from numeric import models
+
+    if given.read:
+        print(models.read(model, inputs))
+        return 0
+    found = models.report(model, inputs, draws=given.draws, seed=given.seed)
+    print(found)
+    if given.html is not None:
+        write_text(found.html(), given.html, "--html")
+        print(given.html)
+    return 0 if found.agrees else 1
+
+
+def _loaded(text: str) -> Any:
+    """NAME of FILE.py, run as Python runs it: its folder is the first that imports look in."""
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py") or not all(map(str.isidentifier, name.split("."))):
+        raise InputError("model", text, _WANTED)
+    if not os.path.isfile(path):
+        raise InputError("model", path, "a Python file")
+    module_name = os.path.basename(path).removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # of the user's file
+        told = f"{path}, which raises {type(error).__name__}: {error}"
+        raise InputError("model", told, "a file that runs") from error
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InputError("model", text, f"a name in {path}")
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,10 @@
+"""Models of other frameworks: read as networks, and judged against theory at initialization."""
+
+from .description import Description, read
+from .report import Report, report
+
+__all__ = ["Description", "Report", "read", "report"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

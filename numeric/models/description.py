@@ -1,0 +1,265 @@
+"""`read(model)`: what another framework's model is, as a network here."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike
+
+from derive.errors import InputError
+from derive.network import Network
+
+from ..arrays import Array
+from .frameworks.base import Reading
+from .graph import Linear
+from .laws import Law, of_biases, of_matrix
+from .networks import Structure, network, structure
+
+FRAMEWORKS = ("torch", "keras", "flax", "equinox")
+_ENTRIES = 200_000
+"""Of each matrix, as many are drawn to tell its law, …"""
+_FEW = 1000
+"""Entries that do not tell a law by themselves."""
+_FEWEST, _MOST = 8, 200
+"""… in so many initializations."""
+
+
+@dataclass(frozen=True, repr=False)
+class Description:
+    """A model as it was read.
+
+    Attributes:
+        framework: "torch", "flax", "equinox" or "keras".
+        name: of the model's class.
+        network: the same as a `derive.Network`, with its widths; λ_W = n_in and λ_b = 1 are the
+            learning rates of descent on the model's own parameters.
+        laws: of its matrices and biases, by their paths.
+        remarks: what was passed over, and what is not exact.
+        reading: the model in its own framework.
+    """
+
+    framework: str
+    name: str
+    network: Network
+    laws: dict[str, Law]
+    remarks: tuple[str, ...]
+    structure: Structure = field(compare=False)
+    reading: Reading = field(compare=False)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_0, n_1, …, n_L."""
+        return tuple(self.network.widths or ())
+
+    @property
+    def depth(self) -> int:
+        """L."""
+        return len(self.structure.blocks)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the network has the model's laws to all orders in 1/n that are known here."""
+        nodes = (self.structure.graph.nodes[at] for b in self.structure.blocks for at in b.matrices)
+        own = [self.laws[each.weight] for each in nodes if isinstance(each, Linear)]
+        return not self.network.keeps_rotations or all(each.keeps_rotations for each in own)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Of each layer: what it is, its widths, its laws."""
+        graph, found = self.structure.graph, []
+        for number, block in enumerate(self.structure.blocks, start=1):
+            parts = [f"{block.norm} norm"] if block.norm else []
+            parts += [str(block.function)] if block.function else []
+            parts += ["gate"] if block.gated else []
+            parts += [f"skip {block.skip}" if block.skip != 1 else "skip"] if block.skip else []
+            nodes = [graph.nodes[at] for at in block.matrices]
+            linears = [each for each in nodes if isinstance(each, Linear)]
+            sizes = ", ".join(f"{each.fan_in} → {each.fan_out}" for each in linears)
+            laws = "; ".join(
+                f"{each.weight}: {self.laws[each.weight]}"
+                + (f", {each.bias}: {self.laws[each.bias]}" if each.bias else ", no bias")
+                for each in linears
+            )
+            found.append((f"{number}: {', '.join(parts) or 'matrix'}", sizes, laws))
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} of {self.framework}, initialized again: {self.reading.how}"]
+        lines += [f"  layer {what}, {sizes}\n    {laws}" for what, sizes, laws in self.rows()]
+        lines += [f"  {remark}" for remark in self.remarks]
+        return "\n".join([*lines, f"  {self.network}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = None) -> Description:
+    """What a model of another framework is: its layers, widths and activation, and the law of its
+    weights, as a `derive.Network`.
+
+        z^{(1)} = b + W x,   z^{(ℓ+1)} = F(z^{(ℓ)}; W, b)
+
+    Arguments:
+        model: a `torch.nn.Module`, a module of flax (nnx or linen) or of equinox, a Keras model; or
+            a function of no arguments that makes one, which is called again for each
+            initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
+        inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen.
+        draws: initializations that the laws are told from; as many as they need by default.
+
+    A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
+    is known here (`laws.of_matrix`), and a variance that a known initializer has is taken for that.
+    The preactivations are z, and the functions, norms, gates and skips between two are one layer.
+    Dropout is off, as in evaluation. Derived here.
+
+    Raises InputError for what cannot be read, with its path in the model and the reason; and for a
+    model of another framework.
+
+    >>> read("model")
+    Traceback (most recent call last):
+    ...
+    derive.errors.InputError: model: got 'model'; wanted a model of torch, keras, flax,
+    equinox, or a function that makes one
+    """
+    made, make = _made(model)
+    X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
+    reading = _reading(made, make, X)
+    found = structure(reading.graph)
+    if X is not None and X.shape[-1] != reading.graph.widths[0]:
+        wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
+        raise InputError("inputs", f"{X.shape[-1]} numbers each", wanted)
+    laws = _laws(reading, draws)
+    net, told = network(found, laws)
+    remarks = [*reading.graph.remarks, *told]
+    if reading.graph.gains:
+        remarks.append(
+            f"gains and biases of norms ({', '.join(dict.fromkeys(reading.graph.gains))}) are at "
+            "1 and 0, and held there"
+        )
+    if found.ending:
+        remarks.append(found.ending)
+    name = type(made).__name__
+    return Description(reading.framework, name, net, laws, tuple(remarks), found, reading)
+
+
+_WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
+
+
+def _framework(model: Any) -> str | None:
+    """The framework that a class of the model's is of."""
+    if isinstance(model, type):
+        return None
+    roots = [each.__module__.partition(".")[0] for each in type(model).__mro__]
+    return next((name for name in FRAMEWORKS if name in roots and name in sys.modules), None)
+
+
+def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
+    """The model, and what makes it again from a seed, where that was given."""
+    if _framework(model) is not None:
+        return model, None
+    if isinstance(model, str) or not callable(model):
+        raise InputError("model", model, _WANTED)
+    try:
+        own = isinstance(model, type)
+        named = list(inspect.signature(model.__init__ if own else model).parameters.values())[own:]
+    except (TypeError, ValueError):
+        named = []
+    needed = [each.name for each in named if each.default is each.empty and each.kind in _NAMED]
+    if any(name not in _KEYS for name in needed):
+        raise InputError("model", model, f"{_WANTED}, which takes nothing, or key, or rngs")
+
+    def make(seed: int) -> Any:
+        if not needed:
+            return model()
+        from .frameworks.jax import keyed  # noqa: PLC0415  (an extra, whose keys these are)
+
+        return model(**{name: keyed(name, seed) for name in needed})
+
+    try:
+        found = make(0)
+    except Exception as error:  # of the user's function
+        told = f"{model!r}, which raises {type(error).__name__}: {error}"
+        raise InputError("model", told, _WANTED) from error
+    if _framework(found) is None:
+        raise InputError("model", found, _WANTED)
+    return found, make
+
+
+_KEYS = ("key", "rngs")
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _reading(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> Reading:
+    """By the framework's own reader, which imports what is already there."""
+    framework = _framework(model)
+    if framework == "torch":
+        from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
+
+        return torch.read(model, make, inputs)
+    if framework in {"flax", "equinox"}:
+        from .frameworks import jax  # noqa: PLC0415
+
+        return jax.read(framework, model, make, inputs)
+    from .frameworks import keras  # noqa: PLC0415
+
+    return keras.read(model, make, inputs)
+
+
+def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
+    """Of every matrix and bias."""
+    matrices = [each for each in reading.graph.nodes if isinstance(each, Linear)]
+    least = min((each.fan_in * each.fan_out for each in matrices), default=1)
+    given = reading.own()
+    if given is not None and not reading.again:
+        laws = _of_one(matrices, given)
+        reading.settle(laws)
+        return laws
+    count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
+    samples: dict[str, list[Array]] = {}
+    for seed in range(count):
+        for path, value in reading.draw(seed).items():
+            kept = samples.setdefault(path, [])
+            if len(kept) < _FEWEST or len(kept) * value.size < _ENTRIES:
+                kept.append(value)
+    own = reading.own()
+    laws = _of_samples(matrices, samples)
+    if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
+        laws = _of_samples(matrices, {path: [value] for path, value in own.items()})
+        reading.settle(laws)
+    return laws
+
+
+def _of_one(matrices: list[Linear], given: Mapping[str, Array]) -> dict[str, Law]:
+    """From one initialization: a small matrix has the law of a larger one, if it can have that."""
+    laws: dict[str, Law] = {}
+    for each in sorted(matrices, key=lambda node: -node.fan_in * node.fan_out):
+        own = given[each.weight]
+        known = [law for law in laws.values() if len(law.shape) == 2 and law.fits(own)]
+        is_small = own.size < _FEW and known and own.any()
+        laws[each.weight] = replace(known[0], shape=own.shape) if is_small else of_matrix([own])
+    for each in matrices:
+        if each.bias is not None:
+            laws[each.bias] = _beside(laws[each.weight], given[each.bias], each.fan_in)
+    return laws
+
+
+def _beside(law: Law, bias: Array, fan_in: int) -> Law:
+    """The law of biases in one initialization: that which torch and equinox give beside theirs."""
+    is_default = law.kind == "uniform" and sympy.Rational(1, 3) == law.C
+    if is_default and bias.any() and (bias**2 * fan_in <= 1 + 1e-6).all():
+        C = sympy.Rational(1, 3 * fan_in)
+        return Law("uniform", bias.shape, C, kurtosis=-1.2, why="1/(3 fan-in)")
+    return of_biases([bias], fan_in)
+
+
+def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
+    laws = {}
+    for each in matrices:
+        laws[each.weight] = of_matrix(samples[each.weight])
+        if each.bias is not None:
+            laws[each.bias] = of_biases(samples[each.bias], each.fan_in)
+    return laws

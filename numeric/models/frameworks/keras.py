@@ -1,0 +1,253 @@
+"""Models of Keras, sequential and functional, by their layers; on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+import keras
+import numpy as np
+import sympy
+
+from derive.errors import InputError
+
+from ...arrays import Array
+from .. import functions
+from ..graph import Graph
+from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
+from .base import Measured, Reading
+
+Values = Mapping[str, Any]
+
+
+class KerasReading(Reading):
+    """A `keras.Model` whose layers are known here."""
+
+    framework = "keras"
+    precision = 1e-5
+
+    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+        if keras.backend.backend() != "tensorflow":
+            raise InputError("model", keras.backend.backend(), "Keras on tensorflow")
+        self._make, self._model = make, model
+        self._function = getattr(model, "_functional", None) or model
+        if not hasattr(self._function, "_run_through_graph") or not self._function.inputs:
+            wanted = "a sequential model with its inputs' shape, or a functional one"
+            raise InputError("model", type(model).__name__, wanted)
+        self.graph = self._read()
+        self._weights = {each.path: each for each in model.trainable_variables}
+        self.how = "made again" if make else "each layer's initializers"
+
+    def draw(self, seed: int) -> Mapping[str, Array]:
+        """See `Reading`."""
+        self._initialize(seed)
+        return self._values()
+
+    def own(self) -> Mapping[str, Array] | None:
+        """See `Reading`: what the model has when it comes."""
+        return None
+
+    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
+        """See `Reading`."""
+        import tensorflow  # noqa: PLC0415  (what Keras runs on)
+
+        self._initialize(seed)
+        weights = [self._weights[path].value for path in self.graph.parameters]
+        origins = [self.graph.origins[at] for at in nodes]
+        with tensorflow.GradientTape(persistent=True) as tape:
+            found = self._run(tensorflow.constant(X, "float32"), origins)
+            rows = [[each[a, ..., 0] for a in range(len(X))] for each in found]
+        grams = []
+        for place in rows if tangents else ():
+            flat: list[list[Array]] = []
+            for row in place:
+                gradients = tape.gradient(row, weights)
+                flat.append([np.zeros(1) if g is None else np.ravel(g) for g in gradients])
+            grams.append(np.array([[_inner(a, b) for b in flat] for a in flat]))
+        return Measured([np.asarray(each, float).reshape(len(X), -1) for each in found], grams)
+
+    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+        """See `Reading`."""
+        import tensorflow  # noqa: PLC0415
+
+        self._initialize(seed)
+        places = [self.graph.origins[at] for at in (node, source)]
+        u = tensorflow.constant(x[None], "float32")
+        with tensorflow.GradientTape() as tape:
+            tape.watch(u)
+            if places[1] is None:
+                (output,), below = self._run(u, places[:1]), u
+            else:
+                output, below = self._run(u, places, tape.watch)
+        found = np.asarray(tape.jacobian(output, below), float)
+        return found.reshape(np.size(output), -1)
+
+    def _values(self) -> dict[str, Array]:
+        found = {
+            path: np.asarray(self._weights[path].value, float) for path in self.graph.parameters
+        }
+        return {path: value.T if value.ndim == 2 else value for path, value in found.items()}
+
+    def _initialize(self, seed: int) -> None:
+        if self._make is not None:
+            keras.utils.set_random_seed(seed)
+            self._model.set_weights(self._make(seed).get_weights())
+            return
+        for layer in self._model.layers:
+            for name in ("kernel", "bias"):
+                variable, given = (
+                    getattr(layer, name, None),
+                    getattr(layer, f"{name}_initializer", None),
+                )
+                if variable is None or given is None:
+                    continue
+                config = given.get_config()
+                if "seed" in config:
+                    config["seed"] = crc32(f"{seed} {variable.path}".encode())
+                variable.assign(type(given).from_config(config)(variable.shape, variable.dtype))
+
+    def _run(self, X: Any, origins: Sequence[Any], watch: Any = None) -> list[Any]:
+        """The values of these places, (operation's name, whether before its activation)."""
+        found: dict[Any, Any] = {}
+
+        def kept(place: Any, value: Any) -> Any:
+            if place in origins:
+                if watch is not None:
+                    watch(value)
+                found[place] = value
+            return value
+
+        def operation(op: Any) -> Callable[..., Any]:
+            def done(*args: Any, **kwargs: Any) -> Any:
+                kwargs.pop("training", None)
+                if not isinstance(op, keras.layers.Dense):
+                    return kept((op.name, False), op(*args, **kwargs))
+                activation, op.activation = op.activation, keras.activations.linear
+                try:
+                    z = kept((op.name, True), op(*args))
+                finally:
+                    op.activation = activation
+                return activation(z)
+
+            return done
+
+        self._function._run_through_graph(X, operation)
+        return [found[each] for each in origins]
+
+    def _read(self) -> Graph:
+        tracer, faults = Tracer(), list[tuple[str, str]]()
+        for layer in self._model.layers:
+            kind = type(layer).__name__
+            if kind not in _LAYERS and kind != "InputLayer":
+                faults.append((layer.name, f"no layer here is a {kind}"))
+        if faults:
+            raise refused(self._model, faults)
+
+        def operation(op: Any) -> Callable[..., Any]:
+            def done(*args: Any, **_: Any) -> Value:
+                tracer.where, tracer.origin = op.name, (op.name, isinstance(op, keras.layers.Dense))
+                kind = type(op).__name__
+                if kind not in _LAYERS:
+                    raise UnreadableError(f"the operation {kind}")
+                found: Value = _LAYERS[kind](tracer, op, *args)
+                return found
+
+            return done
+
+        try:
+            result = self._function._run_through_graph(Neurons(0), operation)
+            found = result[0] if isinstance(result, list | tuple) else result
+            return tracer.finish(found)
+        except UnreadableError as error:
+            raise refused(self._model, [(tracer.where, str(error))]) from None
+
+
+def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> KerasReading:
+    """The model as nodes.
+
+    Raises InputError for what cannot be read, by its layer's name.
+    """
+    del inputs
+    return KerasReading(model, make)
+
+
+def _inner(a: list[Array], b: list[Array]) -> float:
+    return float(sum(one @ other for one, other in zip(a, b, strict=True)))
+
+
+def _parameter(variable: Any, turned: bool = False) -> Parameter:
+    return Parameter(variable.path, np.asarray(variable.value, float), turned)
+
+
+def _dense(tracer: Tracer, layer: Any, u: Value) -> Value:
+    bias = None if layer.bias is None else _parameter(layer.bias)
+    z = tracer.linear(u, _parameter(layer.kernel, turned=True), bias)
+    return _activated(tracer, layer.activation, z)
+
+
+def _activated(tracer: Tracer, activation: Any, u: Value) -> Value:
+    name = getattr(activation, "__name__", type(activation).__name__)
+    if name == "linear":
+        return u
+    if name not in _FUNCTIONS:
+        raise UnreadableError(f"the activation {name}")
+    return tracer.apply(_FUNCTIONS[name], u)
+
+
+def _norm(kind: str) -> Callable[..., Value]:
+    def done(tracer: Tracer, layer: Any, u: Value) -> Value:
+        gains = {each.path: np.asarray(each.value) for each in layer.trainable_variables}
+        named = {path.replace("beta", "bias"): value for path, value in gains.items()}
+        renamed = {path.replace("/", "."): value for path, value in named.items()}
+        return tracer.norm(u, kind, layer.epsilon, renamed)
+
+    return done
+
+
+def _merged(name: str) -> Callable[..., Value]:
+    def done(tracer: Tracer, layer: Any, *given: Any) -> Value:
+        parts = list(given[0]) if len(given) == 1 else list(given)
+        total = parts[0]
+        for each in parts[1:]:
+            other = functions.exact(each) if isinstance(each, int | float) else each
+            total = getattr(tracer, name)(total, other)
+        return total
+
+    return done
+
+
+_FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
+    "relu": functions.relu,
+    "tanh": sympy.tanh,
+    "sigmoid": functions.sigmoid,
+    "silu": functions.silu,
+    "swish": functions.silu,
+    "gelu": functions.gelu,
+    "softplus": functions.softplus,
+    "elu": functions.elu,
+    "selu": functions.selu,
+    "mish": functions.mish,
+    "softsign": functions.softsign,
+    "leaky_relu": lambda u: functions.leaky_relu(u, 0.2),
+    "relu6": lambda u: functions.hard_tanh(u, 0, 6),
+    "hard_tanh": functions.hard_tanh,
+    "hard_sigmoid": functions.hard_sigmoid,
+    "tanh_shrink": lambda u: u - sympy.tanh(u),
+}
+_LAYERS: dict[str, Callable[..., Value]] = {
+    "Dense": _dense,
+    "Activation": lambda tracer, layer, u: _activated(tracer, layer.activation, u),
+    "ReLU": lambda tracer, layer, u: tracer.apply(functions.relu, u),
+    "LeakyReLU": lambda tracer, layer, u: tracer.apply(
+        functions.leaky_relu, u, layer.negative_slope
+    ),
+    "ELU": lambda tracer, layer, u: tracer.apply(functions.elu, u, layer.alpha),
+    "Dropout": lambda tracer, layer, u: tracer.dropped(u, layer.rate),
+    "Flatten": lambda tracer, layer, u: u,
+    "Identity": lambda tracer, layer, u: u,
+    "LayerNormalization": _norm("layer"),
+    "RMSNormalization": _norm("rms"),
+    "Add": _merged("add"),
+    "Multiply": _merged("multiply"),
+}

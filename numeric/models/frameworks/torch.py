@@ -1,0 +1,381 @@
+"""Models of torch, by torch.fx: modules, functions and methods, run with a tracer's values."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from derive.errors import InputError
+
+from ...arrays import Array
+from .. import functions
+from ..graph import Graph
+from ..laws import Law
+from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
+from .base import Measured, Reading
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Matrices here are small: the threads of one product would wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class TorchReading(Reading):
+    """A `torch.nn.Module`, or what makes one."""
+
+    framework = "torch"
+
+    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+        self._make = make
+        self._model = copy.deepcopy(model).double().eval()
+        self._traced, self.graph = _read(self._model)
+        self._paths = self.graph.parameters
+        self._laws: Mapping[str, Law] = {}
+        self._given = None if make else self._values()
+        self.how = "made again" if make else "each module's reset_parameters"
+
+    def draw(self, seed: int) -> Mapping[str, Array]:
+        """See `Reading`."""
+        self._initialize(seed)
+        return self._values()
+
+    def own(self) -> Mapping[str, Array] | None:
+        """See `Reading`."""
+        return self._given
+
+    @_one_thread()
+    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
+        """See `Reading`."""
+        self._initialize(seed)
+        found = _run(self._traced, torch.from_numpy(X), [self.graph.origins[at] for at in nodes])
+        outputs = [each.reshape(len(X), -1) for each in found]
+        parameters = [self._parameter(path) for path in self._paths]
+        grams = []
+        for output in outputs if tangents else ():
+            gradients = [
+                torch.autograd.grad(row[0], parameters, retain_graph=True, allow_unused=True)
+                for row in output
+            ]
+            gram = np.zeros((len(X), len(X)))
+            for each in zip(*gradients, strict=True):
+                if each[0] is not None:
+                    flat = torch.stack([one.reshape(-1) for one in each])
+                    gram += (flat @ flat.T).numpy()
+            grams.append(gram)
+        return Measured([each.detach().numpy() for each in outputs], grams)
+
+    @_one_thread()
+    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+        """See `Reading`."""
+        self._initialize(seed)
+        origins = [self.graph.origins[at] for at in (node, source)]
+        output, below = _run(self._traced, torch.from_numpy(x[None]).requires_grad_(), origins)
+        rows = torch.eye(output.shape[-1], dtype=output.dtype)
+        (found,) = torch.autograd.grad(output.reshape(-1), below, rows, is_grads_batched=True)
+        return np.asarray(found.reshape(len(rows), -1).numpy())
+
+    def settle(self, laws: Mapping[str, Law]) -> None:
+        """See `Reading`: where reset_parameters has other laws than the model's."""
+        self._laws = laws
+        self.how = "drawn by the laws read off its matrices"
+
+    def _values(self) -> dict[str, Array]:
+        return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
+
+    def _parameter(self, path: str) -> Any:
+        return self._model.get_parameter(path)
+
+    def _initialize(self, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), _one_thread():
+            torch.default_generator.manual_seed(seed)
+            if self._make is not None:
+                fresh = dict(self._make(seed).named_parameters())
+                for path, parameter in self._model.named_parameters():
+                    parameter.copy_(fresh[path])
+                return
+            if not self._laws:
+                for module in self._model.modules():
+                    if hasattr(module, "reset_parameters"):
+                        module.reset_parameters()
+                return
+            random = np.random.default_rng(seed)
+            for path, law in self._laws.items():
+                parameter = self._parameter(path)
+                parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
+
+
+def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> TorchReading:
+    """The model as nodes.
+
+    Raises InputError for what cannot be read, by its path in the model.
+    """
+    del inputs
+    return TorchReading(model, make)
+
+
+def _run(traced: fx.GraphModule, X: Any, origins: Sequence[Any]) -> list[Any]:
+    """The values of these nodes of torch.fx's."""
+    wanted, found = set(origins), {}
+
+    class _Kept(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            value = super().run_node(n)
+            if n.name in wanted:
+                found[n.name] = value
+            return value
+
+    _Kept(traced).run(X)
+    return [found[each] for each in origins]
+
+
+def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
+    faults = [
+        (path or "model", why) for path, each in model.named_modules() if (why := _why_not(each))
+    ]
+    if faults:
+        raise refused(model, faults)
+    try:
+        traced = fx.symbolic_trace(model)
+    except Exception as error:  # of the user's forward
+        raise refused(model, [("model", f"torch.fx cannot trace it: {error}")]) from error
+    tracer, values = Tracer(), dict[fx.Node, Any]()
+    result: Value | None = None
+    for node in traced.graph.nodes:
+        tracer.origin = node.name
+        tracer.where = str(node.target) if node.op == "call_module" else node.name
+        try:
+            if node.op == "placeholder":
+                if values:
+                    raise UnreadableError("a second argument of forward")
+                values[node] = Neurons(0)
+                tracer.graph.origins[0] = node.name
+            elif node.op == "output":
+                result = values[node.args[0]]
+            else:
+                values[node] = _operation(tracer, traced, node, values)
+        except UnreadableError as error:
+            raise refused(model, [(tracer.where, str(error))]) from None
+        except InputError as error:
+            raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
+    if not isinstance(result, Neurons):
+        raise refused(model, [("output", "it is no layer's values")])
+    return traced, tracer.finish(result)
+
+
+def _operation(
+    tracer: Tracer, traced: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]
+) -> Any:
+    args = fx.node.map_arg(node.args, lambda each: values[each])
+    kwargs = fx.node.map_arg(node.kwargs, lambda each: values[each])
+    if node.op == "get_attr":
+        value = operator.attrgetter(str(node.target))(traced)
+        if not isinstance(value, torch.Tensor):
+            raise UnreadableError("an attribute that is no tensor")
+        return Parameter(str(node.target), value.detach().numpy())
+    if node.op == "call_module":
+        module = traced.get_submodule(str(node.target))
+        return _module(tracer, str(node.target), module, *args)
+    known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
+    if node.target not in known:
+        name = getattr(node.target, "__name__", node.target)
+        raise UnreadableError(f"the operation {name}")
+    return known[node.target](tracer, *args, **kwargs)
+
+
+def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
+    own = {
+        name: Parameter(f"{path}.{name}", value.detach().numpy())
+        for name, value in module.named_parameters(recurse=False)
+    }
+    if isinstance(module, nn.Linear):
+        return tracer.linear(u, own["weight"], own.get("bias"))
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        if len(module.normalized_shape) != 1:
+            raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
+        kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
+        eps = torch.finfo(torch.float32).eps if module.eps is None else module.eps
+        gains = {each.path: each.value for each in own.values()}
+        return tracer.norm(u, kind, eps, gains)
+    if isinstance(module, nn.Dropout):
+        return tracer.dropped(u, module.p)
+    if isinstance(module, nn.Flatten | nn.Identity):
+        return u
+    if isinstance(module, nn.Softmax | nn.LogSoftmax):
+        raise UnreadableError("a softmax is no function of one neuron")
+    return tracer.apply(*_scalar(module, u))
+
+
+def _scalar(module: nn.Module, u: Value) -> tuple[Any, ...]:
+    """The function of a module of one number, and what `Tracer.apply` gives it."""
+    read = _SCALARS[type(module)]
+    function, names = read if isinstance(read, tuple) else (read, ())
+    return function, u, *(getattr(module, name) for name in names)
+
+
+def _why_not(module: nn.Module) -> str | None:
+    """Why a module of torch's own is none that is read; None for those of the user's."""
+    kind = type(module)
+    known: tuple[type, ...] = (
+        nn.Linear,
+        nn.LayerNorm,
+        nn.RMSNorm,
+        nn.Dropout,
+        nn.Flatten,
+        nn.Identity,
+        nn.Softmax,
+    )
+    known += (nn.LogSoftmax, nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    if not kind.__module__.startswith("torch.nn") or kind in known or kind in _SCALARS:
+        return None
+    return f"no layer here is a {kind.__name__}"
+
+
+_SCALARS: dict[type, Any] = {
+    nn.ReLU: functions.relu,
+    nn.Tanh: sympy.tanh,
+    nn.Sigmoid: functions.sigmoid,
+    nn.SiLU: functions.silu,
+    nn.Mish: functions.mish,
+    nn.SELU: functions.selu,
+    nn.Softsign: functions.softsign,
+    nn.Hardsigmoid: functions.hard_sigmoid,
+    nn.ReLU6: lambda u: functions.hard_tanh(u, 0, 6),
+    nn.Hardswish: lambda u: u * functions.hard_sigmoid(u),
+    nn.LogSigmoid: lambda u: -functions.softplus(-u),
+    nn.Tanhshrink: lambda u: u - sympy.tanh(u),
+    nn.GELU: (functions.gelu, ("approximate",)),
+    nn.LeakyReLU: (functions.leaky_relu, ("negative_slope",)),
+    nn.ELU: (functions.elu, ("alpha",)),
+    nn.CELU: (functions.celu, ("alpha",)),
+    nn.Softplus: (functions.softplus, ("beta",)),
+    nn.Hardtanh: (functions.hard_tanh, ("min_val", "max_val")),
+}
+
+
+def _of(function: Callable[..., Any], *names: str) -> Callable[..., Value]:
+    """A scalar function with torch's keywords."""
+
+    def applied(tracer: Tracer, u: Value, *args: Any, **kwargs: Any) -> Value:
+        kwargs.pop("inplace", None)
+        given = [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)]
+        return tracer.apply(function, u, *given[: len(names)])
+
+    return applied
+
+
+def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None) -> Value:
+    return tracer.linear(u, weight, bias)
+
+
+def _binary(name: str, *extra: Any) -> Callable[..., Value]:
+    def done(tracer: Tracer, left: Any, right: Any) -> Value:
+        found: Value = getattr(tracer, name)(_value(left), _value(right), *extra)
+        return found
+
+    return done
+
+
+def _value(given: Any) -> Value:
+    return functions.exact(given) if isinstance(given, int | float) else given
+
+
+def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    dims = dim if isinstance(dim, tuple | list) else (dim,)
+    if tuple(dims) not in {(-1,), (1,)} or not keepdim:
+        raise UnreadableError("a mean that is not mean(-1, keepdim=True)")
+    return tracer.mean(u)
+
+
+def _layer_norm(
+    tracer: Tracer,
+    u: Value,
+    normalized_shape: Any,
+    weight: Parameter | None = None,
+    bias: Parameter | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    gains = {each.path: each.value for each in (weight, bias) if each is not None}
+    return tracer.norm(u, "layer", eps, gains)
+
+
+def _rms_norm(
+    tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Value:
+    gains = {} if weight is None else {weight.path: weight.value}
+    return tracer.norm(u, "rms", torch.finfo(torch.float64).eps if eps is None else eps, gains)
+
+
+def _dropout(tracer: Tracer, u: Value, p: float = 0.5, *_: Any, **__: Any) -> Value:
+    return tracer.dropped(u, p)
+
+
+def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
+    return u
+
+
+_ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
+_LESS = _binary("add", -1)
+_ANY: dict[str, Any] = {
+    "relu": _of(functions.relu),
+    "tanh": _of(sympy.tanh),
+    "sigmoid": _of(functions.sigmoid),
+    "sin": _of(sympy.sin),
+    "exp": _of(sympy.exp),
+    "erf": _of(sympy.erf),
+    "atan": _of(sympy.atan),
+    "abs": _of(sympy.Abs),
+    "neg": _of(operator.neg),
+    "sqrt": _of(sympy.sqrt),
+    "rsqrt": _of(lambda u: 1 / sympy.sqrt(u)),
+    "square": _of(lambda u: u**2),
+    "add": _ADD,
+    "sub": _LESS,
+    "mul": _TIMES,
+    "div": _OVER,
+    "pow": lambda tracer, u, exponent: tracer.power(u, exponent),
+    "mean": _mean,
+    "flatten": _flat,
+}
+_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+_FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.items()} | {
+    operator.add: _ADD,
+    operator.iadd: _ADD,
+    operator.sub: _LESS,
+    operator.mul: _TIMES,
+    operator.truediv: _OVER,
+    operator.pow: _ANY["pow"],
+    operator.neg: _ANY["neg"],
+    math.sqrt: _ANY["sqrt"],
+    functional.linear: _linear,
+    functional.relu: _of(functions.relu),
+    functional.gelu: _of(functions.gelu, "approximate"),
+    functional.silu: _of(functions.silu),
+    functional.mish: _of(functions.mish),
+    functional.elu: _of(functions.elu, "alpha"),
+    functional.selu: _of(functions.selu),
+    functional.softplus: _of(functions.softplus, "beta"),
+    functional.leaky_relu: _of(functions.leaky_relu, "negative_slope"),
+    functional.hardtanh: _of(functions.hard_tanh, "min_val", "max_val"),
+    functional.softsign: _of(functions.softsign),
+    functional.tanh: _of(sympy.tanh),
+    functional.sigmoid: _of(functions.sigmoid),
+    functional.layer_norm: _layer_norm,
+    functional.rms_norm: _rms_norm,
+    functional.dropout: _dropout,
+}

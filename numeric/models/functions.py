@@ -1,0 +1,153 @@
+"""Scalar functions of other frameworks as activations of this one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import sympy
+
+from derive import activations
+from derive.activations.functions import Activation
+from derive.errors import InputError
+from derive.expressions import FUNCTIONS
+from derive.symbols import z
+
+from ..arrays import Array
+
+_GRID = np.linspace(-5.3, 5.1, 83)
+_SAME = 2e-6
+"""Of σ's size: single precision's constants differ from exact ones by as much."""
+
+
+def relu(u: sympy.Expr) -> sympy.Expr:
+    """[u]_+."""
+    return sympy.Max(0, u)
+
+
+def leaky_relu(u: sympy.Expr, slope: object = 0.01) -> sympy.Expr:
+    """u for u > 0, slope·u below."""
+    return sympy.Max(0, u) + exact(slope) * sympy.Min(0, u)
+
+
+def elu(u: sympy.Expr, alpha: object = 1) -> sympy.Expr:
+    """u for u > 0, α(e^u − 1) below."""
+    return sympy.Max(0, u) + exact(alpha) * (sympy.exp(sympy.Min(0, u)) - 1)
+
+
+def selu(u: sympy.Expr) -> sympy.Expr:
+    """The scaled ELU of G. Klambauer et al., "Self-normalizing neural networks", 2017."""
+    scale, alpha = exact("1.0507009873554804934"), exact("1.6732632423543772848")
+    return scale * elu(u, alpha)
+
+
+def celu(u: sympy.Expr, alpha: object = 1) -> sympy.Expr:
+    """u for u > 0, α(e^{u/α} − 1) below."""
+    a = exact(alpha)
+    return sympy.Max(0, u) + a * (sympy.exp(sympy.Min(0, u) / a) - 1)
+
+
+def gelu(u: sympy.Expr, approximate: object = False) -> sympy.Expr:
+    """u Φ(u), or with "tanh", or True, the form that has tanh in place of Φ."""
+    if approximate in (False, "none"):
+        return u * (1 + sympy.erf(u / sympy.sqrt(2))) / 2
+    cubic = u + exact("0.044715") * u**3
+    return u * (1 + sympy.tanh(sympy.sqrt(2 / sympy.pi) * cubic)) / 2
+
+
+def sigmoid(u: sympy.Expr) -> sympy.Expr:
+    """1/(1 + e^{−u})."""
+    return (1 + sympy.tanh(u / 2)) / 2
+
+
+def silu(u: sympy.Expr) -> sympy.Expr:
+    """u/(1 + e^{−u})."""
+    return u * sigmoid(u)
+
+
+def softplus(u: sympy.Expr, beta: object = 1) -> sympy.Expr:
+    """log(1 + e^{βu})/β."""
+    b = exact(beta)
+    return sympy.log(1 + sympy.exp(b * u)) / b
+
+
+def mish(u: sympy.Expr) -> sympy.Expr:
+    """u tanh(log(1 + e^u))."""
+    return FUNCTIONS["mish"](u)
+
+
+def hard_tanh(u: sympy.Expr, low: object = -1, high: object = 1) -> sympy.Expr:
+    """u between two values, and these outside."""
+    return sympy.Max(exact(low), sympy.Min(exact(high), u))
+
+
+def softsign(u: sympy.Expr) -> sympy.Expr:
+    """u/(1 + |u|)."""
+    return u / (1 + sympy.Abs(u))
+
+
+def hard_sigmoid(u: sympy.Expr) -> sympy.Expr:
+    """u/6 + 1/2 between 0 and 1."""
+    return hard_tanh(u / 6 + sympy.Rational(1, 2), 0, 1)
+
+
+def exact(value: object) -> sympy.Expr:
+    """A number as its decimal says it; InputError for none."""
+    if isinstance(value, sympy.Expr):
+        return value
+    try:
+        return sympy.Rational(str(value))
+    except (TypeError, ValueError):
+        raise InputError("model", value, "a finite number") from None
+
+
+def activation(expr: sympy.Expr, where: str) -> Activation:
+    """The activation that is this function of z, by a name where it has one.
+
+    Arguments:
+        where: what an error calls it.
+
+    Raises InputError for what is no activation of `derive.activations`.
+    """
+    known = _catalogue().values()
+    same = [each for each in known if each.expr == expr]
+    for each in same or (each for each in known if alike(expr, each.expr)):
+        return each
+    try:
+        return activations.from_expr(expr)
+    except InputError as error:
+        raise InputError("model", f"{where}, σ(z) = {expr}", error.wanted) from None
+
+
+@cache
+def _catalogue() -> dict[str, Activation]:
+    named = [
+        *("linear", "relu", "tanh", "gelu", "silu", "sigmoid", "softplus", "hard_tanh", "sin"),
+        *("arctan", "leaky_relu(0.01)", "leaky_relu(0.2)", "leaky_relu(0.1)", "leaky_relu(0.3)"),
+    ]
+    found = {name: activations.by_name(name) for name in named}
+    others = {
+        "erf": sympy.erf(z),
+        "mish": mish(z),
+        "elu": elu(z),
+        "selu": selu(z),
+        "gelu(tanh)": gelu(z, "tanh"),
+        "softsign": softsign(z),
+        "relu6": hard_tanh(z, 0, 6),
+    }
+    return found | {name: activations.from_expr(expr, name) for name, expr in others.items()}
+
+
+@cache
+def _on_grid(expr: sympy.Expr) -> Array:
+    function = sympy.lambdify(z, expr, ["scipy", "numpy"])
+    with np.errstate(all="ignore"):
+        return np.asarray(function(_GRID) + 0 * _GRID, float)
+
+
+def alike(expr: sympy.Expr, other: sympy.Expr) -> bool:
+    """Whether two expressions are one function of z, to single precision."""
+    if expr == other:
+        return True
+    ours, known = _on_grid(expr), _on_grid(other)
+    return bool(np.isfinite(ours).all() and (abs(ours - known) <= _SAME * (1 + abs(known))).all())

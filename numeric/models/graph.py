@@ -1,0 +1,144 @@
+"""What a model computes, as nodes: its matrices, the functions between them, norms, sums, products.
+
+Every framework's reader makes one of these; nodes are numbered as they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import sympy
+
+from derive.activations.functions import Activation
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """x, as a vector."""
+
+    sources: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Linear:
+    """W u, or b + W u.
+
+    Arguments:
+        source: u.
+        weight, bias: paths of the parameters.
+        fan_in, fan_out: the sizes of W.
+    """
+
+    source: int
+    weight: str
+    bias: str | None
+    fan_in: int
+    fan_out: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """What it is computed from."""
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """σ(u), entry by entry."""
+
+    source: int
+    function: Activation
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """What it is computed from."""
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The normalized u: kind "rms" or "layer"."""
+
+    source: int
+    kind: str
+    eps: sympy.Expr
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """What it is computed from."""
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Σ c_k u_k."""
+
+    terms: tuple[tuple[sympy.Expr, int], ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """What it is computed from."""
+        return tuple(source for _, source in self.terms)
+
+
+@dataclass(frozen=True)
+class Product:
+    """u v, entry by entry."""
+
+    left: int
+    right: int
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """What it is computed from."""
+        return (self.left, self.right)
+
+
+Node: TypeAlias = Inputs | Linear | Applied | Norm | Sum | Product
+
+
+@dataclass
+class Graph:
+    """Nodes in the order in which they are computed, and which of them is the output.
+
+    Attributes:
+        nodes: the first is the inputs'.
+        widths: how many neurons each has; 0 where nothing says.
+        origins: what the framework calls the value of each.
+        output: the node that the model gives.
+        remarks: what was passed over, in words.
+        gains: paths of norms' gains and biases, at 1 and 0.
+        parameters: values of parameters in one initialization, by their paths.
+    """
+
+    nodes: list[Node] = field(default_factory=lambda: [Inputs()])
+    widths: list[int] = field(default_factory=lambda: [0])
+    origins: list[Hashable] = field(default_factory=lambda: [None])
+    output: int = 0
+    remarks: list[str] = field(default_factory=list)
+    gains: list[str] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, node: Node, width: int, origin: Hashable) -> int:
+        """The number of a new node."""
+        self.nodes.append(node)
+        self.widths.append(width)
+        self.origins.append(origin)
+        return len(self.nodes) - 1
+
+    def cuts(self) -> list[int]:
+        """The nodes through which every path from the inputs to the output goes, in order.
+
+        By numbers of paths: those through a node are as many as all.
+        """
+        before, behind = [0] * len(self.nodes), [0] * len(self.nodes)
+        before[0], behind[self.output] = 1, 1
+        for at, node in enumerate(self.nodes):
+            for source in node.sources:
+                before[at] += before[source]
+        for at in range(len(self.nodes) - 1, -1, -1):
+            for source in self.nodes[at].sources:
+                behind[source] += behind[at]
+        every = before[self.output]
+        return [at for at in range(len(self.nodes)) if before[at] * behind[at] == every > 0]

@@ -1,0 +1,353 @@
+"""The law of a weight matrix, recognized from initializations of it.
+
+Of samples of one matrix are taken the mean and the variance of an entry, its kurtosis and bound,
+and the singular values: W Wᵀ = g² 1 is orthogonal, fewer than there could be are low-rank, and
+independent entries have E tr (W Wᵀ)² = μ_4 o i + σ⁴ o i (o + i − 2) for a matrix (o, i).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import sympy
+from scipy import special
+
+from derive import weights as ensembles
+from derive.errors import InputError
+from derive.weights import WeightEnsemble
+
+from ..arrays import Array
+
+_BOUND = 5.0
+"""Standard errors within which a law's numbers are those that were measured."""
+
+_EXACT = 1e-5
+"""Of a number: what single precision leaves of an identity."""
+
+_SPARSE = 0.01
+"""The share of entries that are 0 from which on a matrix is called sparse."""
+
+_MANY = 2000
+"""Entries of which the largest is the bound of a uniform law."""
+
+_TRUNCATED = ensembles.TruncatedNormal(2)
+_CUT_KURTOSIS = float(_TRUNCATED.cumulant(4))
+_CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
+_CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1]))
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of the entries of a matrix or of biases.
+
+    Attributes:
+        kind: "gaussian", "orthogonal", "uniform", "truncated normal", "sparse", "signs", "zero",
+            "low-rank gaussian", "low-rank orthogonal" or "unknown".
+        shape: of the samples, (out, in).
+        C: E[W²] times the fan-in; of biases their variance.
+        error: its standard error, 0 where it is exact.
+        kurtosis: E[W⁴]/E[W²]² − 3.
+        why: what the number C is, or why the law is unknown.
+        density: of what is sparse, the chance of an entry that is not 0; of low rank, rank over
+            the smaller size.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    C: sympy.Expr
+    error: float = 0.0
+    kurtosis: float = 0.0
+    why: str = ""
+    density: float = 1.0
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """Whether the matrix's law is invariant under rotations, so far as is known."""
+        return self.kind.removeprefix("low-rank ") in {"gaussian", "orthogonal", "zero"}
+
+    def ensemble(self) -> WeightEnsemble | None:
+        """The ensemble of `derive.weights` that it is; None where there is none."""
+        match self.kind:
+            case "gaussian" | "zero":
+                return ensembles.Gaussian(self.C)
+            case "orthogonal":
+                return ensembles.Orthogonal(self.C)
+            case "uniform":
+                return ensembles.Uniform(self.C)
+            case "truncated normal":
+                return ensembles.TruncatedNormal(2, self.C)
+            case "signs":
+                return ensembles.Rademacher(self.C)
+            case "sparse":
+                return ensembles.Sparse(_rational(self.density), self.C)
+            case "low-rank gaussian":
+                return ensembles.LowRankGaussian(self.C, gamma=_rational(self.density))
+            case "low-rank orthogonal":
+                return ensembles.LowRankOrthogonal(self.C, gamma=_rational(self.density))
+        return None
+
+    def fits(self, sample: Array) -> bool:
+        """Whether one sample, (out, in) or (out,), can be of this law."""
+        if self.kind == "zero" or not sample.any():
+            return self.kind == "zero" and not sample.any()
+        fan_in = sample.shape[1] if sample.ndim == 2 else 1
+        variance, error = float((sample**2).mean()) * fan_in, self._error(sample.size)
+        near = abs(variance - float(self.C)) <= error
+        if sample.ndim < 2:
+            return near
+        return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
+
+    def _error(self, size: int) -> float:
+        """What the second moment of so many entries may be off by."""
+        spread = math.sqrt(max(self.kurtosis, -1.9) / size + 2 / size)
+        return float(self.C) * (6 * spread + 1e-3)
+
+    def draw(self, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+        """A sample of this shape, (out, in), or (out,) of biases."""
+        fan_in = shape[1] if len(shape) == 2 else 1
+        scale = math.sqrt(float(self.C) / fan_in)
+        match self.kind:
+            case "orthogonal":
+                most = max(shape)
+                frame, upper = np.linalg.qr(random.standard_normal((most, most)))
+                frame = frame * np.sign(upper.diagonal())  # without it, no Haar matrix
+                return np.asarray(frame[: shape[0], :fan_in] * scale * math.sqrt(most))
+            case "uniform":
+                return np.asarray(random.uniform(-1, 1, shape) * scale * math.sqrt(3))
+            case "truncated normal":
+                entries = special.ndtri(random.uniform(_CUT[1], _CUT[0], shape))
+                return np.asarray(entries * scale / _CUT_SCALE)
+            case "signs":
+                return np.asarray((2.0 * random.integers(0, 2, shape) - 1) * scale)
+            case "sparse":
+                kept = random.random(shape) < self.density
+                return np.asarray(
+                    kept * random.standard_normal(shape) * scale / math.sqrt(self.density)
+                )
+            case "gaussian" | "zero":
+                return random.standard_normal(shape) * scale
+        raise InputError("model", str(self), "a law that can be drawn, or a function that makes it")
+
+    def __str__(self) -> str:
+        if self.kind == "zero":
+            return "zero"
+        name = f"{self.kind}({self.density:.3g})" if self.kind == "sparse" else self.kind
+        shown = str(self.C) if self.C.is_Rational and self.C.q <= 10**6 else f"{float(self.C):.4g}"
+        error = f" ± {self.error:.1g}" if self.error else ""
+        symbol = "C_W" if len(self.shape) == 2 else "C_b"
+        reason = f" ({self.why})" if self.why else ""
+        return f"{name}, {symbol} = {shown}{error}{reason}"
+
+
+def of_matrix(samples: Sequence[Array]) -> Law:
+    """The law of a matrix, from independent samples (out, in) of it.
+
+    By definition of the laws; the numbers that are compared are derived here. `Law.kind` is
+    "unknown" for what is none of those, with the reason.
+
+    >>> random = np.random.default_rng(0)
+    >>> print(of_matrix([random.uniform(-1, 1, (30, 20)) / 20**0.5 for _ in range(50)]))
+    uniform, C_W = 1/3 (1/(3 fan-in), torch's default)
+    """
+    W = np.array(samples, float)
+    _, out, fan_in = W.shape
+    shape = (out, fan_in)
+    if not W.any():
+        return Law("zero", shape, sympy.Integer(0))
+    if fault := _fault(W):
+        return Law("unknown", shape, _float(W.var() * fan_in), why=fault)
+    if (gain := _orthogonal(W)) is not None:
+        g2 = _rational(gain)
+        C = g2 * sympy.Rational(fan_in, max(shape))
+        return Law("orthogonal", shape, C, why=f"gain² {_shown(g2)}")
+    if (W == 0).mean() < _SPARSE and (rank := _rank(W)) < min(shape):
+        return _of_rank(W, rank)
+    kind, density, exact_variance, kurtosis = _entries(W)
+    if kind != "unknown" and (fault := _dependent(W)):
+        return Law("unknown", shape, _float(W.var() * fan_in), kurtosis=kurtosis, why=fault)
+    variance = float((W**2).mean()) if exact_variance is None else exact_variance
+    error = variance * math.sqrt((kurtosis + 2) / W.size)
+    if exact_variance is not None:  # by the largest entry
+        error = 0.0 if W.size >= _MANY else 2 * variance / W.size
+    if kind == "unknown":
+        why = f"entries of kurtosis {kurtosis:.3g}"
+        return Law(kind, shape, _float(variance * fan_in), error * fan_in, kurtosis, why)
+    C, why = _named(variance, error, out, fan_in)
+    found_error = 0.0 if C.is_Rational else error * fan_in
+    return Law(kind, shape, C, found_error, kurtosis, why, density)
+
+
+def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
+    """The law of biases, from independent samples (out,) of them; C is their variance.
+
+    Arguments:
+        fan_in: of the matrix beside them, of which torch's default has the variance 1/(3 fan_in).
+
+    By definition of the laws: zero, uniform or Gaussian; "unknown" for others.
+    """
+    b = np.array(samples, float)
+    shape = b.shape[1:]
+    if not b.any():
+        return Law("zero", shape, sympy.Integer(0))
+    if fault := _fault(b):
+        return Law("unknown", shape, _float(b.var()), why=fault)
+    kind, density, exact_variance, kurtosis = _entries(b)
+    variance = float((b**2).mean()) if exact_variance is None else exact_variance
+    C, default = _rational(variance), sympy.Rational(1, 3 * fan_in)
+    within = max(2e-3, 4 * math.sqrt(0.8 / b.size)) * variance
+    if kind == "uniform" and abs(variance - float(default)) <= within:
+        return Law(kind, shape, default, kurtosis=kurtosis, why="1/(3 fan-in)")
+    if kind == "unknown":
+        return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
+    return Law(kind, shape, C, kurtosis=kurtosis, density=density)
+
+
+def _fault(W: Array) -> str | None:
+    """Why the entries are not those of a random matrix with mean 0."""
+    if not np.isfinite(W).all():
+        return "entries that are not finite"
+    if len(W) > 1 and (W[0] == W).all():
+        return "the same in every initialization"
+    if W.size < 8:
+        return "too few entries to be told, in one initialization"
+    mean, error = W.mean(), W.std() / math.sqrt(W.size)
+    if error == 0 or abs(mean) > _BOUND * error:
+        return f"a mean of {mean:.3g}, not 0"
+    return None
+
+
+def _orthogonal(W: Array) -> float | None:
+    """g² where all W Wᵀ, or Wᵀ W, are g² 1."""
+    short = W if W.shape[1] <= W.shape[2] else W.transpose(0, 2, 1)
+    grams = short @ short.transpose(0, 2, 1)
+    gain = float(np.einsum("kii->ki", grams).mean())
+    away = abs(grams - gain * np.eye(grams.shape[1])).max()
+    return gain if away <= _EXACT * gain and W.shape[1] * W.shape[2] > 1 else None
+
+
+def _of_rank(W: Array, rank: int) -> Law:
+    """The law of a matrix of less than full rank: a frame, or a frame times a Gaussian matrix."""
+    _, o, i = W.shape
+    square, density = float((W**2).mean()), rank / min(o, i)
+    C, why = _float(square * i), f"rank {rank} of {min(o, i)}"
+    values = np.linalg.svd(W, compute_uv=False)[:, :rank]
+    if np.ptp(values) <= _EXACT * values.max():
+        return Law("low-rank orthogonal", (o, i), C, why=why, density=density)
+    traces, scale = (values**4).sum(axis=1), square * o / rank
+    expected = scale**2 * rank * i * (rank + i + 1)
+    error = traces.std(ddof=1) / math.sqrt(len(W))
+    kind = "low-rank gaussian" if abs(traces.mean() - expected) <= 6 * error else "unknown"
+    return Law(kind, (o, i), C, math.sqrt(2 / (W.size * density)) * float(C), 0.0, why, density)
+
+
+def _rank(W: Array) -> int:
+    values = np.linalg.svd(W[:2], compute_uv=False)
+    return int((values > 1e-6 * values[:, :1]).sum(axis=1).max())
+
+
+def _entries(W: Array) -> tuple[str, float, float | None, float]:
+    """The kind, the density, the variance where it is exact, and the kurtosis of entries."""
+    square = float((W**2).mean())
+    kurtosis = float((W**4).mean()) / square**2 - 3
+    size, largest = W.size, float(abs(W).max())
+    zeros = int((W == 0).sum())
+    if zeros >= _SPARSE * size:
+        rest = W[W != 0]
+        inner = float((rest**4).mean()) / float((rest**2).mean()) ** 2 - 3
+        kind = "sparse" if abs(inner) < _BOUND * math.sqrt(24 / rest.size) else "unknown"
+        return kind, 1 - zeros / size, None, kurtosis
+    if np.ptp(abs(W)) <= _EXACT * largest:
+        return "signs", 1.0, square, -2.0
+    laws: tuple[tuple[str, float, float, float], ...] = (
+        ("uniform", -1.2, math.sqrt(3), 1.6),
+        ("truncated normal", _CUT_KURTOSIS, 2 / _CUT_SCALE, 5.0),
+        ("gaussian", 0.0, math.inf, 24.0),
+    )
+    for kind, wanted, bound, spread in laws:
+        beyond = largest > bound * math.sqrt(square) * (1 + 5 / math.sqrt(size))
+        near = abs(kurtosis - wanted) <= _BOUND * math.sqrt(spread / size)
+        if near and not beyond and _fills(kind, W, square, bound):
+            exact_variance = None
+            if kind == "uniform":
+                exact_variance = (largest * (1 + 1 / size)) ** 2 / 3
+            return kind, 1.0, exact_variance, wanted
+    return "unknown", 1.0, None, kurtosis
+
+
+def _fills(kind: str, W: Array, square: float, bound: float) -> bool:
+    """Whether the entries are distributed so: by Kolmogorov and Smirnov."""
+    scaled = np.sort((W / math.sqrt(square)).ravel()[:20_000])
+    if kind == "uniform":
+        law = np.clip((scaled / bound + 1) / 2, 0, 1)
+    else:
+        law = special.ndtr(scaled if kind == "gaussian" else scaled * _CUT_SCALE)
+        law = law if kind == "gaussian" else np.clip((law - _CUT[1]) / (_CUT[0] - _CUT[1]), 0, 1)
+    count = len(scaled)
+    steps = np.arange(count + 1) / count
+    distance = max(float((steps[1:] - law).max()), float((law - steps[:-1]).max()))
+    return bool(special.kolmogorov(distance * math.sqrt(count)) > 1e-6)
+
+
+def _dependent(W: Array) -> str | None:
+    """Why the entries are not independent: the singular values' second moment is another."""
+    _, o, i = W.shape
+    if min(o, i) < 2 or len(W) < 8:
+        return None
+    grams = W @ W.transpose(0, 2, 1) if o <= i else W.transpose(0, 2, 1) @ W
+    traces = (grams**2).sum(axis=(1, 2))
+    square, fourth = float((W**2).mean()), float((W**4).mean())
+    expected = o * i * (fourth + square**2 * (o + i - 2))
+    error = traces.std(ddof=1) / math.sqrt(len(W))
+    if abs(traces.mean() - expected) > 6 * error:
+        return "singular values that are not those of independent entries"
+    return None
+
+
+_GAINS = {
+    sympy.Integer(1): "",
+    sympy.Integer(2): "gain √2, of relu",
+    sympy.Rational(25, 9): "gain 5/3, of tanh",
+    sympy.Rational(9, 16): "gain 3/4, of selu",
+}
+
+
+def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.Expr, str]:
+    """C_W, exact where a known initializer has it, and the initializer's name."""
+    known: list[tuple[sympy.Expr, str]] = [
+        (sympy.Rational(1, 3), "1/(3 fan-in), torch's default"),
+    ]
+    scales: tuple[tuple[sympy.Expr, str], ...] = (
+        (sympy.Integer(1), "1/fan-in"),
+        (sympy.Rational(2 * fan_in, out + fan_in), "2/(fan-in + fan-out)"),
+        (sympy.Rational(fan_in, out), "1/fan-out"),
+    )
+    for gain, told in _GAINS.items():
+        known += [(gain * C, f"{name}{told and ', '}{told}") for C, name in scales]
+    for std in ("0.02", "0.01", "0.05", "0.1", "0.001"):
+        known.append((sympy.Rational(std) ** 2 * fan_in, f"standard deviation {std}"))
+    within = max(4 * error * fan_in, 1e-3 * variance * fan_in if not error else 0.0)
+    near = {C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within}
+    if len(near) == 1 and within <= 0.06 * variance * fan_in:
+        ((C, name),) = near.items()
+        return C, name
+    return _float(variance * fan_in), ""
+
+
+def _rational(value: float) -> sympy.Expr:
+    """A fraction with a small denominator where that is the number, else the float's decimal."""
+    near = Fraction(value).limit_denominator(100_000)
+    if abs(float(near) - value) <= _EXACT * abs(value):
+        return sympy.Rational(near.numerator, near.denominator)
+    return _float(value)
+
+
+def _float(value: float) -> sympy.Expr:
+    return sympy.Float(f"{value:.6g}", 15)
+
+
+def _shown(value: sympy.Expr) -> str:
+    return str(value) if value.is_Rational else f"{float(value):.4g}"

@@ -1,0 +1,195 @@
+"""A report as text and as a page of HTML."""
+
+from __future__ import annotations
+
+import base64
+import html as escaping
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from derive.errors import InputError
+
+from .theory import Depth, best_fluctuation
+
+if TYPE_CHECKING:
+    from ..tables.compare import Comparison
+    from .report import Report
+
+_COLUMNS = (
+    ("K", "K", "K_measured"),
+    ("V/(nK²)", "ratio", "ratio_measured"),
+    ("χ∥", "chi_parallel", None),
+    ("χ⊥", "chi_perp", None),
+    ("Θ", "Theta", "Theta_measured"),
+    ("spread of Θ", "spread", "spread_measured"),
+)
+
+
+def text(report: Report) -> str:
+    """All of it, in lines."""
+    heads, rows = _cells(report)
+    widths = [max(len(line[k]) for line in [heads, *rows]) for k in range(len(heads))]
+    lines = [str(report.description), ""]
+    for line in [heads, *rows]:
+        lines.append("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
+    lines += ["", *facts(report), ""]
+    for each in report.comparisons:
+        names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
+        lines.append(f"{names}: {each.summary}")
+    return "\n".join(lines)
+
+
+def facts(report: Report) -> list[str]:
+    """What follows, a sentence each."""
+    jacobian, found = report.jacobian, []
+    found.append(
+        f"Jacobian ∂z/∂x: Σ_k (∂z_i/∂x_k)² is {_short(jacobian.size)} by theory, "
+        f"{_short(jacobian.measured)} ± {jacobian.error:.1g} measured; singular values "
+        f"{_short(jacobian.least)} to {_short(jacobian.largest)}"
+    )
+    if not math.isnan(jacobian.hidden_largest):
+        edges = jacobian.edges
+        told = "" if edges is None else f", {_short(edges[0])} to {_short(edges[1])} by theory"
+        found.append(
+            f"between the first and the last hidden layer {_short(jacobian.hidden_least)} to "
+            f"{_short(jacobian.hidden_largest)} measured{told}"
+        )
+    rates = report.rates
+    spread = "" if math.isnan(rates.spread) else f" ± {rates.spread:.2g} over initializations"
+    found.append(
+        f"learning rate of full-batch descent on ½Σ(z − y)² at these inputs: stable below "
+        f"{_short(rates.stable)}{spread}, fastest at {_short(rates.fastest)}"
+    )
+    if not report.depths:
+        found.append("one hidden layer: nothing to repeat")
+    for each in report.depths:
+        found.append(_depth(each))
+    missing = report.theory.missing
+    if missing:
+        found.append(f"not known for such layers: {', '.join(missing)}")
+    return found
+
+
+def _depth(each: Depth) -> str:
+    if each.why:
+        return f"{each.name}: not known ({each.why})"
+    told = [f"V/(nK²) = {_short(each.at_model)} at the last hidden layer"]
+    told.append(f"χ⊥ = {_short(each.chi)}")
+    reached = [("0.1", each.tenth), ("1", each.one)]
+    told += [f"{value} at depth {depth}" for value, depth in reached if depth]
+    if each.one is None:
+        limit = "0.1" if each.tenth is None else "1"
+        told.append(
+            f"at rest at {_short(each.settled)}"
+            if each.settled is not None
+            else f"below {limit} to depth {each.reached}"
+        )
+    if each.best is not None:
+        told.append(f"most information between neurons at depth {each.best}")
+    elif each.tenth is None:
+        told.append(f"never {best_fluctuation():.2g}, where neurons share most")
+    return f"{each.name}: {'; '.join(told)}"
+
+
+def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
+    table = report.table
+    used = [each for each in _COLUMNS if each[1] in table]
+    heads = ["layer", "n"]
+    for name, _, measured in used:
+        heads += [name] + ([f"{name} measured"] if measured and measured in table else [])
+    rows = []
+    for at, layer in enumerate(table["layer"].to_numpy()):
+        row = [str(int(layer)), str(report.description.widths[int(layer)])]
+        for _, derived, measured in used:
+            row.append(_short(float(table[derived][at])))
+            if measured and measured in table:
+                value, error = (float(table[f"{measured}{end}"][at]) for end in ("", "_se"))
+                row.append(_with_error(value, error))
+        rows.append(row)
+    return heads, rows
+
+
+def _short(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+def _with_error(value: float, error: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g} ± {error:.1g}"
+
+
+# HTML
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1rem 0 }
+td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #8884 }
+td.text, th.text { text-align: left }
+img { max-width: 100% }
+@media (prefers-color-scheme: dark) {
+  body { background: #181818; color: #ddd }
+  img { filter: invert(.9) }
+}
+"""
+
+
+def html(report: Report) -> str:
+    """A page that needs nothing beside it."""
+    title = escaping.escape(f"{report.description.name} at initialization")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width">'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body(report)}</body></html>\n"
+    )
+
+
+def body(report: Report) -> str:
+    """What stands in the page."""
+    description = report.description
+    told = "agrees with" if report.agrees else "DISAGREES with"
+    parts = [
+        f"<p>A model of {escaping.escape(description.framework)}, initialized "
+        f"{report.sample.first.attrs['draws']} times in it "
+        f"({escaping.escape(description.reading.how)}). "
+        f"What was measured {told} theory.</p>",
+        "<h2>Layers</h2>",
+        _table(["layer", "sizes", "laws"], [list(each) for each in description.rows()], "text"),
+        _items(description.remarks),
+        f"<p><code>{escaping.escape(str(description.network))}</code></p>",
+        "<h2>By layer</h2>",
+        _table(*_cells(report)),
+        "<h2>What follows</h2>",
+        _items(facts(report)),
+        "<h2>Theory and measurement</h2>",
+    ]
+    for each in report.comparisons:
+        parts += [_figure(each), each._repr_html_()]
+    return "\n".join(parts)
+
+
+def _items(lines: Sequence[str]) -> str:
+    inside = "".join(f"<li>{escaping.escape(line)}</li>" for line in lines)
+    return f"<ul>{inside}</ul>" if inside else ""
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    mark = f' class="{kind}"' if kind else ""
+    top = "".join(f"<th{mark}>{escaping.escape(each)}</th>" for each in heads)
+    lines = "".join(
+        "<tr>" + "".join(f"<td{mark}>{escaping.escape(each)}</td>" for each in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _figure(comparison: Comparison) -> str:
+    """Lines of theory through the measured points; nothing without matplotlib."""
+    try:
+        figure = comparison.plot()
+    except InputError:
+        return ""
+    image = io.BytesIO()
+    figure.savefig(image, format="svg", metadata={"Date": None})
+    data = base64.b64encode(image.getvalue()).decode()
+    return f'<img alt="theory and measurement by layer" src="data:image/svg+xml;base64,{data}">'

@@ -1,0 +1,240 @@
+"""`report(model, inputs)`: theory beside what was measured on the model, and what follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike
+
+from derive.errors import InputError, whole
+from derive.work.progress import telling
+
+from .. import checks
+from ..arrays import Array
+from ..spectra import layered
+from ..tables import layout
+from ..tables.compare import FALSE_ALARMS, Comparison, compare
+from . import page
+from .description import Description, read
+from .measurement import Sample, measure
+from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
+
+_INPUTS = 2
+_MOST_INPUTS = 8
+_JACOBIANS = 20
+
+
+class Jacobian(NamedTuple):
+    """Singular values of ∂z^{(L)}/∂x, and of ∂z^{(L−1)}/∂z^{(1)} between hidden layers.
+
+    Attributes:
+        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥.
+        measured, error: the same over initializations, with its standard error.
+        largest, least: means of the extreme singular values of ∂z^{(L)}/∂x.
+        hidden_largest, hidden_least: those between hidden layers; NaN where there are none.
+        edges: the ends of their spectrum by theory, for hidden layers of one width.
+    """
+
+    size: float
+    measured: float
+    error: float
+    largest: float
+    least: float
+    hidden_largest: float = math.nan
+    hidden_least: float = math.nan
+    edges: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What `report` found.
+
+    Attributes:
+        description: the model, as `read` gives it.
+        theory, sample: the tables of both.
+        comparisons: of K, Theta and its spread; and of V.
+        table: a row for each layer, an xarray.Dataset.
+        jacobian, depths, rates: as they are named.
+    """
+
+    description: Description
+    inputs: Array
+    theory: Theory
+    sample: Sample
+    comparisons: tuple[Comparison, ...]
+    table: xarray.Dataset
+    jacobian: Jacobian
+    depths: tuple[Depth, ...]
+    rates: Rates
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no z-score contradicts theory."""
+        return all(each.agrees for each in self.comparisons)
+
+    def __str__(self) -> str:
+        return page.text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def html(self) -> str:
+        """A page that stands alone."""
+        return page.html(self)
+
+    def _repr_html_(self) -> str:
+        return page.body(self)
+
+
+def report(
+    model: Any,
+    inputs: ArrayLike | None = None,
+    *,
+    draws: int = 400,
+    seed: int = 0,
+) -> Report:
+    """Judge a model of another framework at initialization, layer by layer.
+
+    Arguments:
+        model: as that of `read`, or what it gave.
+        inputs: (n_0,) or (m, n_0), m = 8 at most; two normal ones by default. Learning rates are
+            for these as the training set.
+        draws: initializations of the model in its own framework that are measured, 4 or more.
+        seed: of the first of them.
+
+    Returns:
+        A `Report`: by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its spread by theory and as measured, with
+        z-scores; singular values of the Jacobian; depths at which fluctuations are 0.1 and 1; what
+        other weights, another C_W, a norm or a skip would change; the largest stable learning rate.
+        Θ is the tangent kernel of descent on the model's own matrices and biases.
+
+    Theory is as far as it is known in 1/n at the model's width, and z-scores count in what the next
+    term may be (`numeric.compare`). Derived here.
+
+    Raises InputError for what `read` refuses, and for inputs that cannot be used.
+    """
+    draws, seed = whole("draws", draws, 4), checks.seed(seed)
+    given = None if inputs is None else _checked(inputs)
+    description = model if isinstance(model, Description) else read(model, given)
+    n_0 = description.widths[0]
+    X = np.random.default_rng(0).standard_normal((_INPUTS, n_0)) if given is None else given
+    if X.shape[1] != n_0:
+        raise InputError("inputs", f"{X.shape[1]} numbers each", f"{n_0}, as the model takes")
+    derived = theory(description, X)
+    what = f"initializing the model {draws} times"
+    with telling(what, total=draws) as progress:
+        sampled = measure(description, X, draws, seed + 1000, progress.advance)
+    comparisons = [compare(derived.first, sampled.first, FALSE_ALARMS / 2)]
+    if sampled.second is not None:
+        comparisons.append(compare(derived.second, sampled.second, FALSE_ALARMS / 2))
+    theta = derived.first["Theta"].to_numpy()[-1]
+    return Report(
+        description,
+        X,
+        derived,
+        sampled,
+        tuple(comparisons),
+        _by_layer(description, derived, sampled),
+        _jacobian(description, derived, X[0], seed),
+        tuple(deeper(description, X[0])),
+        rates(description, X, theta),
+    )
+
+
+def _checked(inputs: ArrayLike) -> Array:
+    wanted = f"(n_0,) or (m, n_0) finite numbers, m = {_MOST_INPUTS} at most"
+    try:
+        X = np.atleast_2d(np.asarray(inputs, float))
+    except (TypeError, ValueError):
+        raise InputError("inputs", inputs, wanted) from None
+    X = X.reshape(len(X), -1) if X.ndim > 2 else X
+    if not X.size or not np.isfinite(X).all() or len(X) > _MOST_INPUTS:
+        raise InputError("inputs", f"shape {np.shape(inputs)}", wanted)
+    if not X.any(axis=1).all():
+        raise InputError("inputs", "an input of zeros", wanted)
+    return X
+
+
+def _by_layer(description: Description, derived: Theory, sampled: Sample) -> xarray.Dataset:
+    """At the first input: what the page's table has."""
+    n, depth = description.widths[1], description.depth
+
+    def at(table: xarray.Dataset, name: str) -> Array:
+        values = table[name].to_numpy()
+        return np.asarray(values.reshape(len(values), -1)[:, 0])
+
+    K, V = at(derived.first, "K"), at(derived.second, "V")
+    with np.errstate(all="ignore"):
+        columns: dict[str, Any] = {"K": K, "ratio": V / (n * K**2)}
+        columns |= {"chi_parallel": derived.parallel, "chi_perp": derived.perpendicular}
+        columns["Theta"] = at(derived.first, "Theta")
+        if "spread" in derived.first:
+            columns["spread"] = at(derived.first, "spread")
+        for name in ("K", "Theta", "spread"):
+            columns[f"{name}_measured"] = at(sampled.first, name)
+            columns[f"{name}_measured_se"] = at(sampled.first, f"{name}_se")
+        if sampled.second is not None:
+            places = sampled.second["layer"].to_numpy() - 1
+            for ending in ("", "_se"):
+                column = np.full(depth, np.nan)
+                column[places] = at(sampled.second, f"V{ending}") / (n * K[places] ** 2)
+                columns[f"ratio_measured{ending}"] = column
+    return layout.table(range(1, depth + 1), {"width": n}, **columns)
+
+
+def _jacobian(description: Description, derived: Theory, x: Array, seed: int) -> Jacobian:
+    reading, blocks = description.reading, description.structure.blocks
+    last, hidden = blocks[-1].node, len(blocks) - 1
+    found = [reading.jacobian(seed + 1000 + k, x, last, 0) for k in range(_JACOBIANS)]
+    sizes = np.array([float((each**2).sum()) / len(each) for each in found])
+    values = np.array([np.linalg.svd(each, compute_uv=False) for each in found])
+    net = description.network
+    first = float(net.weights_at(1).C_W)
+    size = first * float(np.prod(derived.perpendicular[1:]))
+    made = Jacobian(
+        size,
+        float(sizes.mean()),
+        float(sizes.std(ddof=1) / math.sqrt(len(sizes))),
+        float(values[:, 0].mean()),
+        float(values[:, -1].mean()),
+    )
+    if hidden < 2:
+        return made
+    between = [
+        np.linalg.svd(
+            reading.jacobian(seed + 1000 + k, x, blocks[hidden - 1].node, blocks[0].node),
+            compute_uv=False,
+        )
+        for k in range(_JACOBIANS)
+    ]
+    return made._replace(
+        hidden_largest=float(np.mean([each[0] for each in between])),
+        hidden_least=float(np.mean([each[-1] for each in between])),
+        edges=_edges(description, derived, hidden),
+    )
+
+
+def _edges(description: Description, derived: Theory, hidden: int) -> tuple[float, float] | None:
+    """The ends of the spectrum between hidden layers of one width, by free probability."""
+    net, blocks = description.network, description.structure.blocks[:hidden]
+    plain = all(is_plain(description, number) for number in range(2, hidden + 1))
+    if len({block.width for block in blocks}) > 1 or not plain:
+        return None
+    K = derived.first["K"].to_numpy().reshape(description.depth, -1)[:, 0]
+    ensemble = net.weights
+    parts: list[tuple[Any, Any, Any]] = []
+    for number in range(2, hidden + 1):
+        (at,) = blocks[number - 1].matrices
+        node: Any = description.structure.graph.nodes[at]
+        own = type(ensemble)(description.laws[node.weight].C) if ensemble.group == "O" else None
+        parts.append((net.activation, own or "gaussian", float(K[number - 2])))
+    try:
+        spectrum = layered(parts)
+        edges = [*np.asarray(spectrum.edges, float).ravel(), *map(float, spectrum.atoms)]
+    except InputError:
+        return None
+    return math.sqrt(max(min(edges), 0.0)), math.sqrt(max(edges))

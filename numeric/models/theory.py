@@ -1,0 +1,328 @@
+"""What theory says of a model that was read: by layer, at its width, deeper, and otherwise made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+import xarray
+
+from derive import layers
+from derive.depth.criticality import criticality
+from derive.depth.information import mutual_information, v
+from derive.errors import InputError
+from derive.layers import Layer
+from derive.network import Network
+from derive.weights import Gaussian, Orthogonal, WeightEnsemble
+
+from ..arrays import Array
+from ..flows import flow
+from ..tables import layout
+from ..tables.compare import NEXT_TERM
+from ..training.rates import learning_rate
+from .description import Description
+
+_SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
+_ONE_NEURON = "kappa(H,H|0123)"
+_DEEPEST = 1024
+"""Layers to which a model's blocks are repeated."""
+_STEP = 1e-4
+"""Of the inputs' length, to differentiate K by."""
+
+
+class Theory(NamedTuple):
+    """By layer, at the model's width n.
+
+    Attributes:
+        first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input;
+            each with `…_error`, what the terms in 1/n that are left out may be.
+        second: V, likewise.
+        parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
+        missing: the tensors that are not known for such layers, with the reason.
+    """
+
+    first: xarray.Dataset
+    second: xarray.Dataset
+    parallel: Array
+    perpendicular: Array
+    missing: dict[str, str]
+
+
+def theory(description: Description, X: Array) -> Theory:
+    """Of a model at these inputs, (m, n_0)."""
+    net = description.network
+    n = float(net.width or 1)
+    given = X[0] if len(X) == 1 else X
+    known, missing = dict[str, Array](), dict[str, str]()
+    for names in _wanted(description, len(X)):
+        try:
+            table = flow(net, given, description.depth, names, width=net.width)
+        except InputError as error:
+            if names[0] == "K":
+                raise
+            missing |= dict.fromkeys(names, error.wanted)
+            continue
+        known |= {name: table[name].to_numpy() for name in names}
+    fan_in = min(n, float(description.widths[0]))
+    values = {}
+    for name, (leading, first) in _SERIES.items():
+        total, last, power = known[leading], known[leading], 1.0
+        if first in known:
+            total, last, power = known[leading] + known[first] / n, known[first], 2.0
+        left_out = NEXT_TERM * abs(last) / n**power
+        if name == "K" and not description.is_exact:
+            left_out = left_out + abs(known["K"]) / fan_in
+        values[name] = total, left_out
+    arrays = {"K": values["K"], "Theta": values["Theta"]}
+    if "A" in known:
+        own = known.get(_ONE_NEURON, np.zeros(()))
+        variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
+        spread = np.sqrt(np.maximum(variance, 0))
+        arrays["spread"] = spread, NEXT_TERM * spread / n
+    depth = description.depth
+    return Theory(
+        _table(depth, arrays),
+        _table(depth, {"V": values["V"]}),
+        *susceptibilities(net, X[0], depth),
+        missing,
+    )
+
+
+def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]:
+    """What is asked for, the tensors of one tuple together.
+
+    Independent entries have a part of κ(H, H) at one neuron, which a stand-in for them lacks.
+    """
+    yield from (("K", "V", "Theta"), ("G1",), ("Theta1",))
+    if description.is_exact:
+        own = () if description.network.keeps_rotations else (_ONE_NEURON,)
+        yield ("A", "B", *own)
+        if samples == 1:
+            yield ("V2",)
+
+
+def _diagonal(tensor: Array, m: int) -> Array:
+    """T_aaaa by layer, (depth, m), or (depth,) of one input."""
+    return tensor if m == 1 else np.einsum("laaaa->la", tensor)
+
+
+def _table(depth: int, arrays: dict[str, tuple[Array, Array]]) -> xarray.Dataset:
+    values: dict[str, Any] = {name: value for name, (value, _) in arrays.items()}
+    values |= {f"{name}_error": error for name, (_, error) in arrays.items()}
+    return layout.table(range(1, depth + 1), **values)
+
+
+def susceptibilities(net: Network, x: Array, depth: int) -> tuple[Array, Array]:
+    """χ_∥ and χ_⊥ of the layers 2 … depth, NaN at layer 1.
+
+    χ_⊥ is by what Θ grows where layer 1 alone has a learning rate, and χ_∥ the derivative of K by
+    the K below, from inputs that are a little longer and shorter.
+    """
+    width = net.width
+    first = replace(net, lambda_b=0, lambda_W=[1] + [0] * (depth - 1))
+    theta = flow(first, x, depth, "Theta", width=width)["Theta"].to_numpy()
+    moved = [
+        flow(net, x * (1 + sign * _STEP), depth, "K", width=width)["K"].to_numpy()
+        for sign in (1, -1)
+    ]
+    change = moved[0] - moved[1]
+    with np.errstate(all="ignore"):
+        return tuple(np.concatenate([[np.nan], each[1:] / each[:-1]]) for each in (change, theta))  # type: ignore[return-value]
+
+
+# deeper
+
+
+class Depth(NamedTuple):
+    """How V/(nK²) grows when a model's hidden layer is repeated.
+
+    Attributes:
+        name: of the network.
+        at_model: V/(nK²) at the model's last hidden layer.
+        tenth, one: the depths at which it reaches 0.1 and 1; None where it does not.
+        best: the depth at which two neurons share the most information.
+        chi: χ_⊥ of the layer that is repeated, at the model's last hidden layer.
+        reached: the depth to which this was looked at.
+        settled: the V/(nK²) that it comes to rest at; None where it has not.
+        why: why it is not known.
+    """
+
+    name: str
+    at_model: float = np.nan
+    tenth: int | None = None
+    one: int | None = None
+    best: int | None = None
+    chi: float = np.nan
+    reached: int = 0
+    settled: float | None = None
+    why: str = ""
+
+
+@cache
+def best_fluctuation() -> float:
+    """The V/(nK²) at which `mutual_information` of two neurons is largest."""
+    shared = mutual_information(1, 1)
+    roots = [float(root) for root in sympy.solve(sympy.diff(shared, v), v) if root != 0]
+    return min(root for root in roots if root > 0)
+
+
+def deeper(description: Description, x: Array) -> Iterator[Depth]:
+    """The model's hidden layer repeated, as it is and otherwise made."""
+    net, hidden = description.network, description.depth - 1
+    if hidden < 2:
+        return
+    n = description.widths[hidden]
+    as_it_is = _repeated(description)
+    yield _judged("as it is", lambda: as_it_is, x, hidden, n)
+    if not isinstance(net.weights, Orthogonal):
+        yield _judged("orthogonal weights", lambda: _orthogonal(as_it_is), x, hidden, n)
+    if is_plain(description, hidden):
+        C_W = _variance(description, hidden)
+        yield _judged("critical C_W", lambda: _critical(as_it_is), x, hidden, n)
+        for name, layer in (
+            ("RMS norm before σ", "normalized(rms)"),
+            ("skip around two matrices", "residual(skip=1)"),
+        ):
+            yield _judged(name, _other(as_it_is, layer, C_W), x, hidden, n)
+
+
+def _repeated(description: Description) -> Network:
+    """The model without its head, its last hidden layer repeated, all widths equal."""
+    net, hidden = description.network, description.depth - 1
+    own = [net.layer_at(at, description.depth) for at in range(2, hidden + 1)]
+    biases = [net.C_b_at(at) for at in range(1, hidden + 1)]
+    same, weights = len(set(own)) == 1, _kept(net.weights)
+    repeated = own[0] if same else layers.by_depth(stem=own[:-1], block=own[-1])
+    if same and is_plain(description, hidden):
+        weights = replace(weights, C_W=_variance(description, hidden))
+        repeated = layers.dense()
+    return Network(
+        net.activation,
+        weights,
+        first_weights=_kept(net.weights_at(1)),
+        C_b=biases[-1] if len(set(biases)) == 1 else lambda at: biases[min(at, hidden) - 1],
+        layer=repeated,
+    )
+
+
+def is_plain(description: Description, layer: int) -> bool:
+    """Whether a layer is W σ(z), with biases or without."""
+    block = description.structure.blocks[layer - 1]
+    return block.function is not None and not (block.norm or block.skip or block.gated)
+
+
+def _kept(weights: WeightEnsemble) -> WeightEnsemble:
+    """The ensemble, or a Gaussian one: K and V of independent entries are those of its variance."""
+    return weights if weights.group == "O" else Gaussian(weights.C_W)
+
+
+def _orthogonal(net: Network) -> Network:
+    return replace(net, weights=Orthogonal(net.weights.C_W))
+
+
+def _variance(description: Description, layer: int) -> sympy.Expr:
+    path = description.structure.blocks[layer - 1].matrices[-1]
+    node: Any = description.structure.graph.nodes[path]
+    return description.laws[node.weight].C
+
+
+def _critical(net: Network) -> Network:
+    C_b, C_W = criticality(net.activation).critical
+    return replace(net, weights=replace(net.weights, C_W=C_W), C_b=C_b, layer=layers.dense())
+
+
+def _other(net: Network, layer: str, C_W: sympy.Expr) -> Callable[[], Network]:
+    def made() -> Network:
+        own: Layer = layers.as_layer(layer)
+        return replace(net, weights=replace(net.weights, C_W=C_W), layer=own)
+
+    return made
+
+
+def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width: int) -> Depth:
+    """Down as many layers as it takes for V/(nK²) to reach 1, `_DEEPEST` at most."""
+    try:
+        net, ratio = make(), np.zeros(1)
+        for depth in _depths(hidden):
+            try:
+                ratio = _ratio(net, x, depth, width)
+            except InputError:
+                if len(ratio) > 1:
+                    break
+                raise
+            if abs(ratio[-1]) >= 1 or _is_settled(ratio):
+                break
+        _, chi = susceptibilities(net, x, hidden + 1)
+    except InputError as error:
+        return Depth(name, why=f"{error.got}: {error.wanted}"[:200])
+    return Depth(
+        name,
+        float(ratio[hidden - 1]),
+        _reaches(ratio, 0.1),
+        _reaches(ratio, 1.0),
+        _reaches(ratio, best_fluctuation()),
+        float(chi[-1]),
+        len(ratio),
+        float(ratio[-1]) if _is_settled(ratio) else None,
+    )
+
+
+def _depths(hidden: int) -> Iterator[int]:
+    depth = max(2 * hidden, 32)
+    while depth < _DEEPEST:
+        yield depth
+        depth *= 4
+    yield _DEEPEST
+
+
+def _is_settled(ratio: Array) -> bool:
+    """Whether it no longer changes: by a thousandth in the last half, at most."""
+    half = ratio[len(ratio) // 2]
+    return bool(abs(ratio[-1] - half) <= 1e-3 * abs(half))
+
+
+def _ratio(net: Network, x: Array, depth: int, width: int) -> Array:
+    table = flow(net, x, depth, ["K", "V"], width=width)
+    K, V = (table[name].to_numpy() for name in ("K", "V"))
+    with np.errstate(all="ignore"):
+        return np.asarray(V / (width * K**2))
+
+
+def _reaches(ratio: Array, value: float) -> int | None:
+    beyond = np.flatnonzero(abs(ratio) >= value)
+    return int(beyond[0]) + 1 if len(beyond) else None
+
+
+# training
+
+
+class Rates(NamedTuple):
+    """Learning rates of full-batch descent on ½ Σ (z − y)² at the inputs, at the last layer.
+
+    Attributes:
+        stable, fastest: the largest stable and the fastest η, with their 1/n term where known.
+        spread: the standard deviation of the stable one over initializations, NaN where unknown.
+    """
+
+    stable: float
+    fastest: float
+    spread: float
+
+
+def rates(description: Description, X: Array, theta: Array) -> Rates:
+    """From the last layer's tangent kernel, (m, m), or with fluctuations where they are known."""
+    net, n = description.network, float(description.network.width or 1)
+    values = np.linalg.eigvalsh(np.atleast_2d(theta))
+    stable, fastest = float(2 / values[-1]), float(2 / (values[-1] + values[0]))
+    try:
+        table = learning_rate(net, X, description.depth, width=net.width).isel(layer=-1)
+    except InputError:
+        return Rates(stable, fastest, np.nan)
+    found = {name: float(table[name]) for name in ("stable", "fastest")}
+    first = {name: float(table[f"{name}1"]) / n for name in found}
+    spread = np.sqrt(max(float(table["stable_variance"]), 0) / n)
+    return Rates(found["stable"] + first["stable"], found["fastest"] + first["fastest"], spread)

@@ -1,0 +1,314 @@
+"""A model's arithmetic with values that say how they came about: what a framework's reader runs.
+
+A value of one entry per neuron is a function of one node's entries and of means over them,
+f(u_i; Σ_j u_j/n, Σ_j u_j²/n); so are chains of scalar operations one function, and norms are found
+in the arithmetic that a model spells out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+
+from derive.activations.functions import Activation
+from derive.errors import InputError
+from derive.symbols import z
+
+from . import functions
+from .graph import Applied, Graph, Linear, Norm, Product, Sum
+
+_MEAN = sympy.Symbol("_mean", real=True)
+_SQUARE = sympy.Symbol("_square", positive=True)
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """f(u_i; m, q) for the entries u of a node."""
+
+    node: int
+    expr: sympy.Expr = z
+
+
+@dataclass(frozen=True)
+class Collective:
+    """f(m, q), one number for all neurons."""
+
+    node: int
+    expr: sympy.Expr
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter by its path, with its value in one initialization; its matrix's axes are (out,
+    in) unless `turned`."""
+
+    path: str
+    value: Any
+    turned: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the value."""
+        return tuple(np.shape(self.value))
+
+
+Value: TypeAlias = Neurons | Collective | Parameter | sympy.Expr
+
+
+class UnreadableError(Exception):
+    """What cannot be read, and why: a reader adds where."""
+
+
+class Tracer:
+    """Builds the graph of a model as its operations are called, one by one."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.origin: Hashable = None
+        self.where = "model"
+        self._made: dict[tuple[int, sympy.Expr], int] = {}
+        self._functions: list[Activation] = []
+
+    # operations
+
+    def linear(self, u: Value, weight: Parameter, bias: Parameter | None) -> Neurons:
+        """W u, or b + W u."""
+        if weight.value.ndim != 2:
+            raise UnreadableError(f"a product with {weight.path}, of shape {weight.shape}")
+        fan_out, fan_in = weight.shape[::-1] if weight.turned else weight.shape
+        source = self.node(u)
+        width = self.graph.widths[source]
+        if width and width != fan_in:
+            raise UnreadableError(f"a matrix of {fan_in} columns on {width} neurons")
+        if source == 0:
+            self.graph.widths[0] = fan_in
+        self._keep(weight)
+        made = Linear(source, weight.path, None, fan_in, fan_out)
+        found = Neurons(self.graph.add(made, fan_out, self.origin))
+        return found if bias is None else self.shifted(found, bias)
+
+    def shifted(self, u: Neurons, bias: Parameter) -> Neurons:
+        """b + u."""
+        node = self.graph.nodes[u.node]
+        if isinstance(node, Linear) and node.bias is None and u.expr == z:
+            if bias.shape[-1:] != (node.fan_out,):
+                raise UnreadableError(f"a bias {bias.path} of shape {bias.shape}")
+            self._keep(bias)
+            made = replace(node, bias=bias.path)
+            return Neurons(self.graph.add(made, node.fan_out, self.origin))
+        if not np.any(bias.value):
+            self.graph.gains.append(bias.path)
+            return u
+        raise UnreadableError(f"{bias.path} is added, and is not 0 at the start")
+
+    def apply(self, function: Callable[..., sympy.Expr], u: Value, *given: object) -> Value:
+        """f(u), entry by entry."""
+        if isinstance(u, sympy.Expr):
+            return function(u, *given)
+        if isinstance(u, Parameter):
+            raise UnreadableError(f"a function of the parameter {u.path}")
+        return replace(u, expr=function(u.expr, *given))
+
+    def norm(self, u: Value, kind: str, eps: object, gains: Mapping[str, object]) -> Neurons:
+        """A norm as a module of its own, and its gains and biases by their paths."""
+        for path, value in gains.items():
+            self._gain(Parameter(path, np.asarray(value)), path.rsplit(".", 1)[-1] != "bias")
+        source = self.node(u)
+        made = Norm(source, kind, functions.exact(eps))
+        return Neurons(self.graph.add(made, self.graph.widths[source], self.origin))
+
+    def add(self, left: Value, right: Value, sign: int = 1) -> Value:
+        """left + sign·right."""
+        if isinstance(right, Parameter) and isinstance(left, Neurons) and sign == 1:
+            return self.shifted(left, right)
+        if isinstance(left, Parameter) and isinstance(right, Neurons) and sign == 1:
+            return self.shifted(right, left)
+        if _apart(left, right):
+            return self._sum(((sympy.S.One, left), (sympy.Integer(sign), right)))
+        return self._together(left, right, lambda a, b: a + sign * b)
+
+    def multiply(self, left: Value, right: Value) -> Value:
+        """left·right, entry by entry."""
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Parameter):
+                return self.scaled(other, one)
+        if _apart(left, right):
+            a, b = self.node(left), self.node(right)
+            width = self.graph.widths[a]
+            return Neurons(self.graph.add(Product(a, b), width, self.origin))
+        return self._together(left, right, lambda a, b: a * b)
+
+    def scaled(self, u: Value, factor: Parameter) -> Value:
+        """u times a parameter: a norm's gain, or one number for all neurons."""
+        values = np.asarray(factor.value)
+        if values.size == 0 or not np.all(values == values.flat[0]):
+            raise UnreadableError(f"{factor.path}, a factor of its own for each neuron")
+        self.graph.gains.append(factor.path)
+        number = functions.exact(values.flat[0].item())
+        return u if number == 1 else self.multiply(u, number)
+
+    def divide(self, left: Value, right: Value) -> Value:
+        """left/right."""
+        if isinstance(right, Parameter) or _apart(left, right):
+            raise UnreadableError("a quotient of two layers")
+        return self._together(left, right, lambda a, b: a / b)
+
+    def power(self, u: Value, exponent: object) -> Value:
+        """u to a number."""
+        number = functions.exact(exponent)
+        return self.apply(lambda a: a**number, u)
+
+    def mean(self, u: Value) -> Value:
+        """Σ_i u_i/n, of what is linear or quadratic in a node's entries."""
+        if not isinstance(u, Neurons):
+            raise UnreadableError("a mean of what is no layer")
+        try:
+            terms = sympy.Poly(sympy.expand(u.expr), z).terms()
+        except sympy.PolynomialError:
+            terms = [((3,), sympy.S.One)]
+        if any(degree > 2 for (degree,), _ in terms):
+            made = Neurons(self.node(u))
+            if made.node == u.node:
+                raise UnreadableError("a mean of powers beyond squares")
+            return self.mean(made)
+        means = (sympy.S.One, _MEAN, _SQUARE)
+        total = sympy.Add(*(factor * means[degree] for (degree,), factor in terms))
+        return Collective(u.node, total)
+
+    def dropped(self, u: Value, rate: float) -> Value:
+        """Dropout: read as in evaluation, where it is the identity."""
+        if rate:
+            self.graph.remarks.append(f"{self.where}: dropout {rate}, off as in evaluation")
+        return u
+
+    def passed(self, u: Value, what: str) -> Value:
+        """Something that changes nothing here."""
+        self.graph.remarks.append(f"{self.where}: {what}")
+        return u
+
+    # what a value is, as a node
+
+    def node(self, u: Value) -> int:
+        """The number of the node that has this value's entries."""
+        if not isinstance(u, Neurons):
+            raise UnreadableError("a matrix applied to what is no layer")
+        if u.expr == z:
+            return u.node
+        key = (u.node, u.expr)
+        if key not in self._made:
+            self._made[key] = self._materialized(u)
+        return self._made[key]
+
+    def finish(self, u: Value) -> Graph:
+        """The graph, with this output."""
+        self.graph.output = self.node(u)
+        return self.graph
+
+    def _materialized(self, u: Neurons) -> int:
+        width = self.graph.widths[u.node]
+        factor = sympy.simplify(u.expr / z) if not u.expr.has(_MEAN, _SQUARE) else z
+        if not factor.free_symbols:
+            return self.graph.add(Sum(((factor, u.node),)), width, self.origin)
+        if not u.expr.has(_MEAN, _SQUARE):
+            function = self._function(u.expr)
+            return self.graph.add(Applied(u.node, function), width, self.origin)
+        norm, outer = _as_norm(u)
+        at = self.graph.add(norm, width, self.origin)
+        return at if outer == z else self.node(Neurons(at, outer))
+
+    def _function(self, expr: sympy.Expr) -> Activation:
+        """The activation, the same one for the same function written in another way."""
+        made = functions.activation(expr, self.where)
+        for known in self._functions:
+            if functions.alike(known.expr, made.expr):
+                return known
+        self._functions.append(made)
+        return made
+
+    def _sum(self, terms: tuple[tuple[sympy.Expr, Value], ...]) -> Neurons:
+        found: list[tuple[sympy.Expr, int]] = []
+        for sign, value in terms:
+            assert isinstance(value, Neurons)
+            factor = sympy.simplify(value.expr / z) if value.expr.is_polynomial(z) else z
+            if factor.free_symbols:
+                found.append((sign, self.node(value)))
+            else:
+                found.append((sign * factor, value.node))
+        widths = {self.graph.widths[node] for _, node in found} - {0}
+        if len(widths) > 1:
+            raise UnreadableError(
+                f"a sum of layers of {' and '.join(map(str, sorted(widths)))} neurons"
+            )
+        return Neurons(self.graph.add(Sum(tuple(found)), max(widths, default=0), self.origin))
+
+    def _together(
+        self, left: Value, right: Value, operation: Callable[[Any, Any], sympy.Expr]
+    ) -> Value:
+        exprs = [each if isinstance(each, sympy.Expr) else each.expr for each in (left, right)]  # type: ignore[union-attr]
+        made = operation(*exprs)
+        for each in (left, right):
+            if isinstance(each, Neurons):
+                return Neurons(each.node, made)
+        for each in (left, right):
+            if isinstance(each, Collective):
+                return Collective(each.node, made)
+        return made
+
+    def _gain(self, parameter: Parameter, is_factor: bool) -> None:
+        if not np.all(np.asarray(parameter.value) == is_factor):
+            wanted = f"{int(is_factor)} at the start"
+            raise UnreadableError(f"{parameter.path}, which is not {wanted}")
+        self.graph.gains.append(parameter.path)
+
+    def _keep(self, parameter: Parameter) -> None:
+        if parameter.path in self.graph.parameters:
+            raise UnreadableError(f"{parameter.path}, which is used twice")
+        self.graph.parameters[parameter.path] = parameter.value
+
+
+def _apart(left: Value, right: Value) -> bool:
+    """Whether they have entries of two nodes; collective variables of another node are refused."""
+    nodes = [each.node for each in (left, right) if isinstance(each, Neurons | Collective)]
+    both = isinstance(left, Neurons) and isinstance(right, Neurons)
+    if len(set(nodes)) < 2:
+        return False
+    if not both:
+        raise UnreadableError("a mean over one layer's neurons in another layer")
+    return True
+
+
+def _as_norm(u: Neurons) -> tuple[Norm, sympy.Expr]:
+    """The norm in f(u_i; m, q), and what is done to the normalized entries."""
+    centred = z - _MEAN if u.expr.has(_MEAN) else z
+    spread = _SQUARE - _MEAN**2 if u.expr.has(_MEAN) else _SQUARE
+    y = sympy.Symbol("_y", real=True)
+    found = sympy.factor_terms(u.expr)
+    roots = [
+        each
+        for each in found.atoms(sympy.Pow)
+        if each.exp in (sympy.Rational(-1, 2), sympy.Rational(1, 2)) and each.has(_SQUARE)
+    ]
+    for root in roots:
+        rest = sympy.expand(root.base - spread)
+        if rest.free_symbols:
+            continue
+        replaced = found.subs(z, y * sympy.sqrt(spread + rest) + (z - centred))
+        outer = sympy.simplify(replaced)
+        if outer.free_symbols <= {y}:
+            kind = "layer" if u.expr.has(_MEAN) else "rms"
+            return Norm(u.node, kind, sympy.nsimplify(rest)), outer.subs(y, z)
+    raise UnreadableError(f"{u.expr} with means over neurons, which is no norm that is known")
+
+
+def refused(model: object, faults: list[tuple[str, str]]) -> InputError:
+    """The error for what cannot be read, each place with its reason."""
+    told = "; ".join(f"{path}: {why}" for path, why in faults)
+    wanted = (
+        "matrices, biases, scalar functions, LayerNorm or RMSNorm, skips, gates and dropout; "
+        f"cannot read {told}"
+    )
+    return InputError("model", type(model).__name__, wanted)

@@ -1,0 +1,442 @@
+"""Models of other frameworks: what is told of them without any framework."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import scipy.stats
+import sympy
+from sample_models import Perceptron, gaussian
+
+from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
+from derive.symbols import z
+from numeric import flow, models
+from numeric.models import description, functions, laws, networks, theory
+from numeric.models.graph import Applied, Linear, Norm, Product, Sum
+from numeric.models.tracing import Neurons, Parameter, Tracer, UnreadableError
+
+
+def haar(random, n):
+    return scipy.stats.ortho_group.rvs(n, random_state=random)
+
+
+def sparse(random):
+    return (random.random((24, 32)) < 0.25) * random.standard_normal((24, 32))
+
+
+def product(random):
+    return haar(random, 24)[:, :6] @ haar(random, 32)[:6]
+
+
+SAMPLERS = {
+    "gaussian": (lambda r: r.standard_normal((24, 32)) * math.sqrt(2 / 32), 2),
+    "uniform": (lambda r: r.uniform(-1, 1, (24, 32)) / math.sqrt(32), "1/3"),
+    "orthogonal": (lambda r: math.sqrt(2) * haar(r, 32)[:, :24], "3/2"),
+    "truncated normal": (
+        lambda r: scipy.stats.truncnorm(-2, 2).rvs((24, 32), random_state=r) * 0.02 / 0.87962566,
+        "8/625",
+    ),
+    "sparse": (sparse, None),
+    "signs": (lambda r: np.sign(r.standard_normal((24, 32))) / math.sqrt(32), 1),
+    "zero": (lambda r: np.zeros((24, 32)), 0),
+    "low-rank orthogonal": (product, None),
+    "unknown": (lambda r: r.laplace(size=(24, 32)), None),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_a_law_is_told_from_samples(kind):
+    random, (draw, C) = np.random.default_rng(0), SAMPLERS[kind]
+    samples = [draw(random) for _ in range(30)]
+    law = laws.of_matrix(samples)
+    assert law.kind == kind
+    if C is not None:
+        assert sympy.Rational(C) == law.C
+    assert f"{law}".startswith(kind)
+
+
+@pytest.mark.parametrize(
+    ("draw", "why"),
+    [
+        (lambda r: abs(r.standard_normal((8, 9))), "a mean of"),
+        (lambda r: np.eye(8) + 1, "the same in every initialization"),
+        (lambda r: r.standard_normal((30, 1)) * r.standard_normal((30, 30)), "kurtosis"),
+        (lambda r: np.full((8, 9), np.nan), "not finite"),
+    ],
+)
+def test_what_is_no_law_is_said(draw, why):
+    random = np.random.default_rng(0)
+    law = laws.of_matrix([draw(random) for _ in range(20)])
+    assert law.kind == "unknown"
+    assert why in law.why
+
+
+def test_gaussian_rows_that_know_one_another_are_no_independent_entries():
+    """Their entries are Gaussian: the singular values alone tell."""
+    random = np.random.default_rng(0)
+    mix = np.linalg.cholesky(0.6 + 0.4 * np.eye(20))
+    law = laws.of_matrix([mix @ random.standard_normal((20, 20)) for _ in range(40)])
+    assert law.kind == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "uniform", "orthogonal", "truncated normal", "signs"])
+@pytest.mark.parametrize("shape", [(20, 30), (30, 20)])
+def test_a_law_draws_what_it_is(kind, shape):
+    random = np.random.default_rng(0)
+    law = laws.Law(kind, shape, sympy.Integer(1))
+    again = laws.of_matrix([law.draw(shape, random) for _ in range(40)])
+    assert (again.kind, again.C) == (kind, 1)
+    assert again.fits(law.draw(shape, random))
+    assert not again.fits(1.3 * law.draw(shape, random))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "C"),
+    [
+        (lambda r: r.uniform(-1, 1, 40) / 4, "uniform", "1/48"),
+        (lambda r: np.zeros(40), "zero", 0),
+        (lambda r: r.standard_normal(40), "gaussian", None),
+    ],
+)
+def test_biases(given, kind, C):
+    random = np.random.default_rng(0)
+    law = laws.of_biases([given(random) for _ in range(60)], 16)
+    assert law.kind == kind
+    assert C is None or sympy.Rational(C) == law.C
+
+
+@pytest.mark.parametrize(
+    ("expr", "name"),
+    [
+        (functions.gelu(z), "gelu"),
+        (functions.silu(z), "silu"),
+        (functions.hard_tanh(z), "hard_tanh"),
+        (functions.leaky_relu(z), "leaky_relu(1/100)"),
+        (
+            z / 2 + z * sympy.tanh(sympy.Rational("0.7978846") * (z + 0.044715 * z**3)) / 2,
+            "gelu(tanh)",
+        ),
+        (sympy.Piecewise((z, z > 0), (sympy.exp(z) - 1, True)), "elu"),
+    ],
+)
+def test_functions_have_our_names(expr, name):
+    assert functions.activation(expr, "here").name == name
+
+
+def test_a_function_that_is_no_activation_is_refused_by_its_place():
+    with pytest.raises(InputError, match=r"block\.act, σ\(z\) = exp\(z\*\*2\)"):
+        functions.activation(sympy.exp(z**2), "block.act")
+
+
+def traced(build, n=5):
+    """The graph of what `build` does with a tracer."""
+    tracer = Tracer()
+    tracer.graph.widths[0] = 3
+
+    def W(name, out, fan_in):
+        return Parameter(name, np.ones((out, fan_in)))
+
+    return tracer.finish(build(tracer, W, Neurons(0)))
+
+
+def norm_by_hand(t, u):
+    mean = t.mean(u)
+    centred = t.add(u, mean, -1)
+    variance = t.mean(t.power(centred, 2))
+    root = t.apply(sympy.sqrt, t.add(variance, sympy.Rational("0.001")))
+    return t.divide(centred, root)
+
+
+def test_norms_are_found_in_arithmetic():
+    graph = traced(lambda t, W, x: norm_by_hand(t, t.linear(x, W("a", 5, 3), None)))
+    assert graph.nodes[-1] == Norm(1, "layer", sympy.Rational("0.001"))
+
+    def rms(t, W, x):
+        u = t.linear(x, W("a", 5, 3), None)
+        root = t.apply(lambda a: 1 / sympy.sqrt(a), t.mean(t.power(u, 2)))
+        return t.apply(sympy.tanh, t.multiply(u, root))
+
+    graph = traced(rms)
+    assert [type(each) for each in graph.nodes[2:]] == [Norm, Applied]
+    assert graph.nodes[2].kind == "rms"
+
+
+def block(t, W, z_, name, norm=True):
+    y = t.norm(z_, "rms", 1e-6, {}) if norm else z_
+    hidden = t.apply(functions.silu, t.linear(y, W(f"{name}.a", 8, 4), None))
+    gate = t.multiply(t.linear(y, W(f"{name}.b", 8, 4), None), hidden)
+    return t.add(z_, t.linear(gate, W(f"{name}.c", 4, 8), None))
+
+
+def gated(t, W, x):
+    u = t.linear(x, W("stem", 4, 3), None)
+    for name in ("one", "two"):
+        u = block(t, W, u, name)
+    return t.linear(t.norm(u, "rms", 1e-6, {}), W("head", 2, 4), None)
+
+
+def test_layers_lie_between_the_nodes_on_every_path():
+    graph = traced(gated)
+    made = networks.structure(graph)
+    assert [block.width for block in made.blocks] == [4, 4, 4, 2]
+    assert [(each.norm, each.skip, each.gated) for each in made.blocks[1:3]] == [
+        ("rms", 1, True)
+    ] * 2
+    assert made.activation == activations.silu
+    kinds = [type(graph.nodes[each.node]) for each in made.blocks]
+    assert kinds == [Linear, Sum, Sum, Linear]
+    assert any(isinstance(each, Product) for each in graph.nodes)
+
+
+def test_a_graph_is_the_network_that_one_writes_down():
+    """SwiGLU blocks, each matrix with its own C_W."""
+    graph = traced(gated)
+    C = {"stem": 1, "a": 2, "b": 3, "c": 1, "head": 1}
+    told = {
+        path: laws.Law("gaussian", (1, 1), sympy.Integer(C[path.rpartition(".")[2]]))
+        for path in graph.parameters
+    }
+    net, remarks = networks.network(networks.structure(graph), told)
+    assert not remarks
+    assert net.widths == (3, 4, 4, 4, 2)
+    own = layers.Layer(
+        "q = z[a] z[a]/n",
+        "y[i] = z[i]/sqrt(q + eps)",
+        "h[i] = W1[i,a] y[a]",
+        "g[i] = W2[i,a] y[a]",
+        "z[i] = z[i] + W3[i,a] h[a] s(g[a])",
+        eps="1e-6",
+        C={"W1": 3, "W2": 2, "W3": 1},
+        ratio={"h": 2, "g": 2},
+    )
+    head = layers.Layer(
+        "q = z[a] z[a]/n", "z[i] = W[i,a] z[a]/sqrt(q + eps)", eps="1e-6", C={"W": 1}
+    )
+    plain = Network("silu", Gaussian(1), layer=[own, own, head], widths=(3, 4, 4, 4, 2))
+    x = [1.0, -0.5, 2.0]
+    tables = [flow(each, x, tensors=["K", "V"]) for each in (net, plain)]
+    for name in ("K", "V"):
+        np.testing.assert_allclose(tables[0][name], tables[1][name], rtol=1e-9, atol=1e-14)
+
+
+def test_every_entry_has_the_rate_one():
+    """Θ of a linear residual block of two matrices, W₂ (8 → 4) W₁ (4 → 8), added up by hand."""
+
+    def build(t, W, x):
+        u = t.linear(x, W("stem", 4, 3), None)
+        hidden = t.linear(u, W("a", 8, 4), None)
+        return t.add(u, t.linear(hidden, W("b", 4, 8), None))
+
+    graph = traced(build)
+    told = {path: laws.Law("gaussian", (1, 1), sympy.Integer(1)) for path in graph.parameters}
+    net, _ = networks.network(networks.structure(graph), told)
+    x = np.array([1.0, -0.5, 2.0])
+    size = float(x @ x) / 3  # K of every field, E z_j² = |x|²/3
+    theta = flow(net, x, tensors="Theta")["Theta"].to_numpy()
+    # stem: Σ x² (1 + C_b C_a); b: Σ_8 h² = 8 K; a: C_b/8 · 8 · Σ_4 z² = 4 K
+    np.testing.assert_allclose(theta, [3 * size, 2 * 3 * size + 8 * size + 4 * size])
+
+
+def two_functions(t, W, x):
+    first = t.apply(functions.relu, t.linear(x, W("a", 4, 3), None))
+    second = t.apply(sympy.tanh, t.linear(first, W("b", 4, 4), None))
+    return t.linear(second, W("c", 4, 4), None)
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda t, W, x: t.linear(t.apply(sympy.tanh, x), W("a", 4, 3), None), "first matrix"),
+        (two_functions, "relu before layer 2, tanh before layer 3"),
+        (lambda t, W, x: x, "no matrix on every path"),
+    ],
+)  # fmt: skip
+def test_what_is_no_sequence_of_layers_is_refused(build, told):
+    with pytest.raises(InputError, match=told):
+        networks.structure(traced(build))
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda t, W, x: t.linear(t.linear(x, W("a", 4, 3), None), W("a", 4, 4), None), "twice"),
+        (lambda t, W, x: t.linear(t.linear(x, W("a", 4, 3), None), W("b", 4, 5), None), "columns"),
+        (lambda t, W, x: t.norm(x, "rms", 0, {"n.weight": np.full(3, 2.0)}), "not 1"),
+        (lambda t, W, x: t.scaled(x, Parameter("s", np.array([1.0, 2.0, 3.0]))), "each neuron"),
+        (lambda t, W, x: t.divide(x, t.linear(x, W("a", 3, 3), None)), "quotient"),
+    ],
+)
+def test_a_tracer_says_what_it_cannot_read(build, told):
+    with pytest.raises(UnreadableError, match=told):
+        traced(build)
+
+
+def test_laws_that_no_network_has_are_refused_by_path():
+    reading = Perceptron((6, 8, 8, 2), lambda r, out, fan_in: abs(gaussian(r, out, fan_in)))
+    made = networks.structure(reading.graph)
+    told = {
+        path: laws.of_matrix([reading.draw(k)[path] for k in range(20)]) for path in reading.draw(0)
+    }
+    with pytest.raises(InputError, match=r"W1: unknown, C_W = .* \(a mean of .*W2"):
+        networks.network(made, told)
+
+
+def described(reading):
+    """As `read` describes a model."""
+    made = networks.structure(reading.graph)
+    told = description._laws(reading, None)
+    net, remarks = networks.network(made, told)
+    return models.Description("numpy", "Perceptron", net, told, remarks, made, reading)
+
+
+@pytest.fixture(scope="module")
+def judged():
+    return models.report(described(Perceptron((6, 24, 24, 3))), draws=150)
+
+
+@pytest.mark.slow
+def test_a_model_agrees_with_theory(judged):
+    assert judged.agrees
+    assert judged.description.network == Network(
+        "tanh", Gaussian(1), first_weights=Gaussian(1), lambda_b=[0, 0, 0], lambda_W=[6, 24, 24],
+        widths=(6, 24, 24, 3), layer=layers.Layer("z[i] = W1[i,a] s(z[a])", C={"W1": 1}),
+    )  # fmt: skip
+    assert {row.tensor for each in judged.comparisons for row in each.rows} == {
+        "K",
+        "Theta",
+        "V",
+        "spread",
+    }
+    assert all(row.scale > 0 for each in judged.comparisons for row in each.rows)
+    jacobian = judged.jacobian
+    assert abs(jacobian.size - jacobian.measured) < 5 * jacobian.error
+    assert jacobian.edges[1] > jacobian.hidden_largest * 0.8
+
+
+def test_a_model_of_one_hidden_layer():
+    found = models.report(described(Perceptron((6, 12, 2))), np.ones(6), draws=40)
+    assert found.agrees
+    assert found.depths == ()
+    assert {row.tensor for each in found.comparisons for row in each.rows} >= {"K", "Theta", "V"}
+    K = found.table["K"].to_numpy()
+    se = found.table["K_measured_se"].to_numpy()
+    assert (abs(found.table["K_measured"].to_numpy() - K) < 5 * se + 0.1 * K).all()
+    assert "nothing to repeat" in str(found)
+
+
+@pytest.mark.slow
+def test_a_wrong_reading_is_noticed():
+    """The same theory beside a model whose weights are larger by 20 %."""
+    true = described(Perceptron((6, 24, 24, 3)))
+    other = Perceptron((6, 24, 24, 3), lambda r, o, i: 1.2 * gaussian(r, o, i))
+    wrong = models.Description("numpy", "x", true.network, true.laws, (), true.structure, other)
+    assert not models.report(wrong, draws=200).agrees
+
+
+@pytest.mark.slow
+def test_susceptibilities_are_those_of_the_dense_layer(judged):
+    """χ_⊥ = C_W⟨σ'²⟩ and χ_∥ = C_W g'(K), by quadrature."""
+    K = judged.theory.first["K"].to_numpy()[:, 0, 0]
+    nodes, weight = np.polynomial.hermite_e.hermegauss(80)
+
+    def average(f, at):
+        return (weight * f(math.sqrt(at) * nodes)).sum() / math.sqrt(2 * math.pi)
+
+    chi = [average(lambda u: np.cosh(u) ** -4.0, at) for at in K[:-1]]
+    np.testing.assert_allclose(judged.theory.perpendicular[1:], chi, rtol=1e-8)
+    step = 1e-5
+    slopes = [
+        (
+            average(lambda u: np.tanh(u) ** 2, at + step)
+            - average(lambda u: np.tanh(u) ** 2, at - step)
+        )
+        / (2 * step)
+        for at in K[:-1]
+    ]
+    np.testing.assert_allclose(judged.theory.parallel[1:], slopes, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_depths_and_rates(judged):
+    names = {each.name: each for each in judged.depths}
+    assert set(names) >= {"as it is", "orthogonal weights", "skip around two matrices"}
+    as_it_is = names["as it is"]
+    assert as_it_is.tenth < as_it_is.one
+    net = Network("tanh", Gaussian(1))
+    ratio = flow(net, judged.inputs[0], as_it_is.one, ["K", "V"])
+    values = (ratio["V"] / (24 * ratio["K"] ** 2)).to_numpy()
+    assert values[-2] < 1 <= values[-1]
+    assert (
+        names["orthogonal weights"].tenth is None
+        or names["orthogonal weights"].tenth > as_it_is.tenth
+    )
+    theta = judged.theory.first["Theta"].to_numpy()[-1]
+    assert 0.5 < judged.rates.stable * np.linalg.eigvalsh(theta)[-1] / 2 < 2
+    assert theory.best_fluctuation() == pytest.approx(4 / 26)  # of (N₁N₂/8)(v² − (3N + 20)v³/6)
+
+
+@pytest.mark.slow
+def test_the_page(judged):
+    text, page = str(judged), judged.html()
+    assert "V/(nK²) measured" in text
+    assert "orthogonal weights" in text
+    assert page.startswith("<!doctype html>")
+    assert page.count("<tr>") > 10
+    assert 'src="data:image/svg+xml' in page or "matplotlib" not in page
+    assert "nan" not in text
+
+
+@pytest.mark.slow
+def test_one_output_and_one_input():
+    """V of a layer of one neuron is not measured; all else is."""
+    found = models.report(described(Perceptron((6, 16, 16, 1))), np.ones(6), draws=200)
+    assert found.agrees
+    assert {row.layer for row in found.comparisons[1].rows} == {1, 2}
+
+
+@pytest.mark.slow
+def test_biases_and_uniform_entries_are_exact():
+    reading = Perceptron(
+        (16, 32, 32, 2),
+        lambda r, out, i: r.uniform(-1, 1, (out, i)) / math.sqrt(i),
+        lambda r, out: r.uniform(-1, 1, out) / math.sqrt(32),
+    )
+    made = described(reading)
+    assert sympy.Rational(1, 3) == made.network.weights.C_W
+    assert made.is_exact
+    assert not made.network.keeps_rotations
+    assert "V" in str(models.report(made, draws=40))
+
+
+def test_orthogonal_weights_of_unequal_widths():
+    def draw(random, out, fan_in):
+        return math.sqrt(2) * haar(random, max(out, fan_in))[:out, :fan_in]
+
+    made = described(Perceptron((6, 16, 16, 2), draw))
+    assert made.network.first_weights == Orthogonal(sympy.Rational(3, 4))
+    assert [made.laws[f"W{k}"].C for k in (2, 3)] == [2, 2]
+
+
+@pytest.mark.parametrize("given", ["model", None, 3, int, lambda: 1 / 0, lambda width: width])
+def test_what_is_no_model_is_refused(given):
+    with pytest.raises(InputError, match="model of torch"):
+        models.read(given)
+
+
+@pytest.mark.parametrize(
+    "inputs", [np.zeros(6), np.ones(5), np.ones((9, 6)), [math.nan] * 6, "x", np.ones((0, 6))]
+)
+def test_inputs_that_cannot_be_used(inputs):
+    with pytest.raises(InputError, match="inputs"):
+        models.report(described(Perceptron((6, 8, 2))), inputs, draws=4)
+
+
+@pytest.mark.slow
+def test_a_description_is_printed(judged):
+    text = str(judged.description)
+    assert "layer 2: tanh, 24 → 24" in text
+    assert "gaussian, C_W = 1" in text
+    assert pickle.loads(pickle.dumps(judged.description.laws)) == judged.description.laws

@@ -1,0 +1,133 @@
+"""Models of flax and equinox, by their jaxpr."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import InputError
+from numeric import models
+
+jax = pytest.importorskip("jax", reason="needs jax: wickgarten[jax], make test-models")
+eqx = pytest.importorskip("equinox", reason="needs equinox: wickgarten[jax], make test-models")
+flax = pytest.importorskip("flax", reason="needs flax: wickgarten[jax], make test-models")
+
+from flax import linen, nnx  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def equinox_mlp(key):
+    return eqx.nn.MLP(6, 3, 24, 2, activation=jax.nn.softplus, key=key)
+
+
+class Block(nnx.Module):
+    def __init__(self, rngs):
+        self.stem = nnx.Linear(6, 24, rngs=rngs)
+        self.norm = nnx.RMSNorm(24, rngs=rngs)
+        self.up, self.down = nnx.Linear(24, 48, rngs=rngs), nnx.Linear(48, 24, rngs=rngs)
+        self.drop = nnx.Dropout(0.1, rngs=rngs)
+        self.head = nnx.Linear(24, 2, rngs=rngs)
+
+    def __call__(self, x):
+        z = self.stem(x)
+        z = z + self.drop(self.down(nnx.gelu(self.up(self.norm(z)))))
+        return self.head(z)
+
+
+class Policy(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        for _ in range(2):
+            x = linen.tanh(
+                linen.Dense(24, kernel_init=linen.initializers.orthogonal(math.sqrt(2)))(x)
+            )
+        return linen.Dense(3, kernel_init=linen.initializers.orthogonal(0.01))(x)
+
+
+class Attention(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        x = linen.Dense(8)(x)
+        return linen.Dense(2)(linen.softmax(x))
+
+
+X = np.random.default_rng(0).standard_normal((2, 6))
+
+
+def test_equinox():
+    made = models.read(equinox_mlp)
+    assert (made.framework, made.widths) == ("equinox", (6, 24, 24, 3))
+    assert made.network.activation.name == "softplus"
+    assert str(made.network.weights) == "Uniform(C_W=1/3)"
+
+
+def test_an_equinox_instance_is_drawn_by_its_own_laws():
+    made = models.read(equinox_mlp(jax.random.PRNGKey(0)))
+    assert "laws read off" in made.reading.how
+    assert made.laws["layers.1.weight"].kind == "uniform"
+    assert [str(made.laws[f"layers.{k}.bias"].C) for k in range(3)] == ["1/18", "1/72", "1/72"]
+    again = made.reading.draw(1)["layers.1.weight"]
+    assert again.shape == (24, 24)
+    assert abs(again.var() * 24 - 1 / 3) < 0.05
+
+
+def test_flax_nnx():
+    made = models.read(Block)
+    (block,) = [each for each in made.structure.blocks if each.norm]
+    assert (block.norm, block.skip, str(block.function)) == ("rms", 1, "gelu(tanh)")
+    assert made.laws["up.kernel"].kind == "truncated normal"
+    assert (made.laws["up.kernel"].C, made.laws["up.kernel"].shape) == (1, (48, 24))
+
+
+def test_flax_linen():
+    made = models.read(Policy(), X)
+    assert made.network.activation.name == "tanh"
+    assert [str(each.C) for path, each in made.laws.items() if "kernel" in path] == [
+        "1/2",
+        "2",
+        "1/10000",
+    ]
+    with pytest.raises(InputError, match="linen"):
+        models.read(Policy())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Attention, "reduce_max|softmax|cannot read"),
+        (lambda: Block(nnx.Rngs(0)), "the same in every initialization"),
+        (lambda width: None, "key, or rngs"),
+    ],
+)
+def test_what_cannot_be_read_is_named(make, told):
+    with pytest.raises(InputError, match=told):
+        models.read(make, X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [jax.nn.relu, jax.nn.silu, jax.nn.elu, jax.nn.leaky_relu, jax.nn.mish, jax.nn.hard_tanh,
+     jax.nn.sigmoid, jax.nn.softplus, jax.nn.soft_sign, jax.numpy.tanh, jax.numpy.sin,
+     lambda x: jax.nn.gelu(x, approximate=False), lambda x: x * jax.nn.sigmoid(1.7 * x)],
+)  # fmt: skip
+def test_activations(function):
+    def make(key):
+        return eqx.nn.MLP(4, 2, 8, 1, activation=function, key=key)
+
+    sigma = models.read(make, draws=40).network.activation
+    x = np.linspace(-3, 3, 13)
+    ours = sympy.lambdify(sorted(sigma.expr.free_symbols, key=str), sigma.expr, ["scipy", "numpy"])(
+        x
+    )
+    np.testing.assert_allclose(ours, function(x), atol=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [equinox_mlp, Block, Policy()], ids=["equinox", "nnx", "linen"])
+def test_measured_tensors_agree_with_theory(make):
+    found = models.report(make, X, draws=200)
+    assert found.agrees, str(found)
