@@ -30,7 +30,6 @@ test-all: $(INSTALLED)
 	$(PY) -m pytest -n auto --dist loadscope -m 'slow or not slow'
 
 # The frameworks that models come from: some 3 GB, in an environment of their own.
-# The frameworks that models come from: some 3 GB, in an environment of their own.
 test-models:
 	test -x .venv-models/bin/python || python3 -m venv .venv-models
 	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \

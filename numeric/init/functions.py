@@ -1,5 +1,5 @@
-"""Activation functions of PyTorch, as formulas of this library: by the names of their classes and
-functions, with the values of their options.
+"""Activation functions of PyTorch by the names of their classes and functions, with the values of
+their options.
 """
 
 from __future__ import annotations
@@ -7,52 +7,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from derive.activations.functions import Activation, by_name
-from derive.errors import InputError
+import sympy
 
-OPTIONS: Mapping[str, tuple[Callable[..., str], Mapping[str, Any]]] = {
-    "tanh": (lambda: "tanh", {}),
-    "relu": (lambda: "relu", {}),
-    "sigmoid": (lambda: "sigmoid", {}),
-    "silu": (lambda: "silu", {}),
-    "mish": (lambda: "expr: mish(z)", {}),
-    "erf": (lambda: "expr: erf(z)", {}),
-    "sin": (lambda: "sin", {}),
-    "atan": (lambda: "arctan", {}),
-    "arctan": (lambda: "arctan", {}),
-    "softsign": (lambda: "expr: z/(1+Abs(z))", {}),
-    "relu6": (lambda: "expr: Min(6,Max(0,z))", {}),
-    "hardswish": (lambda: "expr: z*Min(1,Max(0,z/6+1/2))", {}),
-    "hardsigmoid": (lambda: "expr: Min(1,Max(0,z/6+1/2))", {}),
-    "tanhshrink": (lambda: "expr: z-tanh(z)", {}),
-    "logsigmoid": (lambda: "expr: -log(1+exp(-z))", {}),
-    "selu": (
-        lambda: "expr: 1.0507009873554805*Max(0,z)+1.7580993408473766*Min(0,exp(z)-1)",
-        {},
-    ),
-    "gelu": (
-        lambda approximate: (
-            "gelu" if approximate == "none" else "expr: z/2*(1+tanh(sqrt(2/pi)*(z+0.044715*z**3)))"
-        ),
-        {"approximate": "none"},
-    ),
-    "leakyrelu": (lambda negative_slope: f"leaky_relu({negative_slope})", {"negative_slope": 0.01}),
-    "elu": (lambda alpha: f"expr: Max(0,z)+{alpha}*Min(0,exp(z)-1)", {"alpha": 1.0}),
-    "celu": (lambda alpha: f"expr: Max(0,z)+Min(0,{alpha}*(exp(z/{alpha})-1))", {"alpha": 1.0}),
-    "softplus": (
-        lambda beta: "softplus" if beta == 1 else f"expr: log(1+exp({beta}*z))/{beta}",
-        {"beta": 1.0},
-    ),
-    "hardtanh": (
-        lambda min_val, max_val: (
-            "hard_tanh"
-            if (min_val, max_val) == (-1, 1)
-            else f"expr: Max({min_val},Min({max_val},z))"
-        ),
-        {"min_val": -1.0, "max_val": 1.0},
-    ),
+from derive.activations.functions import Activation
+from derive.errors import InputError
+from derive.symbols import z
+
+from ..models import functions
+
+OPTIONS: Mapping[str, tuple[Callable[..., sympy.Expr], Mapping[str, Any]]] = {
+    "tanh": (sympy.tanh, {}),
+    "relu": (functions.relu, {}),
+    "sigmoid": (functions.sigmoid, {}),
+    "silu": (functions.silu, {}),
+    "mish": (functions.mish, {}),
+    "erf": (sympy.erf, {}),
+    "sin": (sympy.sin, {}),
+    "atan": (sympy.atan, {}),
+    "arctan": (sympy.atan, {}),
+    "softsign": (functions.softsign, {}),
+    "relu6": (lambda u: functions.hard_tanh(u, 0, 6), {}),
+    "hardswish": (lambda u: u * functions.hard_sigmoid(u), {}),
+    "hardsigmoid": (functions.hard_sigmoid, {}),
+    "tanhshrink": (lambda u: u - sympy.tanh(u), {}),
+    "logsigmoid": (lambda u: -functions.softplus(-u), {}),
+    "selu": (functions.selu, {}),
+    "gelu": (functions.gelu, {"approximate": "none"}),
+    "leakyrelu": (functions.leaky_relu, {"negative_slope": 0.01}),
+    "elu": (functions.elu, {"alpha": 1.0}),
+    "celu": (functions.celu, {"alpha": 1.0}),
+    "softplus": (functions.softplus, {"beta": 1.0}),
+    "hardtanh": (functions.hard_tanh, {"min_val": -1.0, "max_val": 1.0}),
 }
-"""The formula of σ by its options, and their defaults, in order."""
+"""σ of an expression and its options, and their defaults, in order."""
 
 
 def known(name: str) -> bool:
@@ -62,8 +49,10 @@ def known(name: str) -> bool:
 
 def of_module(module: Any) -> Activation:
     """σ of a module such as `nn.LeakyReLU(0.1)`, of a class that is `known`."""
-    formula, options = OPTIONS[_plain(type(module).__name__)]
-    return by_name(formula(**{name: getattr(module, name, old) for name, old in options.items()}))
+    name = type(module).__name__
+    formula, options = OPTIONS[_plain(name)]
+    given = [getattr(module, option, default) for option, default in options.items()]
+    return functions.activation(formula(z, *given), name)
 
 
 def of_call(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Activation:
@@ -79,7 +68,7 @@ def of_call(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> 
     for key, value in given.items():
         if not isinstance(value, int | float | str):
             raise InputError("activation", f"{name}({key}={value})", "σ with numbers for options")
-    return by_name(formula(**given))
+    return functions.activation(formula(z, *given.values()), name)
 
 
 def _plain(name: str) -> str:
