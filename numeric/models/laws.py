@@ -230,7 +230,11 @@ def _orthogonal(W: Array) -> float | None:
 
 
 def _of_rank(W: Array, rank: int) -> Law:
-    """The law of a matrix of less than full rank: a frame, or a frame times a Gaussian matrix."""
+    """The law of a matrix of less than full rank: a frame, or a frame times a Gaussian matrix.
+
+    Tr (W Wᵀ)² of the latter is σ⁴ r i (r + i + 1); of a product of two Gaussian matrices it is
+    more, as the first's Gram matrix G/o with E[GXGX] = X² + (X² + X Tr X)/o is not 1.
+    """
     _, o, i = W.shape
     square, density = float((W**2).mean()), rank / min(o, i)
     C, why = _float(square * i), f"rank {rank} of {min(o, i)}"
@@ -238,10 +242,19 @@ def _of_rank(W: Array, rank: int) -> Law:
     if np.ptp(values) <= _EXACT * values.max():
         return Law("low-rank orthogonal", (o, i), C, why=why, density=density)
     traces, scale = (values**4).sum(axis=1), square * o / rank
-    expected = scale**2 * rank * i * (rank + i + 1)
-    error = traces.std(ddof=1) / math.sqrt(len(W))
-    kind = "low-rank gaussian" if abs(traces.mean() - expected) <= 6 * error else "unknown"
-    return Law(kind, (o, i), C, math.sqrt(2 / (W.size * density)) * float(C), 0.0, why, density)
+    one = scale**2 * rank * i * (rank + i + 1)
+    two = one * (1 + 1 / o) + scale**2 * rank * i * (rank * i + 2) / o
+    error = traces.std(ddof=1) / math.sqrt(len(W)) if len(W) > 1 else math.inf
+    spread = math.sqrt(2 / (W.size * density)) * float(C)
+    if two - one < 12 * error:
+        told = f"{why}, too few initializations to tell which law"
+    elif abs(traces.mean() - one) <= 6 * error:
+        return Law("low-rank gaussian", (o, i), C, spread, 0.0, why, density)
+    elif abs(traces.mean() - two) <= 6 * error:
+        told = f"{why}, as a product of two Gaussian matrices has"
+    else:
+        told = f"{why}, with singular values of no law here"
+    return Law("unknown", (o, i), C, spread, 0.0, told, density)
 
 
 def _rank(W: Array) -> int:

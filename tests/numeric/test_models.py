@@ -74,6 +74,27 @@ def test_what_is_no_law_is_said(draw, why):
     assert why in law.why
 
 
+@pytest.mark.parametrize(
+    ("two", "count", "kind", "why"),
+    [
+        (False, 100, "low-rank gaussian", "rank 6 of 24"),
+        (True, 1500, "unknown", "a product of two Gaussian matrices"),
+        (False, 2, "unknown", "too few initializations"),
+        (True, 2, "unknown", "too few initializations"),
+    ],
+)
+def test_a_product_of_two_gaussian_matrices_is_no_low_rank_ensemble(two, count, kind, why):
+    random = np.random.default_rng(0)
+
+    def draw():
+        left = random.standard_normal((24, 6)) if two else haar(random, 24)[:, :6]
+        return left @ random.standard_normal((6, 32))
+
+    law = laws.of_matrix([draw() for _ in range(count)])
+    assert law.kind == kind
+    assert why in law.why
+
+
 def test_gaussian_rows_that_know_one_another_are_no_independent_entries():
     """Their entries are Gaussian: the singular values alone tell."""
     random = np.random.default_rng(0)
