@@ -228,7 +228,7 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     own = reading.own()
     laws = _of_samples(matrices, samples)
     if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
-        laws = _of_samples(matrices, {path: [value] for path, value in own.items()})
+        laws = _of_one(matrices, own)
         reading.settle(laws)
     return laws
 

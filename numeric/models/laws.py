@@ -96,7 +96,7 @@ class Law:
             return self.kind == "zero" and not sample.any()
         fan_in = sample.shape[1] if sample.ndim == 2 else 1
         variance, error = float((sample**2).mean()) * fan_in, self._error(sample.size)
-        near = abs(variance - float(self.C)) <= error
+        near = abs(variance - float(self.C)) <= error + 6 * self.error
         if sample.ndim < 2:
             return near
         return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
@@ -197,13 +197,21 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
         return Law("unknown", shape, _float(b.var()), why=fault)
     kind, density, exact_variance, kurtosis = _entries(b)
     variance = float((b**2).mean()) if exact_variance is None else exact_variance
-    C, default = _rational(variance), sympy.Rational(1, 3 * fan_in)
-    within = max(2e-3, 4 * math.sqrt(0.8 / b.size)) * variance
-    if kind == "uniform" and abs(variance - float(default)) <= within:
+    if kind == "uniform" and _reaches(b, math.sqrt(1 / fan_in)):
+        default = sympy.Rational(1, 3 * fan_in)
         return Law(kind, shape, default, kurtosis=kurtosis, why="1/(3 fan-in)")
+    C = _rational(variance)
     if kind == "unknown":
         return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
-    return Law(kind, shape, C, kurtosis=kurtosis, density=density)
+    error = 2 * variance / b.size if b.size < _MANY else 0.0
+    return Law(kind, shape, C, error if kind == "uniform" else 0.0, kurtosis, density=density)
+
+
+def _reaches(x: Array, bound: float) -> bool:
+    """Whether the largest of these can be that of as many uniform numbers up to the bound, of which
+    it is below t with the chance (t/bound)^count."""
+    largest = float(abs(x).max())
+    return largest <= bound * (1 + _EXACT) and x.size * math.log(largest / bound) >= math.log(1e-6)
 
 
 def _fault(W: Array) -> str | None:

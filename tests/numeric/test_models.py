@@ -95,6 +95,18 @@ def test_a_product_of_two_gaussian_matrices_is_no_low_rank_ensemble(two, count, 
     assert why in law.why
 
 
+def test_few_uniform_biases_are_torchs_if_their_largest_can_be():
+    """Of eight below 1/4 the largest is above 0.044 but for a chance of 10⁻⁶."""
+    bound, count = 0.25, 8
+    low = bound * 1e-6 ** (1 / count)
+    spread = np.linspace(-0.9, 0.9, count)
+    for largest, default in ((1.01 * low, True), (0.99 * low, False), (1.01 * bound, False)):
+        law = laws.of_biases([spread / 0.9 * largest], 16)
+        assert law.kind == "uniform"
+        assert (sympy.Rational(1, 48) == law.C) == default
+        assert bool(law.error) != default
+
+
 def test_gaussian_rows_that_know_one_another_are_no_independent_entries():
     """Their entries are Gaussian: the singular values alone tell."""
     random = np.random.default_rng(0)
