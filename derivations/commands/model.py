@@ -14,6 +14,12 @@ from ..files import check_file, write_text
 from . import options
 
 _WANTED = "FILE.py:NAME, a Python file and a model in it, or a function that makes one"
+_EXTRAS = {
+    "torch": "torch",
+    **dict.fromkeys(("jax", "flax", "equinox"), "jax"),
+    **dict.fromkeys(("keras", "tensorflow"), "keras"),
+}
+"""The extra that brings a framework."""
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
@@ -71,7 +77,10 @@ def _loaded(text: str) -> Any:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # of the user's file
         told = f"{path}, which raises {type(error).__name__}: {error}"
-        raise InputError("model", told, "a file that runs") from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        extra = _EXTRAS.get((missing or "").partition(".")[0])
+        hint = f", with pip install 'wickgarten[{extra}]'" if extra else ""
+        raise InputError("model", told, f"a file that runs{hint}") from error
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):

@@ -11,6 +11,7 @@ import scipy.stats
 import sympy
 from sample_models import Perceptron, gaussian
 
+from derivations import cli
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
 from derive.symbols import z
 from numeric import flow, models
@@ -473,3 +474,15 @@ def test_a_description_is_printed(judged):
     assert "layer 2: tanh, 24 → 24" in text
     assert "gaussian, C_W = 1" in text
     assert pickle.loads(pickle.dumps(judged.description.laws)) == judged.description.laws
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("flax.nnx", "jax"), ("tensorflow", "keras"), ("another", None)]
+)
+def test_a_framework_that_is_missing_names_its_extra(missing, extra, tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(f"raise ModuleNotFoundError('no {missing}', name='{missing}')\n")
+    assert cli.main(["model", f"{file}:net"]) == 2
+    told = capsys.readouterr().err
+    assert f"no {missing}" in told
+    assert (f"pip install 'wickgarten[{extra}]'" in told) == (extra is not None)
