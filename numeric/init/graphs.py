@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from derive.activations.functions import Activation
 
+from ..models.functions import plain
 from .functions import known, of_call, of_module
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -87,9 +88,9 @@ class Graph:
     def join(self) -> Feed | None:
         """The first sum or product of two things that were computed: of a skip, a gate or a σ."""
         for node in self.traced.nodes:
-            plain = _name(node).lower().replace("_", "")
-            if node.op.startswith("call") and plain in _JOINS and _joins(node):
-                return Feed(_JOINS[plain], node.name)
+            spelled = plain(_name(node))
+            if node.op.startswith("call") and spelled in _JOINS and _joins(node):
+                return Feed(_JOINS[spelled], node.name)
         return None
 
     def _made_by(self, node: Any) -> Feed:
@@ -101,22 +102,24 @@ class Graph:
             if node.op == "placeholder":
                 return Feed("inputs", node.name)
             called = self._modules[str(node.target)] if node.op == "call_module" else None
-            plain = (name if called is None else type(called).__name__).lower().replace("_", "")
+            spelled = plain(name if called is None else type(called).__name__)
             if isinstance(called, MATRICES):
                 return Feed("matrix", name)
             norm = next((each for kind, each in NORMS if isinstance(called, kind)), None)
             if norm is not None:
                 return Feed("norm", name, norm=norm)
-            if isinstance(called, nn.modules.dropout._DropoutNd) or plain in _PASSING:
+            if isinstance(called, nn.modules.dropout._DropoutNd) or spelled in _PASSING:
                 node = before
                 continue
             if node.op == "get_attr":
                 return Feed("unknown", name)
-            if plain in _JOINS:
-                return Feed(_JOINS[plain] if _joins(node) else "unknown", node.name)
-            if known(plain):
+            if spelled in _JOINS:
+                return Feed(_JOINS[spelled] if _joins(node) else "unknown", node.name)
+            if known(spelled):
                 extra = node.args[1:] if called is None else ()
-                sigma = of_call(plain, extra, node.kwargs) if called is None else of_module(called)
+                sigma = (
+                    of_call(spelled, extra, node.kwargs) if called is None else of_module(called)
+                )
                 below = self._made_by(before)
                 norm = below.norm if below.kind == "norm" else None
                 return Feed("activation", name, sigma, norm)

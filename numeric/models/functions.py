@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import sympy
@@ -99,6 +101,43 @@ def exact(value: object) -> sympy.Expr:
         return sympy.Rational(str(value))
     except (TypeError, ValueError):
         raise InputError("model", value, "a finite number") from None
+
+
+TORCH: Mapping[str, tuple[Callable[..., sympy.Expr], Mapping[str, Any]]] = {
+    "tanh": (sympy.tanh, {}),
+    "relu": (relu, {}),
+    "sigmoid": (sigmoid, {}),
+    "silu": (silu, {}),
+    "mish": (mish, {}),
+    "erf": (sympy.erf, {}),
+    "sin": (sympy.sin, {}),
+    "atan": (sympy.atan, {}),
+    "arctan": (sympy.atan, {}),
+    "softsign": (softsign, {}),
+    "relu6": (lambda u: hard_tanh(u, 0, 6), {}),
+    "hardswish": (lambda u: u * hard_sigmoid(u), {}),
+    "hardsigmoid": (hard_sigmoid, {}),
+    "tanhshrink": (lambda u: u - sympy.tanh(u), {}),
+    "logsigmoid": (lambda u: -softplus(-u), {}),
+    "selu": (selu, {}),
+    "gelu": (gelu, {"approximate": "none"}),
+    "leakyrelu": (leaky_relu, {"negative_slope": 0.01}),
+    "elu": (elu, {"alpha": 1.0}),
+    "celu": (celu, {"alpha": 1.0}),
+    "softplus": (softplus, {"beta": 1.0}),
+    "hardtanh": (hard_tanh, {"min_val": -1.0, "max_val": 1.0}),
+}
+"""PyTorch's by the `plain` names of their classes and functions: σ of an expression and its
+options, and their defaults, in order."""
+
+
+def plain(name: str) -> str:
+    """The name of a class and of a function in one spelling: LeakyReLU, leaky_relu.
+
+    >>> plain("LeakyReLU") == plain("leaky_relu")
+    True
+    """
+    return name.lower().replace("_", "")
 
 
 def activation(expr: sympy.Expr, where: str) -> Activation:

@@ -223,9 +223,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
 
 def _scalar(module: nn.Module, u: Value) -> tuple[Any, ...]:
     """The function of a module of one number, and what `Tracer.apply` gives it."""
-    read = _SCALARS[type(module)]
-    function, names = read if isinstance(read, tuple) else (read, ())
-    return function, u, *(getattr(module, name) for name in names)
+    function, options = _SCALARS[type(module)]
+    return function, u, *(getattr(module, name) for name in options)
 
 
 def _why_not(module: nn.Module) -> str | None:
@@ -246,25 +245,10 @@ def _why_not(module: nn.Module) -> str | None:
     return f"no layer here is a {kind.__name__}"
 
 
-_SCALARS: dict[type, Any] = {
-    nn.ReLU: functions.relu,
-    nn.Tanh: sympy.tanh,
-    nn.Sigmoid: functions.sigmoid,
-    nn.SiLU: functions.silu,
-    nn.Mish: functions.mish,
-    nn.SELU: functions.selu,
-    nn.Softsign: functions.softsign,
-    nn.Hardsigmoid: functions.hard_sigmoid,
-    nn.ReLU6: lambda u: functions.hard_tanh(u, 0, 6),
-    nn.Hardswish: lambda u: u * functions.hard_sigmoid(u),
-    nn.LogSigmoid: lambda u: -functions.softplus(-u),
-    nn.Tanhshrink: lambda u: u - sympy.tanh(u),
-    nn.GELU: (functions.gelu, ("approximate",)),
-    nn.LeakyReLU: (functions.leaky_relu, ("negative_slope",)),
-    nn.ELU: (functions.elu, ("alpha",)),
-    nn.CELU: (functions.celu, ("alpha",)),
-    nn.Softplus: (functions.softplus, ("beta",)),
-    nn.Hardtanh: (functions.hard_tanh, ("min_val", "max_val")),
+_SCALARS = {
+    kind: functions.TORCH[functions.plain(name)]
+    for name, kind in vars(nn).items()
+    if isinstance(kind, type) and functions.plain(name) in functions.TORCH
 }
 
 
