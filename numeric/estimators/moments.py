@@ -29,47 +29,29 @@ BLOCKS = 256
 @driver
 def accumulate(
     X: Array,
-    draws: NDArray[np.int64],
+    blocks: NDArray[np.int64],
     products: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
+    room: Array,
     sums: Array,
 ) -> None:
-    """Add the products of X − X⁰ of each draw to its block of sums (BLOCKS, products).
+    """Add the products of X − X⁰ of each draw, at each of some layers, to its block of sums.
 
     Arguments:
-        X: (draws, statistics).
-        draws: the networks' numbers, in the order of X.
-        products: X⁰, and `parent` and `factor` of `Plan.chain`.
+        X: (layers, draws, statistics).
+        blocks: of the draws, in the order of X.
+        products: X⁰, (layers, statistics), and `parent` and `factor` of `Plan.chain`.
+        room: for one number more than there are products.
+        sums: (BLOCKS, layers, products).
     """
     reference, parent, factor = products
-    value = np.empty(parent.size)
-    for s in range(draws.size):
-        block = draws[s] % sums.shape[0]
-        for i in range(parent.size):
-            value[i] = X[s, factor[i]] - reference[factor[i]]
-            if parent[i] >= 0:
-                value[i] *= value[parent[i]]
-            sums[block, i] += value[i]
-
-
-@driver
-def accumulate_layers(
-    X: Array,
-    draws: NDArray[np.int64],
-    products: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
-    sums: Array,
-) -> None:
-    """`accumulate` at each of some layers: X (layers, draws, statistics), X⁰ (layers, statistics)
-    and sums (BLOCKS, layers, products)."""
-    reference, parent, factor = products
-    blocks = draws % sums.shape[0]
-    value = np.ones(1 + parent.size)  # 1 stands before the products
+    room[0] = 1.0  # before the products
     for layer in range(X.shape[0]):
-        for s in range(draws.size):
-            total = sums[blocks[s], layer]
+        for s in range(blocks.size):
+            block = blocks[s]
             for i in range(parent.size):
                 deviation = X[layer, s, factor[i]] - reference[layer, factor[i]]
-                value[1 + i] = deviation * value[1 + parent[i]]
-                total[i] += value[1 + i]
+                room[1 + i] = deviation * room[1 + parent[i]]
+                sums[block, layer, i] += room[1 + i]
 
 
 @dataclass(frozen=True)

@@ -52,33 +52,42 @@ def flattened(
 
 
 @driver
-def evaluate(factors: Array, structure: Structure, coefficients: Array, values: Array) -> None:
-    """The polynomials at each draw's factors: (draws, factors) → (draws, polynomials).
+def evaluate(
+    factors: Array, structure: Structure, coefficients: Array, room: Array, values: Array
+) -> None:
+    """Polynomials of the factors of some draws, (layers, draws, factors), at each of some layers:
+    values (layers, draws, polynomials).
 
     Arguments:
-        coefficients: of one layer, in the order of the terms.
+        coefficients: (layers, terms), in the order of the terms.
+        room: (1 + monomials, 4).
 
     Four draws at a time, the last one again where there are fewer: a sum waits for the one before.
     """
     parent, factor, start, which = structure
-    monomial = np.empty((1 + parent.size, 4))  # row 0 is the empty one
-    last = factors.shape[0] - 1
+    last = factors.shape[1] - 1
     for k in range(4):
-        monomial[0, k] = 1.0
-    for s in range(0, last + 1, 4):
-        a, b, c, d = s, min(s + 1, last), min(s + 2, last), min(s + 3, last)
-        for i in range(parent.size):
-            below, f = monomial[1 + parent[i]], factor[i]
-            monomial[1 + i, 0] = factors[a, f] * below[0]
-            monomial[1 + i, 1] = factors[b, f] * below[1]
-            monomial[1 + i, 2] = factors[c, f] * below[2]
-            monomial[1 + i, 3] = factors[d, f] * below[3]
-        for x in range(start.size - 1):
-            v, w, y, z = 0.0, 0.0, 0.0, 0.0
-            for t in range(start[x], start[x + 1]):
-                scale, term = coefficients[t], monomial[1 + which[t]]
-                v += scale * term[0]
-                w += scale * term[1]
-                y += scale * term[2]
-                z += scale * term[3]
-            values[a, x], values[b, x], values[c, x], values[d, x] = v, w, y, z
+        room[0, k] = 1.0  # the empty monomial
+    for layer in range(factors.shape[0]):
+        for a in range(0, last + 1, 4):
+            b = a + 1 if a + 1 < last else last
+            c = a + 2 if a + 2 < last else last
+            d = a + 3 if a + 3 < last else last
+            for i in range(parent.size):
+                below, f = 1 + parent[i], factor[i]
+                room[1 + i, 0] = factors[layer, a, f] * room[below, 0]
+                room[1 + i, 1] = factors[layer, b, f] * room[below, 1]
+                room[1 + i, 2] = factors[layer, c, f] * room[below, 2]
+                room[1 + i, 3] = factors[layer, d, f] * room[below, 3]
+            for x in range(start.size - 1):
+                v, w, y, z = 0.0, 0.0, 0.0, 0.0
+                for t in range(start[x], start[x + 1]):
+                    scale, m = coefficients[layer, t], 1 + which[t]
+                    v += scale * room[m, 0]
+                    w += scale * room[m, 1]
+                    y += scale * room[m, 2]
+                    z += scale * room[m, 3]
+                values[layer, a, x] = v
+                values[layer, b, x] = w
+                values[layer, c, x] = y
+                values[layer, d, x] = z

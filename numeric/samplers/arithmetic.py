@@ -22,7 +22,7 @@ from ..estimators.probes import Probes
 from ..layers.tapped import Reader
 from ..random.lazy import Step
 from . import jets
-from .base import common_kernels
+from .base import evaluated_once
 from .ensemble import Ensemble
 from .probing import kernels, weighted
 
@@ -142,11 +142,8 @@ class Arithmetic:
 
     def evaluated(self, polynomials: tuple[Structure, Array], grams: Sequence[Array]) -> Array:
         """Polynomials in the entries of Gram matrices, (draws, polynomials)."""
-        structure, coefficients = polynomials
         factors = np.concatenate([each.reshape(self.draws.size, -1) for each in grams], axis=1)
-        values = np.empty((self.draws.size, len(structure[2]) - 1))
-        common_kernels().evaluate(factors, structure, coefficients, values)
-        return values
+        return evaluated_once(polynomials, factors)
 
 
 @lru_cache(maxsize=256)

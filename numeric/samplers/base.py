@@ -28,6 +28,7 @@ from ..arrays import Array
 from ..emit.kernels import load_kernels
 from ..estimators import moments, polynomials
 from ..estimators.observables import Plan
+from ..estimators.polynomials import Structure
 from ..runs.totals import Sums
 from ..runs.work import Work
 from .ensemble import Ensemble
@@ -165,7 +166,8 @@ class Sampler(Work):
     def _add(
         self, draws: NDArray[np.int64], reference: Array, sums: Array, given_up: Event
     ) -> None:
-        kernels, step = common_kernels(), self.batch
+        accumulate, step = _kernels().accumulate, self.batch
+        room = np.empty(1 + len(self.plan.products))
         for first in range(0, draws.size, step):
             if given_up.is_set():
                 return
@@ -175,7 +177,7 @@ class Sampler(Work):
                     return
                 these = slice(layer, layer + len(values))
                 products = (reference[these], *self.plan.chain)
-                kernels.accumulate_layers(values, part, products, sums[:, these])
+                accumulate(values, part % moments.BLOCKS, products, room, sums[:, these])
 
 
 @contextmanager
@@ -200,8 +202,24 @@ def keep_memory() -> None:
     np.empty((1 << 25) - (1 << 14), np.uint8)
 
 
+def evaluated(polynomials: tuple[Structure, Array], factors: Array) -> Array:
+    """Polynomials with coefficients (layers, terms) at factors (layers, draws, factors): their
+    values, (layers, draws, polynomials)."""
+    structure, coefficients = polynomials
+    parent, _, start, _ = structure
+    values = np.empty((*factors.shape[:2], start.size - 1))
+    _kernels().evaluate(factors, structure, coefficients, np.empty((1 + parent.size, 4)), values)
+    return values
+
+
+def evaluated_once(polynomials: tuple[Structure, Array], factors: Array) -> Array:
+    """`evaluated` of one layer: coefficients (terms,) at (draws, factors) in (draws, polynomials)."""
+    structure, coefficients = polynomials
+    return evaluated((structure, coefficients[None]), factors[None])[0]
+
+
 @cache
-def common_kernels() -> ModuleType:
-    """`evaluate` and `accumulate_layers`, compiled."""
+def _kernels() -> ModuleType:
+    """`evaluate` and `accumulate`, compiled."""
     doc = "What turns what is known of networks into sums of products of their statistics."
-    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate_layers))
+    return load_kernels("sums", doc, (polynomials.evaluate, moments.accumulate))

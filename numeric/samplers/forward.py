@@ -24,7 +24,7 @@ from ..emit.templates import sigma_source
 from ..estimators.observables import Plan
 from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
-from . import forward_kernels
+from .base import evaluated
 from .ensemble import Layers
 from .forward_kernels import LANES, WORDS
 from .probing import ProbeSampler
@@ -152,10 +152,7 @@ class ForwardSampler(ProbeSampler):
                 forward(networks, ensemble.key, *part, rooms, squares)
             these = slice(first, last + 1)
             vectors = squares[these].reshape(last + 1 - first, -1)[:, :count] / n[these]
-            values = np.empty((*vectors.shape, len(self.plan.statistics)))
-            evaluate_layers = _polynomial_kernels().evaluate_layers
-            evaluate_layers(vectors[:, :, None], structure, coefficients[these], values)
-            yield first, values
+            yield first, evaluated((structure, coefficients[these]), vectors[:, :, None])
             first = last + 1
 
     @property
@@ -214,13 +211,6 @@ def _program(layers: Layers) -> _Program:
             rows.append((layer, BIASED, last_step.size, last_step.size, BIAS, True))
             scales.append(math.sqrt(layers.C_b[layer - 1]))
     return _Program(np.array(rows, np.int64).reshape(-1, 6), np.array(scales))
-
-
-@cache
-def _polynomial_kernels() -> ModuleType:
-    """`evaluate_layers`, compiled."""
-    doc = "The statistics of some layers at a time."
-    return load_kernels("layers", doc, (forward_kernels.evaluate_layers,))
 
 
 @cache

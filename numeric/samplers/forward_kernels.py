@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, wide_vectors
-from ..estimators.polynomials import Structure, evaluate
 from ..random.philox import circle, philox, twice_minus_log
 
 LANES = 16
@@ -76,12 +75,3 @@ def add_squares(X: Array, total: Array) -> None:
     for i in range(whole, X.shape[0]):
         for s in range(LANES):
             total[s] += X[i, s] * X[i, s]
-
-
-@driver
-def evaluate_layers(
-    factors: Array, structure: Structure, coefficients: Array, values: Array
-) -> None:
-    """`polynomials.evaluate` at each of some layers: factors (layers, draws, factors)."""
-    for layer in range(factors.shape[0]):
-        evaluate(factors[layer], structure, coefficients[layer], values[layer])

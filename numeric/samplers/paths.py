@@ -24,7 +24,7 @@ from ..estimators.unbiased import Reading
 from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, Step
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
-from .base import Sampler, common_kernels, uncollected
+from .base import Sampler, evaluated_once, uncollected
 from .ensemble import Ensemble, Layers
 from .probing import reading
 
@@ -151,21 +151,18 @@ class PathSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take paths down the layers; their statistics, (draws, statistics), at each."""
-        compiled, evaluate = self._compiled, common_kernels().evaluate
+        compiled = self._compiled
         count, states, m = draws.size, compiled.states, self.plan.samples
         sums = states + compiled.tree[0].size
         factors = np.ones((count, sums + m))
         factors[:, :states] = compiled.start
-        values, after = np.empty((count, len(self.polynomial))), np.empty((count, states))
         for layer, columns in enumerate(self.paths(draws, factors[:, sums:])):
             kernels().sum_over_neurons(columns, compiled.tree, factors, states)
             structure, coefficients = compiled.statistics
-            evaluate(factors, structure, coefficients[layer], values)
-            yield values
+            yield evaluated_once((structure, coefficients[layer]), factors)
             if states and layer + 1 < self.ensemble.depth:
                 structure, coefficients = compiled.steps
-                evaluate(factors, structure, coefficients[layer], after)
-                factors[:, :states] = after
+                factors[:, :states] = evaluated_once((structure, coefficients[layer]), factors)
 
     def paths(self, draws: NDArray[np.int64], inverses: Array) -> Iterator[Array]:
         """The columns of layers 0 … depth − 1; `inverses` (draws, m) has the ν of what is above."""

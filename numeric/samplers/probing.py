@@ -28,7 +28,7 @@ from ..hyperparameters import symbols_of
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR, Step
 from . import jet_kernels
-from .base import Sampler, common_kernels
+from .base import Sampler, evaluated_once
 from .ensemble import Ensemble, Layers
 
 
@@ -54,18 +54,16 @@ class ProbeSampler(Sampler):
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
-        layer_kernels, evaluate = kernels(), common_kernels().evaluate
+        layer_kernels = kernels()
         ensemble, m = self.ensemble, self.plan.samples
         structure, coefficients = self._polynomials
         activation = ensemble.activation(self.probes.order + 1)
         X = np.zeros((draws.size, len(self.probes.jets) * m, ensemble.widths[0]))
         X[:, :m] = ensemble.inputs
         S = np.empty((*X.shape[:2], X.shape[1]))
-        values = np.empty((draws.size, len(self.plan.statistics)))
         for layer in range(ensemble.depth):
             layer_kernels.grams(X, S)
-            evaluate(S.reshape(draws.size, -1), structure, coefficients[layer], values)
-            yield values
+            yield evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
             if layer + 1 == ensemble.depth:
                 return
             source = (ensemble.key, layer + 1)

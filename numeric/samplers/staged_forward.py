@@ -26,7 +26,7 @@ from ..emit.templates import sigma_source
 from ..estimators.sums import Sum, compiled
 from ..random import lazy
 from ..random.lazy import COLUMN, DIAGONAL, FACTOR
-from .base import common_kernels
+from .base import evaluated_once
 from .ensemble import Ensemble, number_at
 from .forward import WIDEST
 from .forward_kernels import LANES
@@ -73,14 +73,12 @@ class LayerForwardSampler(LayerSampler):
         squares = np.empty((ensemble.depth, sources, *networks.shape))
         squares[0, 0] = ensemble.inputs[0] @ ensemble.inputs[0]
         self._run(networks, squares)
-        values = np.empty((count, len(self.plan.statistics)))
         for layer, given in enumerate(tables.sums):
             structure, coefficients = compiled(self.plan, given, self.probes)
             n = np.array([*(n_in for _, n_in in given.matrices), *[given.n] * given.carried])
             vectors = squares[layer, : n.size].reshape(n.size, -1)[:, :count] / n[:, None]
             factors = np.ascontiguousarray(vectors.T)
-            common_kernels().evaluate(factors, structure, coefficients, values)
-            yield values
+            yield evaluated_once((structure, coefficients), factors)
 
     def _run(self, networks: NDArray[np.uint64], squares: Array) -> None:
         """Fill in the squares, some groups or some layers of one group in a call."""

@@ -17,8 +17,8 @@ from derive.recursions import wanted
 from derive.weights import Gaussian, Orthogonal
 from numeric.estimators import moments, unbiased
 from numeric.estimators.observables import Plan, components
-from numeric.estimators.polynomials import evaluate
 from numeric.estimators.probes import Probes
+from numeric.samplers.base import evaluated_once
 
 NAMES = {1: "K", 2: "V", 3: "U6"}
 
@@ -39,10 +39,8 @@ def measured(matrices, how, pairs):
     draws, m, _ = matrices.shape
     plan = Plan(wanted(NAMES[pairs]), m)
     structure, coefficients = unbiased.compiled(plan, how, Probes())
-    X = np.empty((draws, len(plan.statistics)))
     factors = np.ascontiguousarray(matrices.reshape(draws, -1))
-    evaluate(factors, structure, coefficients[0], X)
-    return plan, X
+    return plan, evaluated_once((structure, coefficients[0]), factors)
 
 
 def recorded(matrices, how, pairs, reference=None):
@@ -50,7 +48,8 @@ def recorded(matrices, how, pairs, reference=None):
     plan, X = measured(matrices, how, pairs)
     reference = X[0] if reference is None else reference
     sums = np.zeros((moments.BLOCKS, 1, len(plan.products)))
-    moments.accumulate(X, np.arange(len(X)), (reference, *plan.chain), sums[:, 0])
+    products = reference[None], *plan.chain
+    moments.accumulate(X[None], np.arange(len(X)) % moments.BLOCKS, products, np.empty(1 + len(plan.products)), sums)
     return moments.Record(plan, reference[None], sums, len(X))
 
 
