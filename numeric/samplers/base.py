@@ -213,9 +213,10 @@ def evaluated(polynomials: tuple[Structure, Array], factors: Array) -> Array:
 
 
 def evaluated_once(polynomials: tuple[Structure, Array], factors: Array) -> Array:
-    """`evaluated` of one layer: coefficients (terms,) at (draws, factors) in (draws, polynomials)."""
+    """`evaluated` of one layer: coefficients (terms,) at (draws, factors)."""
     structure, coefficients = polynomials
-    return evaluated((structure, coefficients[None]), factors[None])[0]
+    values: Array = evaluated((structure, coefficients[None]), factors[None])[0]
+    return values
 
 
 @cache
