@@ -23,14 +23,12 @@ from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derivations.training import descents, theory
 from derivations.training.descents import STARTS, Descent, best, trained, until
-from derivations.training.statements import Statement, alike, expected, reproduced, rising, smaller
+from derivations.training.statements import Statement, alike, reproduced, rising, smaller
 from numeric.arrays import Array
 
 LEARNT, HALFWAY = 0.05, 0.07
 """Validation losses by which training speeds are told: a guess has 0.09."""
 THRESHOLDS = {"learnt": LEARNT, "halfway": HALFWAY}
-UNTRAINED = 200
-"""Networks whose loss at epoch 0 is held against theory."""
 SAME = 0.5
 """The margin within which a best loss is called independent of depth."""
 
@@ -78,18 +76,12 @@ def figure_four(sampling: Sampling) -> Verdict:
     of = descents.size(sampling)
     found = runs(sampling, of.widths[0])
     shallow, *deep = of.depths
-    data = descents.split(of.data, of.images, 0)
+    images = descents.split(of.data, of.images, 0).validation
     figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
-    beginnings = []
     for panel, (start, tables) in zip(panels, found.items(), strict=True):
         descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
         nets = [(Descent().network(start, L), L) for L in tables]
-        marked = theory.mark(panel, nets, data.validation, of.widths[0])
-        begin = trained(
-            Descent(), start, of.widths[0], shallow, sampling, 0, draws=UNTRAINED
-        )  # fmt: skip
-        text = f"{start} networks of L = {shallow} begin where theory has it"
-        beginnings.append(expected(text, begin["validation"].to_numpy()[:, 0], marked[0]))
+        theory.mark(panel, nets, images, of.widths[0])
         panel.set(title=start, ylabel="validation loss")
     one, other = found["orthogonal"], found["Gaussian"]
     statements = [
@@ -102,7 +94,7 @@ def figure_four(sampling: Sampling) -> Verdict:
         ),
         smaller("deep orthogonal ones train faster", pairs(found, deep, "halfway")),
         smaller("also to a lower loss", pairs(found, deep, "learnt")),
-        *beginnings,
+        *theory.beginnings(Descent(), shallow, sampling),
     ]
     return reproduced(
         statements,
@@ -130,9 +122,11 @@ def figure_five(sampling: Sampling) -> Verdict:
         }
         for start in STARTS
     }
+    images = descents.split(of.data, of.images, 1).validation
     figure, (panels,) = panel_grid(1, 2, (5, 4), sharey=True)
     for panel, (start, tables) in zip(panels, found.items(), strict=True):
         descents.draw(panel, [(f"L = {L}", each) for L, each in tables.items()], "validation")
+        theory.mark(panel, [(Descent().network(start, L), L) for L in depths], images, of.widths[0])
         panel.set(title=start, ylabel="validation loss")
     every = [each for tables in found.values() for each in tables.values()]
     rises = np.concatenate(

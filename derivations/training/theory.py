@@ -24,6 +24,7 @@ from derivations.pictures.panels import panel_grid
 from derivations.section import show
 from derivations.training import descents
 from derivations.training.descents import STARTS, Descent
+from derivations.training.statements import Statement, expected
 from derive import Network
 from numeric import compare, flow, training
 from numeric.arrays import Array
@@ -34,6 +35,8 @@ from numeric.training.data import Images, Split
 from numeric.training.ensembles import Training
 from numeric.training.optimizers import Optimizer
 
+UNTRAINED = 200
+"""Networks whose loss at epoch 0 is held against theory."""
 NODES = 8
 """Lengths of images at which theory is evaluated; between them it is a polynomial."""
 
@@ -70,17 +73,28 @@ def untrained_loss(net: Network, images: Images, depth: int, width: int) -> floa
     return float((images.targets**2).mean() + (K + G1 / width).mean())
 
 
-def mark(
-    panel: Axes, networks: Sequence[tuple[Network, int]], images: Images, width: int
-) -> list[float]:
+def mark(panel: Axes, networks: Sequence[tuple[Network, int]], images: Images, width: int) -> None:
     """Draw the expected loss at epoch 0 of each network, of a depth, in the colours of
-    `descents.draw`; and the losses."""
-    losses = [untrained_loss(net, images, depth, width) for net, depth in networks]
-    for number, loss in enumerate(losses):
+    `descents.draw`."""
+    for number, (net, depth) in enumerate(networks):
+        loss = untrained_loss(net, images, depth, width)
         label = "theory at epoch 0, order 1/n" if not number else None
         panel.plot([1.0, 1.8], [loss, loss], color=f"C{number}", linestyle=":", label=label)
     panel.legend(fontsize="x-small")
-    return losses
+
+
+def beginnings(how: Descent, depth: int, sampling: Sampling) -> list[Statement]:
+    """Whether networks of either weights, before they are trained, have the loss that theory
+    gives."""
+    of = descents.size(sampling)
+    width, images = of.widths[0], descents.split(of.data, of.images, 0).validation
+    found = []
+    for start in STARTS:
+        begin = descents.trained(how, start, width, depth, sampling, 0, draws=UNTRAINED)
+        marked = untrained_loss(how.network(start, depth), images, depth, width)
+        text = f"{start} networks of L = {depth} begin where theory has it"
+        found.append(expected(text, begin["validation"].to_numpy()[:, 0], marked))
+    return found
 
 
 # %% [markdown]

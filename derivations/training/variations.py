@@ -19,7 +19,7 @@ from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Picture, Verdict
 from derivations.pictures.panels import panel_grid
 from derivations.section import show
-from derivations.training import descents
+from derivations.training import descents, theory
 from derivations.training.descents import GUESS, STARTS, Descent, best, diverged, trained, until
 from derivations.training.statements import Statement, alike, reproduced, smaller
 from derivations.training.tanh import HALFWAY, LEARNT
@@ -53,18 +53,24 @@ def about(sampling: Sampling, what: str = "") -> str:
     return f"{of}, {of.drawn(*of.pair)}, {of.epochs[1]} epochs for 10⁵{what}"
 
 
-def picture(found: Runs, *others: tuple[str, Runs]) -> Picture:
-    """Validation losses by epoch, a panel for each depth."""
-    depths = sorted({depth for _, depth in found})
-    figure, (panels,) = panel_grid(1, len(depths), (5, 4))
-    for panel, depth in zip(panels, depths, strict=True):
-        lines = [(start, found[start, depth]) for start in STARTS]
-        lines += [
-            (f"{start}, {label}", tables[start, depth])
-            for label, tables in others
-            for start in STARTS
+def picture(sampling: Sampling, how: Descent, **others: Descent) -> Picture:
+    """Validation losses by epoch, a panel for each depth; where they are squared, with what theory
+    says of epoch 0."""
+    of = descents.size(sampling)
+    images = descents.split(of.data, of.images, 0).validation
+    kinds = [
+        (start, label, each) for label, each in {"": how, **others}.items() for start in STARTS
+    ]
+    figure, (panels,) = panel_grid(1, len(of.pair), (5, 4))
+    for panel, depth in zip(panels, of.pair, strict=True):
+        lines = [
+            (f"{start} {label}".strip(), runs(each, sampling)[0][start, depth])
+            for start, label, each in kinds
         ]
         descents.draw(panel, lines, "validation")
+        if how.loss == "squared":
+            nets = [(each.network(start, depth), depth) for start, _, each in kinds]
+            theory.mark(panel, nets, images, of.widths[0])
         panel.set(title=f"L = {depth}", ylabel="validation loss")
     return figure
 
@@ -97,16 +103,17 @@ SMALL, LARGE = 0.5, 2
 def figure_fifteen(sampling: Sampling) -> Verdict:
     r"""$C_W = 0.5$, which the text does not give. Said of the figure: networks fail to train where
     $L/n \sim 1$; orthogonal ones suffer from the same."""
-    found, _, deep = runs(Descent(C_W=SMALL), sampling)
-    critical, _, _ = runs(Descent(), sampling)
+    how = Descent(C_W=SMALL)
+    found, shallow, deep = runs(how, sampling)
     statements = [
         share(f"deep {start} networks fail to train", stuck(found[start, deep]), 1.0)
         for start in STARTS
     ]
+    statements += theory.beginnings(how, shallow, sampling)
     return reproduced(
         statements,
         about(sampling, f", C_W = {SMALL}"),
-        figures={"training15": picture(found, ("C_W = 1", critical))},
+        figures={"training15": picture(sampling, how, critical=Descent())},
     )
 
 
@@ -132,7 +139,8 @@ def figure_sixteen(sampling: Sampling) -> Verdict:
     runs has a diverging loss, and orthogonal networks suffer from exactly the same. A loss that is
     larger at the end than at the beginning is called divergent here, and a deep network whose loss
     stays at that of a guess is told apart."""
-    found, shallow, deep = runs(Descent(C_W=LARGE), sampling)
+    how = Descent(C_W=LARGE)
+    found, shallow, deep = runs(how, sampling)
     every = {
         start: np.concatenate([diverged(found[start, depth]) for depth in (shallow, deep)])
         for start in STARTS
@@ -145,10 +153,11 @@ def figure_sixteen(sampling: Sampling) -> Verdict:
         share(f"deep {start} networks are not trained", stuck(found[start, deep]), 0.5)
         for start in STARTS
     ]
+    statements += theory.beginnings(how, shallow, sampling)
     return reproduced(
         statements,
         about(sampling, f", C_W = {LARGE}"),
-        figures={"training16": picture(found)},
+        figures={"training16": picture(sampling, how)},
     )
 
 
@@ -157,7 +166,8 @@ def figure_seventeen(sampling: Sampling) -> Verdict:
     r"""$C_W = 2$, $\lambda_b = \lambda_W = 1/L$. Said of the figure: shallow and deep networks take
     considerably longer to train than with tanh, and orthogonal weights are "only a mild
     improvement, if any"."""
-    found, shallow, deep = runs(Descent("relu", 2, rates="depth"), sampling)
+    how = Descent("relu", 2, rates="depth")
+    found, shallow, deep = runs(how, sampling)
     tanh, _, _ = runs(Descent(), sampling)
     depths = shallow, deep
     best_of = [pair(found, depth) for depth in depths]
@@ -178,7 +188,7 @@ def figure_seventeen(sampling: Sampling) -> Verdict:
         )
     )
     return reproduced(
-        statements, about(sampling), figures={"training17": picture(found, ("tanh", tanh))}
+        statements, about(sampling), figures={"training17": picture(sampling, how, tanh=Descent())}
     )
 
 
@@ -190,14 +200,15 @@ def figure_eighteen(sampling: Sampling) -> Verdict:
     of = descents.size(sampling)
     plain = Descent(optimizer="ordinary", eta=10 / of.widths[0])
     found, shallow, deep = runs(plain, sampling)
-    scaled, _, _ = runs(Descent(), sampling)
     statements = [
         alike("shallow networks end nearly alike", [pair(found, shallow)], ALIKE),
         smaller("deep orthogonal ones end better", [pair(found, deep)]),
         smaller("they train faster", [pair(found, deep, "halfway")]),
     ]
     return reproduced(
-        statements, about(sampling), figures={"training18": picture(found, ("tensorial", scaled))}
+        statements,
+        about(sampling),
+        figures={"training18": picture(sampling, plain, tensorial=Descent())},
     )
 
 
@@ -230,12 +241,13 @@ def _reach(one: xarray.Dataset, other: xarray.Dataset) -> tuple[Array, Array]:
 def figure_nineteen(sampling: Sampling) -> Verdict:
     r"""Adam with $\eta = 10^{-3}$. Said of the figure: orthogonal networks outperform Gaussian ones
     away from the infinite-width limit."""
-    found, _, deep = runs(Descent(optimizer="adam", eta=1e-3), sampling)
+    how = Descent(optimizer="adam", eta=1e-3)
+    found, _, deep = runs(how, sampling)
     statements = [
         smaller("deep orthogonal networks end better", [pair(found, deep)]),
         smaller("they train faster", [pair(found, deep, "halfway")]),
     ]
-    return reproduced(statements, about(sampling), figures={"training19": picture(found)})
+    return reproduced(statements, about(sampling), figures={"training19": picture(sampling, how)})
 
 
 @claim("000", "Figure 20", "cross-entropy", sampled=True, images=True)
@@ -244,7 +256,8 @@ def figure_twenty(sampling: Sampling) -> Verdict:
     Gaussian and orthogonal networks perform alike; at $L/n \sim 1$ the Gaussian one fails to train,
     its loss only briefly below that of a random classifier, $\log 10$; the orthogonal one does
     train, overfits soon, and comes to a lower loss."""
-    found, shallow, deep = runs(Descent(loss="sigmoid cross-entropy"), sampling)
+    how = Descent(loss="sigmoid cross-entropy")
+    found, shallow, deep = runs(how, sampling)
     guess = float(np.log(10))
     ends = found["Gaussian", deep]["validation"].isel(epoch=-1).to_numpy()
     low = found["orthogonal", deep]["validation"]
@@ -264,7 +277,7 @@ def figure_twenty(sampling: Sampling) -> Verdict:
         ),
         smaller("their best loss is the smaller one", [pair(found, deep)]),
     ]
-    return reproduced(statements, about(sampling), figures={"training20": picture(found)})
+    return reproduced(statements, about(sampling), figures={"training20": picture(sampling, how)})
 
 
 # %%
