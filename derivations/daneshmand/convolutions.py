@@ -123,11 +123,6 @@ class Stacks(Work):
         """All draws, one below the other."""
         return Rows(np.empty(self.shape(self.draws)))
 
-    @property
-    def told(self) -> bool:
-        """Not to a cache, whose keys know nothing of the book's own code."""
-        return False
-
     def manifest(self) -> dict[str, Any]:
         """The images, the networks and the seed."""
         own = {"pixels": self.pixels, "normalised": self.normalised, "seed": self.seed}

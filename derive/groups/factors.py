@@ -64,6 +64,8 @@ def _factors(
 
 def _line(given: Index, n: sympy.Expr, group: str, argument: str) -> Row:
     """The row or column of an index; for Sp(n) those in the second half are barred."""
+    if type(given) is int and group != "Sp" and 0 < given <= (int(n) if n.is_Integer else given):
+        return Row(given, False)
     error = InputError(argument, given, f"integers from 1 to {n}, or symbols")
     if isinstance(given, str) and not is_name(given):
         raise error

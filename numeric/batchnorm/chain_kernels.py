@@ -130,3 +130,7 @@ def gap_squared(C: Array) -> float:
         for b in range(n):
             total += (C[a, b] / trace - (1.0 / n if a == b else 0.0)) ** 2
     return total
+
+
+PARTS = fill_normals, draw_rows, normalise, add_gram, copy, mirror, gap_squared, factor
+"""What the chain calls, compiled once for all activations."""

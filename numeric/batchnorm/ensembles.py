@@ -4,7 +4,7 @@
 
 Each layer normalises the rows of W σ(Q) over the batch, Q_1 = BN(W X), so that entries have mean
 square 1 (source 003, appendix G); with the linear activation Q_ℓ = √(nd) H_ℓ of its eq. (1). V is
-scale-free, so it is the gap of both. No weight matrix is built (`batchnorm_chain`).
+scale-free, so it is the gap of both. No weight matrix is built (`chain_kernels`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from derive.work.resources import check_memory, check_time, number
 from .. import checks
 from ..arrays import Array
 from ..checks import checked_inputs
-from ..emit import fastmath, interpolation, printer
+from ..emit import fastmath, printer
 from ..emit.kernels import load_kernels
-from ..emit.templates import load_template
 from ..random import lazy, philox
 from ..runs import chunks
 from ..runs.directory import digest
@@ -74,17 +73,6 @@ _BREATH = 0.2
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
 _CHAIN = '''\
-"""The batch-norm chain with the activation {sigma}.
-
-{fingerprint}
-"""
-
-{prelude}
-from numeric.batchnorm import chain_kernels as batchnorm_chain
-from numeric.emit import fastmath
-
-{entry}
-
 @scalar
 def sigma(z):
     """The activation."""
@@ -110,7 +98,7 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
     depth, width = sizes
     linear, normalised, centered, scale = options
     n = R0.shape[1]
-    rows = min(batchnorm_chain.ROWS, width)
+    rows = min({rows}, width)
     Z, room, norms = np.empty(n * rows + 4), np.empty(n * rows), np.empty(rows)
     R, C, Q = state[0], state[1], state[2]
     uses = (width + rows - 1) // rows
@@ -118,7 +106,7 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
     while s < draws.size and budget > 0:
         if layer == 0:
             rank = R0.shape[0]
-            batchnorm_chain.copy(R0, R)
+            copy(R0, R)
             layer = 1
         if first == 0:
             C.fill(0.0)
@@ -127,32 +115,32 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
         for use in range(first, last):
             count = min(rows, width - use * rows)
             U = room[: n * count].reshape(n, count)  # contiguous: its loops vectorise
-            batchnorm_chain.draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
+            draw_rows(R, rank, (key, draws[s], layer, use), Z, U)
             if normalised:
-                batchnorm_chain.normalise(U, norms[:count], centered)
+                normalise(U, norms[:count], centered)
             else:
                 for a in range(n):
                     for j in range(count):
                         U[a, j] *= scale
-            batchnorm_chain.add_gram(U, Q)
+            add_gram(U, Q)
             if not linear:
                 for a in range(n):
                     for j in range(count):
                         U[a, j] = sigma(U[a, j])
-                batchnorm_chain.add_gram(U, C)
+                add_gram(U, C)
         budget -= last - first
         first = last
         if last < uses:
             break
-        batchnorm_chain.mirror(Q)
-        gaps[s, layer - 1] = batchnorm_chain.gap_squared(Q)
+        mirror(Q)
+        gaps[s, layer - 1] = gap_squared(Q)
         if grams.shape[0]:
-            batchnorm_chain.copy(Q, grams[s, layer - 1])
+            copy(Q, grams[s, layer - 1])
         if linear:
-            batchnorm_chain.copy(Q, C)
+            copy(Q, C)
         else:
-            batchnorm_chain.mirror(C)
-        rank = batchnorm_chain.factor(C, R)
+            mirror(C)
+        rank = factor(C, R)
         first = 0
         layer += 1
         if layer > depth:
@@ -683,8 +671,9 @@ def _check_memory(chain: Chain, numbers: int) -> None:
 def kernels(activation: Activation) -> ModuleType:
     """The module with `advance` and `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
-    called = (chain_kernels, fastmath, interpolation, philox, lazy)
-    return load_template(_CHAIN, "batchnorm", called, sigma=fastmath.vectorised(printed))
+    source = _CHAIN.format(sigma=fastmath.vectorised(printed), rows=chain_kernels.ROWS)
+    doc = f"The batch-norm chain with the activation {activation.name}."
+    return load_kernels("batchnorm", doc, (), source, parts=chain_kernels.PARTS)
 
 
 @cache

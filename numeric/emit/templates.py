@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
-
 from derive import activations
 
-from . import fastmath, jit, modules, printer
+from . import fastmath, printer
 
 
 def sigma_source(activation: activations.Activation, orders: int) -> str:
@@ -18,14 +15,3 @@ def sigma_source(activation: activations.Activation, orders: int) -> str:
         "sigma", [activations.z], derivatives, decorator="@scalar", doc=doc, fast=True
     )
     return fastmath.vectorised(printed)
-
-
-@cache
-def load_template(
-    template: str, stem: str, kernels: tuple[ModuleType, ...], **fields: str
-) -> ModuleType:
-    """The module of a template, with the hash of the kernels that it calls."""
-    fingerprint = jit.fingerprint(jit, *kernels)
-    prelude, entry = modules.PRELUDE, jit.ENTRY
-    source = template.format(fingerprint=fingerprint, prelude=prelude, entry=entry, **fields)
-    return modules.load(source, stem)

@@ -24,7 +24,7 @@ Find = Callable[[Atom, bool], tuple[int, Sequence[int]]]
 """Of an atom, or of its inverse: where its array begins in the vector, and the sample label of each
 of its axes."""
 
-_GATHERED = 1 << 20
+GATHERED = 1 << 20
 """Numbers that are taken from a vector at a time, more or less."""
 
 ONE = 0
@@ -70,13 +70,28 @@ class Table:
                 for power, label in enumerate(reversed(labels) if rank else ()):
                     self._strides[row, place, of_labels[label]] += m**power
         self._coefficients = np.array([value for _, value, _ in rows])[:, None]
-        self._step = max(1, _GATHERED // self._first.size)
+        self._step = max(1, GATHERED // self._first.size)
         self._whole = self._places(0) if self._step >= self.size else None
 
     @property
     def size(self) -> int:
         """Entries of each tensor."""
         return prod(self._shape[1:])
+
+    @property
+    def places(self) -> Places:
+        """Of each factor of each monomial, (monomials, factors), for the first entry."""
+        return np.asarray(self._first)
+
+    @property
+    def coefficients(self) -> Array:
+        """Of each monomial."""
+        return np.asarray(self._coefficients[:, 0])
+
+    @property
+    def begins(self) -> list[int]:
+        """The first monomial of each tensor."""
+        return self._begins
 
     def _places(self, begin: int) -> Places:
         """Of each factor of each monomial, for a stretch of the tensors' entries."""
@@ -87,18 +102,57 @@ class Table:
 
     def __call__(self, vectors: Array) -> tuple[Array, Array]:
         """The tensors, (copies, tensors, entries), from vectors (copies + 1, places); and from the
-        last, which holds sizes, the sums of the terms' absolute values, (tensors, entries)."""
+        last, which holds sizes, the sums of the terms' absolute values, (tensors, entries). Axes
+        before these are kept."""
         parts = []
         for begin in range(0, self.size, self._step):
             places = self._places(begin) if self._whole is None else self._whole
-            terms = np.multiply.reduce(vectors[:, places], axis=2) * self._coefficients
-            np.abs(terms[-1], out=terms[-1])
-            sums = np.add.reduceat(terms, self._begins, axis=1)
-            parts.append((sums[:-1], sums[-1]))
+            terms = np.multiply.reduce(vectors[..., places], axis=-2) * self._coefficients
+            np.abs(terms[..., -1, :, :], out=terms[..., -1, :, :])
+            sums = np.add.reduceat(terms, self._begins, axis=-2)
+            parts.append((sums[..., :-1, :, :], sums[..., -1, :, :]))
         if len(parts) == 1:
             return parts[0]
         whole = [np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)]
         return whole[0], whole[1]
+
+
+class Along:
+    """A table of numbers, run through many layers at each of which some places follow from the one
+    below: what else a monomial multiplies is multiplied for all layers together.
+
+    Arguments:
+        table: of one input.
+        moving: the places that follow.
+    """
+
+    def __init__(self, table: Table, moving: Places) -> None:
+        follows = np.isin(table.places, moving)
+        self._known = np.where(follows, ONE, table.places)
+        order = np.argsort(~follows, axis=1, kind="stable")
+        most = max(1, int(follows.sum(axis=1).max()))
+        last = np.take_along_axis(np.where(follows, table.places, ONE), order, axis=1)
+        self._moving = list(last[:, :most].T.copy())
+        self._coefficients, self._begins = table.coefficients, table.begins
+
+    @property
+    def size(self) -> int:
+        """Numbers that are multiplied for one layer and copy."""
+        return int(self._known.size)
+
+    def known(self, vectors: Array) -> Array:
+        """What does not follow, (layers, copies + 1, monomials), from vectors as of `Table`."""
+        found = np.multiply.reduce(vectors[..., self._known], axis=-1) * self._coefficients
+        np.abs(found[:, -1], out=found[:, -1])
+        return np.asarray(found)
+
+    def __call__(self, known: Array, vector: Array) -> Array:
+        """The tensors of one layer, and behind them the sums of their terms' absolute values,
+        (copies + 1, tensors)."""
+        terms = known
+        for places in self._moving:
+            terms = terms * vector.take(places, axis=1)
+        return np.add.reduceat(terms, self._begins, axis=1)
 
 
 class Grids:

@@ -18,11 +18,20 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages
-from .program import Table, Tables
+from .program import GATHERED, Along, Table, Tables
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
 _BLOCK = 512
 """Layers of one input that are taken together."""
+
+_ALONE = 64
+"""Layers of one input whose K are found one after the other; then as many at once as there were."""
+_STEPS = 12
+"""Of Newton's method for these, at most."""
+_SETTLED = 4 * 2.0**-52
+"""How far each K may be off what the one below it gives, relative to it."""
+_APART = 2.0**-20
+"""The relative difference of two K that give f's slope."""
 
 
 def input_means(X: Array, orders: Sequence[int], scale: float = 1.0) -> Array:
@@ -104,7 +113,12 @@ class Layers:
                 averages.of_one(activation, own),
                 [int(self.averages.places[k][0]) for k in own],
             )
+            self._own_at = self._tensors_at + len(names) + np.array(self._own[1], np.int64)
             self._own_table = Table([steps[self._kernel]], 1, self._find)
+            ((_, table),) = self._tables.by_rank
+            assert isinstance(table, Table)
+            follows = [k for k in range(len(names)) if k != self._kernel]
+            self._along = Along(table, self._tensors_at + np.array(follows, np.int64))
         of_inputs = set().union(*(each.atoms(Tensor) for each in starts))
         self.orders = tuple(sorted({2, *(len(each.samples) for each in of_inputs)}))
         self._starts = Tables(starts, m, self._find_inputs)
@@ -212,25 +226,24 @@ class Layers:
         """A block of layers at a time: K, then the averages at all of its K, then the tensors."""
         found, sizes_found = both
         copies, count = parameters.shape[1], len(self.names)
-        (own, places), K = self._own, found[self._kernel]
-        ((order, table),) = self._tables.by_rank
+        K = found[self._kernel]
+        ((order, _),) = self._tables.by_rank
         first, last = self._tensors_at, self._tensors_at + count
-        brackets_at = last + np.array(places, np.int64)
+        step = max(1, GATHERED // (self._along.size * (copies + 1)))
         of_kernel, of_tensors = rounding[:, self._kernel], rounding[:, order]
         for begin in range(1, len(parameters), _BLOCK):
             block = parameters[begin : begin + _BLOCK]
             vectors = np.empty((len(block), copies + 1, last + self.averages.count))
             vectors[:, :-1, :first] = stacked(block)
             vectors[:, -1, :first] = np.abs(vectors[:, 0, :first])
-            for at, vector in enumerate(vectors):
-                below = K[begin + at - 1]
-                values, sizes = own(below)
-                vector[:-1, first + self._kernel] = below
-                vector[-1, first + self._kernel] = below[0]
-                vector[:-1, brackets_at] = values.T + noise[:, places] * sizes.T
-                vector[-1, brackets_at] = sizes[:, 0]
-                kernels, size = self._own_table(vector)
-                K[begin + at] = kernels[:, 0, 0] + of_kernel * size[0]
+            at = 0
+            while at < len(block):
+                layer = begin + at
+                some = vectors[at : at + (layer if layer >= _ALONE else 1)]
+                if len(some) == 1 or not self._kernels(some, K[layer - 1 :], noise, of_kernel):
+                    for place, vector in enumerate(some, layer - 1):
+                        K[place + 1] = self._next(vector[None], K[place][None], noise, of_kernel)
+                at += len(some)
             below = K[begin - 1 : begin - 1 + len(block)]
             values, sizes = (
                 each.T.reshape(*below.shape, -1) for each in self.averages(below.ravel())
@@ -241,14 +254,54 @@ class Layers:
             above = np.empty((len(block), count, copies))
             of_terms = np.empty((len(block), count))
             for at, vector in enumerate(vectors):
+                if at % step == 0:
+                    known = self._along.known(vectors[at : at + step])
                 vector[:-1, first:last] = tensors.T
                 np.abs(tensors[:, 0], out=vector[-1, first:last])
                 tensors = above[at]
-                values, sizes = table(vector)
-                of_terms[at, order] = sizes[:, 0]
-                tensors[order] = (values[..., 0] + of_tensors * sizes[:, 0]).T
+                sums = self._along(known[at % step], vector)
+                of_terms[at, order] = sums[-1]
+                tensors[order] = (sums[:-1] + of_tensors * sums[-1]).T
                 tensors[self._kernel] = K[begin + at]
             for place, each in enumerate(found):
                 each[begin : begin + len(block)] = above[:, place]
                 sizes_found[place][begin : begin + len(block)] = of_terms[:, place]
             advance(len(block))
+
+    def _next(self, vectors: Array, K: Array, noise: Array, rounding: Array) -> Array:
+        """K of the layers above those where it is K, (layers, copies), what they need put into
+        their vectors (layers, copies + 1, places)."""
+        own, places = self._own
+        at, brackets_at = self._tensors_at + self._kernel, self._own_at
+        values, sizes = (each.reshape(-1, *K.shape) for each in own(K.ravel()))
+        vectors[:, :-1, at], vectors[:, -1, at] = K, K[:, 0]
+        vectors[:, :-1, brackets_at] = (values + noise.T[places, None] * sizes).transpose(1, 2, 0)
+        vectors[:, -1, brackets_at] = sizes[:, :, 0].T
+        kernels, size = self._own_table(vectors)
+        return np.asarray(kernels[..., 0, 0] + rounding * size[..., 0])
+
+    def _kernels(self, vectors: Array, K: Array, noise: Array, rounding: Array) -> bool:
+        """K of many layers at once, written behind its first entry; whether that went well.
+
+        Newton's method for all K(ℓ+1) = f(K(ℓ)) together, from a K that stays: what is left of each
+        equation goes up the layers by the slope there, f's difference.
+        """
+        below = np.repeat(K[:1], len(vectors), axis=0)
+        for _ in range(_STEPS):
+            above = self._next(vectors, below, noise, rounding)
+            left = above[:-1] - below[1:]
+            if not np.isfinite(left).all():
+                return False
+            if (np.abs(left) <= _SETTLED * np.abs(above[:-1])).all():
+                K[1 : 1 + len(above)] = above
+                return True
+            near, first = (1.0 + _APART) * below[:, :1], vectors[:, [0, -1]]
+            moved = self._next(first, near, noise[:1], rounding[:1])
+            slopes = (moved - above[:, :1]) / (near - below[:, :1])
+            if not np.isfinite(slopes).all():
+                return False
+            change = np.zeros(K.shape[1:])
+            for place, slope in enumerate(slopes[:-1, 0].tolist()):
+                change = slope * change + left[place]
+                below[place + 1] += change
+        return False

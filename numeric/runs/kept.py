@@ -8,8 +8,8 @@
         simulate(…)                 # chunk by chunk, as with a run= of its own: killed, it goes on
 
 A file's name holds a hash of what is drawn, and of all that its bits may depend on: the source of
-`derive` and `numeric`, Python, the packages and the processor. So what is read back is what drawing
-again would give. Nothing is kept outside such a block.
+`derive`, of `numeric` and of the room that draws, Python, the packages and the processor. So what
+is read back is what drawing again would give. Nothing is kept outside such a block.
 """
 
 from __future__ import annotations
@@ -221,7 +221,6 @@ def _setting() -> tuple[str, ...]:
 
     return (
         str(FORMAT),
-        source_hash("derive", "numeric"),
         sys.version,
         *(f"{name} {version(name)}" for name in PACKAGES),
         platform.machine(),
@@ -233,5 +232,7 @@ def _setting() -> tuple[str, ...]:
 
 def _key(work: Work, draws: int) -> str:
     """What tells these draws from all others, as text."""
-    kind = f"{type(work).__module__}.{type(work).__qualname__}"
-    return json.dumps([_setting(), kind, work.manifest(), int(draws)], sort_keys=True)
+    module = type(work).__module__
+    rooms = dict.fromkeys(("derive", "numeric", module.partition(".")[0]))
+    source, kind = source_hash(*rooms), f"{module}.{type(work).__qualname__}"
+    return json.dumps([source, _setting(), kind, work.manifest(), int(draws)], sort_keys=True)

@@ -16,7 +16,7 @@ from ..emit.jit import driver, reduction
 from ..random.lazy import add_multiple, dot, put_multiple
 from ..random.philox import fill_normals
 
-BLOCK = 64
+BLOCK = 512
 """Neurons whose products are held at a time."""
 
 
@@ -94,6 +94,17 @@ def _multiply_and_sum(x: Array, y: Array, out: Array) -> float:
     return total
 
 
+@reduction
+def _two_sums(x: Array, y: Array, z: Array) -> tuple[float, float]:
+    """Σ x y, Σ x z."""
+    first, second = 0.0, 0.0
+    for i in range(x.size):
+        value = x[i]
+        first += value * y[i]
+        second += value * z[i]
+    return first, second
+
+
 @driver
 def sum_over_neurons(
     columns: Array,
@@ -104,17 +115,36 @@ def sum_over_neurons(
     """Σ_j of products of columns, for each draw, into factors[:, first:].
 
     Arguments:
-        tree: product k is product parent[k], or 1 for −1, times column[k].
+        tree: product k is product parent[k], or 1 for −1, times column[k]; what has the same parent
+            comes after it and what comes of that, so that only the products above one are held.
     """
     parent, column = tree
-    n = columns.shape[2]
-    products = np.empty((parent.size, BLOCK))
+    n, count = columns.shape[2], parent.size
+    level = np.zeros(count + 2, np.int64)
+    for k in range(count):
+        if parent[k] >= 0:
+            level[k] = level[parent[k]] + 1
+    blocks = -(-n // BLOCK)
+    width = -(-n // blocks)
+    products = np.empty((1 + level.max(), width))
     for s in range(columns.shape[0]):
-        for k in range(parent.size):
+        for k in range(count):
             factors[s, first + k] = 0.0
-        for start in range(0, n, BLOCK):
-            size = min(BLOCK, n - start)
-            for k in range(parent.size):
-                row = columns[s, column[k], start : start + size]
-                left = products[parent[k], :size] if parent[k] >= 0 else columns[s, 0, :size]
-                factors[s, first + k] += _multiply_and_sum(left, row, products[k, :size])
+        for start in range(0, n, width):
+            stop = min(start + width, n)
+            k = 0
+            while k < count:
+                at, row = level[k], columns[s, column[k], start:stop]
+                left = products[at - 1, : stop - start] if at > 0 else columns[s, 0, start:stop]
+                if level[k + 1] > at:
+                    out = products[at, : stop - start]
+                    factors[s, first + k] += _multiply_and_sum(left, row, out)
+                elif level[k + 1] == at and level[k + 2] <= at and k + 1 < count:
+                    other = columns[s, column[k + 1], start:stop]
+                    one, two = _two_sums(left, row, other)
+                    factors[s, first + k] += one
+                    factors[s, first + k + 1] += two
+                    k += 1
+                else:
+                    factors[s, first + k] += dot(left, row)
+                k += 1

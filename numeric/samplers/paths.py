@@ -290,7 +290,7 @@ def _compiled(
     }
     ones = (0,)  # Σ_j 1
     kept = {row[:k] for row in rows.values() for k in range(1, len(row) + 1)} | {ones}
-    ordered = sorted(kept, key=lambda row: (len(row), row))
+    ordered = sorted(kept)
     place = {row: k for k, row in enumerate(ordered)} | {(): -1}
     number |= {each: len(steps) + place[row or ones] for each, row in rows.items()}
     number |= {path_averages.Inverse(a): len(steps) + len(ordered) + a for a in range(m)}

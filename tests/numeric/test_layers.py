@@ -20,7 +20,7 @@ from numeric import flow, write_module
 from numeric.brackets import module, one_input, quadrature, several_inputs
 from numeric.emit import modules
 from numeric.emit.stable import stable
-from numeric.layers import kinked, one_sample, several_samples
+from numeric.layers import kinked, one_sample, run, several_samples
 from numeric.layers.program import Table
 
 ELU = activations.from_expr("Max(z, 0) + Min(exp(z) - 1, 0)", "elu")
@@ -295,3 +295,33 @@ def test_a_written_module_gives_what_flow_does(name, samples, tmp_path) -> None:
     for each, values in zip(kernel.TENSORS, found, strict=True):
         expected = table[each].to_numpy().reshape(values.shape)
         np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("activation", "C_W", "C_b", "at_once"),
+    [
+        ("tanh", 1, 0, True),
+        ("gelu", 2, 0.1, True),
+        ("relu", 2.1, 0.1, True),
+        ("erf", 0.1, 0, False),
+    ],
+)
+def test_kernels_of_many_layers_are_found_at_once(monkeypatch, activation, C_W, C_b, at_once):
+    """As one after the other, far below the stated errors; where they fall to nothing, so."""
+    net, names, went_well = Network(activation, Gaussian(C_W), C_b=C_b), ["K", "V"], []
+    kernels = run.Layers._kernels
+
+    def told(*arguments):
+        went_well.append(kernels(*arguments))
+        return went_well[-1]
+
+    monkeypatch.setattr(run.Layers, "_kernels", told)
+    table = flow(net, [1.0, 0.5], 150, names)
+    assert went_well
+    assert all(went_well) == at_once
+    monkeypatch.setattr(run, "_ALONE", 150)
+    alone = flow(net, [1.0, 0.5], 150, names)
+    assert len(went_well) < 5
+    for name in names:
+        off = abs(table[name] - alone[name])
+        assert (off <= 0.2 * alone[f"{name}_error"] + 1e-300).all(), name
