@@ -33,7 +33,7 @@ from .recursions import Entry, Passage, Recursions
 GUARD, ZERO = 12, 20
 """Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
 
-_TERM, _LAYER = 2e-6, 0.05
+_TERM, _LAYER = 2e-6, 0.004
 """Seconds of a monomial, and of a layer beside its averages, at some 50 digits."""
 
 Layer = list[arb]
