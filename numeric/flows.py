@@ -418,9 +418,7 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
     return "a product of tensors and averages is beyond doubles"
 
 
-def _lost_at(
-    name: Name, outcome: _Run, at_unit: Callable[[], _Run], share: float
-) -> int | None:
+def _lost_at(name: Name, outcome: _Run, at_unit: Callable[[], _Run], share: float) -> int | None:
     """The first layer at which the tensor's error exceeds this share of it."""
     largest = outcome.largest_kernel
     return accuracy.lost_at(outcome.judged(name), largest, lambda: at_unit().judged(name), share)

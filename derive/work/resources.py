@@ -38,9 +38,7 @@ DAY = 86_400
 """Seconds: what would take longer is refused."""
 
 
-def check_time(
-    argument: str, got: object, seconds: float, what: str, limit: float = DAY
-) -> None:
+def check_time(argument: str, got: object, seconds: float, what: str, limit: float = DAY) -> None:
     """Refuse what would take longer than this, a day by default.
 
     Arguments:

@@ -6,7 +6,6 @@ from decimal import Decimal
 from functools import cache
 
 import mpmath
-
 import numpy as np
 import pytest
 import sympy

@@ -22,8 +22,8 @@ Members: TypeAlias = "tuple[int, ...]"
 """The distinct inputs of an average."""
 
 
-_PIECES, _MORE = 1e-3, 10
-"""Seconds of an average with kinks over one input; √ of how many times more over one more."""
+_PIECES, _MORE = 1e-3, 100.0
+"""Seconds of an average with kinks over one input; how many times more over one more."""
 
 Check: TypeAlias = "Callable[[float], None]"
 """Is told of seconds."""
@@ -90,7 +90,7 @@ class Averages:
         if self._activation.is_polynomial:
             return 0.0
         if members not in self._sums:
-            return _PIECES * _MORE ** (2 * len(members) - 2) * len(self._sets[members])
+            return _PIECES * _MORE ** (len(members) - 1) * len(self._sets[members])
         part = [[K[a][b] for b in members] for a in members]
         return self._sums[members].seconds(part, [rows[a] for a in members], goal)
 
