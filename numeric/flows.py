@@ -58,7 +58,7 @@ def flow(
     width: int | None = None,
     parameters: Given = None,
     precision: int | None = None,
-    seconds: int = 10,
+    seconds: int = 20,
 ) -> xarray.Dataset:
     """Evaluate the recursions of these tensors, layer by layer, at leading order each.
 
