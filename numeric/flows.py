@@ -25,7 +25,7 @@ from derive.network import Network
 from derive.recursions import Wanted, wanted
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
-from derive.work.resources import check_memory, check_time, number
+from derive.work.resources import DAY, check_memory, check_time, number
 
 from .arrays import Array
 from .checks import Inputs, checked_inputs
@@ -41,6 +41,9 @@ from .tables import layout
 _RATE = 5000
 """Layers in a second: to look the hyperparameters up, most of the time of one input."""
 
+_REGAINED, _FEW = 17, 3
+"""The digits with which balls replace floats that have lost theirs, and of how many inputs."""
+
 _K, _THETA = named("K"), named("Theta")
 
 _Runnable: TypeAlias = Layers | StagedLayers | ExchangeableLayers | TangentLayers
@@ -55,6 +58,7 @@ def flow(
     width: int | None = None,
     parameters: Given = None,
     precision: int | None = None,
+    seconds: int = 20,
 ) -> xarray.Dataset:
     """Evaluate the recursions of these tensors, layer by layer, at leading order each.
 
@@ -78,6 +82,9 @@ def flow(
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's:
             computed in balls, again with more digits until those are there. Floats among the
             arguments stand for what they are in binary; "1/10" is a tenth.
+        seconds: what may be spent, by a count made beforehand, on tensors whose errors would be
+            above 10⁻⁸ of them: balls have their digits. What takes longer stays as it is, with the
+            error beside it.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -90,7 +97,7 @@ def flow(
 
     Raises:
         InputError: for an argument that can't be used, where a tensor is not finite, and where
-            rounding leaves none of its digits (`numeric.layers.accuracy`).
+            rounding leaves none of its digits (`numeric.layers.accuracy`) and balls take longer.
 
     >>> from derive import activations
     >>> table = flow(Network(activations.relu, C_b=1), [2.0], depth=3, tensors="K")
@@ -108,13 +115,8 @@ def flow(
     names = wanted(tensors, net, depth)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
-        if net.layer.positions is not None:
-            raise InputError("precision", precision, f"none, with the layer {net.layer}")
-        if _closed(net, depth, len(data.X)) and set(map(_own, names)) & set(tangents.CLOSED):
-            told = "none, for what closes on sequences under a skip around one matrix"
-            raise InputError("precision", precision, told)
-        if not net.keeps_rotations:
-            raise InputError("precision", precision, f"none, with the weights {net.weights}")
+        if reason := _no_balls(net, depth, len(data.X), names):
+            raise InputError("precision", precision, reason)
     _check_size(len(data.X), depth, names)
     width = net.width if width is None else whole("width", width, 1)
     what = f"running {number(depth)} layers of {', '.join(map(str, names))}"
@@ -124,7 +126,7 @@ def flow(
         own = own_parameters(parameters, fields, symbols, depth)
         asked = _Asked(net, data, depth, names, width, symbols, own)
         if precision is None:
-            return _table(asked, _in_floats(asked), {})
+            return _table(asked, _in_floats(asked, seconds=whole("seconds", seconds, 0)), {})
         return _table(asked, _in_balls(asked, precision), {"precision": precision})
 
 
@@ -172,8 +174,10 @@ _Entries: TypeAlias = "tuple[NDArray[Any], Array]"
 """A tensor's values and their errors, (depth, m, …)."""
 
 
-def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entries]:
-    """`flow` without a precision."""
+def _in_floats(
+    asked: _Asked, change: Change | None = None, seconds: int = 0
+) -> dict[Name, _Entries]:
+    """`flow` without a precision; with the digits that balls have after so many seconds."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
     schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
@@ -198,22 +202,52 @@ def _in_floats(asked: _Asked, change: Change | None = None) -> dict[Name, _Entri
         largest = float((X * X).sum(axis=1).max() / X.shape[1])
         unit = input_means(X, layers.orders, largest)
         at_unit = cache(lambda: run(unit, few, len(few["C_W"])))
-        for name in asked.names:
-            _check_digits(name, outcome, at_unit, net)
+        short = tuple(
+            name for name in asked.names if _lost_at(name, outcome, at_unit, accuracy.ENOUGH)
+        )
+        regained = _regained(asked, short, seconds) if seconds and short else {}
+        for name in short:
+            if name not in regained:
+                _check_digits(name, outcome, at_unit, net)
+    return {
+        name: regained.get(name) or (_axes(outcome.values, name), _axes(outcome.errors, name))
+        for name in asked.names
+    }
+
+
+def _regained(asked: _Asked, names: tuple[Name, ...], seconds: int) -> dict[Name, _Entries]:
+    """These tensors from balls, as floats and how far those can be off; none of them where balls
+    have none, or take longer."""
+    samples = len(asked.data.X)
+    if samples > _FEW or _no_balls(asked.net, asked.depth, samples, names):
+        return {}
+    try:
+        found = _in_balls(asked._replace(names=names), _REGAINED, seconds)
+    except InputError:
+        return {}
     tensors = {}
-    for name in asked.names:
-        found, errors = (_axes(each, name) for each in (outcome.values, outcome.errors))
-        tensors[name] = found, errors
+    for name, (digits, errors) in found.items():
+        values = digits.astype(float)
+        tensors[name] = values, errors + accuracy.EPS / 2.0 * np.abs(values)
     return tensors
 
 
-def _in_balls(asked: _Asked, digits: int) -> dict[Name, _Entries]:
+def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
+    """What a precision must be without; empty where there can be one."""
+    if net.layer.positions is not None:
+        return f"none, with the layer {net.layer}"
+    if _closed(net, depth, samples) and set(map(_own, names)) & set(tangents.CLOSED):
+        return "none, for what closes on sequences under a skip around one matrix"
+    return "" if net.keeps_rotations else f"none, with the weights {net.weights}"
+
+
+def _in_balls(asked: _Asked, digits: int, limit: float = DAY) -> dict[Name, _Entries]:
     """`flow` with a precision."""
     net, X = asked.net, asked.data.X
     exact: dict[str, Sequence[object]] = {**exactly(net, asked.depth, X.shape[1], asked.width)}
     exact |= {name: list(column) for name, column in asked.own.items()}
     needed = closures(["K", *asked.names], net.schemes(asked.depth, len(X)).distinct)
-    tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size)
+    tables = precise.tensors(net, X, needed, exact, asked.names, digits, _size, limit)
     return {name: (table.values, table.errors) for name, table in tables.items()}
 
 
@@ -344,6 +378,12 @@ class _Run(NamedTuple):
         own = _own(name)
         return accuracy.judged(self.values[own], self.errors[own], self.sizes[own])
 
+    @property
+    def largest_kernel(self) -> Array:
+        """The largest variance at each layer."""
+        K = np.abs(self.values[_K])
+        return np.asarray(K.reshape(len(K), -1).max(axis=1))
+
 
 def _check_finite(tensors: dict[Name, Array], net: Network, layers: _Runnable) -> None:
     """Raise InputError for the first layer at which a tensor is not finite; K is looked at first,
@@ -378,13 +418,17 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
     return "a product of tensors and averages is beyond doubles"
 
 
+def _lost_at(name: Name, outcome: _Run, at_unit: Callable[[], _Run], share: float) -> int | None:
+    """The first layer at which the tensor's error exceeds this share of it."""
+    largest = outcome.largest_kernel
+    return accuracy.lost_at(outcome.judged(name), largest, lambda: at_unit().judged(name), share)
+
+
 def _check_digits(name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: Network) -> None:
     """Raise InputError where rounding leaves too few digits of this tensor: `accuracy`."""
-    tensor = outcome.judged(name)
-    largest = np.abs(outcome.values[_K]).reshape(len(tensor.size), -1).max(axis=1)
-    layer = accuracy.lost_at(tensor, largest, lambda: at_unit().judged(name))
+    layer = _lost_at(name, outcome, at_unit, accuracy.LOST)
     if layer is not None:
-        K = f"K = {largest[max(layer - 2, 0)]:.3g}"
-        left = accuracy.digits(tensor, layer)
+        K = f"K = {outcome.largest_kernel[max(layer - 2, 0)]:.3g}"
+        left = accuracy.digits(outcome.judged(name), layer)
         got = f"{net}, of whose {name.label} at layer {layer} rounding leaves {left} digits, at {K}"
         raise InputError("net", got, "a kernel at which some are left")

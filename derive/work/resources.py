@@ -38,18 +38,19 @@ DAY = 86_400
 """Seconds: what would take longer is refused."""
 
 
-def check_time(argument: str, got: object, seconds: float, what: str) -> None:
-    """Refuse what would take longer than a day.
+def check_time(argument: str, got: object, seconds: float, what: str, limit: float = DAY) -> None:
+    """Refuse what would take longer than this, a day by default.
 
     Arguments:
         argument, got: whose value asks for it, as in `InputError`.
         seconds: by a count made beforehand; an integer may be of any size.
         what: what the time would go into, "10^9 layers".
+        limit: in seconds.
 
     Raises:
         InputError: naming the argument and the time it would take.
     """
-    if seconds > DAY:
+    if seconds > limit:
         raise InputError(argument, got, f"less: {what} would take {duration(seconds)}")
 
 

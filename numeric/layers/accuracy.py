@@ -47,11 +47,16 @@ LOST, ZERO, FEW = 0.5, 1e-13, 5
 """An error that is refused, relative to the tensor; one that is zero, relative to its size and to
 (10 + layers)², for errors of rounding add up; the layers that say what is zero at unit kernels."""
 
+ENOUGH = 1e-8
+"""An error, relative to the tensor, above which a flow asks balls for the digits."""
+
 _UNDERFLOW = 1e-290
 """Nothing is asked of numbers this small: they have lost digits to the range of a float."""
 
-_EPS = float(np.finfo(float).eps)
-_NOISE = NOISE * _EPS
+EPS = float(np.finfo(float).eps)
+"""The distance from 1 to the next float."""
+
+_NOISE = NOISE * EPS
 _SEED = 1993
 _COPIES = 1 + RUNS
 
@@ -118,7 +123,7 @@ def run(
         errors = [
             np.maximum(
                 CAUTION * np.abs(row[:, 1:] - row[:, :1]).max(axis=1, initial=0.0),
-                LEAST * _EPS * size,
+                LEAST * EPS * size,
             )
             for row, size in zip(rows, sizes, strict=True)
         ]
@@ -160,10 +165,9 @@ class Judged(NamedTuple):
     size: Array
     clearest: Array
 
-    @property
-    def is_lost(self) -> NDArray[np.bool_]:
-        """Whether the error exceeds what is allowed."""
-        return np.asarray(self.errors > LOST * self.values)
+    def loses(self, share: float) -> NDArray[np.bool_]:
+        """Whether the error exceeds this share of the tensor."""
+        return np.asarray(self.errors > share * self.values)
 
     @property
     def is_zero(self) -> NDArray[np.bool_]:
@@ -186,24 +190,28 @@ def judged(values: Array, errors: Array, size: Array) -> Judged:
     return Judged(*(np.abs(part).reshape(len(part), -1).max(axis=1) for part in parts))
 
 
-def lost_at(tensor: Judged, kernel: Array, at_unit: Callable[[], Judged]) -> int | None:
-    """The first layer, from 1, at which so few digits are left that the tensor is refused.
+def lost_at(
+    tensor: Judged, kernel: Array, at_unit: Callable[[], Judged], share: float = LOST
+) -> int | None:
+    """The first layer, from 1, at which the error exceeds this share of a tensor that is not zero.
 
     Arguments:
         kernel: the largest variance at each layer.
         at_unit: the same tensor in the same network, the inputs' kernel brought to order one, at
             the first layers.
+        share: by default what is refused.
     """
     zero = tensor.is_zero
     below = np.concatenate([kernel[:1], kernel[:-1]])
-    if (tensor.is_lost & zero & (below < 1.0)).any():
+    lost = tensor.loses(share)
+    if (lost & zero & (below < 1.0)).any():
         same = at_unit()
-        vanishes = same.is_zero | ~same.is_lost & (same.values == 0.0)
+        vanishes = same.is_zero | ~same.loses(LOST) & (same.values == 0.0)
         layers = np.minimum(np.arange(len(zero)), len(vanishes) - 1)
         zero = zero & ((below >= 1.0) | vanishes[layers])
     zero = zero | tensor.is_below_floats
-    refused = tensor.is_lost & ~zero
-    return int(np.argmax(refused)) + 1 if refused.any() else None
+    found = lost & ~zero
+    return int(np.argmax(found)) + 1 if found.any() else None
 
 
 def digits(tensor: Judged, layer: int) -> int:

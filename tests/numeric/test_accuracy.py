@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cache
 
 import mpmath
@@ -138,10 +139,10 @@ def test_digits_that_cancel_are_refused_or_right():
         with pytest.raises(
             InputError, match=r"of whose D at layer 2 rounding leaves \d digits, at K"
         ):
-            flow(net, [np.sqrt(K0)], 2, ["D"])
+            flow(net, [np.sqrt(K0)], 2, ["D"], seconds=0)
         flow(net, [np.sqrt(K0)], 2, ["K", "V", "G1"])
     for K0, part in ((1e-4, 1e-1), (1e-3, 1e-5)):
-        table, exact = flow(net, [np.sqrt(K0)], 2, ["D"]), second_layer_small(K0)
+        table, exact = flow(net, [np.sqrt(K0)], 2, ["D"], seconds=0), second_layer_small(K0)
         D, error = float(table["D"][-1]), float(table["D_error"][-1])
         assert abs(D - exact) <= error <= part * abs(exact)
 
@@ -260,7 +261,7 @@ def test_several_inputs_are_refused_as_one_is():
     net = Network(activations.tanh, Orthogonal())
     assert np.isfinite(flow(net, inputs, 3, ["K", "D"])["D"]).all()
     with pytest.raises(InputError, match="of whose D at layer 2 rounding leaves"):
-        flow(net, 1e-3 * inputs, 3, ["K", "D"])
+        flow(net, 1e-3 * inputs, 3, ["K", "D"], seconds=0)
     zero = flow(Network(activations.linear, Orthogonal()), inputs, 30, ["D"])["D"]
     assert np.abs(zero).max() < 1e-9
 
@@ -272,7 +273,47 @@ def test_what_only_near_alike_inputs_lose_is_no_zero():
     net = Network(activations.gelu, Orthogonal())
     assert flow(net, inputs[0], 2, ["G1"])["G1_error"][-1] < 1e-8
     with pytest.raises(InputError, match=r"of whose G1 at layer 2 rounding leaves 0 digits"):
-        flow(net, inputs, 2, ["G1"])
+        flow(net, inputs, 2, ["G1"], seconds=0)
+
+
+def near(K0, gap, sign):
+    """Two inputs of correlation ±(1 − gap)."""
+    other = [sign * (1.0 - gap), np.sqrt(gap * (2.0 - gap))]
+    return np.sqrt(2.0 * K0) * np.array([[1.0, 0.0], other])
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "tensor"),
+    [
+        ("tanh", np.array([1e-4]), "D"),
+        ("gelu", np.array([3e-4, 1e-4]), "B"),
+        pytest.param("tanh", near(1e4, 1e-12, -1.0), "D", marks=SLOW),
+        pytest.param("tanh", near(1e5, 1e-12, 1.0), "G1", marks=SLOW),
+        pytest.param("tanh", near(7e7, 1e-6, 1.0), "G1", marks=SLOW),
+        pytest.param("gelu", near(1e4, 1e-12, 1.0), "G1", marks=SLOW),
+        pytest.param("hard_tanh", near(1e2, 1e-9, 1.0), "G1", marks=SLOW),
+    ],
+)
+def test_what_floats_lose_balls_have(name, inputs, tensor):
+    net = Network(name, Orthogonal())
+    table = flow(net, inputs, 2, ["K", tensor])
+    exact = flow(net, inputs, 2, [tensor], precision=20)[tensor].to_numpy()[-1:].ravel()
+    value, error = (table[each].to_numpy()[-1] for each in (tensor, f"{tensor}_error"))
+    assert (error <= 1e-15 * np.abs(value).max()).all()
+    for one, its, truth in zip(np.ravel(value), np.ravel(error), exact, strict=True):
+        assert abs(Decimal(float(one)) - truth) <= Decimal(float(its)) * Decimal("1.01")
+    try:
+        left = flow(net, inputs, 2, [tensor], seconds=0)[f"{tensor}_error"].to_numpy()[-1]
+    except InputError:
+        left = np.inf
+    assert np.max(left) > 1e-8 * np.abs(value).max()
+
+
+def test_balls_are_not_asked_beyond_the_seconds_they_may_take():
+    table = flow(Network("tanh", Orthogonal()), [1.0], 2000, ["D"], seconds=5)
+    assert float(table["D_error"][-1] / abs(table["D"][-1])) > 1e-8
+    with pytest.raises(InputError, match="seconds: got -1"):
+        flow(Network("tanh"), [1.0], 2, "K", seconds=-1)
 
 
 def test_no_entry_of_a_zero_is_clearer_than_its_error():

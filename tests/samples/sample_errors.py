@@ -55,9 +55,15 @@ class Configuration(NamedTuple):
     width: int | None
 
     def flow(self, precision=None):
-        """The table."""
+        """The table; of floats, with what they lose."""
         return flow(
-            self.net, self.inputs, self.depth, self.tensors, width=self.width, precision=precision
+            self.net,
+            self.inputs,
+            self.depth,
+            self.tensors,
+            width=self.width,
+            precision=precision,
+            seconds=0,
         )
 
 

@@ -29,7 +29,7 @@ Pair: TypeAlias = "tuple[Orders, ...]"
 """For each of two samples the orders of the derivatives of σ that are multiplied."""
 
 _WIDER = 1.0625
-_ENTRY, _NODE = 6e-6, 2e-6
+_ENTRY, _NODE = 2e-6, 6e-7
 """Seconds of an entry of the matrix between two stretched samples, and of a node's functions, at
 some 50 digits."""
 _MARGIN = 8.0

@@ -21,7 +21,7 @@ from derive.engine.tensors import Name, kernel_label
 from derive.engine.trees import STREAM, Kind
 from derive.errors import InputError
 from derive.work.progress import telling
-from derive.work.resources import check_time
+from derive.work.resources import DAY, check_time
 
 from ...arrays import Array
 from . import dependence, geometry
@@ -33,8 +33,8 @@ from .recursions import Entry, Passage, Recursions
 GUARD, ZERO = 12, 20
 """Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
 
-_TERM = 2e-6
-"""Seconds of a monomial, at some 50 digits."""
+_TERM, _LAYER = 2e-6, 0.004
+"""Seconds of a monomial, and of a layer beside its averages, at some 50 digits."""
 
 Layer = list[arb]
 
@@ -77,6 +77,7 @@ def run(
     wanted: Sequence[Entry],
     digits: int,
     sizes: Sizes,
+    limit: float = DAY,
 ) -> Precise:
     """The wanted entries at every layer.
 
@@ -85,11 +86,12 @@ def run(
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many of each entry are right.
         sizes: of tensors, given the middles of all.
+        limit: the seconds, by a count made beforehand, that a run may take.
 
     Raises:
         InputError: where an entry is not finite, or does not come to have its digits.
     """
-    descent = _Descent(recursions, activation, inputs, parameters)
+    descent = _Descent(recursions, activation, inputs, parameters, limit)
     asked = [(entry, recursions.entries.index(entry)) for entry in wanted]
     guard = GUARD
     while True:
@@ -136,8 +138,10 @@ class _Descent:
         activation: Activation,
         inputs: Sequence[Sequence[Fraction]],
         parameters: Mapping[str, Sequence[object]],
+        limit: float,
     ) -> None:
         self._recursions, self._inputs, self._parameters = recursions, inputs, parameters
+        self._limit = limit
         self._averages: dict[Passage, dict[str, Averages]] = {}
         self._depth = len(parameters["C_b"])
         for layer in range(2, self._depth + 1):
@@ -176,10 +180,10 @@ class _Descent:
         return Outcome(layers)
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
-        """Refuse what takes longer than a day, if all layers from this one on take so long."""
-        left = (self._depth - layer) * seconds * max(1.0, working / 50.0)
+        """Refuse what takes too long, if all layers from this one on take so long."""
+        left = (self._depth - layer) * (seconds + _LAYER) * max(1.0, working / 50.0)
         what = f"{self._depth - layer} layers with {working} digits"
-        check_time("precision", working, left, what)
+        check_time("precision", working, left, what, self._limit)
 
     def _hyperparameters(self, layer: int) -> list[object]:
         return [self._parameters[name][layer] for name in self._recursions.parameters]

@@ -42,6 +42,8 @@ _STEP = 2.0**-20
 _WIDEST = 0.5
 _NODE = 1e-6
 """Seconds of a product at a node, more or less."""
+_INTEGRAL = 0.3
+"""Seconds of a product that is integrated."""
 _MANY = 100_000
 """Nodes on a side from which one latent variable is integrated piece by piece."""
 _FAR = (1000, 1001, 1002)
@@ -228,7 +230,16 @@ class Sums:
     def seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         """How long the sums take at some 50 digits, more or less."""
         far = self._far(K, rows, goal)
-        return self._proved_seconds(K, rows, goal) if far is None else far.seconds(K, goal)
+        if far is not None:
+            return far.seconds(K, goal)
+        return self._proved_seconds(K, rows, goal) or self._along_one(K, rows, goal)
+
+    def _along_one(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
+        """Seconds of sums over one latent variable, or of none."""
+        rules, _ = self.rules(factorise(K, rows), goal)
+        if rules and rules[0].most > _MANY and _settles(self._activation):
+            return _INTEGRAL * len(self._products)
+        return self._nested(rules)
 
     def _proved_seconds(self, K: Matrix, rows: Sequence[Sequence[Fraction]], goal: float) -> float:
         factor = factorise(K, rows)
@@ -236,7 +247,7 @@ class Sums:
         if len(rules) == 1:
             return 0.0
         box = self._box(K, factor, rules, goal)
-        return self._nested(rules) if box is None else self._on_lattice(box.axes)
+        return _SLOWER * self._nested(rules) if box is None else self._on_lattice(box.axes)
 
     def _nested(self, rules: Sequence[Rule]) -> float:
         """Seconds of the nested sums."""

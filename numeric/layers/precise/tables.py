@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from derive.engine.tensors import Name, identify, tensor
 from derive.errors import InputError
 from derive.network import Network
+from derive.work.resources import DAY
 
 from ...arrays import Array
 
@@ -37,6 +38,7 @@ def tensors(
     names: Sequence[Name],
     digits: int,
     sizes: Callable[[dict[Name, Array], Name], Array],
+    limit: float = DAY,
 ) -> dict[Name, Table]:
     """These tensors, each number with its digits.
 
@@ -46,6 +48,7 @@ def tensors(
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
         sizes: the natural size of a tensor, by layer, given all.
+        limit: the seconds, by a count made beforehand, that it may take.
 
     Raises:
         InputError: where σ, the inputs or the time it takes do not allow it.
@@ -77,7 +80,7 @@ def tensors(
         return list(product(range(m), repeat=len(name.subscripts) if m > 1 else 0))
 
     asked = list(dict.fromkeys(entry(name, at) for name in names for at in samples(name)))
-    found = run(recursions, net.activation, inputs, parameters, asked, digits, sizes)
+    found = run(recursions, net.activation, inputs, parameters, asked, digits, sizes, limit)
     tables = {}
     for name in names:
         shape = (depth, *(m,) * len(name.subscripts)) if m > 1 else (depth,)
