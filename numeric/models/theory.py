@@ -40,7 +40,7 @@ class Theory(NamedTuple):
     Attributes:
         first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input;
             each with `…_error`, what the terms in 1/n that are left out may be.
-        second: V, likewise.
+        second: V, likewise; and K at leading order, whose square V is small against.
         parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
     """
@@ -86,7 +86,7 @@ def theory(description: Description, X: Array) -> Theory:
     depth = description.depth
     return Theory(
         _table(depth, arrays),
-        _table(depth, {"V": values["V"]}),
+        _table(depth, {"V": values["V"], "K": (known["K"], 0 * known["K"])}),
         *susceptibilities(net, X[0], depth),
         missing,
     )
@@ -101,7 +101,8 @@ def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
         yield ("A", "B", *own)
-        if samples == 1:
+        layers = range(2, description.depth + 1)
+        if samples == 1 or (samples == 2 and all(is_plain(description, at) for at in layers)):
             yield ("V2",)
 
 

@@ -22,7 +22,7 @@ from .. import functions
 from ..graph import Graph
 from ..laws import Law
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
-from .base import Measured, Reading
+from .base import Reading
 
 
 @contextmanager
@@ -43,8 +43,9 @@ class TorchReading(Reading):
 
     def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
         self._make = make
-        self._model = copy.deepcopy(model).double().eval()
+        self._model = copy.deepcopy(model).cpu().double().eval()
         self._traced, self.graph = _read(self._model)
+        self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
@@ -60,35 +61,72 @@ class TorchReading(Reading):
         return self._given
 
     @_one_thread()
-    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
-        """See `Reading`."""
-        self._initialize(seed)
-        found = _run(self._traced, torch.from_numpy(X), [self.graph.origins[at] for at in nodes])
-        outputs = [each.reshape(len(X), -1) for each in found]
-        parameters = [self._parameter(path) for path in self._paths]
-        grams = []
-        for output in outputs if tangents else ():
-            gradients = [
-                torch.autograd.grad(row[0], parameters, retain_graph=True, allow_unused=True)
-                for row in output
-            ]
-            gram = np.zeros((len(X), len(X)))
-            for each in zip(*gradients, strict=True):
-                if each[0] is not None:
-                    flat = torch.stack([one.reshape(-1) for one in each])
-                    gram += (flat @ flat.T).numpy()
-            grams.append(gram)
-        return Measured([each.detach().numpy() for each in outputs], grams)
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`: the parameters of each, stacked."""
+        found: dict[str, list[Any]] = {path: [] for path in self._paths}
+        for seed in seeds:
+            self._initialize(seed)
+            for path, several in found.items():
+                several.append(self._parameter(path).detach().clone())
+        return {path: torch.stack(several) for path, several in found.items()}
 
     @_one_thread()
-    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
-        self._initialize(seed)
-        origins = [self.graph.origins[at] for at in (node, source)]
-        output, below = _run(self._traced, torch.from_numpy(x[None]).requires_grad_(), origins)
-        rows = torch.eye(output.shape[-1], dtype=output.dtype)
-        (found,) = torch.autograd.grad(output.reshape(-1), below, rows, is_grads_batched=True)
-        return np.asarray(found.reshape(len(rows), -1).numpy())
+        with torch.no_grad():
+            (found,) = self._run(made, torch.from_numpy(np.array(states)), source, (node,))
+        return np.asarray(found.reshape(*states.shape[:2], -1).numpy())
+
+    @_one_thread()
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`: an initialization's outputs depend on its own parameters alone, so that
+        one gradient is that of all of them."""
+        leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
+        parameters, m = list(leaves.values()), len(X)
+        count = len(parameters[0])
+        same = torch.from_numpy(X).expand(count, *X.shape)
+        outputs = self._run(leaves, same, 0, tuple(nodes))
+        grams = np.zeros((count, len(nodes), m, m))
+        for at, output in enumerate(outputs):
+            firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
+            gradients = [
+                torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True)
+                for each in firsts
+            ]
+            for each in zip(*gradients, strict=True):
+                if each[0] is not None:
+                    flat = torch.stack([one.reshape(count, -1) for one in each], dim=1)
+                    grams[:, at] += (flat @ flat.transpose(1, 2)).numpy()
+        return grams
+
+    @_one_thread()
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
+        """See `Reading`."""
+        count = len(next(iter(made.values())))
+        given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, len(x)))))
+        if source:
+            (given,) = self._run(made, given, 0, (source,))
+        below = given.detach().clone().requires_grad_()
+        (output,) = self._run(made, below, source, (node,))
+        rows = output.reshape(count, -1).sum(dim=0)
+        found = [torch.autograd.grad(each, below, retain_graph=True)[0] for each in rows]
+        return np.asarray(torch.stack(found, dim=1).reshape(count, len(rows), -1).numpy())
+
+    def _run(self, made: Any, states: Any, source: int, nodes: tuple[int, ...]) -> tuple[Any, ...]:
+        """The values of nodes, (count, rows, …), with each initialization's own parameters."""
+        key = source, nodes
+        if key not in self._parts:
+            origins = [self.graph.origins[at] for at in key[1]]
+            self._parts[key] = _part(self._traced, self.graph.origins[source], origins)
+        part = self._parts[key]
+        needed = {name for name, _ in part.named_parameters()}
+        own = {path: each for path, each in made.items() if path in needed}
+
+        def one(parameters: Any, rows: Any) -> Any:
+            return torch.func.functional_call(part, parameters, (rows,))
+
+        found: tuple[Any, ...] = torch.func.vmap(one)(own, states)
+        return found
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """See `Reading`: where reset_parameters has other laws than the model's."""
@@ -129,19 +167,40 @@ def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) ->
     return TorchReading(model, make)
 
 
-def _run(traced: fx.GraphModule, X: Any, origins: Sequence[Any]) -> list[Any]:
-    """The values of these nodes of torch.fx's."""
-    wanted, found = set(origins), {}
+def _part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphModule:
+    """What lies between a value and others: a module of that value, with all that it needs."""
+    by_name = {each.name: each for each in traced.graph.nodes}
+    needed, todo = set(), [by_name[name] for name in nodes]
+    while todo:
+        node = todo.pop()
+        if node.name != source and node not in needed:
+            needed.add(node)
+            todo += node.all_input_nodes
+    part = fx.Graph()
+    copies = {by_name[source]: part.placeholder("given")}
+    for node in traced.graph.nodes:
+        if node in needed:
+            copies[node] = part.node_copy(node, lambda each: copies[each])
+    part.output(tuple(copies[by_name[name]] for name in nodes))
+    return fx.GraphModule(traced, part)
 
-    class _Kept(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            value = super().run_node(n)
-            if n.name in wanted:
-                found[n.name] = value
-            return value
 
-    _Kept(traced).run(X)
-    return [found[each] for each in origins]
+_IN_PLACE = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
+
+
+def _out_of_place(traced: fx.GraphModule) -> fx.GraphModule:
+    """The same without what overwrites a value that was kept."""
+    for module in traced.modules():
+        if getattr(module, "inplace", False):
+            module.inplace = False
+    for node in traced.graph.nodes:
+        node.target = _IN_PLACE.get(node.target, node.target) if callable(node.target) else (
+            node.target
+        )
+        if node.kwargs.get("inplace"):
+            node.update_kwarg("inplace", False)
+    traced.recompile()
+    return traced
 
 
 def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
@@ -151,7 +210,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
     if faults:
         raise refused(model, faults)
     try:
-        traced = fx.symbolic_trace(model)
+        traced = _out_of_place(fx.symbolic_trace(model))
     except Exception as error:  # of the user's forward
         raise refused(model, [("model", f"torch.fx cannot trace it: {error}")]) from error
     tracer, values = Tracer(), dict[fx.Node, Any]()
