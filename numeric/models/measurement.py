@@ -35,7 +35,7 @@ _POOL = 2048
 _BYTES = 2.0**28
 """Of a group's parameters."""
 _FEWEST, _MOST = 96, 2000
-_PARAMETERS = 2e8
+_PARAMETERS = 1.5e8
 """Parameters that are drawn, all initializations together, by default."""
 
 
@@ -87,7 +87,7 @@ def measure(
         for at, node in enumerate(nodes):
             count = int(min(len(states), max(1, _WORK // costs[at])))
             chosen = _dealt(len(states), per_group, count, random)
-            given = states[chosen].reshape(per_group, count * m, -1)
+            given = states[chosen].reshape(len(chosen), count * m, -1)
             values = reading.propagate(made, below, given, node)
             z = values.reshape(per_group * count, m, -1)
             K[group, at], P[group, at] = _moments(z)
@@ -138,9 +138,10 @@ def _cost(description: Description, number: int) -> int:
 
 
 def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """For each of the hands as many of the pool, all as often as can be: (hands, count)."""
+    """For each of the hands as many of the pool, all as often as can be: (hands, count), or
+    (1, pool) where each has all."""
     if count == pool:
-        return np.broadcast_to(np.arange(pool), (hands, pool))
+        return np.arange(pool)[None]
     places = np.arange(count) + count * np.arange(hands)[:, None]
     return random.permutation(pool)[places % pool]
 

@@ -46,8 +46,9 @@ class Perceptron(Reading):
 
     def propagate(self, made, source, states, node):
         first, last = (self._place(at) for at in (source, node))
+        every = np.broadcast_to(states, (len(made), *states.shape[1:]))
         return np.array(
-            [self._forward(values, h, first, last)[0][-1] for values, h in zip(made, states, strict=True)]
+            [self._forward(values, h, first, last)[0][-1] for values, h in zip(made, every, strict=True)]
         )
 
     def tangents(self, made, X, nodes):

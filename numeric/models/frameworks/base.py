@@ -54,7 +54,8 @@ class Reading(ABC):
         Arguments:
             made: what `initialize` gave, of `count` seeds.
             source: a node through which every path to `node` goes, as all `Graph.cuts` are.
-            states: its values, (count, rows, width): those of its own for each initialization.
+            states: its values, (count, rows, width), of its own for each initialization, or (1,
+                rows, width), the same for all.
 
         Returns (count, rows, width of `node`), as the framework itself computes them.
         """

@@ -126,9 +126,10 @@ class JaxReading(Reading):
         def rows(leaves: list[Any], states: Any) -> Any:
             return jax.vmap(one, in_axes=(None, 0))(leaves, states)
 
-        program = self._compiled("propagate", (source, node), rows)
-        found = np.asarray(program(made, jax.numpy.asarray(states)), float)
-        return found.reshape(*states.shape[:2], -1)
+        given = jax.numpy.asarray(states if len(states) > 1 else states[0])
+        program = self._compiled("propagate", (source, node), rows, own=given.ndim == 3)
+        found = np.asarray(program(made, given), float)
+        return found.reshape(len(found), states.shape[1], -1)
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
         """See `Reading`."""
@@ -147,8 +148,8 @@ class JaxReading(Reading):
             flat = [[each.reshape(len(X), -1) for each in of_place] for of_place in gradients]
             return jax.numpy.stack([sum(each @ each.T for each in of_place) for of_place in flat])
 
-        same = jax.numpy.broadcast_to(X, (len(made[0]), *X.shape))
-        return np.asarray(self._compiled("tangents", tuple(nodes), grams)(made, same), float)
+        program = self._compiled("tangents", tuple(nodes), grams)
+        return np.asarray(program(made, jax.numpy.asarray(X)), float)
 
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`: by a shift of the source, which is differentiated by."""
@@ -157,14 +158,18 @@ class JaxReading(Reading):
         def between(leaves: list[Any], x: Any) -> Any:
             return self._between(leaves, x, start, end)
 
-        same = jax.numpy.broadcast_to(x, (len(made[0]), len(x)))
-        return np.asarray(self._compiled("jacobian", (source, node), between)(made, same), float)
+        program = self._compiled("jacobian", (source, node), between)
+        return np.asarray(program(made, jax.numpy.asarray(x)), float)
 
-    def _compiled(self, name: str, nodes: tuple[int, ...], function: Callable[..., Any]) -> Any:
-        """A function of one initialization's leaves, for all of them."""
-        if (name, nodes) not in self._programs:
-            self._programs[name, nodes] = jax.jit(jax.vmap(function))
-        return self._programs[name, nodes]
+    def _compiled(
+        self, name: str, nodes: tuple[int, ...], function: Callable[..., Any], own: bool = False
+    ) -> Any:
+        """A function of one initialization's leaves, for all of them, with an argument of its own
+        for each, or the same."""
+        key = (f"{name}, own" if own else name, nodes)
+        if key not in self._programs:
+            self._programs[key] = jax.jit(jax.vmap(function, (0, 0 if own else None)))
+        return self._programs[key]
 
     def _between(self, leaves: list[Any], x: Any, start: Any, end: Any) -> Any:
         """∂(end)/∂(start): a shift is added to start, and differentiated by."""

@@ -64,8 +64,8 @@ class KerasReading(Reading):
         start, end = (self.graph.origins[at] for at in (source, node))
         x = np.zeros((states.shape[1], self.graph.widths[0]))
         found = []
-        for values, rows in zip(self._each(made), states, strict=True):
-            del values
+        every = states if len(states) == len(made) else [states[0]] * len(made)
+        for _, rows in zip(self._each(made), every, strict=True):
             given = {} if start is None else {start: tensorflow.constant(rows, "float32")}
             X = tensorflow.constant(rows if start is None else x, "float32")
             (output,) = self._run(X, [end], given=given)
@@ -94,8 +94,7 @@ class KerasReading(Reading):
         """See `Reading`."""
         places = [self.graph.origins[at] for at in (node, source)]
         u, found = tensorflow.constant(x[None], "float32"), []
-        for values in self._each(made):
-            del values
+        for _ in self._each(made):
             with tensorflow.GradientTape() as tape:
                 tape.watch(u)
                 if places[1] is None:

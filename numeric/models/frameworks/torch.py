@@ -75,7 +75,7 @@ class TorchReading(Reading):
         """See `Reading`."""
         with torch.no_grad():
             (found,) = self._run(made, torch.from_numpy(np.array(states)), source, (node,))
-        return np.asarray(found.reshape(*states.shape[:2], -1).numpy())
+        return np.asarray(found.reshape(len(found), states.shape[1], -1).numpy())
 
     @_one_thread()
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
@@ -84,8 +84,7 @@ class TorchReading(Reading):
         leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
         parameters, m = list(leaves.values()), len(X)
         count = len(parameters[0])
-        same = torch.from_numpy(X).expand(count, *X.shape)
-        outputs = self._run(leaves, same, 0, tuple(nodes))
+        outputs = self._run(leaves, torch.from_numpy(X[None]), 0, tuple(nodes))
         grams = np.zeros((count, len(nodes), m, m))
         for at, output in enumerate(outputs):
             firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
@@ -113,7 +112,8 @@ class TorchReading(Reading):
         return np.asarray(torch.stack(found, dim=1).reshape(count, len(rows), -1).numpy())
 
     def _run(self, made: Any, states: Any, source: int, nodes: tuple[int, ...]) -> tuple[Any, ...]:
-        """The values of nodes, (count, rows, …), with each initialization's own parameters."""
+        """The values of nodes, (count, rows, …), with each initialization's own parameters, from
+        states of its own, or from one."""
         key = source, nodes
         if key not in self._parts:
             origins = [self.graph.origins[at] for at in key[1]]
@@ -125,7 +125,10 @@ class TorchReading(Reading):
         def one(parameters: Any, rows: Any) -> Any:
             return torch.func.functional_call(part, parameters, (rows,))
 
-        found: tuple[Any, ...] = torch.func.vmap(one)(own, states)
+        axes, given = (0, 0), states
+        if len(states) == 1:
+            axes, given = (0, None), states[0]
+        found: tuple[Any, ...] = torch.func.vmap(one, axes)(own, given)
         return found
 
     def settle(self, laws: Mapping[str, Law]) -> None:
