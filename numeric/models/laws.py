@@ -96,7 +96,7 @@ class Law:
         fan_in = sample.shape[1] if sample.ndim == 2 else 1
         variance, error = float((sample**2).mean()) * fan_in, self._error(sample.size)
         near = abs(variance - float(self.C)) <= error + 6 * self.error
-        if sample.ndim < 2:
+        if min(sample.shape) == 1 or sample.ndim < 2:
             return near
         return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
 

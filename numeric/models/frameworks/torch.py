@@ -228,7 +228,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
                 values[node] = Neurons(0)
                 tracer.graph.origins[0] = node.name
             elif node.op == "output":
-                result = values[node.args[0]]
+                result = _only(node.args[0], values)
             else:
                 values[node] = _operation(tracer, traced, node, values)
         except UnreadableError as error:
@@ -237,7 +237,29 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
             raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
     if not isinstance(result, Neurons):
         raise refused(model, [("output", "it is no layer's values")])
-    return traced, tracer.finish(result)
+    return _without_shapes(traced, values), tracer.finish(result)
+
+
+def _only(given: Any, values: Mapping[fx.Node, Any]) -> Value:
+    """What forward returns, if that is one value."""
+    if not isinstance(given, fx.Node):
+        told = "several outputs: read a module whose forward returns the one that is meant"
+        raise UnreadableError(told)
+    found: Value = values[given]
+    return found
+
+
+def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
+    """The same without what only gives a layer's values another shape, which may take that shape
+    from the inputs."""
+    for node in reversed(list(traced.graph.nodes)):
+        if node.target in _RESHAPED:
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
+        elif values.get(node) is _SIZE and not node.users:
+            traced.graph.erase_node(node)
+    traced.recompile()
+    return traced
 
 
 def _operation(
@@ -367,11 +389,54 @@ def _rms_norm(
     return tracer.norm(u, "rms", torch.finfo(torch.float64).eps if eps is None else eps, gains)
 
 
-def _dropout(tracer: Tracer, u: Value, p: float = 0.5, *_: Any, **__: Any) -> Value:
+def _dropout(
+    tracer: Tracer, u: Value, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Value:
+    del inplace
+    if training and p:
+        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
     return tracer.dropped(u, p)
 
 
 def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
+    return u
+
+
+_SIZE = Parameter("a tensor's shape", np.zeros(0))
+"""Numbers of a shape, of which nothing is asked but to be given again."""
+
+
+def _sized(tracer: Tracer, u: Value, *_: Any) -> Value:
+    return _SIZE
+
+
+def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
+    if name != "shape":
+        raise UnreadableError(f"the attribute {name}")
+    return _SIZE
+
+
+def _item(tracer: Tracer, u: Value, at: Any) -> Value:
+    if u is not _SIZE:
+        raise UnreadableError("an index: some neurons of a layer")
+    return _SIZE
+
+
+def _reshaped(tracer: Tracer, u: Value, *given: Any) -> Value:
+    """The values of a layer as a row for each input, as they are."""
+    shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    rest = shape[1] if len(shape) == 2 else None
+    if not isinstance(u, Neurons) or not (rest == -1 or (shape[0] == -1 and rest in (width or rest,))):
+        raise UnreadableError("a layer in another shape than a row for each input")
+    return u
+
+
+def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+    """One output as a number."""
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    if width != 1 or dim not in (1, -1):
+        raise UnreadableError("squeeze, but of an only neuron by squeeze(-1)")
     return u
 
 
@@ -397,8 +462,16 @@ _ANY: dict[str, Any] = {
     "pow": lambda tracer, u, exponent: tracer.power(u, exponent),
     "mean": _mean,
     "flatten": _flat,
+    "reshape": _reshaped,
+    "squeeze": _squeezed,
 }
-_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat) | {
+    "view": _reshaped,
+    "size": _sized,
+}
+_RESHAPED = frozenset(
+    {"reshape", "view", "squeeze", "flatten", torch.reshape, torch.squeeze, torch.flatten}
+)
 _FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.items()} | {
     operator.add: _ADD,
     operator.iadd: _ADD,
@@ -407,6 +480,8 @@ _FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.
     operator.truediv: _OVER,
     operator.pow: _ANY["pow"],
     operator.neg: _ANY["neg"],
+    operator.getitem: _item,
+    getattr: _attribute,
     math.sqrt: _ANY["sqrt"],
     functional.linear: _linear,
     functional.relu: _of(functions.relu),
