@@ -27,7 +27,7 @@ from ..tables import layout
 from .description import Description
 from .graph import Linear
 
-_GROUPS = 60
+_GROUPS = 100
 _WORK = 4e9
 """Multiplications for a layer's mixed networks, all groups together."""
 _POOL = 2048
