@@ -250,7 +250,9 @@ def _check_apart(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> 
             continue
         expected = np.sqrt(A.size * (A**2).mean() * (B**2).mean())
         if abs((A * B).sum()) > _CORRELATED * expected:
-            wanted = "matrices drawn independently of each other, each with a key or seed of its own"
+            wanted = (
+                "matrices drawn independently of each other, each with a key or seed of its own"
+            )
             raise InputError("model", f"{one} and {other}, correlated", wanted)
 
 

@@ -186,9 +186,7 @@ def _covariance(P: Array, K: Array) -> Array:
     return np.asarray(P.mean(axis=0) - both)
 
 
-def _left_out(
-    estimate: Callable[[NDArray[np.int64]], Array], groups: int
-) -> tuple[Array, Array]:
+def _left_out(estimate: Callable[[NDArray[np.int64]], Array], groups: int) -> tuple[Array, Array]:
     """An estimate from all groups, and its standard error by leaving out one after another."""
     every = np.arange(groups)
     left = np.array([estimate(np.delete(every, at)) for at in range(groups)])

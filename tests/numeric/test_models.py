@@ -340,7 +340,8 @@ def test_matrices_drawn_with_one_key_are_told():
     """One generator's first numbers in every layer: each law is right, and theory is not."""
     reading = Perceptron((8, 8, 8, 2))
     reading.draw = lambda seed: {
-        f"W{k}": gaussian(np.random.default_rng(seed), out, 8) for k, out in ((1, 8), (2, 8), (3, 2))
+        f"W{k}": gaussian(np.random.default_rng(seed), out, 8)
+        for k, out in ((1, 8), (2, 8), (3, 2))
     }
     with pytest.raises(InputError, match="W1 and W2, correlated"):
         description._laws(reading, None)

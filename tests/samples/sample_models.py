@@ -48,11 +48,16 @@ class Perceptron(Reading):
         first, last = (self._place(at) for at in (source, node))
         every = np.broadcast_to(states, (len(made), *states.shape[1:]))
         return np.array(
-            [self._forward(values, h, first, last)[0][-1] for values, h in zip(made, every, strict=True)]
+            [
+                self._forward(values, h, first, last)[0][-1]
+                for values, h in zip(made, every, strict=True)
+            ]
         )
 
     def tangents(self, made, X, nodes):
-        return np.array([[self._gram(values, X, self._place(at)) for at in nodes] for values in made])
+        return np.array(
+            [[self._gram(values, X, self._place(at)) for at in nodes] for values in made]
+        )
 
     def jacobian(self, made, x, node, source):
         first, last = (self._place(at) for at in (source, node))

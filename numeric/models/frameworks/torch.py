@@ -197,9 +197,10 @@ def _out_of_place(traced: fx.GraphModule) -> fx.GraphModule:
         if getattr(module, "inplace", False):
             module.inplace = False
     for node in traced.graph.nodes:
-        node.target = _IN_PLACE.get(node.target, node.target) if callable(node.target) else (
-            node.target
-        )
+        if node.op == "call_function":
+            node.target = _IN_PLACE.get(node.target, node.target)
+            if getattr(node.target, "__name__", None) in _SPELLED:
+                node.args = tuple(False if each is True else each for each in node.args)
         if node.kwargs.get("inplace"):
             node.update_kwarg("inplace", False)
     traced.recompile()
@@ -427,7 +428,9 @@ def _reshaped(tracer: Tracer, u: Value, *given: Any) -> Value:
     shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
     width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
     rest = shape[1] if len(shape) == 2 else None
-    if not isinstance(u, Neurons) or not (rest == -1 or (shape[0] == -1 and rest in (width or rest,))):
+    if not isinstance(u, Neurons) or not (
+        rest == -1 or (shape[0] == -1 and rest in (width or rest,))
+    ):
         raise UnreadableError("a layer in another shape than a row for each input")
     return u
 
@@ -442,14 +445,16 @@ def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
 
 _ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
 _LESS = _binary("add", -1)
+_SPELLED = {
+    name: _of(formula, *options)
+    for name in dict.fromkeys([*dir(functional), *dir(torch)])
+    if name == name.lower().strip("_") and functions.plain(name) in functions.TORCH
+    for formula, options in [functions.TORCH[functions.plain(name)]]
+}
+"""The scalar functions, by each name that torch has for them, but those that overwrite their
+argument."""
 _ANY: dict[str, Any] = {
-    "relu": _of(functions.relu),
-    "tanh": _of(sympy.tanh),
-    "sigmoid": _of(functions.sigmoid),
-    "sin": _of(sympy.sin),
     "exp": _of(sympy.exp),
-    "erf": _of(sympy.erf),
-    "atan": _of(sympy.atan),
     "abs": _of(sympy.Abs),
     "neg": _of(operator.neg),
     "sqrt": _of(sympy.sqrt),
@@ -465,14 +470,24 @@ _ANY: dict[str, Any] = {
     "reshape": _reshaped,
     "squeeze": _squeezed,
 }
-_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat) | {
-    "view": _reshaped,
-    "size": _sized,
-}
+_METHODS = (
+    _SPELLED
+    | _ANY
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+    | {
+        "view": _reshaped,
+        "size": _sized,
+    }
+)
 _RESHAPED = frozenset(
     {"reshape", "view", "squeeze", "flatten", torch.reshape, torch.squeeze, torch.flatten}
 )
-_FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.items()} | {
+_FUNCTIONS: dict[Any, Any] = {
+    getattr(room, name): each
+    for room in (torch, functional)
+    for name, each in (_SPELLED | _ANY).items()
+    if hasattr(room, name)
+} | {
     operator.add: _ADD,
     operator.iadd: _ADD,
     operator.sub: _LESS,
@@ -484,18 +499,6 @@ _FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.
     getattr: _attribute,
     math.sqrt: _ANY["sqrt"],
     functional.linear: _linear,
-    functional.relu: _of(functions.relu),
-    functional.gelu: _of(functions.gelu, "approximate"),
-    functional.silu: _of(functions.silu),
-    functional.mish: _of(functions.mish),
-    functional.elu: _of(functions.elu, "alpha"),
-    functional.selu: _of(functions.selu),
-    functional.softplus: _of(functions.softplus, "beta"),
-    functional.leaky_relu: _of(functions.leaky_relu, "negative_slope"),
-    functional.hardtanh: _of(functions.hard_tanh, "min_val", "max_val"),
-    functional.softsign: _of(functions.softsign),
-    functional.tanh: _of(sympy.tanh),
-    functional.sigmoid: _of(functions.sigmoid),
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.dropout: _dropout,
