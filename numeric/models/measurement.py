@@ -143,7 +143,8 @@ def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> ND
     if count == pool:
         return np.arange(pool)[None]
     places = np.arange(count) + count * np.arange(hands)[:, None]
-    return random.permutation(pool)[places % pool]
+    order: NDArray[np.int64] = random.permutation(pool)
+    return np.asarray(order[places % pool])
 
 
 def _moments(z: Array) -> tuple[Array, Array]:

@@ -259,13 +259,23 @@ def _of_equinox(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
 def _of_nnx(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     nnx = sys.modules["flax.nnx"]
     model.eval()
-    graph, parameters, rest = nnx.split(model, nnx.Param, ...)
-    return parameters, lambda tree, x: nnx.merge(graph, tree, rest)(x)
+    graph, parameters, statistics, rest = nnx.split(model, nnx.Param, nnx.BatchStat, ...)
+    _check_no_batch(model, statistics)
+    return parameters, lambda tree, x: nnx.merge(graph, tree, statistics, rest)(x)
 
 
 def _of_linen(given: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     model, variables = given
+    _check_no_batch(model, variables.get("batch_stats", {}))
     return variables, model.apply
+
+
+def _check_no_batch(model: Any, statistics: Any) -> None:
+    """Raise InputError for batch normalization, which is another function in training."""
+    found = jax.tree_util.tree_flatten_with_path(statistics)[0]
+    places = dict.fromkeys(_path(path).rpartition(".")[0] for path, _ in found)
+    if places:
+        raise refused(model, [(place, "batch normalization") for place in places])
 
 
 def _path(path: Any) -> str:

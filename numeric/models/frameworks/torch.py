@@ -116,8 +116,8 @@ class TorchReading(Reading):
         states of its own, or from one."""
         key = source, nodes
         if key not in self._parts:
-            origins = [self.graph.origins[at] for at in key[1]]
-            self._parts[key] = _part(self._traced, self.graph.origins[source], origins)
+            first, *origins = (str(self.graph.origins[at]) for at in (source, *nodes))
+            self._parts[key] = _part(self._traced, first, origins)
         part = self._parts[key]
         needed = {name for name, _ in part.named_parameters()}
         own = {path: each for path, each in made.items() if path in needed}
@@ -125,10 +125,9 @@ class TorchReading(Reading):
         def one(parameters: Any, rows: Any) -> Any:
             return torch.func.functional_call(part, parameters, (rows,))
 
-        axes, given = (0, 0), states
-        if len(states) == 1:
-            axes, given = (0, None), states[0]
-        found: tuple[Any, ...] = torch.func.vmap(one, axes)(own, given)
+        shared = len(states) == 1
+        run = torch.func.vmap(one, (0, None if shared else 0))
+        found: tuple[Any, ...] = run(own, states[0] if shared else states)
         return found
 
     def settle(self, laws: Mapping[str, Law]) -> None:
