@@ -27,7 +27,8 @@ from ..tables import layout
 from .description import Description
 from .graph import Linear
 
-_GROUPS = 100
+_GROUPS, _MIXED = 100, 10
+"""Groups at most, and initializations of each at least, where there are so many."""
 _WORK = 4e9
 """Multiplications for a layer's mixed networks, all groups together."""
 _POOL = 2048
@@ -73,7 +74,8 @@ def measure(
     nodes, depth = [block.node for block in blocks], len(blocks)
     widths = np.array([block.width for block in blocks])
     size, m = sum(np.size(each) for each in reading.graph.parameters.values()), len(X)
-    per_group = int(min(-(-draws // min(_GROUPS, draws // 2)), max(2, _BYTES // (8 * size))))
+    wanted = max(2, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
+    per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
     groups = -(-draws // per_group)
     costs = [_cost(description, number) * groups * per_group * m for number in range(depth)]
     H = np.empty((groups, per_group, depth, m, m))

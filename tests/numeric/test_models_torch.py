@@ -285,7 +285,7 @@ def two_functions():
         (two_functions, "relu before layer 2, tanh"),
         (lambda: Body(None), "output: several outputs"),
         (Dropped, "dropout that is on in evaluation"),
-        (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: no layer .* Unflatten"),
+        (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: .* Unflatten"),
         (nn.ReLU, "no matrix on every path"),
         (lambda: nn.Sequential(nn.Tanh(), nn.Linear(4, 4)), "inputs as they are"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 4)), "PReLU"),
