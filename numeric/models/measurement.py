@@ -27,7 +27,7 @@ from ..tables import layout
 from .description import Description
 from .graph import Linear
 
-_GROUPS, _MIXED = 100, 10
+_GROUPS, _MIXED = 60, 10
 """Groups at most, and initializations of each at least, where there are so many."""
 _WORK = 4e9
 """Multiplications for a layer's mixed networks, all groups together."""
