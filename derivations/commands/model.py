@@ -29,7 +29,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--inputs", metavar="FILE", help="a .npy or .csv file, a row each; two normal ones else"
     )
     command.add_argument(
-        "--draws", type=int, default=400, help="initializations of the model that are measured"
+        "--draws", type=int, help="initializations that are measured; some seconds' worth else"
     )
     command.add_argument("--seed", type=int, default=0, help="of the initializations")
     command.add_argument("--html", metavar="FILE", help="write the report there as a page")

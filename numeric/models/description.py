@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ _ENTRIES = 200_000
 """Of each matrix, as many are drawn to tell its law, …"""
 _FEW = 1000
 """Entries that do not tell a law by themselves."""
+_FEW_PAIRS, _CORRELATED = 20, 8.0
+"""Initializations in which two matrices are compared, and beyond how many standard deviations they
+are not independent."""
 _FEWEST, _MOST = 8, 200
 """… in so many initializations."""
 
@@ -215,6 +219,7 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
     given = reading.own()
     if given is not None and not reading.again:
+        _check_apart(matrices, {path: [value] for path, value in given.items()})
         laws = _of_one(matrices, given)
         reading.settle(laws)
         return laws
@@ -227,10 +232,28 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
                 kept.append(value)
     own = reading.own()
     laws = _of_samples(matrices, samples)
+    _check_apart(matrices, samples)
     if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
         laws = _of_one(matrices, own)
         reading.settle(laws)
     return laws
+
+
+def _check_apart(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> None:
+    """Raise InputError for matrices of one shape that are correlated, as those drawn with one key.
+
+    Independent ones have Σ A_ij B_ij of variance Σ E[A_ij²] E[B_ij²].
+    """
+    for one, other in combinations(dict.fromkeys(each.weight for each in matrices), 2):
+        A, B = (np.array(samples[path][:_FEW_PAIRS]) for path in (one, other))
+        if A.shape != B.shape or not A.any() or not B.any():
+            continue
+        expected = np.sqrt(A.size * (A**2).mean() * (B**2).mean())
+        if abs((A * B).sum()) > _CORRELATED * expected:
+            wanted = (
+                "matrices drawn independently of each other, each with a key or seed of its own"
+            )
+            raise InputError("model", f"{one} and {other}, correlated", wanted)
 
 
 def _of_one(matrices: list[Linear], given: Mapping[str, Array]) -> dict[str, Law]:

@@ -34,8 +34,7 @@ _SPARSE = 0.01
 _MANY = 2000
 """Entries of which the largest is the bound of a uniform law."""
 
-_TRUNCATED = ensembles.TruncatedNormal(2)
-_CUT_KURTOSIS = float(_TRUNCATED.cumulant(4))
+_CUT_KURTOSIS = float(ensembles.TruncatedNormal(2).standard_moment(4)) - 3
 _CUT = float(special.ndtr(2.0)), float(special.ndtr(-2.0))
 _CUT_SCALE = math.sqrt(1 - 4 * math.exp(-2) / math.sqrt(2 * math.pi) / (_CUT[0] - _CUT[1]))
 
@@ -97,7 +96,7 @@ class Law:
         fan_in = sample.shape[1] if sample.ndim == 2 else 1
         variance, error = float((sample**2).mean()) * fan_in, self._error(sample.size)
         near = abs(variance - float(self.C)) <= error + 6 * self.error
-        if sample.ndim < 2:
+        if min(sample.shape) == 1 or sample.ndim < 2:
             return near
         return near and (self.kind == "orthogonal") == (_orthogonal(sample[None]) is not None)
 

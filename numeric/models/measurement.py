@@ -5,8 +5,12 @@ Over the neurons i ≠ j of a layer of N, S_ab = Σ_i z_ia z_ib,
     E S_ab/N = G_ab
     E (S_ab S_cd − Σ_i z_ia z_ib z_ic z_id)/(N(N−1)) = G_ab G_cd + V_(ab)(cd)/n
 
-whatever the law of the weights, so long as permutations keep it; products of means are taken over
-different initializations, so that the estimates have no bias. Θ is that of the first neuron.
+whatever the law of the weights, so long as permutations keep it. Matrices of different layers are
+independent, so a network whose layers come from different initializations is an initialization,
+too: within a group of g of them, layer by layer, each one's matrices meet values that others led
+to, which gives up to g^ℓ networks at layer ℓ for the price of g. Groups share nothing: products of
+means are taken over different groups, so that the estimates have no bias, and leaving out one group
+after another gives their standard errors. Θ is that of the first neuron, of whole initializations.
 """
 
 from __future__ import annotations
@@ -21,21 +25,41 @@ from numpy.typing import NDArray
 from ..arrays import Array
 from ..tables import layout
 from .description import Description
+from .graph import Linear
 
-_BLOCKS = 40
-"""Groups of initializations, whose means give the standard errors."""
+_GROUPS, _MIXED = 60, 10
+"""Groups at most, and initializations of each at least, where there are so many."""
+_WORK = 4e9
+"""Multiplications for a layer's mixed networks, all groups together."""
+_POOL = 2048
+"""Values of a layer that are kept for the next, in a group."""
+_BYTES = 2.0**28
+"""Of a group's parameters."""
+_FEWEST, _MOST = 96, 2000
+_PARAMETERS = 1.5e8
+"""Parameters that are drawn, all initializations together, by default."""
 
 
 class Sample(NamedTuple):
     """What was measured.
 
     Attributes:
-        first: K and Theta by layer, `spread` of H_11 among initializations.
+        first: K and Theta by layer, and `spread`, the standard deviation of H_11 among
+            initializations.
         second: V, of the layers with two neurons or more; None without one.
+        networks: by layer, how many networks K and V are means over.
     """
 
     first: xarray.Dataset
     second: xarray.Dataset | None
+    networks: NDArray[np.int64]
+
+
+def enough(description: Description) -> int:
+    """How many initializations are measured by default: as many as take some seconds."""
+    size = sum(np.size(each) for each in description.reading.graph.parameters.values())
+    count = _PARAMETERS / (description.reading.overhead + size)
+    return int(np.clip(count, _FEWEST, _MOST))
 
 
 def measure(
@@ -43,41 +67,48 @@ def measure(
     X: Array,
     draws: int,
     seed: int,
-    advance: Callable[[], object] = lambda: None,
+    advance: Callable[[int], object] = lambda count: None,
 ) -> Sample:
-    """Initialize the model so many times and measure it at these inputs, (m, n_0)."""
-    blocks = description.structure.blocks
+    """Initialize the model at least so many times and measure it at these inputs, (m, n_0)."""
+    reading, blocks = description.reading, description.structure.blocks
     nodes, depth = [block.node for block in blocks], len(blocks)
     widths = np.array([block.width for block in blocks])
-    m = len(X)
-    K, H = np.empty((draws, depth, m, m)), np.empty((draws, depth, m, m))
-    P = np.zeros((draws, depth, m, m, m, m))
-    for draw in range(draws):
-        found = description.reading.measure(seed + draw, X, nodes, True)
-        for at, (z, gram) in enumerate(zip(found.values, found.tangents, strict=True)):
-            N = widths[at]
-            S = z @ z.T
-            K[draw, at], H[draw, at] = S / N, gram
-            if N > 1:
-                alone = np.einsum("ai,bi,ci,di->abcd", z, z, z, z)
-                P[draw, at] = (np.multiply.outer(S, S) - alone) / (N * (N - 1))
-        advance()
-    n = int(widths[0])
-    groups = max(2, min(_BLOCKS, draws // 2))
+    size, m = sum(np.size(each) for each in reading.graph.parameters.values()), len(X)
+    wanted = max(2, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
+    per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
+    groups = -(-draws // per_group)
+    costs = [_cost(description, number) * groups * per_group * m for number in range(depth)]
+    H = np.empty((groups, per_group, depth, m, m))
+    K, P = np.empty((groups, depth, m, m)), np.zeros((groups, depth, m, m, m, m))
+    networks = np.zeros(depth, np.int64)
+    for group in range(groups):
+        made = reading.initialize(range(seed + group * per_group, seed + (group + 1) * per_group))
+        H[group] = reading.tangents(made, X, nodes)
+        random = np.random.default_rng((seed, group))
+        states, below = X[None], 0
+        for at, node in enumerate(nodes):
+            count = int(min(len(states), max(1, _WORK // costs[at])))
+            chosen = _dealt(len(states), per_group, count, random)
+            given = states[chosen].reshape(len(chosen), count * m, -1)
+            values = reading.propagate(made, below, given, node)
+            z = values.reshape(per_group * count, m, -1)
+            K[group, at], P[group, at] = _moments(z)
+            networks[at] += len(z)
+            kept = min(len(z), _POOL)
+            states, below = z[random.permutation(len(z))[:kept]], node
+        advance(per_group)
+    n, total = int(widths[0]), groups * per_group
     about: dict[str, int | float | str] = {
         "width": n,
-        "draws": draws,
+        "draws": total,
         "blocks": groups,
         "network": str(description.network),
     }
     layers = range(1, depth + 1)
-    single, precision = m == 1, description.reading.precision
-    parts = np.array_split(np.arange(draws), groups)
-    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept]), parts)
-    spread = _left_out(
-        lambda kept: np.asarray(np.einsum("klaa->kla", H[kept]).std(axis=0, ddof=1)), parts
-    )
-    means, tangents = (_means(each, groups) for each in (K, H))
+    single, precision = m == 1, reading.precision
+    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept]), groups)
+    spread = _left_out(lambda kept: _deviation(H[kept]), groups)
+    means, tangents = layout.averaged(K), layout.averaged(H.mean(axis=1))
     first = layout.table(
         layers,
         about,
@@ -90,7 +121,7 @@ def measure(
     )
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
-        return Sample(first, None)
+        return Sample(first, None, networks)
     values, errors = _shaped(V, single)
     second = layout.table(
         [int(at) + 1 for at in wide],
@@ -98,7 +129,43 @@ def measure(
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(first, second)
+    return Sample(first, second, networks)
+
+
+def _cost(description: Description, number: int) -> int:
+    """Multiplications of a layer for one input."""
+    nodes = description.structure.graph.nodes
+    matrices = [nodes[at] for at in description.structure.blocks[number].matrices]
+    return sum(each.fan_in * each.fan_out for each in matrices if isinstance(each, Linear))
+
+
+def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """For each of the hands as many of the pool, all as often as can be: (hands, count), or
+    (1, pool) where each has all."""
+    if count == pool:
+        return np.arange(pool)[None]
+    places = np.arange(count) + count * np.arange(hands)[:, None]
+    order: NDArray[np.int64] = random.permutation(pool)
+    return np.asarray(order[places % pool])
+
+
+def _moments(z: Array) -> tuple[Array, Array]:
+    """The means of S_ab/N and of (S_ab S_cd − Σ_i z_ia z_ib z_ic z_id)/(N(N − 1)), of (networks, m,
+    N) values."""
+    count, m, N = z.shape
+    S = (z @ z.transpose(0, 2, 1)).reshape(count, m * m)
+    K = (S.mean(axis=0) / N).reshape(m, m)
+    if N == 1:
+        return K, np.zeros((m,) * 4)
+    squares = np.einsum("kai,kbi->kiab", z, z).reshape(-1, m * m)
+    P = (S.T @ S - squares.T @ squares) / (count * N * (N - 1))
+    return K, P.reshape((m,) * 4)
+
+
+def _deviation(H: Array) -> Array:
+    """The standard deviation of H_aa, (depth, m), of (groups, draws, depth, m, m) ones."""
+    own = np.einsum("gklaa->gkla", H).reshape(-1, *H.shape[2:4])
+    return np.asarray(own.std(axis=0, ddof=1))
 
 
 def _largest(values: Array) -> Array:
@@ -114,27 +181,16 @@ def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:
     return values.reshape(len(values)), errors.reshape(len(errors))
 
 
-def _means(draws: Array, groups: int) -> tuple[Array, Array]:
-    return layout.averaged(_grouped(draws, groups))
-
-
-def _grouped(draws: Array, groups: int) -> Array:
-    """The means of groups of as many draws each, those left over in the last."""
-    return np.array([part.mean(axis=0) for part in np.array_split(draws, groups)])
-
-
 def _covariance(P: Array, K: Array) -> Array:
-    """E P − E K E K, the product over different draws."""
+    """E P − E K E K, the product over different groups."""
     count, total = len(K), K.sum(axis=0)
     own = np.einsum("klab,klcd->labcd", K, K)
     both = (np.einsum("lab,lcd->labcd", total, total) - own) / (count * (count - 1))
     return np.asarray(P.mean(axis=0) - both)
 
 
-def _left_out(
-    estimate: Callable[[NDArray[np.int64]], Array], parts: list[NDArray[np.int64]]
-) -> tuple[Array, Array]:
-    """An estimate from all draws, and its standard error by leaving one part out after another."""
-    every = np.concatenate(parts)
-    left = np.array([estimate(np.setdiff1d(every, part)) for part in parts])
-    return estimate(every), np.sqrt((len(parts) - 1) * left.var(axis=0))
+def _left_out(estimate: Callable[[NDArray[np.int64]], Array], groups: int) -> tuple[Array, Array]:
+    """An estimate from all groups, and its standard error by leaving out one after another."""
+    every = np.arange(groups)
+    left = np.array([estimate(np.delete(every, at)) for at in range(groups)])
+    return estimate(every), np.sqrt((groups - 1) * left.var(axis=0))

@@ -321,11 +321,20 @@ class _Writer:
         """c u, of a sum."""
         node = self.graph.nodes[at]
         known = at in self.names or not isinstance(node, Linear)
-        inside = self.entry(at, "i") if known else self.matrix(_matrix(self.graph, at))
+        if factor == 1 and not known:
+            return self.matrix(_matrix(self.graph, at))
+        inside = self.entry(at, "i") if known else ""
         if factor == 1:
             return inside
         shown = self.number("c", factor)
-        return f"{shown} {inside}" if known else f"{shown} ({inside})"
+        if known:
+            return f"{shown} {inside}"
+        linear = _matrix(self.graph, at)
+        scaled = f"{shown} {self.matrix(replace(linear, bias=None))}"
+        if linear.bias is None:
+            return scaled
+        self.lines.append(f"v{at}[i] = b[i]")
+        return f"{shown} v{at}[i] + {scaled}"
 
     def matrix(self, node: Linear) -> str:
         """b + c W u."""

@@ -40,7 +40,7 @@ class Theory(NamedTuple):
     Attributes:
         first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input;
             each with `…_error`, what the terms in 1/n that are left out may be.
-        second: V, likewise.
+        second: V, likewise; and K at leading order, whose square V is small against.
         parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
     """
@@ -68,28 +68,57 @@ def theory(description: Description, X: Array) -> Theory:
             continue
         known |= {name: table[name].to_numpy() for name in names}
     fan_in = min(n, float(description.widths[0]))
+    coarse, doubt = _coarseness(description), _doubt(description, known["K"])
     values = {}
     for name, (leading, first) in _SERIES.items():
         total, last, power = known[leading], known[leading], 1.0
         if first in known:
             total, last, power = known[leading] + known[first] / n, known[first], 2.0
-        left_out = NEXT_TERM * abs(last) / n**power
-        if name == "K" and not description.is_exact:
-            left_out = left_out + abs(known["K"]) / fan_in
+        left_out = coarse * NEXT_TERM * abs(last) / n**power + _by_layer(doubt, total)
+        if name != "V" and not description.is_exact:
+            left_out = left_out + abs(known[name]) / fan_in
         values[name] = total, left_out
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
         own = known.get(_ONE_NEURON, np.zeros(()))
         variance = _diagonal(known["A"] + 2 * known["B"] + own, len(X)) / n
         spread = np.sqrt(np.maximum(variance, 0))
-        arrays["spread"] = spread, NEXT_TERM * spread / n
+        arrays["spread"] = spread, coarse * NEXT_TERM * spread / n + _by_layer(doubt, spread)
     depth = description.depth
     return Theory(
         _table(depth, arrays),
-        _table(depth, {"V": values["V"]}),
+        _table(depth, {"V": values["V"], "K": (known["K"], 0 * known["K"])}),
         *susceptibilities(net, X[0], depth),
         missing,
     )
+
+
+def _coarseness(description: Description) -> float:
+    """By how much each order in 1/n is larger where layer 1 is a sum over few inputs of what is not
+    Gaussian: n/n_0."""
+    (first, *_) = description.structure.blocks[0].matrices
+    node: Any = description.structure.graph.nodes[first]
+    n = float(description.network.width or 1)
+    return 1.0 if description.laws[node.weight].keeps_rotations else max(1.0, n / node.fan_in)
+
+
+def _doubt(description: Description, K: Array) -> Array:
+    """Relative, by layer: what biases that are not Gaussian may change, as they stand for Gaussian
+    ones. At a neuron they have the cumulant κ C_b², which the next layer's averages see."""
+    size = np.array([abs(np.diagonal(np.atleast_2d(each))).min() for each in K])
+    found = np.zeros(len(K))
+    for at, block in enumerate(description.structure.blocks[:-1]):
+        nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
+        laws = [description.laws[each.bias] for each in nodes if each.bias is not None]
+        excess = max((abs(law.kurtosis) * float(law.C) ** 2 for law in laws), default=0.0)
+        found[at + 1] = found[at] + (excess / (4 * size[at] ** 2) if excess else 0.0)
+    return found
+
+
+def _by_layer(relative: Array, values: Array) -> Array:
+    """So much of the largest component in each layer."""
+    largest = abs(values).reshape(len(values), -1).max(axis=1)
+    return np.asarray((relative * largest).reshape(-1, *[1] * (values.ndim - 1)))
 
 
 def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]:
@@ -101,8 +130,15 @@ def _wanted(description: Description, samples: int) -> Iterator[tuple[str, ...]]
     if description.is_exact:
         own = () if description.network.keeps_rotations else (_ONE_NEURON,)
         yield ("A", "B", *own)
-        if samples == 1:
+        if samples == 1 or (samples == 2 and _is_quick(description)):
             yield ("V2",)
+
+
+def _is_quick(description: Description) -> bool:
+    """Whether V2 of two inputs takes seconds: dense layers, and no kinks between curved pieces."""
+    sigma = description.network.activation
+    plain = all(is_plain(description, at) for at in range(2, description.depth + 1))
+    return plain and (not sigma.kinks or sigma.is_scale_invariant)
 
 
 def _diagonal(tensor: Array, m: int) -> Array:

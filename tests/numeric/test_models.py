@@ -274,6 +274,34 @@ def test_every_entry_has_the_rate_one():
     np.testing.assert_allclose(theta, [3 * size, 2 * 3 * size + 8 * size + 4 * size])
 
 
+def test_biases_within_a_factor_have_its_square_for_their_rate():
+    """Θ of z + (1/2)(b₂ + W₂ (b₁ + W₁ z)), added up by hand."""
+
+    def build(t, W, x):
+        def biased(u, name, out, fan_in):
+            return t.linear(u, W(name, out, fan_in), Parameter(f"{name} bias", np.zeros(out)))
+
+        u = biased(x, "stem", 4, 3)
+        branch = biased(biased(u, "a", 4, 4), "b", 4, 4)
+        return t.add(u, t.multiply(branch, sympy.Rational(1, 2)))
+
+    graph = traced(build)
+    told = {
+        path: laws.Law("zero", (1,), sympy.Integer(0))
+        if path.endswith("bias")
+        else laws.Law("gaussian", (1, 1), sympy.Integer(1))
+        for path in graph.parameters
+    }
+    net, _ = networks.network(networks.structure(graph), told)
+    x = np.array([1.0, -0.5, 2.0])
+    size = float(x @ x) / 3
+    first = 3 * size + 1
+    theta = flow(net, x, tensors="Theta")["Theta"].to_numpy()
+    # z: 1, b: 1/4 of (Σ_4 h² = 4 K, bias 1), a: 1/4 of (Σ_4 z² = 4 K, bias 1), stem through both
+    quarter = (4 * size + 1 + 4 * size + 1 + first) / 4
+    np.testing.assert_allclose(theta, [first, first + quarter])
+
+
 def two_functions(t, W, x):
     first = t.apply(functions.relu, t.linear(x, W("a", 4, 3), None))
     second = t.apply(sympy.tanh, t.linear(first, W("b", 4, 4), None))
@@ -306,6 +334,17 @@ def test_what_is_no_sequence_of_layers_is_refused(build, told):
 def test_a_tracer_says_what_it_cannot_read(build, told):
     with pytest.raises(UnreadableError, match=told):
         traced(build)
+
+
+def test_matrices_drawn_with_one_key_are_told():
+    """One generator's first numbers in every layer: each law is right, and theory is not."""
+    reading = Perceptron((8, 8, 8, 2))
+    reading.draw = lambda seed: {
+        f"W{k}": gaussian(np.random.default_rng(seed), out, 8)
+        for k, out in ((1, 8), (2, 8), (3, 2))
+    }
+    with pytest.raises(InputError, match="W1 and W2, correlated"):
+        description._laws(reading, None)
 
 
 def test_laws_that_no_network_has_are_refused_by_path():

@@ -95,12 +95,38 @@ def test_flax_linen():
         models.read(Policy())
 
 
+class Twice(eqx.Module):
+    first: eqx.nn.Linear
+    second: eqx.nn.Linear
+
+    def __call__(self, x):
+        return self.second(jax.numpy.tanh(self.first(x)))
+
+
+def one_key(key):
+    return Twice(eqx.nn.Linear(6, 6, key=key), eqx.nn.Linear(6, 6, key=key))
+
+
+class Batched(nnx.Module):
+    def __init__(self, rngs):
+        self.a, self.norm = nnx.Linear(6, 8, rngs=rngs), nnx.BatchNorm(8, rngs=rngs)
+
+    def __call__(self, x):
+        return self.norm(self.a(x))
+
+
+def batch_normalized(rngs):
+    return Batched(rngs)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
         (Attention, "reduce_max|softmax|cannot read"),
         (lambda: Block(nnx.Rngs(0)), "the same in every initialization"),
         (lambda width: None, "key, or rngs"),
+        (one_key, "first.weight and second.weight, correlated"),
+        (batch_normalized, "cannot read norm: batch normalization"),
     ],
 )
 def test_what_cannot_be_read_is_named(make, told):

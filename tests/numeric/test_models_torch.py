@@ -80,6 +80,61 @@ class Written(nn.Module):
         return F.linear(z * torch.sigmoid(1.5 * z), self.head)
 
 
+class Body(nn.Module):
+    """Of an actor and a critic, its numbers of a shape taken from the inputs."""
+
+    def __init__(self, returned):
+        super().__init__()
+        self.body = nn.ModuleList([nn.Linear(4, 24), nn.Linear(24, 24)])
+        self.actor, self.critic = nn.Linear(24, 2), nn.Linear(24, 1)
+        self.returned = returned
+
+    def forward(self, x):
+        h = x.view(x.size(0), -1)
+        for layer in self.body:
+            h = F.relu(layer(h), inplace=True).reshape(x.shape[0], -1)
+        both = self.actor(h), self.critic(h).squeeze(-1)
+        return both if self.returned is None else both[self.returned]
+
+
+class Dropped(nn.Module):
+    def __init__(self, **given):
+        super().__init__()
+        self.a, self.b, self.given = nn.Linear(4, 8), nn.Linear(8, 2), given
+
+    def forward(self, x):
+        return self.b(F.dropout(torch.tanh(self.a(x)), 0.5, **self.given))
+
+
+def snake(x):
+    return x + torch.sin(x) ** 2
+
+
+class Snake(nn.Module):
+    """An activation that is a function of one's own, and a factor before a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Linear(16, 24), nn.LayerNorm(24)
+        self.up, self.down, self.head = nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 2)
+        for each in (self.stem, self.up, self.down, self.head):
+            nn.init.normal_(each.weight, std=each.in_features**-0.5)
+            nn.init.zeros_(each.bias)
+
+    def forward(self, x):
+        z = self.stem(x)
+        z = z + 0.5 * self.down(snake(self.up(self.norm(z))))
+        return self.head(z)
+
+
+def overwriting():
+    """Activations that write over the preactivations which are measured."""
+    return nn.Sequential(
+        nn.Linear(16, 20), nn.ReLU(inplace=True), nn.Linear(20, 20), nn.ReLU(inplace=True),
+        nn.Linear(20, 1),
+    ).half()  # fmt: skip
+
+
 def test_a_perceptron_with_torchs_own_weights():
     made = models.read(tanh_mlp)
     assert made.widths == (784, 256, 256, 10)
@@ -154,6 +209,46 @@ def test_activations(module, name):
     np.testing.assert_allclose(sigma(x.numpy()), module(x).numpy(), atol=2e-6)
 
 
+def test_shapes_that_change_nothing():
+    made = models.read(lambda: Body(1))
+    assert made.widths == (4, 24, 24, 1)
+    made = models.read(Body(0))
+    assert made.widths == (4, 24, 24, 2)
+    assert made.network.activation.name == "relu"
+
+
+def test_an_instance_whose_head_is_one_row():
+    """A row is g times a frame whatever its law: that of reset_parameters fits."""
+    made = models.read(nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1)).double())
+    assert "reset_parameters" in made.reading.how
+    assert {each.kind for each in made.laws.values()} == {"uniform"}
+
+
+def test_what_is_measured_is_what_the_module_computes():
+    """Values, tangents and Jacobians of many initializations at once beside torch's, one by one."""
+    made = models.read(lambda: Body(1))
+    reading, nodes = made.reading, [block.node for block in made.structure.blocks]
+    X, seeds = np.random.default_rng(0).standard_normal((3, 4)), range(5, 9)
+    kept = reading.initialize(seeds)
+    values, below = X[None], 0
+    for node in nodes:
+        values, below = reading.propagate(kept, below, values, node), node
+    tangents = reading.tangents(kept, X, nodes)
+    jacobians = reading.jacobian(kept, X[0], nodes[-1], 0)
+    for at, seed in enumerate(seeds):
+        torch.manual_seed(seed)
+        module = Body(1).double()
+        x = torch.from_numpy(X).requires_grad_()
+        outputs = module(x)
+        np.testing.assert_allclose(values[at, :, 0], outputs.detach(), rtol=1e-6)
+        own = [p for name, p in module.named_parameters() if "actor" not in name]
+        rows = [torch.autograd.grad(each, own, retain_graph=True) for each in outputs]
+        flat = torch.stack([torch.cat([each.ravel() for each in row]) for row in rows])
+        np.testing.assert_allclose(tangents[at, -1], flat @ flat.T, rtol=1e-6)
+        (slope,) = torch.autograd.grad(outputs[0], x)
+        np.testing.assert_allclose(jacobians[at, 0], slope[0], rtol=1e-6)
+
+
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -188,6 +283,10 @@ def two_functions():
         (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten()), "0: no layer here is a Conv2d"),
         (Branching, "torch.fx cannot trace"),
         (two_functions, "relu before layer 2, tanh"),
+        (lambda: Body(None), "output: several outputs"),
+        (Dropped, "dropout that is on in evaluation"),
+        (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: .* Unflatten"),
+        (nn.ReLU, "no matrix on every path"),
         (lambda: nn.Sequential(nn.Tanh(), nn.Linear(4, 4)), "inputs as they are"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 4)), "PReLU"),
     ],
@@ -198,7 +297,9 @@ def test_what_cannot_be_read_is_named(make, told):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [tanh_mlp, residual_stack, gated_stack, Written])
+@pytest.mark.parametrize(
+    "make", [tanh_mlp, residual_stack, gated_stack, Written, Snake, overwriting]
+)
 def test_measured_tensors_agree_with_theory(make):
     """Of each some 50 comparisons, at a rate of false alarms of 6e-7 together."""
     found = models.report(make, draws=200)

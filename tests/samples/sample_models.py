@@ -7,7 +7,7 @@ import math
 import numpy as np
 import sympy
 
-from numeric.models.frameworks.base import Measured, Reading
+from numeric.models.frameworks.base import Reading
 from numeric.models.tracing import Neurons, Parameter, Tracer
 
 
@@ -41,32 +41,50 @@ class Perceptron(Reading):
             found |= {f"b{k}": self._bias(random, out) for k, (_, out) in pairs}
         return found
 
-    def _forward(self, values, X):
-        z, h = [], [X]
-        for layer in range(1, len(self.widths)):
+    def initialize(self, seeds):
+        return [self.draw(seed) for seed in seeds]
+
+    def propagate(self, made, source, states, node):
+        first, last = (self._place(at) for at in (source, node))
+        every = np.broadcast_to(states, (len(made), *states.shape[1:]))
+        return np.array(
+            [
+                self._forward(values, h, first, last)[0][-1]
+                for values, h in zip(made, every, strict=True)
+            ]
+        )
+
+    def tangents(self, made, X, nodes):
+        return np.array(
+            [[self._gram(values, X, self._place(at)) for at in nodes] for values in made]
+        )
+
+    def jacobian(self, made, x, node, source):
+        first, last = (self._place(at) for at in (source, node))
+        return np.array([self._slopes(values, x, first, last) for values in made])
+
+    def _place(self, node):
+        return self.graph.origins[node] if node else 0
+
+    def _forward(self, values, X, first=0, last=None):
+        """z of the layers behind the first, to the last, and what each takes."""
+        z, h = [], [X if first == 0 else np.tanh(X)]
+        for layer in range(first + 1, (last or len(self.widths) - 1) + 1):
             z.append(h[-1] @ values[f"W{layer}"].T + values.get(f"b{layer}", 0))
             h.append(np.tanh(z[-1]))
         return z, h
 
-    def measure(self, seed, X, nodes, tangents):
-        values = self.draw(seed)
-        z, h = self._forward(values, X)
-        places = [self.graph.origins[at] - 1 for at in nodes]
-        grams = []
-        for place in places if tangents else ():
-            back, gram = np.zeros((len(X), self.widths[place + 1])), np.zeros((len(X), len(X)))
-            back[:, 0] = 1
-            for layer in range(place, -1, -1):
-                gram += (back @ back.T) * (h[layer] @ h[layer].T + bool(self._bias))
-                back = (back @ values[f"W{layer + 1}"]) * (1 - h[layer] ** 2)
-            grams.append(gram)
-        return Measured([z[place] for place in places], grams)
+    def _gram(self, values, X, last):
+        _, h = self._forward(values, X)
+        back, gram = np.zeros((len(X), self.widths[last])), np.zeros((len(X), len(X)))
+        back[:, 0] = 1
+        for layer in range(last, 0, -1):
+            gram += (back @ back.T) * (h[layer - 1] @ h[layer - 1].T + bool(self._bias))
+            back = (back @ values[f"W{layer}"]) * (1 - h[layer - 1] ** 2)
+        return gram
 
-    def jacobian(self, seed, x, node, source):
-        values = self.draw(seed)
+    def _slopes(self, values, x, first, last):
         z, _ = self._forward(values, x[None])
-        first = 0 if source == 0 else self.graph.origins[source]
-        last = self.graph.origins[node]
         found = np.eye(self.widths[first])
         for layer in range(first + 1, last + 1):
             slope = 1 if layer == 1 else 1 - np.tanh(z[layer - 2][0]) ** 2

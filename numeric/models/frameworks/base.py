@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 from ...arrays import Array
 from ..graph import Graph
 from ..laws import Law
-
-
-class Measured(NamedTuple):
-    """One initialization of a model, at some of its nodes and at m inputs.
-
-    Attributes:
-        values: of each node, (m, width).
-        tangents: of each node, Σ_μ ∂_μ z_a ∂_μ z_b of its first neuron over all matrices and
-            biases, (m, m); none where they were not asked for.
-    """
-
-    values: list[Array]
-    tangents: list[Array]
 
 
 class Reading(ABC):
@@ -32,9 +19,11 @@ class Reading(ABC):
         graph: what it computes.
         how: how it is initialized again, in words.
         precision: relative, of the numbers that are measured.
+        overhead: of one initialization, in parameters that take as long to draw.
     """
 
     precision = 1e-6
+    overhead = 100_000
 
     framework: str
     graph: Graph
@@ -55,12 +44,30 @@ class Reading(ABC):
         return None
 
     @abstractmethod
-    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
-        """One initialization at these inputs, (m, n_0), as the framework itself computes it."""
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """The initializations of these seeds, as the framework keeps them, for what follows."""
 
     @abstractmethod
-    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
-        """∂(node)/∂(source) of one initialization at one input, (width, width)."""
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """A node's values from those of a node below it, in each initialization.
+
+        Arguments:
+            made: what `initialize` gave, of `count` seeds.
+            source: a node through which every path to `node` goes, as all `Graph.cuts` are.
+            states: its values, (count, rows, width), of its own for each initialization, or (1,
+                rows, width), the same for all.
+
+        Returns (count, rows, width of `node`), as the framework itself computes them.
+        """
+
+    @abstractmethod
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """Σ_μ ∂_μ z_a ∂_μ z_b over all matrices and biases, for the first neuron of each node at
+        these inputs, (m, n_0): (count, nodes, m, m)."""
+
+    @abstractmethod
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
+        """∂(node)/∂(source) at one input, (count, width, width)."""
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """Take these laws where the framework cannot initialize the model again by itself."""

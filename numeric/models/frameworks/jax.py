@@ -18,7 +18,7 @@ from .. import functions
 from ..graph import Graph
 from ..laws import Law
 from ..tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
-from .base import Measured, Reading
+from .base import Reading
 
 Place: TypeAlias = tuple[int, ...]
 """Where in a jaxpr: the numbers of equations, from the outermost."""
@@ -30,6 +30,7 @@ class JaxReading(Reading):
     """A model as a pure function of its parameters and one input."""
 
     precision = 1e-5
+    overhead = 200_000
 
     def __init__(
         self,
@@ -48,7 +49,8 @@ class JaxReading(Reading):
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
         self._paths = list(self.graph.parameters)
         self._laws: Mapping[str, Law] = {}
-        self._programs: dict[tuple[tuple[int, ...], bool], Any] = {}
+        self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self._together: bool | None = None
         self.how = "made again" if make else "drawn by the laws read off its matrices"
 
     def _parts(self, model: Any) -> tuple[list[tuple[str, Any]], Any, Callable[[Any, Any], Any]]:
@@ -107,26 +109,90 @@ class JaxReading(Reading):
         """See `Reading`."""
         self._laws = laws
 
-    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
-        """See `Reading`."""
-        key = (tuple(nodes), tangents)
-        if key not in self._programs:
-            self._programs[key] = self._program([self.graph.origins[at] for at in nodes])
-        leaves = [leaf for _, leaf in self._drawn(seed)]
-        values, grams = self._programs[key](leaves, jax.numpy.asarray(X))
-        return Measured(
-            [np.asarray(each, float).reshape(len(X), -1) for each in values],
-            [np.asarray(each, float) for each in grams] if tangents else [],
-        )
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`: the leaves of each, stacked."""
+        if self._together is None:
+            self._together = self._make is not None and self._compiles(seeds)
+        if self._together:
+            return self._programs["draw", ()](jax.numpy.asarray(seeds))
+        return self._one_by_one(seeds)
 
-    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
-        """See `Reading`: by the chain rule, one for each node behind the inputs."""
-        leaves = [leaf for _, leaf in self._drawn(seed)]
-        key = ((node, source), False)
+    def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
+        several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
+        return [jax.numpy.stack(each) for each in zip(*several, strict=True)]
+
+    def _compiles(self, seeds: Sequence[int]) -> bool:
+        """Whether what makes the model is a function of the key that JAX can compile: it gives what
+        it gives one by one."""
+
+        def drawn(seed: Any) -> list[Any]:
+            return [leaf for _, leaf in self._drawn(seed)]
+
+        program = self._programs["draw", ()] = jax.jit(jax.vmap(drawn))
+        try:
+            found = program(jax.numpy.asarray(seeds))
+        except Exception:  # of the user's function, on what is traced
+            return False
+        first = self._one_by_one(seeds[:2])
+        return all(np.allclose(a[:2], b, atol=1e-4) for a, b in zip(found, first, strict=True))
+
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """See `Reading`."""
+        start, end = (self.graph.origins[at] for at in (source, node))
+
+        def one(leaves: list[Any], state: Any) -> Any:
+            if start is None:
+                return self._run(leaves, state.reshape(self._shape), [end])[0]
+            x = jax.numpy.zeros(self._shape)
+            return self._run(leaves, x, [end], {start: lambda own: state.reshape(own.shape)})[0]
+
+        def rows(leaves: list[Any], states: Any) -> Any:
+            return jax.vmap(one, in_axes=(None, 0))(leaves, states)
+
+        given = jax.numpy.asarray(states if len(states) > 1 else states[0])
+        program = self._compiled("propagate", (source, node), rows, own=given.ndim == 3)
+        found = np.asarray(program(made, given), float)
+        return found.reshape(len(found), states.shape[1], -1)
+
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`."""
+        places = [self.graph.origins[at] for at in nodes]
+        chosen = [self._names.index(path) for path in self._paths]
+
+        def grams(leaves: list[Any], X: Any) -> Any:
+            def firsts(own: list[Any]) -> list[Any]:
+                all_ = list(leaves)
+                for at, leaf in zip(chosen, own, strict=True):
+                    all_[at] = leaf
+                one = jax.vmap(lambda x: self._run(all_, x.reshape(self._shape), places))
+                return [each.reshape(len(X), -1)[:, 0] for each in one(X)]
+
+            gradients = jax.jacrev(firsts)([leaves[at] for at in chosen])
+            flat = [[each.reshape(len(X), -1) for each in of_place] for of_place in gradients]
+            return jax.numpy.stack([sum(each @ each.T for each in of_place) for of_place in flat])
+
+        program = self._compiled("tangents", tuple(nodes), grams)
+        return np.asarray(program(made, jax.numpy.asarray(X)), float)
+
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
+        """See `Reading`: by a shift of the source, which is differentiated by."""
+        start, end = (self.graph.origins[at] for at in (source, node))
+
+        def between(leaves: list[Any], x: Any) -> Any:
+            return self._between(leaves, x, start, end)
+
+        program = self._compiled("jacobian", (source, node), between)
+        return np.asarray(program(made, jax.numpy.asarray(x)), float)
+
+    def _compiled(
+        self, name: str, nodes: tuple[int, ...], function: Callable[..., Any], own: bool = False
+    ) -> Any:
+        """A function of one initialization's leaves, for all of them, with an argument of its own
+        for each, or the same."""
+        key = (f"{name}, own" if own else name, nodes)
         if key not in self._programs:
-            start, end = (self.graph.origins[at] for at in (source, node))
-            self._programs[key] = jax.jit(lambda leaves, x: self._between(leaves, x, start, end))
-        return np.asarray(self._programs[key](leaves, jax.numpy.asarray(x)), float)
+            self._programs[key] = jax.jit(jax.vmap(function, (0, 0 if own else None)))
+        return self._programs[key]
 
     def _between(self, leaves: list[Any], x: Any, start: Any, end: Any) -> Any:
         """∂(end)/∂(start): a shift is added to start, and differentiated by."""
@@ -136,46 +202,26 @@ class JaxReading(Reading):
         def moved(shift: Any) -> Any:
             if start is None:
                 return self._run(leaves, x + shift.reshape(x.shape), [end])[0].ravel()
-            return self._run(leaves, x, [end], {start: shift})[0].ravel()
+            moves = {start: lambda own: own + shift.reshape(own.shape)}
+            return self._run(leaves, x, [end], moves)[0].ravel()
 
         return jax.jacrev(moved)(jax.numpy.zeros(size))
-
-    def _program(self, places: Sequence[Any]) -> Any:
-        """Values and tangent kernels of these places, compiled."""
-        chosen = [self._names.index(path) for path in self._paths]
-
-        def values(leaves: list[Any], X: Any) -> list[Any]:
-            one = jax.vmap(lambda x: self._run(leaves, x.reshape(self._shape), places))
-            return list(one(X))
-
-        def grams(leaves: list[Any], X: Any) -> list[Any]:
-            def firsts(own: list[Any]) -> list[Any]:
-                all_ = list(leaves)
-                for at, leaf in zip(chosen, own, strict=True):
-                    all_[at] = leaf
-                return [each.reshape(len(X), -1)[:, 0] for each in values(all_, X)]
-
-            gradients = jax.jacrev(firsts)([leaves[at] for at in chosen])
-            flat = [[each.reshape(len(X), -1) for each in of_place] for of_place in gradients]
-            return [sum(each @ each.T for each in of_place) for of_place in flat]
-
-        return jax.jit(lambda leaves, X: (values(leaves, X), grams(leaves, X)))
 
     def _run(
         self,
         leaves: list[Any],
         x: Any,
         places: Sequence[Any],
-        shifts: Mapping[Any, Any] | None = None,
+        moves: Mapping[Any, Callable[[Any], Any]] | None = None,
     ) -> list[Any]:
-        """The values at these places."""
+        """The values at these places, where those at others are moved."""
         wanted, found = set(places), {}
 
         def handle(equation: Any, given: list[Any], place: Place) -> Any:
             done = equation.primitive.bind(*given, **equation.params)
             outs = list(done) if equation.primitive.multiple_results else [done]
-            if shifts and place in shifts:
-                outs[0] = outs[0] + shifts[place].reshape(outs[0].shape)
+            if moves and place in moves:
+                outs[0] = moves[place](outs[0])
             if place in wanted:
                 found[place] = outs[0]
             return outs
@@ -236,13 +282,23 @@ def _of_equinox(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
 def _of_nnx(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     nnx = sys.modules["flax.nnx"]
     model.eval()
-    graph, parameters, rest = nnx.split(model, nnx.Param, ...)
-    return parameters, lambda tree, x: nnx.merge(graph, tree, rest)(x)
+    graph, parameters, statistics, rest = nnx.split(model, nnx.Param, nnx.BatchStat, ...)
+    _check_no_batch(model, statistics)
+    return parameters, lambda tree, x: nnx.merge(graph, tree, statistics, rest)(x)
 
 
 def _of_linen(given: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     model, variables = given
+    _check_no_batch(model, variables.get("batch_stats", {}))
     return variables, model.apply
+
+
+def _check_no_batch(model: Any, statistics: Any) -> None:
+    """Raise InputError for batch normalization, which is another function in training."""
+    found = jax.tree_util.tree_flatten_with_path(statistics)[0]
+    places = dict.fromkeys(_path(path).rpartition(".")[0] for path, _ in found)
+    if places:
+        raise refused(model, [(place, "batch normalization") for place in places])
 
 
 def _path(path: Any) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
 import keras
 import numpy as np
 import sympy
+import tensorflow
 
 from derive.errors import InputError
 
@@ -16,7 +18,7 @@ from ...arrays import Array
 from .. import functions
 from ..graph import Graph
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
-from .base import Measured, Reading
+from .base import Reading
 
 Values = Mapping[str, Any]
 
@@ -26,6 +28,7 @@ class KerasReading(Reading):
 
     framework = "keras"
     precision = 1e-5
+    overhead = 800_000
 
     def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
         if keras.backend.backend() != "tensorflow":
@@ -48,40 +51,67 @@ class KerasReading(Reading):
         """See `Reading`: what the model has when it comes."""
         return None
 
-    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
-        """See `Reading`."""
-        import tensorflow  # noqa: PLC0415  (what Keras runs on)
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`: the variables' values of each."""
+        made = []
+        for seed in seeds:
+            self._initialize(seed)
+            made.append([np.array(self._weights[path].value) for path in self.graph.parameters])
+        return made
 
-        self._initialize(seed)
-        weights = [self._weights[path].value for path in self.graph.parameters]
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """See `Reading`."""
+        start, end = (self.graph.origins[at] for at in (source, node))
+        x = np.zeros((states.shape[1], self.graph.widths[0]))
+        found = []
+        every = states if len(states) == len(made) else [states[0]] * len(made)
+        for _, rows in zip(self._each(made), every, strict=True):
+            given = {} if start is None else {start: tensorflow.constant(rows, "float32")}
+            X = tensorflow.constant(rows if start is None else x, "float32")
+            (output,) = self._run(X, [end], given=given)
+            found.append(np.asarray(output, float).reshape(len(rows), -1))
+        return np.array(found)
+
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`."""
         origins = [self.graph.origins[at] for at in nodes]
-        with tensorflow.GradientTape(persistent=True) as tape:
-            found = self._run(tensorflow.constant(X, "float32"), origins)
-            rows = [[each[a, ..., 0] for a in range(len(X))] for each in found]
-        grams = []
-        for place in rows if tangents else ():
-            flat: list[list[Array]] = []
-            for row in place:
-                gradients = tape.gradient(row, weights)
-                flat.append([np.zeros(1) if g is None else np.ravel(g) for g in gradients])
-            grams.append(np.array([[_inner(a, b) for b in flat] for a in flat]))
-        return Measured([np.asarray(each, float).reshape(len(X), -1) for each in found], grams)
+        found = []
+        for weights in self._each(made):
+            with tensorflow.GradientTape(persistent=True) as tape:
+                outputs = self._run(tensorflow.constant(X, "float32"), origins)
+                rows = [[each[a, ..., 0] for a in range(len(X))] for each in outputs]
+            grams = []
+            for place in rows:
+                flat: list[list[Array]] = []
+                for row in place:
+                    gradients = tape.gradient(row, weights)
+                    flat.append([np.zeros(1) if g is None else np.ravel(g) for g in gradients])
+                grams.append([[_inner(a, b) for b in flat] for a in flat])
+            found.append(grams)
+        return np.array(found)
 
-    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
-        import tensorflow  # noqa: PLC0415
-
-        self._initialize(seed)
         places = [self.graph.origins[at] for at in (node, source)]
-        u = tensorflow.constant(x[None], "float32")
-        with tensorflow.GradientTape() as tape:
-            tape.watch(u)
-            if places[1] is None:
-                (output,), below = self._run(u, places[:1]), u
-            else:
-                output, below = self._run(u, places, tape.watch)
-        found = np.asarray(tape.jacobian(output, below), float)
-        return found.reshape(np.size(output), -1)
+        u, found = tensorflow.constant(x[None], "float32"), []
+        for _ in self._each(made):
+            with tensorflow.GradientTape() as tape:
+                tape.watch(u)
+                if places[1] is None:
+                    (output,), below = self._run(u, places[:1]), u
+                else:
+                    output, below = self._run(u, places, tape.watch)
+            slopes = np.asarray(tape.jacobian(output, below), float)
+            found.append(slopes.reshape(np.size(output), -1))
+        return np.array(found)
+
+    def _each(self, made: Any) -> Iterator[list[Any]]:
+        """The variables, with the values of one initialization after another."""
+        variables = [self._weights[path] for path in self.graph.parameters]
+        for values in made:
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+            yield [variable.value for variable in variables]
 
     def _values(self) -> dict[str, Array]:
         found = {
@@ -107,11 +137,19 @@ class KerasReading(Reading):
                     config["seed"] = crc32(f"{seed} {variable.path}".encode())
                 variable.assign(type(given).from_config(config)(variable.shape, variable.dtype))
 
-    def _run(self, X: Any, origins: Sequence[Any], watch: Any = None) -> list[Any]:
-        """The values of these places, (operation's name, whether before its activation)."""
+    def _run(
+        self,
+        X: Any,
+        origins: Sequence[Any],
+        watch: Any = None,
+        given: Mapping[Any, Any] = MappingProxyType({}),
+    ) -> list[Any]:
+        """The values of these places, (operation's name, whether before its activation), with those
+        that are given instead of their own."""
         found: dict[Any, Any] = {}
 
         def kept(place: Any, value: Any) -> Any:
+            value = given.get(place, value)
             if place in origins:
                 if watch is not None:
                     watch(value)

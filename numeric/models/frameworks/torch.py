@@ -22,7 +22,7 @@ from .. import functions
 from ..graph import Graph
 from ..laws import Law
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
-from .base import Measured, Reading
+from .base import Reading
 
 
 @contextmanager
@@ -43,8 +43,9 @@ class TorchReading(Reading):
 
     def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
         self._make = make
-        self._model = copy.deepcopy(model).double().eval()
+        self._model = copy.deepcopy(model).cpu().double().eval()
         self._traced, self.graph = _read(self._model)
+        self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
@@ -60,35 +61,74 @@ class TorchReading(Reading):
         return self._given
 
     @_one_thread()
-    def measure(self, seed: int, X: Array, nodes: Sequence[int], tangents: bool) -> Measured:
-        """See `Reading`."""
-        self._initialize(seed)
-        found = _run(self._traced, torch.from_numpy(X), [self.graph.origins[at] for at in nodes])
-        outputs = [each.reshape(len(X), -1) for each in found]
-        parameters = [self._parameter(path) for path in self._paths]
-        grams = []
-        for output in outputs if tangents else ():
-            gradients = [
-                torch.autograd.grad(row[0], parameters, retain_graph=True, allow_unused=True)
-                for row in output
-            ]
-            gram = np.zeros((len(X), len(X)))
-            for each in zip(*gradients, strict=True):
-                if each[0] is not None:
-                    flat = torch.stack([one.reshape(-1) for one in each])
-                    gram += (flat @ flat.T).numpy()
-            grams.append(gram)
-        return Measured([each.detach().numpy() for each in outputs], grams)
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`: the parameters of each, stacked."""
+        found: dict[str, list[Any]] = {path: [] for path in self._paths}
+        for seed in seeds:
+            self._initialize(seed)
+            for path, several in found.items():
+                several.append(self._parameter(path).detach().clone())
+        return {path: torch.stack(several) for path, several in found.items()}
 
     @_one_thread()
-    def jacobian(self, seed: int, x: Array, node: int, source: int) -> Array:
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
-        self._initialize(seed)
-        origins = [self.graph.origins[at] for at in (node, source)]
-        output, below = _run(self._traced, torch.from_numpy(x[None]).requires_grad_(), origins)
-        rows = torch.eye(output.shape[-1], dtype=output.dtype)
-        (found,) = torch.autograd.grad(output.reshape(-1), below, rows, is_grads_batched=True)
-        return np.asarray(found.reshape(len(rows), -1).numpy())
+        with torch.no_grad():
+            (found,) = self._run(made, torch.from_numpy(np.array(states)), source, (node,))
+        return np.asarray(found.reshape(len(found), states.shape[1], -1).numpy())
+
+    @_one_thread()
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`: an initialization's outputs depend on its own parameters alone, so that
+        one gradient is that of all of them."""
+        leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
+        parameters, m = list(leaves.values()), len(X)
+        count = len(parameters[0])
+        outputs = self._run(leaves, torch.from_numpy(X[None]), 0, tuple(nodes))
+        grams = np.zeros((count, len(nodes), m, m))
+        for at, output in enumerate(outputs):
+            firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
+            gradients = [
+                torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True)
+                for each in firsts
+            ]
+            for each in zip(*gradients, strict=True):
+                if each[0] is not None:
+                    flat = torch.stack([one.reshape(count, -1) for one in each], dim=1)
+                    grams[:, at] += (flat @ flat.transpose(1, 2)).numpy()
+        return grams
+
+    @_one_thread()
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
+        """See `Reading`."""
+        count = len(next(iter(made.values())))
+        given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, len(x)))))
+        if source:
+            (given,) = self._run(made, given, 0, (source,))
+        below = given.detach().clone().requires_grad_()
+        (output,) = self._run(made, below, source, (node,))
+        rows = output.reshape(count, -1).sum(dim=0)
+        found = [torch.autograd.grad(each, below, retain_graph=True)[0] for each in rows]
+        return np.asarray(torch.stack(found, dim=1).reshape(count, len(rows), -1).numpy())
+
+    def _run(self, made: Any, states: Any, source: int, nodes: tuple[int, ...]) -> tuple[Any, ...]:
+        """The values of nodes, (count, rows, …), with each initialization's own parameters, from
+        states of its own, or from one."""
+        key = source, nodes
+        if key not in self._parts:
+            first, *origins = (str(self.graph.origins[at]) for at in (source, *nodes))
+            self._parts[key] = _part(self._traced, first, origins)
+        part = self._parts[key]
+        needed = {name for name, _ in part.named_parameters()}
+        own = {path: each for path, each in made.items() if path in needed}
+
+        def one(parameters: Any, rows: Any) -> Any:
+            return torch.func.functional_call(part, parameters, (rows,))
+
+        shared = len(states) == 1
+        run = torch.func.vmap(one, (0, None if shared else 0))
+        found: tuple[Any, ...] = run(own, states[0] if shared else states)
+        return found
 
     def settle(self, laws: Mapping[str, Law]) -> None:
         """See `Reading`: where reset_parameters has other laws than the model's."""
@@ -129,19 +169,41 @@ def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) ->
     return TorchReading(model, make)
 
 
-def _run(traced: fx.GraphModule, X: Any, origins: Sequence[Any]) -> list[Any]:
-    """The values of these nodes of torch.fx's."""
-    wanted, found = set(origins), {}
+def _part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphModule:
+    """What lies between a value and others: a module of that value, with all that it needs."""
+    by_name = {each.name: each for each in traced.graph.nodes}
+    needed, todo = set(), [by_name[name] for name in nodes]
+    while todo:
+        node = todo.pop()
+        if node.name != source and node not in needed:
+            needed.add(node)
+            todo += node.all_input_nodes
+    part = fx.Graph()
+    copies = {by_name[source]: part.placeholder("given")}
+    for node in traced.graph.nodes:
+        if node in needed:
+            copies[node] = part.node_copy(node, lambda each: copies[each])
+    part.output(tuple(copies[by_name[name]] for name in nodes))
+    return fx.GraphModule(traced, part)
 
-    class _Kept(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            value = super().run_node(n)
-            if n.name in wanted:
-                found[n.name] = value
-            return value
 
-    _Kept(traced).run(X)
-    return [found[each] for each in origins]
+_IN_PLACE = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
+
+
+def _out_of_place(traced: fx.GraphModule) -> fx.GraphModule:
+    """The same without what overwrites a value that was kept."""
+    for module in traced.modules():
+        if getattr(module, "inplace", False):
+            module.inplace = False
+    for node in traced.graph.nodes:
+        if node.op == "call_function":
+            node.target = _IN_PLACE.get(node.target, node.target)
+            if getattr(node.target, "__name__", None) in _SPELLED:
+                node.args = tuple(False if each is True else each for each in node.args)
+        if node.kwargs.get("inplace"):
+            node.update_kwarg("inplace", False)
+    traced.recompile()
+    return traced
 
 
 def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
@@ -151,7 +213,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
     if faults:
         raise refused(model, faults)
     try:
-        traced = fx.symbolic_trace(model)
+        traced = _out_of_place(fx.symbolic_trace(model))
     except Exception as error:  # of the user's forward
         raise refused(model, [("model", f"torch.fx cannot trace it: {error}")]) from error
     tracer, values = Tracer(), dict[fx.Node, Any]()
@@ -166,7 +228,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
                 values[node] = Neurons(0)
                 tracer.graph.origins[0] = node.name
             elif node.op == "output":
-                result = values[node.args[0]]
+                result = _only(node.args[0], values)
             else:
                 values[node] = _operation(tracer, traced, node, values)
         except UnreadableError as error:
@@ -175,7 +237,29 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
             raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
     if not isinstance(result, Neurons):
         raise refused(model, [("output", "it is no layer's values")])
-    return traced, tracer.finish(result)
+    return _without_shapes(traced, values), tracer.finish(result)
+
+
+def _only(given: Any, values: Mapping[fx.Node, Any]) -> Value:
+    """What forward returns, if that is one value."""
+    if not isinstance(given, fx.Node):
+        told = "several outputs: read a module whose forward returns the one that is meant"
+        raise UnreadableError(told)
+    found: Value = values[given]
+    return found
+
+
+def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
+    """The same without what only gives a layer's values another shape, which may take that shape
+    from the inputs."""
+    for node in reversed(list(traced.graph.nodes)):
+        if node.target in _RESHAPED:
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)
+        elif values.get(node) is _SIZE and not node.users:
+            traced.graph.erase_node(node)
+    traced.recompile()
+    return traced
 
 
 def _operation(
@@ -305,7 +389,12 @@ def _rms_norm(
     return tracer.norm(u, "rms", torch.finfo(torch.float64).eps if eps is None else eps, gains)
 
 
-def _dropout(tracer: Tracer, u: Value, p: float = 0.5, *_: Any, **__: Any) -> Value:
+def _dropout(
+    tracer: Tracer, u: Value, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Value:
+    del inplace
+    if training and p:
+        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
     return tracer.dropped(u, p)
 
 
@@ -313,16 +402,58 @@ def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
     return u
 
 
+_SIZE = Parameter("a tensor's shape", np.zeros(0))
+"""Numbers of a shape, of which nothing is asked but to be given again."""
+
+
+def _sized(tracer: Tracer, u: Value, *_: Any) -> Value:
+    return _SIZE
+
+
+def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
+    if name != "shape":
+        raise UnreadableError(f"the attribute {name}")
+    return _SIZE
+
+
+def _item(tracer: Tracer, u: Value, at: Any) -> Value:
+    if u is not _SIZE:
+        raise UnreadableError("an index: some neurons of a layer")
+    return _SIZE
+
+
+def _reshaped(tracer: Tracer, u: Value, *given: Any) -> Value:
+    """The values of a layer as a row for each input, as they are."""
+    shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    rest = shape[1] if len(shape) == 2 else None
+    if not isinstance(u, Neurons) or not (
+        rest == -1 or (shape[0] == -1 and rest in (width or rest,))
+    ):
+        raise UnreadableError("a layer in another shape than a row for each input")
+    return u
+
+
+def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+    """One output as a number."""
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    if width != 1 or dim not in (1, -1):
+        raise UnreadableError("squeeze, but of an only neuron by squeeze(-1)")
+    return u
+
+
 _ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
 _LESS = _binary("add", -1)
+_SPELLED = {
+    name: _of(formula, *options)
+    for name in dict.fromkeys([*dir(functional), *dir(torch)])
+    if name == name.lower().strip("_") and functions.plain(name) in functions.TORCH
+    for formula, options in [functions.TORCH[functions.plain(name)]]
+}
+"""The scalar functions, by each name that torch has for them, but those that overwrite their
+argument."""
 _ANY: dict[str, Any] = {
-    "relu": _of(functions.relu),
-    "tanh": _of(sympy.tanh),
-    "sigmoid": _of(functions.sigmoid),
-    "sin": _of(sympy.sin),
     "exp": _of(sympy.exp),
-    "erf": _of(sympy.erf),
-    "atan": _of(sympy.atan),
     "abs": _of(sympy.Abs),
     "neg": _of(operator.neg),
     "sqrt": _of(sympy.sqrt),
@@ -335,9 +466,27 @@ _ANY: dict[str, Any] = {
     "pow": lambda tracer, u, exponent: tracer.power(u, exponent),
     "mean": _mean,
     "flatten": _flat,
+    "reshape": _reshaped,
+    "squeeze": _squeezed,
 }
-_METHODS = _ANY | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
-_FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.items()} | {
+_METHODS = (
+    _SPELLED
+    | _ANY
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+    | {
+        "view": _reshaped,
+        "size": _sized,
+    }
+)
+_RESHAPED = frozenset(
+    {"reshape", "view", "squeeze", "flatten", torch.reshape, torch.squeeze, torch.flatten}
+)
+_FUNCTIONS: dict[Any, Any] = {
+    getattr(room, name): each
+    for room in (torch, functional)
+    for name, each in (_SPELLED | _ANY).items()
+    if hasattr(room, name)
+} | {
     operator.add: _ADD,
     operator.iadd: _ADD,
     operator.sub: _LESS,
@@ -345,20 +494,10 @@ _FUNCTIONS: dict[Any, Any] = {getattr(torch, name): each for name, each in _ANY.
     operator.truediv: _OVER,
     operator.pow: _ANY["pow"],
     operator.neg: _ANY["neg"],
+    operator.getitem: _item,
+    getattr: _attribute,
     math.sqrt: _ANY["sqrt"],
     functional.linear: _linear,
-    functional.relu: _of(functions.relu),
-    functional.gelu: _of(functions.gelu, "approximate"),
-    functional.silu: _of(functions.silu),
-    functional.mish: _of(functions.mish),
-    functional.elu: _of(functions.elu, "alpha"),
-    functional.selu: _of(functions.selu),
-    functional.softplus: _of(functions.softplus, "beta"),
-    functional.leaky_relu: _of(functions.leaky_relu, "negative_slope"),
-    functional.hardtanh: _of(functions.hard_tanh, "min_val", "max_val"),
-    functional.softsign: _of(functions.softsign),
-    functional.tanh: _of(sympy.tanh),
-    functional.sigmoid: _of(functions.sigmoid),
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
     functional.dropout: _dropout,
