@@ -49,6 +49,8 @@ class Sampler(Work):
     plan: Plan
     name: ClassVar[str]
     """What `simulate` calls it."""
+    multiplied: ClassVar[bool] = False
+    """Whether statistics are what layers multiply those before by (`moments.Record`)."""
 
     @property
     @abstractmethod

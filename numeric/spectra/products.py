@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,15 +40,16 @@ class Jacobian:
 
     def square(self) -> float:
         """tr JJᵀ."""
-        small = self.small
-        return float(np.vdot(small, small))
+        if self.left is None:
+            return float(np.vdot(self.right, self.right))
+        return float(np.vdot(self.left.T @ self.left, self.right @ self.right.T))
 
     def column(self, number: int) -> Array:
         """J e, e a unit vector."""
         v: Array = self.right[:, number]
         return v if self.left is None else self.left @ v
 
-    @property
+    @cached_property
     def small(self) -> Array:
         """A matrix with the same JᵀJ, of as many rows as J has rank, or n."""
         if self.left is None:
