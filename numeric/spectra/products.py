@@ -44,6 +44,11 @@ class Jacobian:
             return float(np.vdot(self.right, self.right))
         return float(np.vdot(self.left.T @ self.left, self.right @ self.right.T))
 
+    def lengths(self) -> Array:
+        """|J e|² of the unit vectors e."""
+        rows = self.right if self.left is None else (self.left.T @ self.left) @ self.right
+        return np.asarray(np.einsum("ij,ij->j", self.right, rows))
+
     def column(self, number: int) -> Array:
         """J e, e a unit vector."""
         v: Array = self.right[:, number]

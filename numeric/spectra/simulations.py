@@ -288,18 +288,18 @@ class _Jacobians(Work):
         tilt = Tilt(rng) if self.importance else None
         J = Jacobian(None, np.eye(n))
         x = rng.standard_normal(n)
-        x *= np.sqrt(n * self.spread / float(self.ensembles[0].C_W)) / np.linalg.norm(x)
+        x *= np.sqrt(n * self.spread / matrices.number(self.ensembles[0].C_W)) / np.linalg.norm(x)
         found, weights, new = list[Array](), list[float](), list[float]()
         layers = zip(self.ensembles, self.biases, strict=True)
         for layer, (ensemble, C_b) in enumerate(layers, 1):
             *left, A = matrices.weight_factors(
                 ensemble, (n, n), matrices.OfNumPy(rng), zero_padded=self.zero_padded
             )
-            if tilt:
-                A = tilt.tilted(ensemble, A, J)
-            C_W = float(ensemble.C_W)
+            A, right = tilt.tilted(ensemble, A, J) if tilt else (A, None)
+            C_W = matrices.number(ensemble.C_W)
             expected = C_W * (x @ x) / n + C_b, C_W * J.square() if self.innovations else 0.0
-            right = A if layer == 1 else J.times(A)
+            if right is None:
+                right = A if layer == 1 else J.times(A)
             x = A @ x
             for each in reversed(left[1:]):
                 x, right = each @ x, each @ right

@@ -28,6 +28,7 @@ from derive.weights import (
 )
 
 from ..arrays import Array
+from ..random.matrices import number
 from .products import Jacobian
 
 POWERS = (2, 4)
@@ -66,28 +67,29 @@ class Tilt:
         """Of the network, as far as it goes."""
         return float(1 / self.densities.mean())
 
-    def tilted(self, weights: WeightEnsemble, A: Array, J: Jacobian) -> Array:
-        """The factor A (rows, n), as drawn from its ensemble, as it is in the tilted one."""
+    def tilted(self, weights: WeightEnsemble, A: Array, J: Jacobian) -> tuple[Array, Array]:
+        """The factor A (rows, n), as drawn from its ensemble, as it is in the tilted one; and A·J.
+        """
         size, n = A.shape
         haar = isinstance(weights, LowRankOrthogonal)
         if isinstance(weights, Orthogonal) or (haar and size == n):
-            return A  # |A v| is a constant
-        small = J.small
-        lengths = np.einsum("ij,ij->j", small, small)
+            return A, J.times(A)  # |A v| is a constant
+        lengths = J.lengths()
         if not 0.0 < lengths.sum() < np.inf:
-            return A
+            return A, J.times(A)
         shares = {p: _shares(lengths, p) for p in POWERS}
-        v = J.column(self.rng.choice(n, p=shares[self.power]))
+        levels = np.cumsum(shares[self.power])
+        v = J.column(min(int(np.searchsorted(levels, self.rng.random(), "right")), n - 1))
         v = v / np.linalg.norm(v)
-        scale = 1.0 if haar else float(np.sqrt(float(weights.C_W) / size))
+        scale = 1.0 if haar else float(np.sqrt(number(weights.C_W) / size))
         A = self._rotated(A, v) if haar else self._stretched(A, v, scale)
         seen = np.zeros(n)
         AJ = J.times(A)
         there = lengths > 0
         seen[there] = np.einsum("ij,ij->j", AJ, AJ)[there] / (scale**2 * lengths[there])
-        for number, p in enumerate(POWERS):
-            self.densities[number] *= shares[p] @ seen ** (p // 2) / _mean(size, n, p, haar)
-        return A
+        for place, p in enumerate(POWERS):
+            self.densities[place] *= shares[p] @ seen ** (p // 2) / _mean(size, n, p, haar)
+        return A, AJ
 
     def _stretched(self, A: Array, v: Array, scale: float) -> Array:
         """Independent Gaussian entries: of |A v|², χ² with p more degrees of freedom."""
