@@ -115,9 +115,9 @@ def sampled(
     networks.
 
     Networks of every depth are their own. What the lengths, traces and slopes of their layers add
-    to chance is taken out (`numeric.spectra.innovations`). Where the law has an atom at the largest singular value,
-    the quantiles of a network are those of what lies below it, zeros counted: how many do differs
-    from network to network more than where they are. Zeros alone would not do: there are as many as
+    to chance is taken out (`numeric.spectra.innovations`). Where the law has an atom at the largest
+    singular value, the quantiles of a network are those of what lies below it, zeros counted: how
+    many do differs from network to network more than where they are. Zeros alone would not do: there are as many as
     the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
     """
     tables = []
@@ -137,7 +137,11 @@ def sampled(
             for key, each in drawn.items():
                 mean, error = controlled(each, chance)
                 columns.setdefault(key, []).append((float(mean), float(error)))
-        about: dict[str, int | float | str] = {"width": n, "blocks": draws - fitted, "network": str(net)}
+        about: dict[str, int | float | str] = {
+            "width": n,
+            "blocks": draws - fitted,
+            "network": str(net),
+        }
         arrays = {key: tuple(np.array(rows).T) for key, rows in columns.items()}
         tables.append(layout.table(spectra, about, **arrays))
     return tables

@@ -52,7 +52,7 @@ class Jacobian:
     def column(self, number: int) -> Array:
         """J e, e a unit vector."""
         v: Array = self.right[:, number]
-        return v if self.left is None else self.left @ v
+        return v if self.left is None else np.asarray(self.left @ v)
 
     @cached_property
     def small(self) -> Array:

@@ -297,7 +297,8 @@ class _Jacobians(Work):
             )
             A, right = tilt.tilted(ensemble, A, J) if tilt else (A, None)
             C_W = matrices.number(ensemble.C_W)
-            expected = C_W * (x @ x) / n + C_b, C_W * J.square() if self.innovations else 0.0
+            length = C_W * float(x @ x) / n + C_b
+            trace = C_W * J.square() if self.innovations else 0.0
             if right is None:
                 right = A if layer == 1 else J.times(A)
             x = A @ x
@@ -306,8 +307,8 @@ class _Jacobians(Work):
             J = Jacobian(left[0] if left else None, right)
             h = (left[0] @ x if left else x) + math.sqrt(C_b) * rng.standard_normal(n)
             if self.innovations:
-                seen = h @ h / n, J.square()
-                new += [a / b - 1 if b else 0.0 for a, b in zip(seen, expected, strict=True)]
+                new.append(float(h @ h) / n / length - 1 if length else 0.0)
+                new.append(J.square() / trace - 1 if trace else 0.0)
                 new.append(innovating.of_slopes(self.activation, slope, h))
             J = J.scaled(slope(h))
             x = sigma(h)

@@ -68,8 +68,7 @@ class Tilt:
         return float(1 / self.densities.mean())
 
     def tilted(self, weights: WeightEnsemble, A: Array, J: Jacobian) -> tuple[Array, Array]:
-        """The factor A (rows, n), as drawn from its ensemble, as it is in the tilted one; and A·J.
-        """
+        """The factor A (rows, n) as it is in the tilted ensemble, from one of its own; and A·J."""
         size, n = A.shape
         haar = isinstance(weights, LowRankOrthogonal)
         if isinstance(weights, Orthogonal) or (haar and size == n):

@@ -27,8 +27,8 @@ from derive.weights import Gaussian
 from derive.work.resources import duration, number
 
 from ..arrays import Array
-from ..examples import Example
 from ..estimators.observables import plan_of
+from ..examples import Example
 from ..samplers.ensemble import checked_ensemble
 from ..simulations import multiplies, simulate
 from ..tables.compare import NEXT_TERM, WEAK, Comparison, Row, compare, percent

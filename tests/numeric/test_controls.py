@@ -9,13 +9,13 @@ import sympy
 from derivations.pennington import finite_width
 from derive import (
     Gaussian,
-    Uniform,
     InputError,
     LowRankGaussian,
     LowRankOrthogonal,
     Network,
     Orthogonal,
     Truncated,
+    Uniform,
     activations,
 )
 from numeric import compare, spectra
