@@ -117,8 +117,8 @@ def sampled(
     Networks of every depth are their own. What the lengths, traces and slopes of their layers add
     to chance is taken out (`numeric.spectra.innovations`). Where the law has an atom at the largest
     singular value, the quantiles of a network are those of what lies below it, zeros counted: how
-    many do differs from network to network more than where they are. Zeros alone would not do: there are as many as
-    the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
+    many do differs from network to network more than where they are. Zeros alone would not do:
+    there are as many as the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
     """
     tables = []
     for n, draws in sizes:
