@@ -78,4 +78,4 @@ class Jacobian:
                 further = power @ gram
                 found += [np.vdot(power, further), np.vdot(further, further)]
                 power = further
-        return np.array(found[:count]) / n
+        return np.asarray(np.array(found[:count]) / n)
