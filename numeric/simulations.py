@@ -34,7 +34,7 @@ from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
-from .samplers import entries, explicit, forward, pairs, paths
+from .samplers import entries, explicit, forward, pairs, paths, products
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.entries import EntriesSampler
@@ -43,9 +43,12 @@ from .samplers.forward import ForwardSampler
 from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
+from .samplers.products import ProductSampler
 from .samplers.staged import ExplicitLayerSampler, LayerSampler
 from .samplers.staged_forward import LayerForwardSampler
 from .tables import layout
+
+_SAMPLERS = ("lazy", "paths", "probes", "products", "explicit")
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -95,6 +98,8 @@ def simulate(
             "explicit". Under weights that permutations alone keep lazy is "entries" for z, which
             draws a layer's weights and averages the next layer's, and "explicit" for the tower; so
             it is with dropout.
+            "products" averages each layer apart and multiplies: without heavy tails at any depth,
+            where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU.
             Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
@@ -193,7 +198,8 @@ def record(
         bad = ~np.isfinite(sums).all(axis=(0, 2)) | ~np.isfinite(reference).all(axis=1)
         got = f"activations that overflow before layer {np.argmax(bad) + 1}"
         raise InputError("net", got, "finite ones")
-    return moments.Record(sampler.plan, reference, sums, draws, sampler.sizes())
+    plan, sizes = sampler.plan, sampler.sizes()
+    return moments.Record(plan, reference, sums, draws, sizes, sampler.multiplied)
 
 
 def _check_size(sampler: Sampler, draws: int, *, kept: bool) -> None:
@@ -217,8 +223,8 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
             pairings apart, weights that cannot be sampled, second derivatives of an activation
             with kinks or first ones on a kink, and layers too wide to build their tensors.
     """
-    if not isinstance(name, str) or name not in ("lazy", "paths", "probes", "explicit"):
-        raise InputError("sampler", name, '"lazy", "paths", "probes" or "explicit"')
+    if not isinstance(name, str) or name not in _SAMPLERS:
+        raise InputError("sampler", name, f'one of "{", ".join(_SAMPLERS)}"')
     _check_kinks(ensemble, plan)
     if not ensemble.net.layer.is_dense:
         return _of_layers(ensemble, plan, name)
@@ -235,6 +241,11 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     for n in layers.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
     lazy = name in ("lazy", "paths")
+    if name == "products":
+        if not multiplies(layers, plan):
+            wanted = '"lazy" but for z of one input, no biases and σ(cz) = c σ(z)'
+            raise InputError("sampler", name, wanted)
+        return ProductSampler, Probes()
     if not layers.net.keeps_rotations:
         return _of_entries(layers, plan, name), None
     if lazy and paths.applies(layers, plan):
@@ -254,6 +265,13 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     return (ForwardSampler if forward_alone else ProbeSampler), probes
 
 
+def multiplies(layers: Layers, plan: Plan) -> bool:
+    """Whether `sampler="products"` applies."""
+    if any(not isinstance(field, Field) for field in plan.fields):
+        return False
+    return products.applies(layers, plan, needed(plan.trees(), spare(plan.trees())))
+
+
 def _of_entries(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
     """What samples networks whose law permutations alone keep."""
     if name in ("paths", "probes"):
@@ -267,9 +285,9 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
     """What samples networks whose layers are more than a matrix and σ."""
     for n in ensemble.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
-    if entries.has_dropout(ensemble.layers):
+    if entries.has_dropout(ensemble.layers) and name != "products":
         return _of_entries(ensemble.layers, plan, name)(ensemble, plan)
-    if name == "paths":
+    if name in ("paths", "products"):
         raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
     if symbols := ensemble.net.layer.free_symbols:
         names = ", ".join(sorted(map(str, symbols)))

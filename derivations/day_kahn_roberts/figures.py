@@ -149,7 +149,8 @@ def curve(
 ) -> Curve:
     """One network, derived and sampled with one input.
 
-    Scale-invariant: the sample at this width against the exact vertex at it. Others: samples at
+    Scale-invariant: the sample at this width, of layers averaged apart, against the exact vertex at
+    it. Others: samples at
     several widths, extrapolated in 1/n, against the leading order.
     """
     net = critical_network(activation, initialisation)
@@ -161,6 +162,7 @@ def curve(
         ensembles.draws,
         tensors=["K", "V"],
         seed=ensembles.seed,
+        sampler="products" if activation.is_scale_invariant else "lazy",
     )
     if activation.is_scale_invariant:
         finite = exact_flow(net, inputs, depth, ensembles.width)

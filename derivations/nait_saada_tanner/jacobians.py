@@ -121,10 +121,14 @@ def zero_columns() -> Verdict:
 RATIOS = ("1/4", "1/2", "1")
 LAYERS = (1, 2, 4, 6)
 WIDTH = 64
-DRAWS = {"Gaussian": (2560, 768, 256), "orthogonal": (1024, 256, 64)}
+DRAWS = {"Gaussian": (2000, 800, 340), "orthogonal": (1000, 256, 64)}
 """Linear networks by rank: the fewer directions, the heavier the tail of tr (JJᵀ)²."""
-SIZES = ((64, 128), (128, 64))
-"""Widths, and networks of each, for the quantiles."""
+SIZES = {
+    "1/4": ((96, 352), (192, 288)),
+    "1/2": ((64, 240), (128, 160)),
+    "1": ((64, 144), (128, 72)),
+}
+"""Widths, and networks of each, for the quantiles by rank."""
 PRINTED = 1000
 """The figures' width, where tr (JJᵀ)² differs the less from one network to the next."""
 PRINTED_DRAWS = {"Gaussian": (48, 24, 12), "orthogonal": (24, 12, 6)}
@@ -153,7 +157,7 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
         net = Network(activations.linear, weights)
         table = compiled.simulate(
             net, 0.5, width, max(LAYERS), sampling.networks(draws, printed),
-            layers=LAYERS, singular_values=False, seed=sampling.seed + width,
+            layers=LAYERS, singular_values=False, importance=True, seed=sampling.seed + width,
         )  # fmt: skip
         theory = finite_width.moments(weights, width, LAYERS)
         comparisons.append(compare(theory, table, sampling.false_alarms / len(RATIOS)))
@@ -176,7 +180,8 @@ def _variances(kind: str, sampling: Sampling) -> Verdict:
 @claim("001", "Figure 2", "variance of JJᵀ by rank, Gaussian weights", sampled=True)
 def figure_two(sampling: Sampling) -> Verdict:
     r"""$m_1$ and $m_2$ of linear networks with $\gamma = 1/4$, $1/2$, 1 at $n = 64$ (1000 at full
-    size), against the exact moments at that width, whose limit is (11)."""
+    size), against the exact moments at that width, whose limit is (11). Networks are drawn as often
+    as their moments count (`numeric.spectra.tilting`)."""
     return _variances("Gaussian", sampling)
 
 
@@ -190,7 +195,6 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
     """Quantiles of log s of Jacobians at q* = 1/2 and χ = 1, Gaussian weights; the singular values
     drawn with the edges of their law."""
     q = sympy.Rational(1, 2)
-    sizes = quantiles.drawn(sampling, SIZES, PRINTED_SIZES)
     figure, (panels,) = panel_grid(1, len(RATIOS), (3, 3.2), sharey=True)
     comparisons = []
     for panel, ratio in zip(panels, RATIOS, strict=True):
@@ -199,6 +203,7 @@ def _singular_values(activation: Activation, sampling: Sampling) -> Verdict:
             depth: compiled.jacobian(net.activation, net.weights, depth, q, critical=False)
             for depth in LAYERS
         }
+        sizes = quantiles.drawn(sampling, SIZES[ratio], PRINTED_SIZES)
         tables = quantiles.sampled(net, 0.5, laws, sizes, sampling.seed)
         share = sampling.false_alarms / len(RATIOS)
         comparisons.append(compare(quantiles.theory(laws), tables, share, degree=1))
@@ -226,8 +231,9 @@ def _draw(
 @claim("001", "Figure 4", "singular values of J by depth and rank, erf", sampled=True)
 def figure_four(sampling: Sampling) -> Verdict:
     r"""Gaussian weights of rank $n/4$, $n/2$, $n$ with $\mathrm{erf}(\sqrt\pi z/2)$ at $q^* = 1/2$
-    on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128 (128 and 1000 at full size),
-    extrapolated in $1/n$, against the law. Black: its edges."""
+    on the edge of chaos; quantiles of $\log s$ at $n = 64$ and 128, with $\gamma = \frac14$ at 96
+    and 192 (128 and 1000 at full size), extrapolated in $1/n$, against the law. Black: its
+    edges."""
     return _singular_values(activations.erf, sampling)
 
 

@@ -147,8 +147,8 @@ def cases_of_figure_two() -> list[Case]:
     hard, erf = (_at_depth(name, SPREAD) for name in ("hard_tanh", "erf"))
     tanh = activations.hard_tanh
     return [
-        Case(activations.linear, Gaussian(), half, (2, 8, 32), ((64, 192), (128, 96))),
-        Case(activations.relu, Orthogonal(), half, (2,), ((64, 384), (128, 160)), UPPER),
+        Case(activations.linear, Gaussian(), half, (2, 8, 32), ((64, 112), (128, 56))),
+        Case(activations.relu, Orthogonal(), half, (2,), ((64, 224), (128, 96)), UPPER),
         Case(activations.relu, Orthogonal(), half, (8, 32), ((64, 160), (128, 64)), UPPER),
         Case(tanh, Orthogonal(), hard, (8, 32), ((64, 48), (128, 24)), ()),
         Case(tanh, Orthogonal(), hard, (SPREAD,), ((64, 64), (128, 32)), UPPER),

@@ -19,6 +19,8 @@ from derivations.claims.registry import Sampling
 from derive import Network
 from numeric import spectra as compiled
 from numeric.arrays import Array
+from numeric.estimators.controls import controlled
+from numeric.spectra import innovations
 from numeric.tables import layout
 
 SHARES = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -112,24 +114,34 @@ def sampled(
     """The mean over networks of each quantile by depth, a table for each width and number of
     networks.
 
-    Networks of every depth are their own. Where the law has an atom at the largest singular value,
-    the quantiles of a network are those of what lies below it, zeros counted: how many do differs
-    from network to network more than where they are. Zeros alone would not do: there are as many as
-    the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
+    Networks of every depth are their own. What the lengths, traces and slopes of their layers add
+    to chance is taken out (`numeric.spectra.innovations`). Where the law has an atom at the largest
+    singular value, the quantiles of a network are those of what lies below it, zeros counted: how
+    many do differs from network to network more than where they are. Zeros alone would not do:
+    there are as many as the layer with fewest slopes leaves, whose mean has a term in n^{-1/2}.
     """
     tables = []
     for n, draws in sizes:
         columns: dict[str, list[tuple[float, float]]] = {}
+        fitted = 0
         for depth, spectrum in spectra.items():
-            run = compiled.simulate(net, q, n, depth, draws, seed=seed_of(seed, n, depth))
+            run = compiled.simulate(
+                net, q, n, depth, draws, innovations=True, seed=seed_of(seed, n, depth)
+            )
+            chance = innovations.columns(run["innovations"].to_numpy())
+            fitted = max(fitted, chance.shape[1])
             logs, atoms = _seen(run["singular_values"].to_numpy(), spectrum, shares)
             drawn = {name(share): each for share, each in zip(shares, logs.T, strict=True)}
             if _top(spectrum)[1]:
                 drawn["atom"] = atoms
             for key, each in drawn.items():
-                mean, error = layout.averaged(each)
+                mean, error = controlled(each, chance)
                 columns.setdefault(key, []).append((float(mean), float(error)))
-        about: dict[str, int | float | str] = {"width": n, "blocks": draws, "network": str(net)}
+        about: dict[str, int | float | str] = {
+            "width": n,
+            "blocks": draws - fitted,
+            "network": str(net),
+        }
         arrays = {key: tuple(np.array(rows).T) for key, rows in columns.items()}
         tables.append(layout.table(spectra, about, **arrays))
     return tables

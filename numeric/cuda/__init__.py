@@ -12,6 +12,7 @@ from ..estimators.probes import needed, spare
 from ..samplers.base import Sampler
 from ..samplers.paths import PathSampler
 from ..samplers.probing import ProbeSampler
+from ..samplers.products import ProductSampler
 from ..samplers.staged import ExplicitLayerSampler, LayerSampler
 
 __all__ = ["on_device"]
@@ -23,6 +24,8 @@ def on_device(sampler: Sampler) -> Sampler:
     Raises:
         InputError: without a GPU, for the explicit sampler, and for weights without rotations.
     """
+    if isinstance(sampler, ProductSampler):
+        raise InputError("device", 'cuda for the sampler "products"', '"cpu"')
     layered = isinstance(sampler, LayerSampler) and not isinstance(sampler, ExplicitLayerSampler)
     if not layered and not isinstance(sampler, PathSampler | ProbeSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')

@@ -63,6 +63,8 @@ class Record:
         reference: X⁰, (depth, statistics).
         sums: (BLOCKS, depth, products).
         sizes: (depth, statistics), what is added up in an X where its terms cancel; None else.
+        multiplied: whether X are independent factors, whose means are multiplied over the layers
+            up to one to give the moments there.
     """
 
     plan: Plan
@@ -70,6 +72,7 @@ class Record:
     sums: Array
     draws: int
     sizes: Array | None = None
+    multiplied: bool = False
 
     @property
     def counts(self) -> NDArray[np.int64]:

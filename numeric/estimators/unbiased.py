@@ -377,6 +377,7 @@ class _Resampled:
         total = block.sum(axis=0).T  # by product, as all that follows
         self._plan = record.plan
         self._reference, self._sizes = record.reference, record.sizes
+        self._multiplied = record.multiplied
         self._sums = np.empty((len(total), 1 + used, total.shape[1]))
         self._sums[:, 0] = total
         np.subtract(total[:, None], block.transpose(2, 0, 1), out=self._sums[:, 1:])
@@ -399,14 +400,15 @@ class _Resampled:
         return values[0], self._jackknife(values), terms
 
     def _product_of_means(self, choices: Sequence[Choice]) -> Array:
-        """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰)."""
+        """Π_j E[X_j] without bias: X = X⁰ + (X − X⁰); of factors, for all layers so far."""
         total: Array | float = 0.0
         for rest, places in choices:
             if not rest:
                 total = total + self._distinct_draws(places)
             elif (constant := self._constant(rest)) is not None:
                 total = total + (constant * self._distinct_draws(places) if places else constant)
-        return np.asarray(total)
+        means = np.asarray(total)
+        return np.cumprod(means, axis=-1) if self._multiplied else means
 
     def _constant(self, places: tuple[int, ...]) -> Array | None:
         """Π_j X⁰_j, layer by layer; None where it is zero at all of them."""

@@ -114,7 +114,7 @@ def weight_factors(
     `weight_matrix`.
     """
     n_out, n_in = shape
-    C, ratio = _number(weights.C_W), n_out / n_in
+    C, ratio = number(weights.C_W), n_out / n_in
     match weights:
         case Gaussian():
             return [float(np.sqrt(C / n_in)) * source.normal(shape)]
@@ -148,7 +148,8 @@ def weight_factors(
 
 
 @lru_cache(maxsize=64)  # asked for at every matrix
-def _number(value: sympy.Expr) -> float:
+def number(value: sympy.Expr) -> float:
+    """A variance as a float: sympy takes its time."""
     return float(value)
 
 

@@ -50,6 +50,8 @@ class Sampler(Work):
     plan: Plan
     name: ClassVar[str]
     """What `simulate` calls it."""
+    multiplied: ClassVar[bool] = False
+    """Whether statistics are what layers multiply those before by (`moments.Record`)."""
 
     @property
     @abstractmethod

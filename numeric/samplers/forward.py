@@ -137,10 +137,10 @@ class ForwardSampler(ProbeSampler):
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """The statistics of the layers of one call of compiled code, then those of the next."""
         ensemble, count = self.ensemble, draws.size
-        networks = np.resize(draws, (-(-count // LANES), LANES)).astype(np.uint64)
+        networks = self._groups(draws)
         squares = np.empty((ensemble.depth, *networks.shape))
         squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
-        forward = _kernels(ensemble.net.activation).forward
+        forward = kernels(ensemble.net.activation).forward
         program = self._program
         structure, coefficients = self._polynomials
         n = np.array(ensemble.widths[:-1], float)[:, None]
@@ -155,13 +155,18 @@ class ForwardSampler(ProbeSampler):
             yield first, evaluated((structure, coefficients[these]), vectors[:, :, None])
             first = last + 1
 
+    @staticmethod
+    def _groups(draws: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Networks (groups, lanes), those of the last group repeated where there are too few."""
+        return np.resize(draws, (-(-draws.size // LANES), LANES)).astype(np.uint64)
+
     @property
-    def _program(self) -> _Program:
+    def _program(self) -> Program:
         return _program(self.ensemble.layers)
 
 
 @dataclass(frozen=True, eq=False)
-class _Program:
+class Program:
     """What the kernel is told of the layers.
 
     Arguments:
@@ -198,7 +203,7 @@ class _Program:
 
 
 @lru_cache(maxsize=64)
-def _program(layers: Layers) -> _Program:
+def _program(layers: Layers) -> Program:
     rows, scales = list[tuple[int, ...]](), list[float]()
     for layer, steps in enumerate(layers.steps[:-1], start=1):
         for number, step in enumerate(steps):
@@ -210,11 +215,11 @@ def _program(layers: Layers) -> _Program:
             rows[-1] = (*rows[-1][:-1], False)
             rows.append((layer, BIASED, last_step.size, last_step.size, BIAS, True))
             scales.append(math.sqrt(layers.C_b[layer - 1]))
-    return _Program(np.array(rows, np.int64).reshape(-1, 6), np.array(scales))
+    return Program(np.array(rows, np.int64).reshape(-1, 6), np.array(scales))
 
 
 @cache
-def _kernels(activation: Activation) -> ModuleType:
+def kernels(activation: Activation) -> ModuleType:
     """`forward`, compiled for this activation."""
     sigma = sigma_source(activation, 1)
     source = _FORWARD.format(sigma=sigma, lanes=LANES, HAAR=HAAR, BIASED=BIASED)

@@ -37,6 +37,10 @@ from ..runs import chunks
 from ..runs.totals import Rows
 from ..runs.work import Work
 from ..tables import layout as tables
+from . import innovations as innovating
+from . import tilting
+from .products import Jacobian
+from .tilting import Tilt
 
 MAX_MOMENTS = 8
 
@@ -60,6 +64,8 @@ def simulate(
     moments: int = 2,
     singular_values: bool = True,
     zero_padded: bool = False,
+    importance: bool = False,
+    innovations: bool = False,
     seed: int = 0,
     executor: Executor | None = None,
     window: int | None = None,
@@ -82,14 +88,21 @@ def simulate(
             saved.
         zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
             same WᵀW, but not invariant on the right.
+        importance: draw networks as often as their m_k counts, with weights that make up for it
+            (`tilting`): of the tails of m_k little is left. Where W is of low rank, seven networks
+            of ten layers then tell as much as a thousand do. Singular values are of what is drawn.
+        innovations: record what each layer adds to chance with a mean that is known to be zero
+            (`innovations`), for `numeric.estimators.controls`.
         seed: draw number d is the same whatever `draws` is.
         executor, window, run, progress: those of `numeric.simulate`: where chunks of networks are
             sampled, how many are under way, a directory that keeps what is finished, resumes and
             extends, and a bar. The bits are those of workers whose BLAS is the same.
 
     Returns `singular_values` (draw, neuron), descending, of J at the last layer, if wanted; m1,
-    m2, … by layer, with standard errors over the draws, if there are two or more, as m1_se, …; and
-    what repeats it in the attributes.
+    m2, … by layer, with standard errors over the draws, if there are two or more, as m1_se, …; with
+    `importance` the `weight` (draw, layer) of what is seen of a network at a layer; `innovations`
+    (draw, innovation), those of layer 1, 2, … to the last in their order; and what repeats it in
+    the attributes.
 
     Raises InputError for what cannot be sampled, for Jacobians that overflow, for a directory of
     another run, and for what would take more memory than there is or, without run or executor,
@@ -108,6 +121,7 @@ def simulate(
     draws, moments = checks.draws(draws, 1), whole("moments", moments, 1, MAX_MOMENTS)
     zero_padded = flag("zero_padded", zero_padded)
     singular_values = flag("singular_values", singular_values)
+    importance, innovations = flag("importance", importance), flag("innovations", innovations)
     shown = _layers(layers, depth)
     seconds = _check_cost(width, depth, draws, len(shown) * moments, options.kept)
     per_layer = hyperparameters(net, depth, width, width)
@@ -117,6 +131,12 @@ def simulate(
     biases = tuple(float(net.C_b_at(layer, width)) for layer in range(1, depth + 1))
     for ensemble in dict.fromkeys(ensembles):
         _check_ensemble(ensemble, width, zero_padded)
+        if importance:
+            tilting.check(ensemble)
+    if zero_padded and (importance or innovations):
+        raise InputError("zero_padded", True, "False with importance or innovations")
+    if innovations and not net.keeps_rotations:
+        raise InputError("innovations", str(net), "a network whose law rotations keep")
     spread = _first_variance(q_first) - biases[0]
     if spread < 0 or float(ensembles[0].C_W) == 0:
         raise InputError("q_first", q_first, f"a variance of at least C_b = {net.C_b_at(1)}")
@@ -132,13 +152,14 @@ def simulate(
         moments,
         singular_values,
         zero_padded,
+        importance,
+        innovations,
         str(net),
         draws,
     )
     what = f"sampling {number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
     rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-    values = rows[:, : work.values].copy()
-    table = rows[:, work.values :].copy().reshape(draws, len(shown), moments)
+    table, values, weights, further = (part.copy() for part in work.parts(rows))
     about: dict[str, int | float] = {
         "width": width,
         "depth": depth,
@@ -147,9 +168,13 @@ def simulate(
         "seed": seed,
         "q_first": float(q_first),
         "zero_padded": int(zero_padded),
+        "importance": int(importance),
     }
     symbols = {name: column[np.array(shown) - 1] for name, column in per_layer.items()}
-    arrays = _arrays(values, table)
+    arrays = _arrays(values, table.reshape(draws, len(shown), moments), weights)
+    if innovations:
+        about_them = {"long_name": "length, trace and slopes of layers 1, 2, …, of mean zero"}
+        arrays["innovations"] = xarray.Variable(("draw", "innovation"), further, about_them)
     return tables.dataset(arrays, shown, about, net=net, symbols=symbols)
 
 
@@ -168,6 +193,8 @@ class _Jacobians(Work):
         moments: how many.
         singular_values: whether they are wanted.
         zero_padded: whether weights are [U, 0].
+        importance: whether layers are drawn from a tilted law.
+        innovations: whether they are recorded.
         name: what the network is called.
         draws: how many are asked for.
     """
@@ -183,6 +210,8 @@ class _Jacobians(Work):
     moments: int
     singular_values: bool
     zero_padded: bool
+    importance: bool
+    innovations: bool
     name: str
     draws: int
 
@@ -198,8 +227,22 @@ class _Jacobians(Work):
         return 1 << (affordable.bit_length() - 1)
 
     def shape(self, draws: int) -> tuple[int, ...]:
-        """(draws, singular values and moments)."""
-        return draws, self.values + len(self.layers) * self.moments
+        """(draws, moments, singular values, weights and innovations)."""
+        return draws, sum(self._sizes)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        layers = len(self.layers)
+        return (
+            layers * self.moments,
+            self.values,
+            layers * self.importance,
+            len(self.ensembles) * innovating.COUNT * self.innovations,
+        )
+
+    def parts(self, rows: Array) -> list[Array]:
+        """What rows consist of, in this order."""
+        return np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
 
     def total(self) -> Rows:
         """All draws, one below the other."""
@@ -220,6 +263,8 @@ class _Jacobians(Work):
             "moments": self.moments,
             "singular_values": self.singular_values,
             "zero_padded": self.zero_padded,
+            "importance": self.importance,
+            "innovations": self.innovations,
             "chunk": self.chunk,
         }
 
@@ -232,33 +277,48 @@ class _Jacobians(Work):
         threads: int = 1,
         given_up: Event | None = None,
     ) -> Array:
-        """Singular values, descending, and moments of these draws."""
+        """The rows of these draws."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.array([self._row(draw) for draw in range(start, stop)])
 
     def _row(self, draw: int) -> Array:
-        n, found = self.width, []
+        n = self.width
         sigma, slope = _compiled(self.activation)
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, draw]))
-        J = identity = np.eye(n)
+        tilt = Tilt(rng) if self.importance else None
+        J = Jacobian(None, np.eye(n))
         x = rng.standard_normal(n)
-        x *= np.sqrt(n * self.spread / float(self.ensembles[0].C_W)) / np.linalg.norm(x)
+        x *= np.sqrt(n * self.spread / matrices.number(self.ensembles[0].C_W)) / np.linalg.norm(x)
+        found, weights, new = list[Array](), list[float](), list[float]()
         layers = zip(self.ensembles, self.biases, strict=True)
-        for layer, (weights, C_b) in enumerate(layers, 1):
-            W = matrices.weight_factors(
-                weights, (n, n), matrices.OfNumPy(rng), zero_padded=self.zero_padded
+        for layer, (ensemble, C_b) in enumerate(layers, 1):
+            *left, A = matrices.weight_factors(
+                ensemble, (n, n), matrices.OfNumPy(rng), zero_padded=self.zero_padded
             )
-            for each in reversed(W):
-                x, J = each @ x, each if J is identity else each @ J  # J is nobody else's
-            h = x + math.sqrt(C_b) * rng.standard_normal(n)
-            J *= slope(h)[..., None]
+            A, right = tilt.tilted(ensemble, A, J) if tilt else (A, None)
+            C_W = matrices.number(ensemble.C_W)
+            length = C_W * float(x @ x) / n + C_b
+            trace = C_W * J.square() if self.innovations else 0.0
+            if right is None:
+                right = A if layer == 1 else J.times(A)
+            x = A @ x
+            for each in reversed(left[1:]):
+                x, right = each @ x, each @ right
+            J = Jacobian(left[0] if left else None, right)
+            h = (left[0] @ x if left else x) + math.sqrt(C_b) * rng.standard_normal(n)
+            if self.innovations:
+                new.append(float(h @ h) / n / length - 1 if length else 0.0)
+                new.append(J.square() / trace - 1 if trace else 0.0)
+                new.append(innovating.of_slopes(self.activation, slope, h))
+            J = J.scaled(slope(h))
             x = sigma(h)
             if layer in self.layers:
-                found.append(_moments(J, self.moments))
-        if not (np.isfinite(found).all() and np.isfinite(J).all()):
+                found.append(J.moments(self.moments))
+                weights += [tilt.weight] if tilt else []
+        if not (np.isfinite(found).all() and J.is_finite):
             raise InputError("net", self.name, "Jacobians that do not overflow")
-        values = [np.linalg.svd(J, compute_uv=False)] if self.singular_values else []
-        return np.concatenate([*values, *found])
+        values = J.singular_values() if self.singular_values else np.empty(0)
+        return np.concatenate([*found, values, weights, new])
 
 
 def weight_matrix(
@@ -334,20 +394,6 @@ def _check_ensemble(weights: WeightEnsemble, n: int, zero_padded: bool) -> None:
     steps(weights, n, n)
 
 
-def _moments(J: Array, count: int) -> Array:
-    """(1/n) tr (JJᵀ)^k, k = 1 … count: of two symmetric powers, the sum of the products of their
-    entries."""
-    n, found = len(J), [np.vdot(J, J)]
-    if count > 1:
-        power = gram = J @ J.T
-        found.append(np.vdot(gram, gram))
-        while len(found) < count:
-            further = power @ gram
-            found += [np.vdot(power, further), np.vdot(further, further)]
-            power = further
-    return np.array(found[:count]) / n
-
-
 @cache
 def _compiled(activation: Activation) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     value, slope = (
@@ -357,13 +403,18 @@ def _compiled(activation: Activation) -> tuple[Callable[[Array], Array], Callabl
     return value, lambda h: np.asarray(slope(h), float)
 
 
-def _arrays(values: Array, moments: Array) -> dict[str, xarray.Variable]:
-    """From singular values (draws, width) and moments (draws, layers, k)."""
+def _arrays(values: Array, moments: Array, weights: Array) -> dict[str, xarray.Variable]:
+    """From singular values (draws, width), moments (draws, layers, k) and weights (draws, layers),
+    if there are any."""
     draws = len(values)
     singular = {"long_name": "singular values of J at the last layer, descending"}
     arrays = {}
     if values.size:
         arrays["singular_values"] = xarray.Variable(("draw", "neuron"), values, singular)
+    if weights.size:
+        about = {"long_name": "weight of what is seen of a network at a layer, of mean 1"}
+        arrays["weight"] = xarray.Variable(("draw", "layer"), weights, about)
+        moments = moments * weights[..., None]
     for k, each in enumerate(np.moveaxis(moments, 2, 0), 1):
         about = {"long_name": f"mean of (1/n) tr (J Jᵀ)^{k}"}
         arrays[f"m{k}"] = xarray.Variable("layer", each.mean(axis=0), about)

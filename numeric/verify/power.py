@@ -27,8 +27,10 @@ from derive.weights import Gaussian
 from derive.work.resources import duration, number
 
 from ..arrays import Array
+from ..estimators.observables import plan_of
 from ..examples import Example
-from ..simulations import simulate
+from ..samplers.ensemble import checked_ensemble
+from ..simulations import multiplies, simulate
 from ..tables.compare import NEXT_TERM, WEAK, Comparison, Row, compare, percent
 from ..tables.normalise import natural_size
 from . import exactly
@@ -140,9 +142,21 @@ class Sampled:
 
 
 def sampled(example: Example, width: int, draws: int) -> xarray.Dataset:
-    """The ensemble of an example at one width."""
+    """The ensemble of an example at one width; layer by layer, where σ has no scale of its own."""
     net, inputs, depth = example.net, example.inputs, example.depth
-    return simulate(net, inputs, width, depth, draws, tensors=example.tensors, seed=example.seed)
+    ensemble = checked_ensemble(net, inputs, width, depth, example.seed)
+    plan = plan_of(wanted(example.tensors, net, depth), ensemble.data.measured)
+    sampler = "products" if multiplies(ensemble.layers, plan) else "lazy"
+    return simulate(
+        net,
+        inputs,
+        width,
+        depth,
+        draws,
+        tensors=example.tensors,
+        seed=example.seed,
+        sampler=sampler,
+    )
 
 
 def resolved(

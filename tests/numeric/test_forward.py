@@ -66,14 +66,14 @@ def test_calls_of_compiled_code_are_short_and_leave_no_trace(case, most, monkeyp
     ensemble = checked_ensemble(net, [[1.0, 0.5, -0.2]], width, 9, 3)
     sampler, draws = make_sampler(ensemble, PLAN), np.arange(LANES)
     expected = sampler.statistics(draws)
-    compiled, spent = forward._kernels(net.activation), []
+    compiled, spent = forward.kernels(net.activation), []
 
     def counted(networks, key, steps, *rest):
         spent.append((len(set(steps[:, 0])), networks.size * steps[:, 2:4].max(axis=1).sum()))
         compiled.forward(networks, key, steps, *rest)
 
     monkeypatch.setattr(forward, "_PIECE", most)
-    monkeypatch.setattr(forward, "_kernels", lambda _: SimpleNamespace(forward=counted))
+    monkeypatch.setattr(forward, "kernels", lambda _: SimpleNamespace(forward=counted))
     assert np.array_equal(sampler.statistics(draws), expected)
     assert sum(layers for layers, _ in spent) == 8
     assert all(layers == 1 or neurons <= most for layers, neurons in spent)

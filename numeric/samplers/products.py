@@ -1,0 +1,72 @@
+r"""Layer by layer: what each does to the length of z, averaged apart, where σ(cz) = c σ(z), c > 0.
+
+Behind weights that rotations keep, without biases, |σ(z^ℓ)|² = |x|² X_1 X_2 ⋯ X_ℓ with independent
+X's, as W σ/|σ| has one law for every σ. So a moment of z, a multiple of a power of |σ|², is a
+product of averages,
+
+    M_{2k}(ℓ+1) = c_k |x|^{2k} E[X_1^k] ⋯ E[X_ℓ^k] ,
+
+and so is a product of moments. Each factor is estimated from all networks, and what all of them
+make by combining one's first layer with another's second. Networks are multiplied up otherwise, and
+E|z|⁴ is a few of them: at depth L the relative error of V/n ≈ e^{vL} − 1, v the variance of log X,
+is as √(e^{4vL}/N) there, and √(2vL v/N) e^{vL} here. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array
+from ..estimators.observables import Plan
+from ..estimators.probes import Probes
+from . import forward
+from .base import evaluated
+from .ensemble import Layers
+from .forward import ForwardSampler
+
+
+def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
+    """Whether there is one input and nothing but preactivations, no bias, and a σ without a scale
+    of its own behind weights that do not vanish."""
+    net = layers.net
+    return (
+        forward.applies(layers, plan, probes)
+        and net.layer.is_dense
+        and net.keeps_rotations
+        and net.activation.is_scale_invariant
+        and not layers.C_b.any()
+        and bool(layers.C_W.all())
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSampler(ForwardSampler):
+    """Layers that start from one length each; `blocks` are of one layer."""
+
+    name: ClassVar[str] = "products"
+    multiplied: ClassVar[bool] = True
+
+    def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
+        """What each layer multiplies the statistics of the layer before with."""
+        ensemble, program = self.ensemble, self._program
+        networks = self._groups(draws)
+        squares = np.ones((ensemble.depth, *networks.shape))
+        rooms, kernels = program.rooms(), forward.kernels(ensemble.net.activation)
+        structure, coefficients = self._polynomials
+        n = np.array(ensemble.widths[:-1], float)
+        factors = np.full(draws.size, ensemble.inputs[0] @ ensemble.inputs[0] / n[0])
+        ratio = coefficients[0]
+        for layer in range(ensemble.depth):
+            if layer:
+                start, stop, _ = program.piece(layer, 1)
+                part = program.steps[start:stop], program.scales[start:stop]
+                kernels.forward(networks, ensemble.key, *part, rooms, squares)
+                factors = squares[layer].ravel()[: draws.size] * (n[layer - 1] / n[layer])
+                squares[layer] = 1.0
+                ratio = coefficients[layer] / coefficients[layer - 1]
+            yield layer, evaluated((structure, ratio[None]), factors[None, :, None])
