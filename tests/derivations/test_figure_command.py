@@ -330,4 +330,4 @@ def test_a_run_of_convolutions_has_the_same_bits_by_chunks(monkeypatch):
     assert np.array_equal(whole, np.concatenate(parts))
     assert not np.array_equal(whole[0], whole[1])
     assert work.manifest() != convolutions.Stacks(8, True, 3, 7).manifest()
-    assert not work.told
+    assert work.told
