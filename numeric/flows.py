@@ -82,9 +82,9 @@ def flow(
         precision: how many decimal digits every number has, 16 … 1000, in place of a float's:
             computed in balls, again with more digits until those are there. Floats among the
             arguments stand for what they are in binary; "1/10" is a tenth.
-        seconds: what may be spent, by a count made beforehand, on tensors whose errors would be
-            above 10⁻⁸ of them: balls have their digits. What takes longer stays as it is, with the
-            error beside it.
+        seconds: what may be spent, by a count that looks at no clock, on tensors whose errors would
+            be above 10⁻⁸ of them: of three inputs at most balls have their digits, where a
+            precision can be given. What takes longer stays as it is, with the error beside it.
 
     Returns:
         A variable per tensor with axes `layer` (1 … depth) and, unless inputs is one vector,
@@ -113,6 +113,7 @@ def flow(
     data = checked_inputs(inputs, net.layer)
     net.check_inputs(data.X.shape[1])
     names = wanted(tensors, net, depth)
+    seconds = whole("seconds", seconds, 0)
     if precision is not None:
         precision = whole("precision", precision, precise.LEAST, precise.MOST)
         if reason := _no_balls(net, depth, len(data.X), names):
@@ -126,7 +127,7 @@ def flow(
         own = own_parameters(parameters, fields, symbols, depth)
         asked = _Asked(net, data, depth, names, width, symbols, own)
         if precision is None:
-            return _table(asked, _in_floats(asked, seconds=whole("seconds", seconds, 0)), {})
+            return _table(asked, _in_floats(asked, seconds=seconds), {})
         return _table(asked, _in_balls(asked, precision), {"precision": precision})
 
 
@@ -205,31 +206,35 @@ def _in_floats(
         short = tuple(
             name for name in asked.names if _lost_at(name, outcome, at_unit, accuracy.ENOUGH)
         )
-        regained = _regained(asked, short, seconds) if seconds and short else {}
+        regained, reason = _regained(asked, short, seconds) if seconds and short else ({}, "")
         for name in short:
             if name not in regained:
-                _check_digits(name, outcome, at_unit, net)
+                _check_digits(name, outcome, at_unit, net, reason)
     return {
         name: regained.get(name) or (_axes(outcome.values, name), _axes(outcome.errors, name))
         for name in asked.names
     }
 
 
-def _regained(asked: _Asked, names: tuple[Name, ...], seconds: int) -> dict[Name, _Entries]:
-    """These tensors from balls, as floats and how far those can be off; none of them where balls
-    have none, or take longer."""
+def _regained(
+    asked: _Asked, names: tuple[Name, ...], seconds: int
+) -> tuple[dict[Name, _Entries], str]:
+    """These tensors from balls, as floats and how far those can be off; or none of them, and why:
+    balls have none, or take longer."""
     samples = len(asked.data.X)
-    if samples > _FEW or _no_balls(asked.net, asked.depth, samples, names):
-        return {}
+    if samples > _FEW:
+        return {}, ""
+    if reason := _no_balls(asked.net, asked.depth, samples, names):
+        return {}, reason
     try:
         found = _in_balls(asked._replace(names=names), _REGAINED, seconds)
-    except InputError:
-        return {}
+    except InputError as refused:
+        return {}, refused.wanted
     tensors = {}
     for name, (digits, errors) in found.items():
         values = digits.astype(float)
         tensors[name] = values, errors + accuracy.EPS / 2.0 * np.abs(values)
-    return tensors
+    return tensors, ""
 
 
 def _no_balls(net: Network, depth: int, samples: int, names: Sequence[Name]) -> str:
@@ -424,11 +429,18 @@ def _lost_at(name: Name, outcome: _Run, at_unit: Callable[[], _Run], share: floa
     return accuracy.lost_at(outcome.judged(name), largest, lambda: at_unit().judged(name), share)
 
 
-def _check_digits(name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: Network) -> None:
-    """Raise InputError where rounding leaves too few digits of this tensor: `accuracy`."""
+def _check_digits(
+    name: Name, outcome: _Run, at_unit: Callable[[], _Run], net: Network, balls: str
+) -> None:
+    """Raise InputError where rounding leaves too few digits of this tensor: `accuracy`.
+
+    Arguments:
+        balls: why they do not have it either, if they were asked.
+    """
     layer = _lost_at(name, outcome, at_unit, accuracy.LOST)
     if layer is not None:
         K = f"K = {outcome.largest_kernel[max(layer - 2, 0)]:.3g}"
         left = accuracy.digits(outcome.judged(name), layer)
         got = f"{net}, of whose {name.label} at layer {layer} rounding leaves {left} digits, at {K}"
-        raise InputError("net", got, "a kernel at which some are left")
+        wanted = "a kernel at which some are left"
+        raise InputError("net", got, f"{wanted} (balls: {balls})" if balls else wanted)

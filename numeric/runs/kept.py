@@ -49,6 +49,8 @@ MOST = 1 << 30
 UNREAD = 30 * 86400.0
 """Seconds after which what nobody has read goes."""
 
+_ABOVE = Path(__file__).resolve().parents[2]
+"""The folder of the rooms."""
 _SUFFIX = ".npz"
 _log = logging.getLogger(__name__)
 
@@ -172,7 +174,7 @@ def keeping(where: Shelf | Runs | None) -> Iterator[Tally]:
 def read(work: Work, draws: int) -> tuple[Total, Array] | None:
     """What the draws come to, and their reference, if that is kept."""
     where, tally = _keeping.get() or (None, Tally())
-    found = where.read(work, draws) if isinstance(where, Shelf) and work.told else None
+    found = where.read(work, draws) if isinstance(where, Shelf) and _is_told(work) else None
     if found is None:
         return None
     total, reference, drawn = found
@@ -185,8 +187,18 @@ def write(work: Work, draws: int, total: Total, reference: Array) -> None:
     """Keep what has been drawn, where ensembles are kept."""
     where, tally = _keeping.get() or (None, Tally())
     tally.drawn += 1
-    if isinstance(where, Shelf) and work.told:
+    if isinstance(where, Shelf) and _is_told(work):
         where.write(work, draws, total, reference)
+
+
+def _is_told(work: Work) -> bool:
+    """Whether a key tells all that its draws depend on: the source of what draws is hashed, and its
+    manifest tells the rest."""
+    return work.told and (_ABOVE / _room(work)).is_dir()
+
+
+def _room(work: Work) -> str:
+    return type(work).__module__.partition(".")[0]
 
 
 def run(work: Work, draws: int) -> Path | None:
@@ -205,11 +217,10 @@ def source_hash(*rooms: str) -> str:
 
 @cache
 def _source_hash(rooms: tuple[str, ...]) -> str:
-    above = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for room in rooms:
-        for path in sorted((above / room).rglob("*.py")):
-            digest.update(f"{path.relative_to(above)}\0".encode())
+        for path in sorted((_ABOVE / room).rglob("*.py")):
+            digest.update(f"{path.relative_to(_ABOVE)}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -232,7 +243,6 @@ def _setting() -> tuple[str, ...]:
 
 def _key(work: Work, draws: int) -> str:
     """What tells these draws from all others, as text."""
-    module = type(work).__module__
-    rooms = dict.fromkeys(("derive", "numeric", module.partition(".")[0]))
-    source, kind = source_hash(*rooms), f"{module}.{type(work).__qualname__}"
+    rooms = dict.fromkeys(("derive", "numeric", _room(work)))
+    source, kind = source_hash(*rooms), f"{type(work).__module__}.{type(work).__qualname__}"
     return json.dumps([source, _setting(), kind, work.manifest(), int(draws)], sort_keys=True)

@@ -22,7 +22,7 @@ from derivations.pictures.panels import one_panel
 from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
-from numeric.runs import chunks
+from numeric.runs import chunks, kept
 
 ROOT = Path(derive.__file__).parents[1]
 SIZES = ((40, 3000), (80, 2000))
@@ -330,4 +330,12 @@ def test_a_run_of_convolutions_has_the_same_bits_by_chunks(monkeypatch):
     assert np.array_equal(whole, np.concatenate(parts))
     assert not np.array_equal(whole[0], whole[1])
     assert work.manifest() != convolutions.Stacks(8, True, 3, 7).manifest()
-    assert work.told
+
+
+def test_stacks_are_kept_by_the_source_of_their_room(monkeypatch):
+    monkeypatch.setattr(kept, "source_hash", lambda *rooms: " ".join(rooms))
+    work = convolutions.Stacks(4, True, 3, 7)
+    assert "derive numeric derivations" in kept._key(work, 3)
+    assert kept._is_told(work)
+    monkeypatch.setattr(convolutions.Stacks, "__module__", "a_notebook.of_a_user")
+    assert not kept._is_told(work)

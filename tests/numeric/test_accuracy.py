@@ -316,6 +316,13 @@ def test_balls_are_not_asked_beyond_the_seconds_they_may_take():
         flow(Network("tanh"), [1.0], 2, "K", seconds=-1)
 
 
+def test_what_balls_took_before_counts_when_they_begin_again():
+    """A third of these seconds is enough for any one number of digits that is tried."""
+    net = Network("gelu", Orthogonal())
+    with pytest.raises(InputError, match=r"some are left \(balls: less: .* layers with"):
+        flow(net, [1.0, 0.5], 60, ["D"], seconds=2)
+
+
 def test_no_entry_of_a_zero_is_clearer_than_its_error():
     values = np.array([[1e-6, 1e-3], [1e-12, 1e-3]])
     errors, sizes = np.array([[1e-10, 1e-2], [1e-10, 1e-2]]), np.full((2, 2), 1e12)

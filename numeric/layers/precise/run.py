@@ -8,6 +8,7 @@ entry that was asked for has its digits, or is zero to far more than them.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,8 @@ GUARD, ZERO = 12, 20
 
 _TERM, _LAYER = 2e-6, 0.004
 """Seconds of a monomial, and of a layer beside its averages, at some 50 digits."""
+
+_ALONE = threading.RLock()
 
 Layer = list[arb]
 
@@ -86,12 +89,26 @@ def run(
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many of each entry are right.
         sizes: of tensors, given the middles of all.
-        limit: the seconds, by a count made beforehand, that a run may take.
+        limit: the seconds that all may take, by a count: of what was done, and of what is left.
 
     Raises:
         InputError: where an entry is not finite, or does not come to have its digits.
     """
-    descent = _Descent(recursions, activation, inputs, parameters, limit)
+    with _ALONE:
+        return _run(
+            _Descent(recursions, activation, inputs, parameters, limit),
+            wanted, digits, sizes,
+        )  # fmt: skip
+
+
+def _run(
+    descent: _Descent,
+    wanted: Sequence[Entry],
+    digits: int,
+    sizes: Sizes,
+) -> Precise:
+    """`run`, while no other thread changes the precision, which is all threads'."""
+    recursions = descent.recursions
     asked = [(entry, recursions.entries.index(entry)) for entry in wanted]
     guard = GUARD
     while True:
@@ -125,6 +142,11 @@ def run(
     )
 
 
+def _slower(digits: int) -> float:
+    """How many times as long as at 50 digits."""
+    return max(1.0, digits / 50.0)
+
+
 def _bits(digits: int) -> int:
     return math.ceil(digits * math.log2(10.0)) + 32
 
@@ -140,8 +162,8 @@ class _Descent:
         parameters: Mapping[str, Sequence[object]],
         limit: float,
     ) -> None:
-        self._recursions, self._inputs, self._parameters = recursions, inputs, parameters
-        self._limit = limit
+        self.recursions, self._inputs, self._parameters = recursions, inputs, parameters
+        self._limit, self._counted = limit, 0.0
         self._averages: dict[Passage, dict[str, Averages]] = {}
         self._depth = len(parameters["C_b"])
         for layer in range(2, self._depth + 1):
@@ -157,14 +179,17 @@ class _Descent:
         """The layers; None where a kernel loses all of its digits on the way."""
         what = f"running through the layers with {working} digits"
         with ctx.workprec(_bits(working)), telling(what, total=self._depth) as progress:
-            recursions, goal = self._recursions, working * math.log(10.0)
+            recursions, goal = self.recursions, working * math.log(10.0)
             layers = [recursions.first(self._hyperparameters(0), self._kernel(), {})]
-            self._check(working, recursions.monomials * _TERM, 0)
+            each = recursions.monomials * _TERM + _LAYER
+            self._check(working, each, 0)
             for layer in range(1, self._depth):
                 progress.advance()
+                self._counted += each * _slower(working)
 
                 def check(seconds: float, layer: int = layer) -> None:
-                    self._check(working, seconds, layer)
+                    self._check(working, seconds + each, layer)
+                    self._counted += seconds * _slower(working)
 
                 values = layers[-1]
                 parts = zip(recursions.at(layer + 1), self._rows[layer - 1], strict=True)
@@ -180,20 +205,21 @@ class _Descent:
         return Outcome(layers)
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
-        """Refuse what takes too long, if all layers from this one on take so long."""
-        left = (self._depth - layer) * (seconds + _LAYER) * max(1.0, working / 50.0)
+        """Refuse what takes too long, if all layers from this one on take so long, with what all
+        layers took before, at fewer digits too."""
+        left = (self._depth - layer) * seconds * _slower(working)
         what = f"{self._depth - layer} layers with {working} digits"
-        check_time("precision", working, left, what, self._limit)
+        check_time("precision", working, self._counted + left, what, self._limit)
 
     def _hyperparameters(self, layer: int) -> list[object]:
-        return [self._parameters[name][layer] for name in self._recursions.parameters]
+        return [self._parameters[name][layer] for name in self.recursions.parameters]
 
     def _kernel(self) -> list[arb]:
         """The inputs' kernel, entry by entry."""
         inputs, n_0 = self._inputs, len(self._inputs[0])
         return [
             ball(sum((x * y for x, y in zip(inputs[a], inputs[b], strict=True)), Fraction(0)) / n_0)
-            for _, (a, b) in ((name, at or (0, 0)) for name, at in self._recursions.first.below)
+            for _, (a, b) in ((name, at or (0, 0)) for name, at in self.recursions.first.below)
         ]
 
 
