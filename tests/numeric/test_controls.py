@@ -116,7 +116,9 @@ def test_frames_too():
 
 
 def test_of_full_rank_too_and_where_a_layer_is_not_linear():
-    """Six comparisons, of ensembles that share no draw."""
+    """Six comparisons, of ensembles that share no draw. The variance of m_2 falls to a quarter or
+    less in linear networks; behind erf, where it falls to a third, 300 plain draws are too few to
+    tell their own error."""
     for sigma, ensemble in (
         (LINEAR, Gaussian(1)),
         (ERF, LowRankGaussian(2, gamma=QUARTER)),
@@ -132,7 +134,7 @@ def test_of_full_rank_too_and_where_a_layer_is_not_linear():
         for name in ("m1", "m2"):
             error = np.hypot(plain[f"{name}_se"], tilted[f"{name}_se"])
             assert abs(plain[name] - tilted[name]) < 4.5 * error
-        assert tilted["m2_se"] < plain["m2_se"]
+        assert sigma is ERF or 4 * tilted["m2_se"] ** 2 < plain["m2_se"] ** 2
 
 
 def test_weights_of_haar_matrices_are_one():
