@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -99,7 +100,8 @@ def simulate(
             draws a layer's weights and averages the next layer's, and "explicit" for the tower; so
             it is with dropout.
             "products" averages each layer apart and multiplies: without heavy tails at any depth,
-            where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU.
+            where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU, widths up to
+            2048.
             Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
@@ -224,7 +226,7 @@ def make_sampler(ensemble: Ensemble, plan: Plan, name: str = "lazy") -> Sampler:
             with kinks or first ones on a kink, and layers too wide to build their tensors.
     """
     if not isinstance(name, str) or name not in _SAMPLERS:
-        raise InputError("sampler", name, f'one of "{", ".join(_SAMPLERS)}"')
+        raise InputError("sampler", name, "one of " + ", ".join(map(json.dumps, _SAMPLERS)))
     _check_kinks(ensemble, plan)
     if not ensemble.net.layer.is_dense:
         return _of_layers(ensemble, plan, name)
@@ -244,6 +246,9 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
     if name == "products":
         if not multiplies(layers, plan):
             wanted = '"lazy" but for z of one input, no biases and σ(cz) = c σ(z)'
+            if forward.too_wide(layers):
+                widest = forward.WIDEST
+                wanted = f'"lazy" but for layers, and factors of weights, up to {widest} wide'
             raise InputError("sampler", name, wanted)
         return ProductSampler, Probes()
     if not layers.net.keeps_rotations:

@@ -11,12 +11,17 @@ Avramidis and Wilson's splitting (*Oper. Res.* 41, 1993) carried to its end.
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
 from derive.errors import InputError
 
 from ..arrays import Array
 
 _VANISHES = 1e-9
+_REPEATS = 1e-10
+"""Of a column's length: what is left of it beside those that it is a sum of."""
+_DECIDES = 1 - 1e-9
+"""The leverage of a draw without which the slopes cannot be had."""
 
 
 def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
@@ -24,13 +29,15 @@ def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
 
     Arguments:
         values: (draws, …), one draw beside the other.
-        controls: (draws, k), each of mean zero, in units of 1; columns that vanish are left out.
+        controls: (draws, k), each of mean zero, in units of 1; columns that vanish are left out,
+            and those that are linear in the others.
 
     Returns arrays of the shape of one draw.
 
     Raises:
         InputError: for controls of another number of draws, or too many of them: the fit needs
-            k + 3 draws.
+            k + 3 draws, and without any one of them a slope for each control: none may differ from
+            a constant in one draw alone.
 
     >>> c = np.arange(5.0)[:, None] - 2
     >>> mean, error = controlled(3 + 2 * c[:, 0], c)
@@ -38,13 +45,16 @@ def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
     (3.0, 0.0)
     """
     draws = len(values)
-    c = controls[:, controls.std(axis=0) > _VANISHES]
+    c = _independent(controls[:, controls.std(axis=0) > _VANISHES])
     if len(c) != draws or c.shape[1] + 3 > draws:
         wanted = f"({draws}, {draws - 3} or fewer) numbers"
         raise InputError("controls", f"shape {controls.shape}", wanted)
     y = values.reshape(draws, -1)
-    Q, R = np.linalg.qr(np.column_stack([np.ones(draws), c / c.std(axis=0)]))
+    Q, R = np.linalg.qr(np.column_stack([np.ones(draws), c]))
     leverage = np.einsum("ij,ij->i", Q, Q)
+    if leverage.max() > _DECIDES:
+        got = f"controls that draw {leverage.argmax()} alone tells a slope of"
+        raise InputError("controls", got, "slopes from every draws − 1 of the draws")
     alone = Q @ (Q.T @ y)
     left_out = (y - alone) / (1 - leverage)[:, None]
     # x_i·β − x_i·(0, β) is the intercept: both are taken without draw i
@@ -53,3 +63,13 @@ def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
     each = left_out + intercept  # y_i − β_{−i}·c_i
     error = each.std(axis=0, ddof=1) / np.sqrt(draws)
     return each.mean(axis=0).reshape(values.shape[1:]), error.reshape(values.shape[1:])
+
+
+def _independent(controls: Array) -> Array:
+    """Columns of deviation 1 that span, beside constants, what all do."""
+    scaled = np.asarray(controls / controls.std(axis=0))
+    if not scaled.size:
+        return scaled
+    R, order = linalg.qr(scaled - scaled.mean(axis=0), mode="r", pivoting=True)
+    rank = np.count_nonzero(abs(np.diag(R)) > _REPEATS * np.sqrt(len(scaled)))
+    return scaled[:, np.sort(order[:rank])]

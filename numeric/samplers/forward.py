@@ -110,14 +110,18 @@ _PIECE = 1 << 24
 
 def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
     """Whether there is one input and nothing but preactivations, in layers not too wide."""
-    steps = [step for steps in layers.steps for step in steps]
-    widest = max(*layers.widths, *(max(step.big, step.size) for step in steps))
     return (
         plan.samples == 1
         and not probes.order
-        and widest <= WIDEST
-        and all(step.kind != DIAGONAL for step in steps)
+        and not too_wide(layers)
+        and all(step.kind != DIAGONAL for steps in layers.steps for step in steps)
     )
+
+
+def too_wide(layers: Layers) -> bool:
+    """Whether some layer, or a factor of its weights, has more than `WIDEST` neurons."""
+    steps = [step for steps in layers.steps for step in steps]
+    return max(*layers.widths, *(max(step.big, step.size) for step in steps)) > WIDEST
 
 
 @dataclass(frozen=True, eq=False)

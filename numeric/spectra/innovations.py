@@ -18,8 +18,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 from derive.activations.functions import Activation
+from derive.errors import InputError
 
 from ..arrays import Array
 
@@ -30,6 +32,9 @@ _DRAWS = 8
 """Draws to a slope of a fit: of the variance it then costs an eighth."""
 
 _REACH, _PANELS, _NODES = 9.0, 8, 16
+"""Deviations of u_1 that are integrated over, the panels at first, and the nodes of each."""
+_AGREES, _MOST = 1e-11, 1 << 16
+"""Of the integral, by how much a panel may differ from its halves; and the most panels."""
 
 
 def columns(innovations: Array) -> Array:
@@ -51,40 +56,70 @@ def columns(innovations: Array) -> Array:
 
 
 def of_slopes(activation: Activation, slope: Callable[[Array], Array], h: Array) -> float:
-    """(1/n) Σ_i φ'(h_i)² less its mean over directions of h."""
+    """(1/n) Σ_i φ'(h_i)² less its mean over directions of h.
+
+    Raises InputError for slopes that vary too much to be averaged so precisely.
+    """
     n, square = h.size, float(h @ h)
     seen = float(np.mean(slope(h) ** 2))
     if not 0.0 < square < np.inf:
         return 0.0
-    nodes, weights = _sphere(n, tuple(float(k) for k in activation.kinks), np.sqrt(square))
-    values = np.asarray(slope(nodes), float) * np.ones_like(nodes)
-    return seen - float(weights @ values**2)
+    kinks = tuple(float(k) for k in activation.kinks)
+    mean = _over_sphere(lambda z: slope(z) ** 2, n, kinks, float(np.sqrt(square)))
+    if mean is None:
+        got = f"{activation} at preactivations of variance {square / n:.3g}"
+        raise InputError("innovations", got, f"slopes that {_MOST} panels average")
+    return seen - mean
 
 
-def _sphere(n: int, kinks: tuple[float, ...], length: float) -> tuple[Array, Array]:
-    """Nodes and weights of E f(length·u_1), u uniform on the sphere of R^n: Gauss–Legendre in the
-    angle, u_1 = sin θ with the density cos^{n−2} θ, between the kinks of f."""
-    breaks, nodes, weights = _angles(n)
-    inside = sorted(np.arcsin(k / length) for k in kinks if abs(k) < length)
-    if inside:
-        ends = np.unique(np.concatenate([breaks, inside]))
-        nodes, weights = _panels(n, ends)
-    return length * np.sin(nodes), weights
+def _over_sphere(
+    f: Callable[[Array], Array], n: int, kinks: tuple[float, ...], length: float
+) -> float | None:
+    """E f(length·u_1), u uniform on the sphere of R^n; None where panels do not suffice.
+
+    Gauss–Legendre in the angle, u_1 = sin θ with the density cos^{n−2} θ, between the kinks of f
+    and powers of 2, for f may vary by 1 where its argument does. A panel whose halves say otherwise
+    is halved.
+    """
+    breaks = _breaks(n)
+    octaves = 2.0 ** np.arange(np.log2(max(1.0, length * np.sin(breaks[-1]))))
+    marks = np.concatenate([kinks, octaves, -octaves]) / length
+    inside = np.arcsin(marks[abs(marks) < np.sin(breaks[-1])])
+    ends = np.unique(np.concatenate([breaks, inside]))
+    low, high = ends[:-1], ends[1:]
+    norm = special.beta(0.5, (n - 1) / 2)
+    whole, settled = _integrals(f, n, length, low, high), 0.0
+    while low.size <= _MOST:
+        middle = (low + high) / 2
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        parts = _integrals(f, n, length, low, high)
+        halves = parts.reshape(2, -1)
+        both = halves.sum(axis=0)
+        total = settled + both.sum()
+        differ = ~(abs(both - whole) <= _AGREES * abs(total))
+        settled += both[~differ].sum()
+        if not differ.any():
+            return float(settled / norm)
+        again = np.concatenate([differ, differ])
+        low, high, whole = low[again], high[again], parts[again]
+    return None
 
 
 @lru_cache(maxsize=64)
-def _angles(n: int) -> tuple[Array, Array, Array]:
+def _breaks(n: int) -> Array:
     reach = min(np.pi / 2, _REACH / np.sqrt(n))
-    breaks = np.linspace(-reach, reach, _PANELS + 1)
-    return breaks, *_panels(n, breaks)
+    return np.linspace(-reach, reach, _PANELS + 1)
 
 
-def _panels(n: int, breaks: Array) -> tuple[Array, Array]:
+def _integrals(
+    f: Callable[[Array], Array], n: int, length: float, low: Array, high: Array
+) -> Array:
+    """∫ f(length·sin θ) cos^{n−2} θ dθ over each panel."""
     x, w = _legendre()
-    half = np.diff(breaks)[:, None] / 2
-    nodes = (breaks[:-1, None] + half * (1 + x)).ravel()
-    weights = (half * w).ravel() * np.cos(nodes) ** (n - 2)
-    return nodes, weights / weights.sum()
+    half = (high - low)[:, None] / 2
+    nodes = low[:, None] + half * (1 + x)
+    values = f(length * np.sin(nodes)) * np.cos(nodes) ** (n - 2)
+    return np.asarray((half * w * values).sum(axis=1))
 
 
 @lru_cache(maxsize=1)

@@ -89,10 +89,12 @@ def simulate(
         zero_padded: take W = [U, 0] of source 001, §3.2, for `LowRankOrthogonal` weights: the
             same WᵀW, but not invariant on the right.
         importance: draw networks as often as their m_k counts, with weights that make up for it
-            (`tilting`): of the tails of m_k little is left. Where W is of low rank, seven networks
-            of ten layers then tell as much as a thousand do. Singular values are of what is drawn.
+            (`tilting`): of the tails of m_k little is left. At rank n/4 and six layers the variance
+            of m_2 is a tenth. Singular values are of what is drawn.
         innovations: record what each layer adds to chance with a mean that is known to be zero
-            (`innovations`), for `numeric.estimators.controls`.
+            (`innovations`), for `numeric.estimators.controls.controlled`, to which
+            `numeric.spectra.innovations.columns` gives as many as the draws afford. Not with
+            `importance`, whose law gives them other means.
         seed: draw number d is the same whatever `draws` is.
         executor, window, run, progress: those of `numeric.simulate`: where chunks of networks are
             sampled, how many are under way, a directory that keeps what is finished, resumes and
@@ -123,7 +125,13 @@ def simulate(
     singular_values = flag("singular_values", singular_values)
     importance, innovations = flag("importance", importance), flag("innovations", innovations)
     shown = _layers(layers, depth)
-    seconds = _check_cost(width, depth, draws, len(shown) * moments, options.kept)
+    sizes = _sizes(
+        len(shown) * moments,
+        width * singular_values,
+        len(shown) * importance,
+        depth * innovations,
+    )
+    seconds = _check_cost(width, depth, draws, sum(sizes), options.kept)
     per_layer = hyperparameters(net, depth, width, width)
     if (per_layer["r_out"] != 1).any():
         raise InputError("net", str(net), "layers of equal width")
@@ -135,6 +143,9 @@ def simulate(
             tilting.check(ensemble)
     if zero_padded and (importance or innovations):
         raise InputError("zero_padded", True, "False with importance or innovations")
+    if innovations and importance:
+        wanted = "False with importance, whose tilted law gives them means other than zero"
+        raise InputError("innovations", innovations, wanted)
     if innovations and not net.keeps_rotations:
         raise InputError("innovations", str(net), "a network whose law rotations keep")
     spread = _first_variance(q_first) - biases[0]
@@ -233,11 +244,11 @@ class _Jacobians(Work):
     @property
     def _sizes(self) -> tuple[int, ...]:
         layers = len(self.layers)
-        return (
+        return _sizes(
             layers * self.moments,
             self.values,
             layers * self.importance,
-            len(self.ensembles) * innovating.COUNT * self.innovations,
+            len(self.ensembles) * self.innovations,
         )
 
     def parts(self, rows: Array) -> list[Array]:
@@ -347,6 +358,11 @@ def weight_matrix(
     return matrices.weight_matrix(weights, (n, n), rng, zero_padded=zero_padded)
 
 
+def _sizes(moments: int, values: int, weights: int, layers: int) -> tuple[int, ...]:
+    """Numbers of a draw, the last being the innovations of so many layers."""
+    return moments, values, weights, innovating.COUNT * layers
+
+
 def _layers(layers: Iterable[int] | None, depth: int) -> list[int]:
     """The layers to look at, ascending."""
     if layers is None:
@@ -368,7 +384,7 @@ def _first_variance(q_first: object) -> float:
 
 def _check_cost(width: int, depth: int, draws: int, columns: int, kept: bool) -> float:
     """The seconds that sampling takes, roughly; InputError for more than the machine holds."""
-    held = 16 * draws * (width + columns) + 2000 * depth
+    held = 16 * draws * columns + 2000 * depth
     held += _MATRICES * 8 * width**2
     what = f"{number(draws)} Jacobians of width {number(width)}, depth {number(depth)}"
     got = width, depth, draws

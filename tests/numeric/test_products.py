@@ -56,21 +56,21 @@ def test_the_error_is_that_of_repeated_ensembles():
     ids=["haar", "low rank", "unequal widths"],
 )
 def test_layers_apart_are_the_same_ensemble_as_networks_whole(net):
-    """To the error of both, K, V and the sixth moment; the sharper one is four times as sharp in V
-    at the last layer."""
-    how = {"tensors": ["K", "V", "U6"], "seed": 3}
+    """To the error of both, K, V and the sixth moment, 18 comparisons in each of three networks of
+    ensembles that share no draw; with a quarter of the draws, V at the last layer is sharper."""
+    tensors = ["K", "V", "U6"]
     whole, apart = (
-        simulate(net, X, 8, 6, draws, sampler=sampler, **how)
-        for sampler, draws in (("lazy", 16_000), ("products", 4000))
+        simulate(net, X, 8, 6, draws, tensors=tensors, sampler=sampler, seed=seed)
+        for sampler, draws, seed in (("lazy", 16_000, 3), ("products", 4000, 5))
     )
     for name in ("K", "V", "U6"):
         error = np.hypot(whole[f"{name}_se"], apart[f"{name}_se"]) + 1e-12
         assert abs((whole[name] - apart[name]) / error).max() < 5
-    assert 2 * apart["V_se"][-1] < whole["V_se"][-1] * 2
+    assert apart["V_se"][-1] < whole["V_se"][-1]
 
 
 def test_corrections_come_out_of_products_too():
-    """G1 is 0 for a metric that is exact: n(E q − K) is within its error, and small."""
+    """G1 is 0 for a metric that is exact: n(E q − K) is within its error; one comparison."""
     net = Network(RELU, Gaussian(2))
     table = simulate(net, X, 20, 10, 4000, tensors=["G1"], sampler="products", seed=2)
     assert abs(table["G1"][-1]) < 5 * table["G1_se"][-1]
@@ -78,7 +78,8 @@ def test_corrections_come_out_of_products_too():
 
 
 def test_a_dead_layer_leaves_the_others_alive():
-    """Two neurons are both off in a quarter of the draws: of such layers X is 0, and no NaN."""
+    """Two neurons are both off in a quarter of the draws: of such layers X is 0, and no NaN. Four
+    comparisons."""
     net = Network(RELU, Gaussian(2))
     table = simulate(net, X, 2, 5, 20_000, tensors=["K", "V"], sampler="products", seed=4)
     exact = vertex(2 * X @ X / 4, 5, 2, 5)
@@ -99,3 +100,10 @@ def test_a_dead_layer_leaves_the_others_alive():
 def test_what_has_no_such_layers_is_refused(net, inputs, tensors):
     with pytest.raises(InputError, match="sampler"):
         simulate(net, inputs, 8, 3, 10, tensors=tensors, sampler="products")
+
+
+def test_what_is_too_wide_or_no_name_says_so():
+    with pytest.raises(InputError, match="up to 2048 wide"):
+        simulate(Network(RELU), X, 2049, 3, 10, tensors="V", sampler="products")
+    with pytest.raises(InputError, match=r'one of "lazy", "paths", .*"explicit"$'):
+        simulate(Network(RELU), X, 8, 3, 10, tensors="V", sampler="product")
