@@ -148,7 +148,7 @@ def faults(words):
             status = cli.main(words)
     except (HangError, Exception) as error:
         return [crash(error)]
-    shown, said = out.getvalue(), err.getvalue()
+    shown, said = out.getvalue(), re.sub(r"(\r[^\r\n]*)+\n", "", err.getvalue())  # no bars
     found = [] if status in {0, 1, 2} else [f"status {status}"]
     if status == 2 and not (said.startswith("wickgarten: ") and said.count("\n") == 1):
         found.append(f"not one line: {said[:500]!r}")
