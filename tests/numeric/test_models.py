@@ -450,6 +450,48 @@ def test_the_fewest_draws_have_standard_errors(draws):
     assert (errors > 0).all()
 
 
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.gelu, activations.linear])
+def test_what_uniform_biases_change(sigma):
+    """Averages over a Gaussian field with uniform biases beside those of a Gaussian one, K = 1."""
+    C_b = 0.02
+    bias, weight = np.polynomial.legendre.leggauss(20)
+    nodes, heavy = np.polynomial.hermite_e.hermegauss(100)
+    field = math.sqrt(1 - C_b) * nodes[:, None] + math.sqrt(3 * C_b) * bias
+    formulas = [
+        sympy.lambdify(z, each, ["scipy", "numpy"]) for each in (sigma.expr, sigma.expr.diff(z))
+    ]
+    made = []
+    for u, weights in ((field, heavy[:, None] * weight), (nodes, heavy)):
+        s, slope = (f(u) + 0 * u for f in formulas)
+        square, fourth, slopes = (
+            (weights * f).sum() / weights.sum() for f in (s**2, s**4, slope**2)
+        )
+        made.append(np.array([square, fourth - square**2, slopes]))
+    change = abs(made[0] / made[1] - 1).max() / (1.2 * C_b**2)
+    assert theory._sensitivity(sigma, np.ones(1)) == pytest.approx(change, rel=0.05)
+    several = theory._sensitivity(sigma, np.array([1.0, 0.5]))
+    assert several == theory._sensitivity(sigma, np.array([0.5]))
+
+
+def test_uniform_biases_are_part_of_the_error():
+    """κ_4 = −6/5 C_b². Of a linear layer V alone changes: ⟨z⁴⟩ − ⟨z²⟩² = 2K² + κ_4."""
+
+    def made(bias):
+        return described(Perceptron((6, 8, 8, 2), bias=bias))
+
+    uniform = made(lambda r, out: r.uniform(-1, 1, out))
+    K = np.array([2.0, 3.0, 4.0])
+    found = theory._doubt(uniform, K)
+    each = [theory._sensitivity(activations.tanh, K[[at]]) * 1.2 / 9 for at in (0, 1)]
+    np.testing.assert_allclose(found, [0, each[0], sum(each)], rtol=0.01)
+    assert theory._sensitivity(activations.linear, K[:1]) == pytest.approx(1 / (2 * K[0] ** 2))
+    assert not theory._doubt(made(gaussian_biases), K).any()
+
+
+def gaussian_biases(random, out):
+    return random.standard_normal(out)
+
+
 def test_progress_is_told_of_all_that_is_drawn(monkeypatch):
     told, advanced = [], []
 
@@ -459,7 +501,7 @@ def test_progress_is_told_of_all_that_is_drawn(monkeypatch):
         yield SimpleNamespace(advance=advanced.append)
 
     monkeypatch.setattr(sys.modules["numeric.models.report"], "telling", telling)
-    models.report(described(Perceptron((6, 8, 2))), draws=5)
+    models.report(described(Perceptron((6, 8, 2))), np.ones(6), draws=5)
     assert told == [(f"initializing the model {sum(advanced)} times", sum(advanced))]
 
 
