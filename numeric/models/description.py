@@ -27,11 +27,11 @@ _ENTRIES = 200_000
 """Of each matrix, as many are drawn to tell its law, …"""
 _FEW = 1000
 """Entries that do not tell a law by themselves."""
+_FEWEST, _MOST = 8, 200
+"""… in so many initializations."""
 _FEW_PAIRS, _CORRELATED = 20, 8.0
 """Initializations in which two matrices are compared, and beyond how many standard deviations they
 are not independent."""
-_FEWEST, _MOST = 8, 200
-"""… in so many initializations."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,11 +154,12 @@ _WANTED = f"a model of {', '.join(FRAMEWORKS)}, or a function that makes one"
 
 
 def _framework(model: Any) -> str | None:
-    """The framework that a class of the model's is of."""
+    """The framework that a class of the model's is of, the nearest: Keras on torch has modules of
+    both."""
     if isinstance(model, type):
         return None
     roots = [each.__module__.partition(".")[0] for each in type(model).__mro__]
-    return next((name for name in FRAMEWORKS if name in roots and name in sys.modules), None)
+    return next((name for name in roots if name in FRAMEWORKS and name in sys.modules), None)
 
 
 def _made(model: Any) -> tuple[Any, Callable[[int], Any] | None]:
@@ -208,6 +209,9 @@ def _reading(model: Any, make: Callable[[int], Any] | None, inputs: Array | None
         from .frameworks import jax  # noqa: PLC0415
 
         return jax.read(framework, model, make, inputs)
+    backend = sys.modules["keras"].backend.backend()
+    if backend != "tensorflow":  # which the reader imports
+        raise InputError("model", f"one of Keras on {backend}", "Keras on tensorflow")
     from .frameworks import keras  # noqa: PLC0415
 
     return keras.read(model, make, inputs)
@@ -219,8 +223,8 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
     least = min((each.fan_in * each.fan_out for each in matrices), default=1)
     given = reading.own()
     if given is not None and not reading.again:
-        _check_apart(matrices, {path: [value] for path, value in given.items()})
         laws = _of_one(matrices, given)
+        _check_apart(matrices, {path: [value] for path, value in given.items()}, laws)
         reading.settle(laws)
         return laws
     count = min(max(_ENTRIES // least, _FEWEST), _MOST) if draws is None else draws
@@ -232,19 +236,23 @@ def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:
                 kept.append(value)
     own = reading.own()
     laws = _of_samples(matrices, samples)
-    _check_apart(matrices, samples)
+    _check_apart(matrices, samples, laws)
     if own is not None and not all(laws[path].fits(value) for path, value in own.items()):
         laws = _of_one(matrices, own)
         reading.settle(laws)
     return laws
 
 
-def _check_apart(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> None:
+def _check_apart(
+    matrices: list[Linear], samples: Mapping[str, list[Array]], laws: Mapping[str, Law]
+) -> None:
     """Raise InputError for matrices of one shape that are correlated, as those drawn with one key.
 
-    Independent ones have Σ A_ij B_ij of variance Σ E[A_ij²] E[B_ij²].
+    Independent ones have Σ A_ij B_ij of variance Σ E[A_ij²] E[B_ij²]. Those without a law are
+    refused for that.
     """
-    for one, other in combinations(dict.fromkeys(each.weight for each in matrices), 2):
+    paths = dict.fromkeys(each.weight for each in matrices)
+    for one, other in combinations([path for path in paths if laws[path].kind != "unknown"], 2):
         A, B = (np.array(samples[path][:_FEW_PAIRS]) for path in (one, other))
         if A.shape != B.shape or not A.any() or not B.any():
             continue

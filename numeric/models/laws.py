@@ -162,6 +162,9 @@ def of_matrix(samples: Sequence[Array]) -> Law:
     if (gain := _orthogonal(W)) is not None:
         g2 = _rational(gain)
         C = g2 * sympy.Rational(fan_in, max(shape))
+        if min(shape) > 1 and not W.all():
+            why = "orthogonal with entries 0, as no Haar matrix has"
+            return Law("unknown", shape, C, why=why)
         return Law("orthogonal", shape, C, why=f"gain² {_shown(g2)}")
     if (W == 0).mean() < _SPARSE and (rank := _rank(W)) < min(shape):
         return _of_rank(W, rank)

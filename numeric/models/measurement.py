@@ -27,8 +27,9 @@ from ..tables import layout
 from .description import Description
 from .graph import Linear
 
-_GROUPS, _MIXED = 60, 10
-"""Groups at most, and initializations of each at least, where there are so many."""
+_LEAST, _GROUPS, _MIXED = 3, 60, 10
+"""Groups at least, as V without one of them is a product over two others; at most; and
+initializations of each at least, where there are so many."""
 _WORK = 4e9
 """Multiplications for a layer's mixed networks, all groups together."""
 _POOL = 2048
@@ -62,22 +63,39 @@ def enough(description: Description) -> int:
     return int(np.clip(count, _FEWEST, _MOST))
 
 
+class Plan(NamedTuple):
+    """How many groups, and initializations of each."""
+
+    groups: int
+    per_group: int
+
+    @property
+    def total(self) -> int:
+        """Initializations."""
+        return self.groups * self.per_group
+
+
+def plan(description: Description, draws: int) -> Plan:
+    """At least so many initializations, in groups whose parameters can be held at a time."""
+    size = sum(np.size(each) for each in description.reading.graph.parameters.values())
+    wanted = max(_LEAST, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
+    per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
+    return Plan(max(_LEAST, -(-draws // per_group)), per_group)
+
+
 def measure(
     description: Description,
     X: Array,
-    draws: int,
+    planned: Plan,
     seed: int,
     advance: Callable[[int], object] = lambda count: None,
 ) -> Sample:
-    """Initialize the model at least so many times and measure it at these inputs, (m, n_0)."""
+    """Initialize the model as planned and measure it at these inputs, (m, n_0)."""
     reading, blocks = description.reading, description.structure.blocks
     nodes, depth = [block.node for block in blocks], len(blocks)
     widths = np.array([block.width for block in blocks])
-    size, m = sum(np.size(each) for each in reading.graph.parameters.values()), len(X)
-    wanted = max(2, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
-    per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
-    groups = -(-draws // per_group)
-    costs = [_cost(description, number) * groups * per_group * m for number in range(depth)]
+    m, (groups, per_group) = len(X), planned
+    costs = [_cost(description, number) * planned.total * m for number in range(depth)]
     H = np.empty((groups, per_group, depth, m, m))
     K, P = np.empty((groups, depth, m, m)), np.zeros((groups, depth, m, m, m, m))
     networks = np.zeros(depth, np.int64)
@@ -97,10 +115,10 @@ def measure(
             kept = min(len(z), _POOL)
             states, below = z[random.permutation(len(z))[:kept]], node
         advance(per_group)
-    n, total = int(widths[0]), groups * per_group
+    n = int(widths[0])
     about: dict[str, int | float | str] = {
         "width": n,
-        "draws": total,
+        "draws": planned.total,
         "blocks": groups,
         "network": str(description.network),
     }

@@ -21,7 +21,7 @@ from ..tables import layout
 from ..tables.compare import FALSE_ALARMS, Comparison, compare
 from . import page
 from .description import Description, read
-from .measurement import Sample, enough, measure
+from .measurement import Sample, enough, measure, plan
 from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
@@ -104,8 +104,8 @@ def report(
         model: as that of `read`, or what it gave.
         inputs: (n_0,) or (m, n_0), m = 8 at most; two normal ones by default. Learning rates are
             for these as the training set.
-        draws: initializations of the model in its own framework that are measured, 4 or more; as
-            many as take some seconds by default.
+        draws: initializations of the model in its own framework that are measured, 4 or more, and
+            some more where groups of equal size need them; as many as take some seconds by default.
         seed: of the first of them.
 
     Returns:
@@ -127,10 +127,10 @@ def report(
     if X.shape[1] != n_0:
         raise InputError("inputs", f"{X.shape[1]} numbers each", f"{n_0}, as the model takes")
     derived = theory(description, X)
-    draws = enough(description) if draws is None else draws
-    what = f"initializing the model {draws} times"
-    with telling(what, total=draws) as progress:
-        sampled = measure(description, X, draws, seed + 1000, progress.advance)
+    planned = plan(description, enough(description) if draws is None else draws)
+    what = f"initializing the model {planned.total} times"
+    with telling(what, total=planned.total) as progress:
+        sampled = measure(description, X, planned, seed + 1000, progress.advance)
     comparisons = tuple(_compared(derived, sampled))
     theta = derived.first["Theta"].to_numpy()[-1]
     return Report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,19 @@ import sympy
 import xarray
 
 from derive import layers
+from derive.activations import linear
+from derive.activations.functions import Activation
 from derive.depth.criticality import criticality
 from derive.depth.information import mutual_information, v
 from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
 from derive.layers import Layer
 from derive.network import Network
 from derive.weights import Gaussian, Orthogonal, WeightEnsemble
 
 from ..arrays import Array
 from ..flows import flow
+from ..layers import averages
 from ..tables import layout
 from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
@@ -104,15 +109,44 @@ def _coarseness(description: Description) -> float:
 
 def _doubt(description: Description, K: Array) -> Array:
     """Relative, by layer: what biases that are not Gaussian may change, as they stand for Gaussian
-    ones. At a neuron they have the cumulant κ C_b², which the next layer's averages see."""
-    size = np.array([abs(np.diagonal(np.atleast_2d(each))).min() for each in K])
+    ones. At a neuron they have the cumulant κ C_b², which the next layer's averages see: through σ,
+    and where that layer is no W σ(z), as they are, too."""
     found = np.zeros(len(K))
-    for at, block in enumerate(description.structure.blocks[:-1]):
+    for at, (block, behind) in enumerate(pairwise(description.structure.blocks)):
         nodes: list[Any] = [description.structure.graph.nodes[each] for each in block.matrices]
         laws = [description.laws[each.bias] for each in nodes if each.bias is not None]
         excess = max((abs(law.kurtosis) * float(law.C) ** 2 for law in laws), default=0.0)
-        found[at + 1] = found[at] + (excess / (4 * size[at] ** 2) if excess else 0.0)
+        found[at + 1] = found[at]
+        if excess:
+            seen = [behind.function] if behind.function else []
+            seen += [] if is_plain(description, at + 2) else [linear]
+            variances = np.diagonal(np.atleast_2d(K[at]))
+            found[at + 1] += excess * max(_sensitivity(each, variances) for each in seen)
     return found
+
+
+def _sensitivity(sigma: Activation, K: Array) -> float:
+    """By how much, relative, a cumulant κ_4 at a neuron changes what K, V and Θ are made of, per
+    κ_4, the most of inputs with the variances K, (m,).
+
+    ⟨f⟩ changes by κ_4 ⟨∂⁴f⟩/24, where f is σ² (K), σ⁴, of which V has ⟨σ⁴⟩ − ⟨σ²⟩², and σ'² (Θ).
+    Derived here.
+    """
+    average, places = _averages(sigma)
+    values = average(K)[0]
+    square, fourth, slope = (values[each].sum(axis=1) for each in places)
+    V, change = fourth[0] - square[0] ** 2, fourth[1] - 2 * square[0] * square[1]
+    shares = [square[1] / square[0], change / V, slope[1] / slope[0]]
+    return float(np.max(np.abs(shares)) / 24)
+
+
+@cache
+def _averages(sigma: Activation) -> tuple[averages.Averages, list[Array]]:
+    """⟨f⟩ and ⟨∂⁴f⟩ of f = σ², σ⁴ and σ'², and where they are, (2, parts) each."""
+    factors = [((0, 0),) * 2, ((0, 0),) * 4, ((0, 1),) * 2]
+    wanted = [[Bracket(each, (0,) * outer) for outer in (0, 4)] for each in factors]
+    found = averages.of_one(sigma, [each for pair in wanted for each in pair])
+    return found, [np.array([found.places[each] for each in pair]) for pair in wanted]
 
 
 def _by_layer(relative: Array, values: Array) -> Array:

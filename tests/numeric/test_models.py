@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from derivations import cli
 from derive import Gaussian, InputError, Network, Orthogonal, activations, layers
 from derive.symbols import z
 from numeric import flow, models
-from numeric.models import description, functions, laws, networks, theory
+from numeric.models import description, functions, laws, measurement, networks, theory
 from numeric.models.graph import Applied, Linear, Norm, Product, Sum
 from numeric.models.tracing import Neurons, Parameter, Tracer, UnreadableError
 
@@ -347,6 +350,36 @@ def test_matrices_drawn_with_one_key_are_told():
         description._laws(reading, None)
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (np.eye(8), "orthogonal with entries 0"),
+        (np.full((8, 8), 0.5), "a mean of"),
+        (np.eye(8)[np.random.default_rng(0).permutation(8)], "orthogonal with entries 0"),
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_matrices_that_are_alike_are_refused_by_their_law(value, why, alone):
+    """Not as correlated ones: in a given model, and in one that is made again."""
+    reading = Perceptron((8, 8, 8), lambda r, out, fan_in: value)
+    if alone:
+        given = reading.draw(0)
+        reading.own = lambda: given
+        reading.settle = lambda laws: None
+        reading.__class__ = type("Given", (Perceptron,), {"again": False})
+    told = description._laws(reading, None)
+    assert why in told["W1"].why if alone else told["W1"].why == "the same in every initialization"
+    with pytest.raises(InputError, match="W1: unknown"):
+        networks.network(networks.structure(reading.graph), told)
+
+
+def test_permutations_are_no_haar_matrices():
+    random = np.random.default_rng(0)
+    law = laws.of_matrix([np.eye(8)[random.permutation(8)] for _ in range(20)])
+    assert law.kind == "unknown"
+    assert laws.of_matrix([np.eye(8)[[at]] for at in (3, 5)]).kind == "orthogonal"  # a row
+
+
 def test_laws_that_no_network_has_are_refused_by_path():
     reading = Perceptron((6, 8, 8, 2), lambda r, out, fan_in: abs(gaussian(r, out, fan_in)))
     made = networks.structure(reading.graph)
@@ -398,6 +431,78 @@ def test_a_model_of_one_hidden_layer():
     se = found.table["K_measured_se"].to_numpy()
     assert (abs(found.table["K_measured"].to_numpy() - K) < 5 * se + 0.1 * K).all()
     assert "nothing to repeat" in str(found)
+
+
+@pytest.mark.parametrize("draws", [4, 5, 6, 7])
+def test_the_fewest_draws_have_standard_errors(draws):
+    made = described(Perceptron((6, 8, 8, 2)))
+    planned = measurement.plan(made, draws)
+    assert planned.groups >= 3
+    assert planned.total >= draws
+    counts = []
+    X = np.random.default_rng(0).standard_normal((2, 6))
+    sampled = measurement.measure(made, X, planned, 0, counts.append)
+    assert sum(counts) == planned.total
+    for table in (sampled.first, sampled.second):
+        for name, values in table.data_vars.items():
+            assert np.isfinite(values).all(), name
+    errors = sampled.second["V_se"].to_numpy()
+    assert (errors > 0).all()
+
+
+@pytest.mark.parametrize("sigma", [activations.tanh, activations.gelu, activations.linear])
+def test_what_uniform_biases_change(sigma):
+    """Averages over a Gaussian field with uniform biases beside those of a Gaussian one, K = 1."""
+    C_b = 0.02
+    bias, weight = np.polynomial.legendre.leggauss(20)
+    nodes, heavy = np.polynomial.hermite_e.hermegauss(100)
+    field = math.sqrt(1 - C_b) * nodes[:, None] + math.sqrt(3 * C_b) * bias
+    formulas = [
+        sympy.lambdify(z, each, ["scipy", "numpy"]) for each in (sigma.expr, sigma.expr.diff(z))
+    ]
+    made = []
+    for u, weights in ((field, heavy[:, None] * weight), (nodes, heavy)):
+        s, slope = (f(u) + 0 * u for f in formulas)
+        square, fourth, slopes = (
+            (weights * f).sum() / weights.sum() for f in (s**2, s**4, slope**2)
+        )
+        made.append(np.array([square, fourth - square**2, slopes]))
+    change = abs(made[0] / made[1] - 1).max() / (1.2 * C_b**2)
+    assert theory._sensitivity(sigma, np.ones(1)) == pytest.approx(change, rel=0.05)
+    several = theory._sensitivity(sigma, np.array([1.0, 0.5]))
+    assert several == theory._sensitivity(sigma, np.array([0.5]))
+
+
+def test_uniform_biases_are_part_of_the_error():
+    """κ_4 = −6/5 C_b². Of a linear layer V alone changes: ⟨z⁴⟩ − ⟨z²⟩² = 2K² + κ_4."""
+
+    def made(bias):
+        return described(Perceptron((6, 8, 8, 2), bias=bias))
+
+    uniform = made(lambda r, out: r.uniform(-1, 1, out))
+    K = np.array([2.0, 3.0, 4.0])
+    found = theory._doubt(uniform, K)
+    each = [theory._sensitivity(activations.tanh, K[[at]]) * 1.2 / 9 for at in (0, 1)]
+    np.testing.assert_allclose(found, [0, each[0], sum(each)], rtol=0.01)
+    assert theory._sensitivity(activations.linear, K[:1]) == pytest.approx(1 / (2 * K[0] ** 2))
+    assert not theory._doubt(made(gaussian_biases), K).any()
+
+
+def gaussian_biases(random, out):
+    return random.standard_normal(out)
+
+
+def test_progress_is_told_of_all_that_is_drawn(monkeypatch):
+    told, advanced = [], []
+
+    @contextmanager
+    def telling(what, total):
+        told.append((what, total))
+        yield SimpleNamespace(advance=advanced.append)
+
+    monkeypatch.setattr(sys.modules["numeric.models.report"], "telling", telling)
+    models.report(described(Perceptron((6, 8, 2))), np.ones(6), draws=5)
+    assert told == [(f"initializing the model {sum(advanced)} times", sum(advanced))]
 
 
 @pytest.mark.slow
@@ -513,6 +618,19 @@ def test_a_description_is_printed(judged):
     assert "layer 2: tanh, 24 → 24" in text
     assert "gaussian, C_W = 1" in text
     assert pickle.loads(pickle.dumps(judged.description.laws)) == judged.description.laws
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_keras_on_another_backend_is_refused_without_tensorflow(backend, monkeypatch):
+    """Its models are torch's modules, too, on torch."""
+    for name in ("keras", "torch"):
+        own = SimpleNamespace(backend=SimpleNamespace(backend=lambda: backend))
+        monkeypatch.setitem(sys.modules, name, own)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    module = type("Module", (), {"__module__": "torch.nn"})
+    model = type("Model", (module,), {"__module__": "keras.src"})
+    with pytest.raises(InputError, match=f"Keras on {backend}'; wanted Keras on tensorflow"):
+        models.read(model())
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,42 @@ def one_key(key):
     return Twice(eqx.nn.Linear(6, 6, key=key), eqx.nn.Linear(6, 6, key=key))
 
 
+def unbiased(*keys):
+    return Twice(*(eqx.nn.Linear(12, 12, use_bias=False, key=key) for key in keys))
+
+
+def when_compiled(factor):
+    """A maker of small weights that are another's under a compiler."""
+
+    def make(key):
+        scale = 1e-6 * (factor if isinstance(key, jax.core.Tracer) else 1)
+        model = unbiased(*jax.random.split(key))
+        return jax.tree.map(lambda leaf: scale * leaf if eqx.is_array(leaf) else leaf, model)
+
+    return make
+
+
+@pytest.mark.parametrize(("factor", "same"), [(1, True), (1.01, False)])
+def test_small_weights_are_compared_by_their_size(factor, same):
+    reading = models.read(when_compiled(factor), draws=8).reading
+    values = reading.initialize(range(2))
+    assert reading._together is same
+    for got, (_, wanted) in zip(values, reading._drawn(1), strict=True):
+        np.testing.assert_allclose(got[1], wanted, rtol=1e-3)
+
+
+def test_one_model_of_identities_is_refused_by_their_law():
+    key = jax.random.PRNGKey(0)
+    one = unbiased(key, key)
+    identities = jax.tree.map(lambda leaf: jax.numpy.eye(12) if eqx.is_array(leaf) else leaf, one)
+    told = r"first.weight: unknown, .*entries 0, as no Haar matrix has"
+    with pytest.raises(InputError, match=told) as raised:
+        models.read(identities)
+    assert "correlated" not in str(raised.value)
+    with pytest.raises(InputError, match="correlated"):
+        models.read(one)
+
+
 class Batched(nnx.Module):
     def __init__(self, rngs):
         self.a, self.norm = nnx.Linear(6, 8, rngs=rngs), nnx.BatchNorm(8, rngs=rngs)

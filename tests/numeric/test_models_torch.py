@@ -217,6 +217,80 @@ def test_shapes_that_change_nothing():
     assert made.network.activation.name == "relu"
 
 
+class Named(nn.Module):
+    """Layers and arguments with the names of what gives values another shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.squeeze, self.view = nn.Linear(6, 4), nn.Linear(4, 4)
+        self.reshape, self.flatten = nn.Tanh(), nn.Linear(4, 1, bias=False)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, view):
+        h = torch.reshape(input=torch.flatten(input=view, start_dim=1), shape=(view.size(0), -1))
+        h = self.view(self.reshape(self.squeeze(input=h)))
+        return torch.squeeze(input=self.flatten(torch.tanh(input=h)), dim=-1)
+
+
+class Parameters(nn.Module):
+    """A matrix with such a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.view = nn.Linear(6, 4), nn.Parameter(torch.empty(3, 4))
+        nn.init.normal_(self.view)
+
+    def forward(self, x):
+        h = self.first(x.view(x.size(dim=0), 6)).tanh()
+        return F.linear(h.reshape((x.size()[0], 4)).view(-1, 4), self.view)
+
+
+@pytest.mark.parametrize("make", [Named, Parameters])
+def test_names_of_operations_are_no_operations(make):
+    reading = models.read(make, draws=20).reading
+    X = np.random.default_rng(0).standard_normal((5, 6))
+    last = len(reading.graph.nodes) - 1
+    values = reading.propagate(reading.initialize([3]), 0, X[None], last)
+    torch.manual_seed(3)
+    outputs = make().double()(torch.from_numpy(X)).detach().reshape(5, -1)
+    np.testing.assert_allclose(values[0], outputs, rtol=1e-6)
+
+
+class Shaped(nn.Module):
+    """Rows of another number than the inputs', or what may be so."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.a, self.b, self.shape = nn.Linear(6, 4), nn.Linear(4, 2), shape
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)).view(*self.shape(x, self)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (lambda x, own: (1, -1), "view: a layer in 1 rows"),
+        (lambda x, own: (5, -1), "view: a layer in 5 rows"),
+        (lambda x, own: (x.size(1), -1), "view: a layer in a number of a shape rows"),
+        (lambda x, own: (own.b.weight.size(0), -1), "view: a layer in a number of a shape rows"),
+        (lambda x, own: (-1, 2), "view: a layer in another shape"),
+        (lambda x, own: (-1, x.size(0)), "view: a layer in another shape"),
+        (lambda x, own: (x.size(0), 2), "view: a layer in another shape"),
+        (lambda x, own: (x.size(0), 2, 2), "view: a layer in another shape"),
+        (lambda x, own: (x.shape[0], -1), None),
+        (lambda x, own: (x.size(0), 4), None),
+        (lambda x, own: (-1, 4), None),
+    ],
+)
+def test_rows_are_the_inputs(shape, told):
+    if told is None:
+        assert models.read(Shaped(shape), draws=20).widths == (6, 4, 2)
+        return
+    with pytest.raises(InputError, match=told):
+        models.read(Shaped(shape))
+
+
 def test_an_instance_whose_head_is_one_row():
     """A row is g times a frame whatever its law: that of reset_parameters fits."""
     made = models.read(nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1)).double())

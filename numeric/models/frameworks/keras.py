@@ -31,8 +31,6 @@ class KerasReading(Reading):
     overhead = 800_000
 
     def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
-        if keras.backend.backend() != "tensorflow":
-            raise InputError("model", keras.backend.backend(), "Keras on tensorflow")
         self._make, self._model = make, model
         self._function = getattr(model, "_functional", None) or model
         if not hasattr(self._function, "_run_through_graph") or not self._function.inputs:

@@ -253,10 +253,10 @@ def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx
     """The same without what only gives a layer's values another shape, which may take that shape
     from the inputs."""
     for node in reversed(list(traced.graph.nodes)):
-        if node.target in _RESHAPED:
-            node.replace_all_uses_with(node.args[0])
+        if node.op in _CALLED and node.target in _RESHAPED:
+            node.replace_all_uses_with(node.args[0] if node.args else node.kwargs["input"])
             traced.graph.erase_node(node)
-        elif values.get(node) is _SIZE and not node.users:
+        elif isinstance(values.get(node), _Size) and not node.users:
             traced.graph.erase_node(node)
     traced.recompile()
     return traced
@@ -266,7 +266,9 @@ def _operation(
     tracer: Tracer, traced: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]
 ) -> Any:
     args = fx.node.map_arg(node.args, lambda each: values[each])
-    kwargs = fx.node.map_arg(node.kwargs, lambda each: values[each])
+    kwargs = dict(fx.node.map_arg(node.kwargs, lambda each: values[each]))
+    if not args and "input" in kwargs:
+        args = (kwargs.pop("input"),)
     if node.op == "get_attr":
         value = operator.attrgetter(str(node.target))(traced)
         if not isinstance(value, torch.Tensor):
@@ -402,34 +404,45 @@ def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
     return u
 
 
-_SIZE = Parameter("a tensor's shape", np.zeros(0))
-"""Numbers of a shape, of which nothing is asked but to be given again."""
+class _Size(Parameter):
+    """Numbers of a shape, of which nothing is asked but to be given again."""
 
 
-def _sized(tracer: Tracer, u: Value, *_: Any) -> Value:
-    return _SIZE
+_SHAPE = _Size("a layer's shape", np.zeros(0))
+_ROWS = _Size("the number of inputs", np.zeros(0))
+_OTHER = _Size("a number of a shape", np.zeros(0))
+
+
+def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+    shape = _SHAPE if isinstance(u, Neurons) else _OTHER
+    return shape if dim is None else _item(tracer, shape, dim)
 
 
 def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
     if name != "shape":
         raise UnreadableError(f"the attribute {name}")
-    return _SIZE
+    return _sized(tracer, u)
 
 
 def _item(tracer: Tracer, u: Value, at: Any) -> Value:
-    if u is not _SIZE:
+    if not isinstance(u, _Size):
         raise UnreadableError("an index: some neurons of a layer")
-    return _SIZE
+    return _ROWS if u is _SHAPE and at == 0 else _OTHER
 
 
-def _reshaped(tracer: Tracer, u: Value, *given: Any) -> Value:
+def _reshaped(tracer: Tracer, u: Value, *given: Any, shape: Any = None) -> Value:
     """The values of a layer as a row for each input, as they are."""
-    shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
-    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
-    rest = shape[1] if len(shape) == 2 else None
-    if not isinstance(u, Neurons) or not (
-        rest == -1 or (shape[0] == -1 and rest in (width or rest,))
-    ):
+    if shape is None:
+        shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    if not isinstance(u, Neurons) or not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise UnreadableError("a layer in another shape than a row for each input")
+    rows, rest = shape
+    width = tracer.graph.widths[u.node]
+    if rows is not _ROWS and rows != -1:
+        told = rows.path if isinstance(rows, Parameter) else rows
+        raise UnreadableError(f"a layer in {told} rows: x.size(0) is one for each input")
+    is_whole = rest == -1 if rows is _ROWS else not width and rest is _OTHER
+    if not is_whole and not (isinstance(rest, int) and 0 < rest == (width or rest)):
         raise UnreadableError("a layer in another shape than a row for each input")
     return u
 
@@ -478,6 +491,7 @@ _METHODS = (
         "size": _sized,
     }
 )
+_CALLED = ("call_method", "call_function")
 _RESHAPED = frozenset(
     {"reshape", "view", "squeeze", "flatten", torch.reshape, torch.squeeze, torch.flatten}
 )
