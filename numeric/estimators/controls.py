@@ -58,7 +58,7 @@ def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
     alone = Q @ (Q.T @ y)
     left_out = (y - alone) / (1 - leverage)[:, None]
     # x_i·β − x_i·(0, β) is the intercept: both are taken without draw i
-    first = np.linalg.solve(R, np.eye(len(R)))[0]
+    first = linalg.solve_triangular(R, np.eye(len(R))[0], trans="T")
     intercept = first @ (Q.T @ y) - (Q @ first)[:, None] * left_out
     each = left_out + intercept  # y_i − β_{−i}·c_i
     error = each.std(axis=0, ddof=1) / np.sqrt(draws)

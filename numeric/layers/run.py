@@ -18,6 +18,7 @@ from derive.weights import WeightEnsemble
 from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages
+from .accuracy import EPS
 from .program import GATHERED, Along, Table, Tables
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
@@ -28,7 +29,7 @@ _ALONE = 64
 """Layers of one input whose K are found one after the other; then as many at once as there were."""
 _STEPS = 12
 """Of Newton's method for these, at most."""
-_SETTLED = 4 * 2.0**-52
+_SETTLED = 4 * EPS
 """How far each K may be off what the one below it gives, relative to it."""
 _APART = 2.0**-20
 """The relative difference of two K that give f's slope."""

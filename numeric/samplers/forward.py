@@ -26,7 +26,7 @@ from ..estimators.probes import Probes
 from ..random.lazy import BIAS, COLUMN, DIAGONAL, FACTOR, HAAR
 from .base import evaluated
 from .ensemble import Layers
-from .forward_kernels import LANES, WORDS
+from .forward_kernels import LANES, WORDS, grouped, whole_groups
 from .probing import ProbeSampler
 from .stage_kernels import PARTS
 
@@ -131,7 +131,7 @@ class ForwardSampler(ProbeSampler):
     @property
     def batch(self) -> int:
         """Whole groups of networks."""
-        return -(-super().batch // LANES) * LANES
+        return whole_groups(super().batch)
 
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
@@ -141,7 +141,7 @@ class ForwardSampler(ProbeSampler):
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """The statistics of the layers of one call of compiled code, then those of the next."""
         ensemble, count = self.ensemble, draws.size
-        networks = self._groups(draws)
+        networks = grouped(draws)
         squares = np.empty((ensemble.depth, *networks.shape))
         squares[0] = ensemble.inputs[0] @ ensemble.inputs[0]
         forward = kernels(ensemble.net.activation).forward
@@ -158,11 +158,6 @@ class ForwardSampler(ProbeSampler):
             vectors = squares[these].reshape(last + 1 - first, -1)[:, :count] / n[these]
             yield first, evaluated((structure, coefficients[these]), vectors[:, :, None])
             first = last + 1
-
-    @staticmethod
-    def _groups(draws: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Networks (groups, lanes), those of the last group repeated where there are too few."""
-        return np.resize(draws, (-(-draws.size // LANES), LANES)).astype(np.uint64)
 
     @property
     def _program(self) -> Program:

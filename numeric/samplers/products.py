@@ -28,6 +28,7 @@ from . import forward
 from .base import evaluated
 from .ensemble import Layers
 from .forward import ForwardSampler
+from .forward_kernels import grouped
 
 
 def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
@@ -54,7 +55,7 @@ class ProductSampler(ForwardSampler):
     def blocks(self, draws: NDArray[np.int64]) -> Iterator[tuple[int, Array]]:
         """What each layer multiplies the statistics of the layer before with."""
         ensemble, program = self.ensemble, self._program
-        networks = self._groups(draws)
+        networks = grouped(draws)
         squares = np.ones((ensemble.depth, *networks.shape))
         rooms, kernels = program.rooms(), forward.kernels(ensemble.net.activation)
         structure, coefficients = self._polynomials

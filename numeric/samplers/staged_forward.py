@@ -29,7 +29,7 @@ from ..random.lazy import COLUMN, DIAGONAL, FACTOR
 from .base import evaluated_once
 from .ensemble import Ensemble, number_at
 from .forward import WIDEST
-from .forward_kernels import LANES
+from .forward_kernels import LANES, grouped, whole_groups
 from .stage_kernels import PARTS
 from .stage_source import Drawn, Size, Written, written
 from .staged import LayerSampler, Place, sum_of
@@ -59,7 +59,7 @@ class LayerForwardSampler(LayerSampler):
     @property
     def batch(self) -> int:
         """Whole groups of networks."""
-        return -(-super().batch // LANES) * LANES
+        return whole_groups(super().batch)
 
     @cached_property
     def _tables(self) -> _Tables:
@@ -68,7 +68,7 @@ class LayerForwardSampler(LayerSampler):
     def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
         """Take networks down the layers; their statistics, (draws, statistics), at each."""
         ensemble, count, tables = self.ensemble, draws.size, self._tables
-        networks = np.resize(draws, (-(-count // LANES), LANES)).astype(np.uint64)
+        networks = grouped(draws)
         sources = max(len(given.matrices) + given.carried for given in tables.sums)
         squares = np.empty((ensemble.depth, sources, *networks.shape))
         squares[0, 0] = ensemble.inputs[0] @ ensemble.inputs[0]

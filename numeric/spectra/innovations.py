@@ -24,6 +24,7 @@ from derive.activations.functions import Activation
 from derive.errors import InputError
 
 from ..arrays import Array
+from ..brackets.quadrature import legendre
 
 COUNT = 3
 """Numbers of a layer."""
@@ -115,14 +116,8 @@ def _integrals(
     f: Callable[[Array], Array], n: int, length: float, low: Array, high: Array
 ) -> Array:
     """∫ f(length·sin θ) cos^{n−2} θ dθ over each panel."""
-    x, w = _legendre()
+    x, w = legendre(_NODES)
     half = (high - low)[:, None] / 2
     nodes = low[:, None] + half * (1 + x)
     values = f(length * np.sin(nodes)) * np.cos(nodes) ** (n - 2)
     return np.asarray((half * w * values).sum(axis=1))
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
-    x, w = np.polynomial.legendre.leggauss(_NODES)
-    return np.asarray(x), np.asarray(w)
