@@ -141,12 +141,17 @@ def place(tmp_path_factory):
 
 
 def faults(words):
-    """What is wrong with the answer to a call, in words; nothing if it is right."""
+    """What is wrong with the answer to a call, in words; nothing if it is right.
+
+    Work of less than a day is begun as asked: long, it is right if it tells how far it is.
+    """
     out, err = io.StringIO(), io.StringIO()
     try:
         with watched(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = cli.main(words)
-    except (HangError, Exception) as error:
+    except HangError as error:
+        return [] if " so far" in err.getvalue() else [crash(error)]
+    except Exception as error:
         return [crash(error)]
     shown, said = out.getvalue(), re.sub(r"(\r[^\r\n]*)+\n", "", err.getvalue())  # no bars
     found = [] if status in {0, 1, 2} else [f"status {status}"]

@@ -303,7 +303,8 @@ def _in_order(
                 continue
             while not pending[number].done():
                 wait([pending[number]], 0.2)  # short, so that Ctrl-C comes in everywhere
-            yield number, pending.pop(number).result()
+            yield number, pending[number].result()
+            del pending[number]  # now that it is counted: an interrupt before that keeps it
     finally:
         for later, future in pending.items():
             future.cancel()

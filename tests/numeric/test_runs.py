@@ -174,6 +174,23 @@ def test_ctrl_c_leaves_a_chunk_at_the_next_batch_and_keeps_the_finished_ones(
     assert np.array_equal(record(new_sampler(width=400), run=tmp_path).sums, expected)
 
 
+def test_ctrl_c_while_a_chunk_is_counted_keeps_it(tmp_path, expected, monkeypatch):
+    total, counted = type(new_sampler().total()), itertools.count()
+    plus = total.plus
+
+    def interrupted(self, found):
+        if next(counted) == 2:
+            raise KeyboardInterrupt
+        return plus(self, found)
+
+    monkeypatch.setattr(total, "plus", interrupted)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(KeyboardInterrupt):
+        record(run=tmp_path, executor=executor)
+    assert chunks_kept(tmp_path) == 2
+    assert (tmp_path / "chunk-2.npz").exists()
+    assert np.array_equal(record(run=tmp_path).sums, expected)
+
+
 def test_ctrl_c_on_the_command_line(tmp_path):
     """Status 130, and what was finished is there to go on from."""
     sizes = ["--width", "20", "--depth", "3", "--draws", str(10**9), "--input", "random:0:3"]
