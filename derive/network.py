@@ -275,9 +275,6 @@ class Network:
         Raises InputError for a skip between unequal widths.
         """
         self.check_skips(depth)
-        if samples > 1 and self.has_dropout(depth):
-            wanted = "one: masks of dropout are independent for different inputs, one for the same"
-            raise InputError("inputs", samples, wanted)
         square = self.has_equal_widths(depth)
 
         def scheme(layer: Layer) -> Scheme:

@@ -36,9 +36,14 @@ class Bracket(NamedTuple):
     kernel: str = "K"
 
     @property
+    def samples(self) -> tuple[int, ...]:
+        """Those that occur, ascending."""
+        return tuple(sorted({sample for sample, _ in self.factors}))
+
+    @property
     def is_single(self) -> bool:
         """Whether one sample alone occurs."""
-        return len({sample for sample, _ in self.factors}) == 1
+        return len(self.samples) == 1
 
 
 def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
@@ -50,7 +55,7 @@ def normal_form(bracket: Bracket) -> dict[Bracket, Fraction]:
 
     as σσ'' = ½∂²(σσ) − σ'σ': what is left exists for kinked activations wherever the sum does.
     """
-    for sample in sorted({sample for sample, _ in bracket.factors}):
+    for sample in bracket.samples:
         orders = sorted(order for at, order in bracket.factors if at == sample)
         top = orders.pop()
         if not top or top in orders:
@@ -270,14 +275,14 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
 
     With one sample the kernel is the symbol `K`; with several it is Component("K", (a, b)).
     """
-    samples = sorted({sample for sample, _ in bracket.factors})
-    if len(samples) == 1:
+    if bracket.is_single:
         orders = tuple(order for _, order in bracket.factors)
         closed = activation.average_outer(orders, len(bracket.outer), K)
         if closed is not None:
             return closed
         product = sympy.prod([activation.derivative(order) for order in orders])
         return GaussianAverage(sympy.diff(product, z, len(bracket.outer)), (z,), (K,))
+    samples = bracket.samples
     kernel = {(a, b): Component("K", (a, b)) for i, a in enumerate(samples) for b in samples[i:]}
     closed = _specialise_pair(bracket, activation, samples, kernel)
     if closed is not None:
@@ -299,7 +304,7 @@ def specialise(bracket: Bracket, activation: Activation) -> sympy.Expr:
 def _specialise_pair(
     bracket: Bracket,
     activation: Activation,
-    samples: list[int],
+    samples: Sequence[int],
     kernel: dict[tuple[int, int], sympy.Expr],
 ) -> sympy.Expr | None:
     """Two samples with one factor each: Price's theorem turns outer derivatives into ∂/∂K."""

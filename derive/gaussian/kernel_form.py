@@ -314,7 +314,7 @@ def _specialised(
 
 def _integrals(average: Average, activation: Activation, data: Sequence[int] | None) -> sympy.Expr:
     """One bracket as inverse kernels times integrals of σ's and monomials of z."""
-    samples = sorted({sample for sample, _ in average.bracket.factors})
+    samples = list(average.bracket.samples)
     single = len(samples) == 1 and data is None
     used = samples if data is None else sorted(set(data))
     names = {a: z if single else symbols.real(f"z_{a}") for a in used}

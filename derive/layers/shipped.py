@@ -37,7 +37,8 @@ def dropout(p: object) -> Layer:
     Each neuron has a μ of its own, and so has each input. In an average r factors σ, or derivatives
     of it, of one neuron and one input bring E[(μ/p)^r] = p^{1−r}: K' = C_W ⟨σσ⟩/p + C_b of an input
     with itself, and of two different inputs C_W ⟨σ₁σ₂⟩ + C_b. With several inputs a recursion is
-    that of different ones.
+    that of different ones; where k samples of a bracket are one input, flows and written modules
+    multiply it by p^{1−k}.
 
     Arguments:
         p: the chance to keep a neuron, in (0, 1], or a symbol.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from derive.arithmetic.parameters import Value
 from derive.engine.step import Step
 from derive.engine.tensors import identify
 from derive.gaussian.brackets import Bracket
@@ -19,6 +20,12 @@ from .module import Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
 
+_MASKS = (
+    "",
+    "Each input has masks of its own. The equations below are those of different inputs: a bracket",
+    "is multiplied by 1/p for each of its samples that is the input of one before it.",
+)
+
 
 class MultiModule(Module):
     """Several inputs: arrays over samples, brackets tabulated once for each set of samples."""
@@ -32,6 +39,7 @@ class MultiModule(Module):
             f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
             f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
+            *(_MASKS if any(map(self._keep, range(len(self.stages)))) else ()),
         ]
 
     def examples(self) -> list[str]:
@@ -130,6 +138,8 @@ class MultiModule(Module):
                 for shape, labels in self.tables[atom]
             ]
             known[atom] = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+            shared = self._shared(stage, [index[label] for label in atom.samples])
+            known[atom] = f"({known[atom]}{shared})" if shared else known[atom]
         for component in tensors_of(made):
             tensor, labels = identify(component)
             array = "K0" if made.first_layer else self.behind(stage - 1, tensor.identifier)
@@ -145,6 +155,22 @@ class MultiModule(Module):
             shape="m, " * rank,
             loops=loops,
         )
+
+    def _keep(self, stage: int) -> Value | None:
+        """p of dropout."""
+        return None if self.layer is None or stage < 0 else self.layer.stages[stage].keep
+
+    def _shared(self, stage: int, labels: Sequence[str]) -> str:
+        """With dropout a factor 1/p for each of a bracket's samples that is one before it: their
+        factors share a mask."""
+        keep = self._keep(stage)
+        if keep is None:
+            return ""
+        met = (
+            " or ".join(f"{label} == {other}" for other in labels[:place])
+            for place, label in enumerate(labels[1:], start=1)
+        )
+        return "".join(f" * (1.0 / {float(keep.expr)!r} if {each} else 1.0)" for each in met)
 
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:

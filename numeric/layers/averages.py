@@ -128,7 +128,7 @@ def of_several(
     wanted: dict[Placed, int] = {}
 
     def places(bracket: Bracket) -> Places:
-        labels = sorted({sample for sample, _ in bracket.factors})
+        labels = bracket.samples
         shape = (m,) * len(labels)
         tuples = list(product(range(m), repeat=len(labels)))
         parts = []
@@ -184,7 +184,7 @@ def _of_sets(
     begins = np.cumsum([0, *(len(of) * n for of, n in zip(by_size, sets, strict=True))])
     found = {}
     for bracket, (ranks, parts) in numbered.items():
-        rank = len({sample for sample, _ in bracket.factors})
+        rank = len(bracket.samples)
         longest = max(len(each) for _, each in parts)
         table = np.full((longest, m**rank), begins[-1])  # behind the averages stands a 0
         for k, (d, each) in enumerate(parts):
@@ -210,7 +210,7 @@ def _by_order(
     bracket: Bracket, m: int, by_size: Sequence[dict[joint.Shared, int]], *, apart: bool
 ) -> tuple[_Ranked, list[tuple[int, list[int]]]]:
     """The tuples of a bracket's samples; for each pattern how many there are, and the averages."""
-    labels = sorted({sample for sample, _ in bracket.factors})
+    labels = bracket.samples
     patterns, ranked = _ranked(m, len(labels))
     parts = []
     for pattern in patterns:

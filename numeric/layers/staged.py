@@ -90,6 +90,7 @@ class StagedLayers:
         atoms = [each.atoms(Parameter) for each in (*every, *starts)]
         names_of = {atom.name for atom in set().union(*atoms)}
         values = set().union(*(each.atoms(Value) for each in every))
+        values |= {s.keep for scheme in schemes for s in scheme.stages if s.keep is not None}
         names_of |= {symbol.name for value in values for symbol in value.expr.free_symbols}
         self.parameters = sorted({"C_W", "C_b", *names_of})
         given = activation, self.parameters, m
@@ -190,4 +191,4 @@ def _passage(
         return Tapped(below, steps, activation, parameters, m, stage.taps)
     if m > 1 and not activation.is_smooth and is_merged(stage, steps):
         return Merged(below, steps, activation, parameters, m)
-    return stages.Stage(below, steps, activation, parameters, m)
+    return stages.Stage(below, steps, activation, parameters, m, keep=stage.keep)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
@@ -36,6 +37,9 @@ class Stage:
         parameters: the names of the hyperparameters.
         m: inputs.
         apart, distinct: as `averages.of_several` has them.
+        keep: p of dropout. A recursion has the masks of different inputs; where labels of a bracket
+            meet at one, their factors share a mask, and E[(μ/p)^r] = p^{1−r} has a 1/p for each
+            label that meets another.
 
     Attributes:
         names: the tensors behind it.
@@ -53,8 +57,10 @@ class Stage:
         *,
         apart: bool = True,
         distinct: bool = False,
+        keep: Value | None = None,
     ) -> None:
         self._parameters, self._m, self._below = list(parameters), m, tuple(below)
+        self._keep = keep
         self.names = tuple(step.target for step in steps)
         how = {"apart": apart, "distinct": distinct}
         brackets: dict[str, set[Bracket]] = {}
@@ -82,8 +88,10 @@ class Stage:
         for name in self._below:
             self._begins[name] = end
             end += m ** (0 if m == 1 else len(name.subscripts))
-        numbers = sorted(set().union(*(each.atoms(Value) for each in steps)), key=str)
+        occurring = set().union(*(each.atoms(Value) for each in steps))
+        numbers = sorted(occurring | ({self._keep} if self._keep else set()), key=str)
         known = [PARAMETERS.get(name, sympy.Symbol(name)) for name in self._parameters]
+        self._numbers = numbers
         self._values = sympy.lambdify([known], [number.expr for number in numbers], "math")
         for number in numbers:
             self._begins[number], self._begins[number, True] = end, end + len(numbers)
@@ -95,13 +103,14 @@ class Stage:
         for response in self._responses:
             self._begins[response] = end
             end += m ** (0 if m == 1 else len(_samples(response)))
-        self._sums = []
+        self._sums, self._met = [], []
         for kernel, group in zip(kernels, self._groups, strict=True):
             places = [group.places[bracket] for bracket in brackets[kernel]]
             for bracket, each in zip(brackets[kernel], places, strict=True):
                 self._begins[kernel, bracket] = end
                 end += each[0].size
             self._sums.append(side_by_side(places, group.count))
+            self._met.append(np.concatenate([_met(each.ndim - 1, m) for each in places]))
 
     def _find(self, atom: Atom, inverse: bool) -> tuple[int, Sequence[int]]:
         if isinstance(atom, Parameter):
@@ -157,12 +166,13 @@ class Stage:
         numbers = np.concatenate([values, 1.0 / values])
         parts.append(np.broadcast_to(numbers, (copies + 1, len(numbers))))
         parts += [with_sizes(self._response(k, tensors)) for k in range(len(self._responses))]
-        begin = 0
-        for kernel, group, sums, own in zip(
-            self.kernels, self._groups, self._sums, average, strict=True
+        begin, p = 0, 1.0 if self._keep is None else values[self._numbers.index(self._keep)]
+        for kernel, group, sums, met, own in zip(
+            self.kernels, self._groups, self._sums, self._met, average, strict=True
         ):
-            values, sizes = own(tensors[kernel])
-            parts.append(disturbed(values, sizes, noise[:, begin : begin + group.count], sums))
+            found, sizes = own(tensors[kernel])
+            part = disturbed(found, sizes, noise[:, begin : begin + group.count], sums)
+            parts.append(part if self._keep is None else part * p**-met)
             begin += group.count
         return self._tables(stacked(with_sizes(parameters), *parts))
 
@@ -185,6 +195,12 @@ class Stage:
         shape = (copies, *((self._m,) * len(samples) if self._m > 1 else ()))
         value = np.broadcast_to(self._compiled[number](*arguments), shape)
         return np.asarray(value, dtype=float).reshape(copies, -1)
+
+
+def _met(labels: int, m: int) -> NDArray[np.int64]:
+    """For each tuple of m samples, in order, how many of the labels meet one before them."""
+    at = np.sort(np.indices((m,) * labels).reshape(labels, m**labels), axis=0)
+    return np.asarray((at[1:] == at[:-1]).sum(axis=0), np.int64)
 
 
 def _samples(response: Response) -> tuple[int, ...]:

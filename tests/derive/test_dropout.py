@@ -68,7 +68,6 @@ def test_its_text():
         lambda: layers.read("dropout(q)"),
         lambda: Network("tanh", Uniform(), layer="dropout(0.5)"),
         lambda: layers.Layer("z[i] = b[i] + W[i,a] z[a]", keep=p),
-        lambda: Network("tanh", layer="dropout(0.5)").schemes(3, 2),
     ],
 )
 def test_what_is_refused(what):

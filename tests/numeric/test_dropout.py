@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from derive import Gaussian, InputError, Network, layers
-from numeric import compare, flow, simulate
+from derive import Gaussian, InputError, Network, layers, recursion
+from numeric import compare, flow, simulate, write_module
 
 X = np.random.default_rng(0).standard_normal((2, 20))
 NET = Network("gelu", Gaussian(C_W=1.5), C_b=0.1, layer="dropout(0.8)")
@@ -65,10 +67,73 @@ def test_inputs_have_masks_of_their_own():
         assert abs(float(table["K"][(1, *entry)]) - expected) < 5 * error
 
 
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_an_entry_of_one_input_is_that_inputs(sigma):
+    net = Network(sigma, Gaussian(C_W=1.5), C_b=0.1, layer="dropout(4/5)")
+    tensors = ["K", "V", "G1", "Theta", "D", "A"]
+    both, alone = flow(net, X, 4, tensors), [flow(net, x, 4, tensors) for x in X]
+    for name in tensors:
+        rank = both[name].ndim - 1
+        for k, table in enumerate(alone):
+            entries = both[name].to_numpy()[(slice(None), *(k,) * rank)]
+            assert np.allclose(entries, table[name], rtol=1e-12, atol=1e-14), name
+
+
+def test_the_second_layer_of_two_inputs_by_hand():
+    """V = C_W² (⟨σ₁σ₂σ₃σ₄⟩ − ⟨σ₁σ₂⟩⟨σ₃σ₄⟩), each average times p^{1−k} for k of one input."""
+    net = Network("sin", Gaussian(C_W=1.5), layer="dropout(0.8)")
+    table, K = flow(net, X, 2, ["K", "V"]), 1.5 * X @ X.T / 20
+    y, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    at = np.einsum("ab,bkl->akl", np.linalg.cholesky(K), np.stack(np.meshgrid(y, y)))
+
+    def average(*samples):
+        masks = 0.8 ** (len(set(samples)) - len(samples))
+        return masks * np.einsum(
+            "kl,k,l", np.prod([np.sin(at[a]) for a in samples], 0), weights, weights
+        )
+
+    for a, b, c, d in np.ndindex(2, 2, 2, 2):
+        expected = 1.5**2 * (average(a, b, c, d) - average(a, b) * average(c, d))
+        assert np.isclose(table["V"][1, a, b, c, d], expected, rtol=1e-11, atol=1e-13)
+        assert np.isclose(table["K"][1, a, b], 1.5 * average(a, b), rtol=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", ["tanh", "relu"])
+def test_two_inputs_are_sampled(sigma):
+    """A product sampler of n = 24 and 48 resolves V of different inputs to some 20 %."""
+    net = Network(sigma, Gaussian(C_W=1.5), layer="dropout(0.5)")
+    theory = flow(net, X, 3, ["K", "V"])
+    samples = [simulate(net, X, n, 3, 40000, tensors=["K", "V"], seed=1) for n in (24, 48)]
+    found = compare(theory, samples)
+    assert found.agrees, str(found)
+    dense = flow(Network(sigma, Gaussian(C_W=1.5)), X, 3, ["K", "V"])
+    assert not compare(dense, samples).agrees
+
+
+def test_equal_inputs_with_digits():
+    """Two equal inputs, and their negative, have masks of their own in balls as in floats."""
+    inputs = np.stack([X[0], X[0], -X[0]])
+    net = Network("tanh", Gaussian(C_W=1.5), layer="dropout(0.5)")
+    floats, digits = (flow(net, inputs, 3, "K", precision=each) for each in (None, 20))
+    assert np.allclose(floats["K"], digits["K"].to_numpy().astype(float), rtol=1e-12)
+    assert float(floats["K"][2, 0, 1]) < 0.9 * float(floats["K"][2, 0, 0])
+
+
+def test_a_module_has_the_masks(tmp_path, monkeypatch):
+    made = recursion("K", layer="dropout(4/5)")
+    write_module(made, "linear", tmp_path / "dropped.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("dropped")
+    net = Network("linear", Gaussian(C_W=1.5), C_b=0.1, layer="dropout(4/5)")
+    (found,) = module.flow(X @ X.T / 20, np.full(3, 1.5), np.full(3, 0.1))
+    assert np.allclose(found, flow(net, X, 3, "K")["K"], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     "what",
     [
-        lambda: flow(NET, X, 3),
         lambda: simulate(NET, X[0], 8, 2, 10, sampler="probes"),
         lambda: simulate(Network("tanh", layer="dropout(p)"), X[0], 8, 3, 10),
         lambda: simulate(

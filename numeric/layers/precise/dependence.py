@@ -91,8 +91,13 @@ def _vanishes(stage: Stage, term: Product, before: Known, activation: Activation
 def _ratio(
     stage: Stage, term: Product, before: Known, activation: Activation, a: int, b: int
 ) -> Fraction | None:
-    """c with c times the product at input a for that at b, where that is so exactly."""
+    """c with c times the product at input a for that at b, where that is so exactly.
+
+    With dropout no two inputs have the same σ: each has masks of its own.
+    """
     total = Fraction(1)
+    if stage.keep is not None:
+        return None
     for factor in term.factors:
         ratio: Fraction | None = None
         if isinstance(factor, Variable):

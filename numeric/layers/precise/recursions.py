@@ -164,6 +164,7 @@ class Passage:
         self._values: dict[Value, int] = {}
         self._responses: dict[tuple[Response, tuple[int, ...]], int] = {}
         self.is_merged = m > 1 and not activation.is_smooth and is_merged(stage, steps)
+        self._keep = stage.keep
         of_names = {step.target: step for step in steps}
         compiled = [self._compiled(of_names[name], at) for name, at in self.entries]
         self._lay_out()
@@ -215,10 +216,12 @@ class Passage:
         for (mono, _), value in step.terms.items():
             parts: list[tuple[Fraction, Keys]] = [(value, ())]
             for atom, exponent in mono:
-                found = self._found(atom, exponent < 0, to)
+                found, shared = self._found(atom, exponent < 0, to), self._shared(atom, to)
                 for _ in range(abs(exponent)):
                     parts = [
-                        (one * other, (*keys, key)) for one, keys in parts for other, key in found
+                        (one * other, (*keys, key, *shared))
+                        for one, keys in parts
+                        for other, key in found
                     ]
             for coefficient, keys in parts:
                 total[tuple(sorted(keys, key=repr))] += coefficient  # type: ignore[assignment]
@@ -243,6 +246,14 @@ class Passage:
             return [(Fraction(1), ("response", at))]
         assert isinstance(atom, Tensor)
         return [(Fraction(1), ("below", self.below.index(self._moved(atom, to))))]
+
+    def _shared(self, atom: Atom, to: Mapping[int, int]) -> list[Key]:
+        """With dropout 1/p, for each of a bracket's samples that is an input of one before it: they
+        share a mask (`stages.Stage`)."""
+        if self._keep is None or self._single or not isinstance(atom, Bracket):
+            return []
+        met = len(atom.samples) - len({to[label] for label in atom.samples})
+        return met * [self._found(self._keep, True, to)[0][1]]
 
     def _moved(self, atom: Tensor, to: Mapping[int, int]) -> Entry:
         """A tensor at its inputs."""

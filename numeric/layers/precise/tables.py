@@ -43,7 +43,7 @@ def tensors(
     """These tensors, each number with its digits.
 
     Arguments:
-        X: the inputs, (m, n_0); those that are equal are computed once.
+        X: the inputs, (m, n_0); those that are equal are computed once, but for dropout.
         needed: the tensors behind each stage of each distinct layer, which need no others.
         parameters: the hyperparameters by name, exact, an entry for each layer.
         digits: how many.
@@ -58,8 +58,9 @@ def tensors(
 
     depth, m = len(parameters["C_b"]), len(X)
     rows = [tuple(Fraction(float(each)) for each in row) for row in X]
-    inputs = list(dict.fromkeys(rows))
-    place = [inputs.index(row) for row in rows]
+    apart = net.has_dropout(depth)  # equal inputs have masks of their own
+    inputs = rows if apart else list(dict.fromkeys(rows))
+    place = list(range(m)) if apart else [inputs.index(row) for row in rows]
     schemes, order = net.schemes(depth, m)
     for scheme in schemes:
         scheme.check_numbers()
