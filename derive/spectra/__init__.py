@@ -20,7 +20,7 @@ from .limits import (
 )
 from .moments import jacobian_moments, jacobian_variance
 from .oracle import generating_function
-from .slopes import Slopes, slope_law
+from .slopes import Masked, Slopes, slope_law
 
 __all__ = [
     "Atomic",
@@ -29,6 +29,7 @@ __all__ = [
     "Jacobian",
     "Law",
     "Limit",
+    "Masked",
     "Moments",
     "Power",
     "Product",

@@ -216,3 +216,61 @@ class Slopes(Law):
         """The square of φ' and the law of h, in LaTeX."""
         square, q_star = sympy.latex(self.squared), sympy.latex(self.variance)
         return rf"\varphi'(h)^2 = {square},\; h \sim \mathcal{{N}}(0, {q_star})"
+
+
+def masked(law: Law, keep: sympy.Expr) -> Law:
+    """The law of (μ/p)² D², μ = 1 with chance p and else 0, one for each neuron: dropout's.
+
+    >>> masked(Atomic({1: 1}), sympy.Rational(1, 2)).atoms
+    {0: 1/2, 4: 1/2}
+    """
+    if not isinstance(law, Atomic):
+        return Masked(law, keep)
+    masses = {at / keep**2: keep * mass for at, mass in law.masses if at != 0}
+    return Atomic({sympy.S.Zero: 1 - sum(masses.values()), **masses})
+
+
+@dataclass(frozen=True, repr=False)
+class Masked(Law):
+    """The law of t/p² with chance p, t of the law given, and else of 0.
+
+    Attributes:
+        law: of t.
+        keep: p.
+    """
+
+    law: Law
+    keep: sympy.Expr
+
+    def moment(self, k: int) -> sympy.Expr:
+        """p^{1−2k} m_k."""
+        return self.keep ** (1 - 2 * k) * self.law.moment(k)
+
+    def M(self, at: sympy.Expr = z) -> sympy.Expr:
+        """p M(p² z)."""
+        return self.keep * self.law.M(self.keep**2 * at)
+
+    def M_at(self, point: mpmath.mpc) -> mpmath.mpc:
+        """The same at a number."""
+        keep = mpmath.mpmathify(sympy.N(self.keep, mpmath.mp.dps))
+        return keep * self.law.M_at(keep**2 * point)
+
+    @property
+    def atoms(self) -> dict[sympy.Expr, sympy.Expr]:
+        """The law's, and 0."""
+        found = {at / self.keep**2: self.keep * mass for at, mass in self.law.atoms.items()}
+        found[sympy.S.Zero] = found.get(sympy.S.Zero, sympy.S.Zero) + 1 - self.keep
+        return found
+
+    @property
+    def is_number(self) -> bool:
+        """Whether no symbol is left in the law."""
+        return self.law.is_number and bool(self.keep.is_number)
+
+    def __str__(self) -> str:
+        return f"({self.law})/{self.keep}² with chance {self.keep}, else 0"
+
+    def latex(self) -> str:
+        """The mixture in LaTeX."""
+        p = sympy.latex(self.keep)
+        return rf"\mu\left({self.law.latex()}\right)/\left({p}\right)^2,\quad P(\mu = 1) = {p}"

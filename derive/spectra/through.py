@@ -35,7 +35,7 @@ from .ensembles import weight_law
 from .laws import Law, Rational, Scaled
 from .laws import Product as FreeProduct
 from .skips import Around
-from .slopes import slope_law
+from .slopes import masked, slope_law
 
 _DIGITS = 25
 """Of variances that are averages."""
@@ -219,7 +219,8 @@ class _Reader:
             inside: tuple[Law, ...] = ()
             if functions:
                 kind = stage.argument_kinds[functions[0].argument]
-                inside = (slope_law(self._activation, kernels[kind], "K"),)
+                slopes = slope_law(self._activation, kernels[kind], "K")
+                inside = (slopes if stage.keep is None else masked(slopes, stage.keep.expr),)
             else:
                 kind = variables[0].kind
             below = _node(before[kind])

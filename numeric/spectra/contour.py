@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from derive.activations.functions import z
 from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
-from derive.spectra import Atomic, Density, Law, Moments, Scaled, Slopes
+from derive.spectra import Atomic, Density, Law, Masked, Moments, Scaled, Slopes
 from derive.spectra.skips import Around
 from derive.spectra.through import Gates
 
@@ -98,6 +98,8 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
         return _slopes(law, 2.0**-26 if alone else _FINEST, more)
     if isinstance(law, Density):
         return _density(law, more)
+    if isinstance(law, Masked):
+        return _masked(law, nodes(law.law, alone, more))
     wanted = "atoms, a density, or the slopes of an activation"
     if isinstance(law, Moments):
         wanted = "one with a density or atoms; moments have no density"
@@ -108,7 +110,7 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
 
 def has_nodes(law: Law) -> bool:
     """Whether more is known of it than moments and atoms, as it is not of skips and gates."""
-    if isinstance(law, Scaled):
+    if isinstance(law, Scaled | Masked):
         return has_nodes(law.law)
     return not isinstance(law, Around | Gates | Moments)
 
@@ -185,6 +187,19 @@ def _density(law: Density, more: int) -> Nodes:
     rho = _compiled(law.expr.subs(law.variable, mean * z) * mean)
     path = _Path(lambda t: t, np.ones_like, rho, np.inf, lower, upper, finest=2.0**-70)
     return _assembled([path.nodes(more)], [(lower, upper)], mean, str(law))
+
+
+def _masked(law: Masked, own: Nodes) -> Nodes:
+    """In units of the mean, which is the law's over p."""
+    p = real_number(law.keep)
+    zero = np.zeros(1, complex)
+    positions = np.concatenate([zero, own.positions / p])
+    below = np.concatenate([zero + own.top / p, own.below / p])
+    weights = np.concatenate([zero + 1.0 - p, own.weights * p])
+    support = [(low / p, high / p) for low, high in own.support]
+    if support[0][0] > 0.0:
+        support.insert(0, (0.0, 0.0))
+    return Nodes(positions, below, weights, tuple(support), own.mean / p, own.least / p)
 
 
 def _assembled(

@@ -31,7 +31,7 @@ from derive.arithmetic import balls
 from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
 from derive.gaussian.brackets import GaussianAverage
-from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Scaled, Slopes
+from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Masked, Scaled, Slopes
 
 from ..layers.precise.averages import Averages
 from .problem import exact_powers
@@ -189,7 +189,7 @@ class Numbers:
 def _slopes(law: Law) -> list[Slopes]:
     if isinstance(law, Slopes):
         return [law]
-    if isinstance(law, Scaled):
+    if isinstance(law, Scaled | Masked):
         return _slopes(law.law)
     if isinstance(law, Jacobian):
         return [each for factor in law.factors for each in _slopes(factor.law)]
@@ -209,6 +209,10 @@ class Transform:
             c = self.ball(law.factor)
             inner = Transform(law.law, self.ball)(x / c, count)
             return [value / c**j for j, value in enumerate(inner)]
+        if isinstance(law, Masked):  # p E[t/p² / (x − t/p²)^j]
+            p = self.ball(law.keep)
+            inner = Transform(law.law, self.ball)(p * p * x, count)
+            return [p ** (2 * j + 1) * value for j, value in enumerate(inner)]
         if isinstance(law, Atomic):
             pairs = self._masses
             return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import comb
 
+import mpmath
 import numpy as np
 import pytest
 import sympy
@@ -155,3 +156,27 @@ def test_explicit_networks_have_these_moments(activation, weights, layer, move) 
     found, error = 2 * means[1] - means[0], np.hypot(2 * errors[1], errors[0])
     assert (error < 0.15 * expected).all()
     assert (np.abs(found - expected) < 5 * error).all()
+
+
+def test_dropout_is_one_law_of_slope_and_mask() -> None:
+    """D = μσ'/p, a diagonal: of ReLU 1/p² with chance p/2, so m_2/m_1² is 2/p at each layer, and 1
+    more for each Gaussian matrix."""
+    p, L = sympy.Symbol("p", positive=True), sympy.Symbol("L", positive=True)
+    given = {"q_star": 1, "layer": layers.dropout(p)}
+    through = spectra.jacobian("relu", Orthogonal(), L, **given)
+    assert sympy.simplify(through.moment(1) - (1 / (2 * p)) ** L) == 0
+    assert sympy.simplify(through.moment(2) / through.moment(1) ** 2 - 1 - L * (2 / p - 1)) == 0
+    net = Network("relu", Gaussian(C_W=1), layer="dropout(1/2)")
+    assert [spectra.of_network(net, 1, 3).moment(k) for k in (1, 2)] == [1, 1 + 3 * (3 + 1)]
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "gelu"])
+def test_masked_slopes(sigma: str) -> None:
+    """m_k p^{1−2k}, and 0 with chance 1 − p and more."""
+    law, half = spectra.slope_law(sigma, 1), sympy.Rational(1, 2)
+    found = spectra.Masked(law, half)
+    for k in (1, 2):
+        assert abs(sympy.N(found.moment(k) - 2 ** (2 * k - 1) * law.moment(k), 20)) < 1e-18
+    assert found.atoms == {0: half}
+    at = mpmath.mpc(-1, 2)
+    assert abs(found.M_at(at) - law.M_at(at / 4) / 2) < 1e-12

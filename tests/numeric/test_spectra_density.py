@@ -292,3 +292,18 @@ def test_bad_input_is_named(call, argument: str) -> None:
 )
 def test_what_has_no_density_shows_itself(spectrum, shown: str) -> None:
     assert shown in repr(spectrum)
+
+
+@pytest.mark.parametrize("sigma", ["relu", "tanh"])
+def test_dropout_has_a_density(sigma: str) -> None:
+    """Its atom and its density have the moments of the law."""
+    s = spectra.jacobian(sigma, Orthogonal(), 3, 1, layer="dropout(1/2)")
+    exact = np.concatenate([[1.0], s.moments(4)])
+    np.testing.assert_allclose(s.integrated_moments(4), exact, rtol=1e-10)
+    assert s.atoms == {0.0: 0.75 if sigma == "relu" else 0.5}
+
+
+def test_dropout_with_digits() -> None:
+    s = spectra.jacobian("tanh", Gaussian(), 1, 1, layer="dropout(4/5)")
+    digits, floats = (s.table([0.5], 1, precision=each) for each in (20, None))
+    np.testing.assert_allclose(digits["density"].astype(float), floats["density"], rtol=1e-10)
