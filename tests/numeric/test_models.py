@@ -62,6 +62,32 @@ def test_a_law_is_told_from_samples(kind):
     assert f"{law}".startswith(kind)
 
 
+def test_a_cut_normal_law_is_named_by_what_is_cut():
+    random = np.random.default_rng(1)
+    cut = scipy.stats.truncnorm(-2, 2)
+    law = laws.of_matrix([0.1 * cut.rvs((24, 96), random_state=random) for _ in range(30)])
+    assert law.why == "standard deviation 0.1 before the cut at two of it"
+    assert abs(float(law.C) - 96 * 0.01 * cut.var()) < 1e-5
+
+
+def test_matrices_that_differ_by_chance_have_one_law():
+    random = np.random.default_rng(2)
+
+    def samples(scale):
+        return [scale * random.standard_normal((16, 32)) for _ in range(30)]
+
+    matrices = [Linear(0, path, None, 32, 16) for path in "abc"]
+    drawn = dict(zip("abc", map(samples, (0.123, 0.123, 0.14)), strict=True))
+    alone = laws.of_matrix(drawn["a"])
+    found = description._of_samples(matrices[:2], drawn)
+    assert found["a"] == found["b"]
+    assert 0 < found["a"].error < 0.8 * alone.error
+    assert abs(float(found["a"].C) - 32 * 0.123**2) < 5 * found["a"].error
+    apart = description._of_samples(matrices, drawn)
+    assert apart["a"] == alone
+    assert apart["a"].C != apart["c"].C
+
+
 @pytest.mark.parametrize(
     ("draw", "why"),
     [

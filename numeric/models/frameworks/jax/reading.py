@@ -48,6 +48,14 @@ class JaxReading(Reading):
         self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
         self._together: bool | None = None
         self.how = "made again" if make else "drawn by the laws read off its matrices"
+        if make:
+            self._check_held(model, dict(self._drawn(1)))
+
+    def _check_held(self, model: Any, other: Mapping[str, Any]) -> None:
+        """Raise InputError for gains that are others in another initialization."""
+        for path in dict.fromkeys(self.graph.gains):
+            if path in self._values and not np.array_equal(self._values[path], other[path]):
+                raise refused(model, [(path, "it is another in each initialization")])
 
     def _parts(self, model: Any) -> tuple[list[tuple[str, Any]], Any, Callable[[Any, Any], Any]]:
         """The parameters by their paths, how they are put together, and the function of them."""

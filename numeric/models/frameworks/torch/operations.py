@@ -86,7 +86,10 @@ def _operation(
             raise UnreadableError("an attribute that is no tensor")
         return parameter(str(node.target), value)
     if node.op == "call_module":
-        return _module(tracer, str(node.target), module.get_submodule(str(node.target)), *args)
+        called = module.get_submodule(str(node.target))
+        if len(args) != 1:
+            raise UnreadableError(_why_not(called) or "a module of several arguments")
+        return _module(tracer, str(node.target), called, args[0])
     known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
     if node.target not in known:
         raise UnreadableError(f"the operation {name_of(node)}")

@@ -44,6 +44,8 @@ class TorchReading(Reading):
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
         self._given = None if make else self._values()
+        if make:
+            self._check_held(make(1))
         self.how = "made again" if make else "each module's reset_parameters"
 
     def draw(self, seed: int) -> Mapping[str, Array]:
@@ -130,6 +132,15 @@ class TorchReading(Reading):
         self._laws = laws
         self.how = "drawn by the laws read off its matrices"
 
+    def _check_held(self, other: nn.Module) -> None:
+        """Raise InputError for gains that are others in another initialization."""
+        found = dict(other.named_parameters())
+        for path in dict.fromkeys(self.graph.gains):
+            if path in found and not torch.equal(
+                self._parameter(path), found[path].detach().cpu().double()
+            ):
+                raise refused(self._model, [(path, "it is another in each initialization")])
+
     def _values(self) -> dict[str, Array]:
         return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
 
@@ -170,12 +181,15 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
         raise refused(model, [("model", f"torch.fx cannot trace it: {told}")]) from error
-    tracer, faults = Tracer(), list[tuple[str, str]]()
+    tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
-        del args
-        faults.append((tracer.where, why))
-        return Neurons(tracer.graph.add(Inputs(), 0, node.name))
+        given = [each.node for each in args if isinstance(each, Neurons)]
+        if not unread.intersection(given):  # what follows from a fault is none of its own
+            faults.append((tracer.where, why))
+        at = tracer.graph.add(Inputs(), 0, node.name)
+        unread.add(at)
+        return Neurons(at)
 
     try:
         out_of_place(graph, model)
