@@ -20,7 +20,9 @@ from derive.symbols import z
 from numeric import flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
 from numeric.models.graph import Applied, Linear, Norm, Product, Sum
+from numeric.models.resolution import limits
 from numeric.models.tracing import Neurons, Parameter, Tracer, UnreadableError
+from numeric.tables import compare, layout
 
 
 def haar(random, n):
@@ -563,6 +565,31 @@ def test_susceptibilities_are_those_of_the_dense_layer(judged):
     np.testing.assert_allclose(judged.theory.parallel[1:], slopes, rtol=1e-6)
 
 
+def test_a_resolution_is_of_draws_and_of_theory():
+    """se² = s² + d²: with 100 times the draws the first term is a hundredth."""
+    values = {"K": [1.0, 4.0], "K_error": [0.001, 0.0]}
+    table = layout.table([1, 2], **{name: np.array(each) for name, each in values.items()})
+
+    def judged(scale):
+        errors = np.array([0.03, 0.2]) * scale
+        about = {"width": 10, "draws": 100, "blocks": 50}
+        sampled = layout.table([1, 2], about, K=(np.array([1.0, 4.0]), errors))
+        found = compare.compare(table, sampled)
+        return found, limits(found, sampled)
+
+    found, limit = judged(1)
+    assert found.weak
+    assert limit.draws == pytest.approx(found.bound * 0.05)
+    assert limit.theory == pytest.approx(found.bound * 0.001)
+    assert "times the draws" in str(limit)
+    again, resolved = judged(limit.needed**-0.5)
+    assert again.resolution == pytest.approx(0.2)
+    assert resolved.needed == pytest.approx(1)
+    table["K_error"][:] = 0.5
+    assert judged(0.001)[1].needed == math.inf
+    assert "more draws do not" in str(judged(0.001)[1])
+
+
 @pytest.mark.slow
 def test_depths_and_rates(judged):
     names = {each.name: each for each in judged.depths}
@@ -584,6 +611,9 @@ def test_depths_and_rates(judged):
 
 @pytest.mark.slow
 def test_the_page(judged):
+    weak = [each.weak for each in judged.comparisons]
+    assert any(weak)
+    assert str(judged).count("by the draws alone") == sum(weak)
     text, page = str(judged), judged.html()
     assert "V/(nK²) measured" in text
     assert "orthogonal weights" in text
