@@ -501,6 +501,16 @@ def test_what_uniform_biases_change(sigma):
     assert several == theory._sensitivity(sigma, np.array([0.5]))
 
 
+def test_a_small_component_has_no_smaller_next_term():
+    """V_1122 of two inputs that are nearly orthogonal is small; what the next order adds is not."""
+    made = described(Perceptron((6, 12, 12, 2)))
+    X = np.array([[1.0, 1, 1, 0, 0, 0], [0, 0, 0.1, 1, 1, 1]])
+    found = theory.theory(made, X).second
+    V, errors = (np.abs(found[name].sel(layer=3)) for name in ("V", "V_error"))
+    assert float(V[0, 0, 1, 1]) < 0.2 * float(V.max())
+    assert float(errors.min()) == float(errors.max()) > 0
+
+
 def test_uniform_biases_are_part_of_the_error():
     """κ_4 = −6/5 C_b². Of a linear layer V alone changes: ⟨z⁴⟩ − ⟨z²⟩² = 2K² + κ_4."""
 
