@@ -68,7 +68,7 @@ class KerasReading(Reading):
             given = {} if start is None else {start: rows}
             return self._run(rows if start is None else x, [end], given=given)[0]
 
-        every = states if len(states) == len(made) else [states[0]] * len(made)
+        every = list(states) if len(states) == len(made) else [states[0]] * len(made)
         found = self._each(("propagate", start, end), one, made, every)
         return np.array([each.reshape(states.shape[1], -1) for each in found])
 
