@@ -185,7 +185,8 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
         given = [each.node for each in args if isinstance(each, Neurons)]
-        if not unread.intersection(given):  # what follows from a fault is none of its own
+        follows = unread.intersection(given) and node.op != "call_module"
+        if not follows and (tracer.where, why) not in faults:
             faults.append((tracer.where, why))
         at = tracer.graph.add(Inputs(), 0, node.name)
         unread.add(at)
