@@ -1,19 +1,25 @@
-"""What stands before each matrix of a PyTorch module, read from the graph that torch.fx traces."""
+"""What stands before each matrix of a PyTorch module, from the reading of `numeric.models`.
+
+What a model's reader refuses is a node of its own here, so that what is behind it is still read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import torch
+import sympy
 from torch import fx, nn
 
 from derive.activations.functions import Activation
+from derive.errors import InputError
 
+from ..models.frameworks.torch.graphs import traced
+from ..models.frameworks.torch.operations import evaluate, name_of
 from ..models.functions import plain
-from .functions import known, of_call, of_module
+from ..models.graph import Applied, Inputs, Linear, Node, Norm, Product, Sum
+from ..models.tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS: tuple[tuple[type[nn.Module], str], ...] = (
@@ -55,98 +61,122 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """A traced module."""
+class Moved(Inputs):
+    """Values of a node at other places, some of them or means; without a source what is unknown."""
 
-    module: nn.Module
-    traced: fx.Graph
+    name: str = ""
 
-    @cached_property
-    def _modules(self) -> Mapping[str, nn.Module]:
-        return dict(self.module.named_modules(remove_duplicate=False))
 
-    @cached_property
-    def feeds(self) -> Mapping[nn.Module, tuple[Feed, ...]]:
-        """What each matrix takes, wherever it is called."""
-        found: dict[nn.Module, tuple[Feed, ...]] = {}
-        for node in self.traced.nodes:
-            if node.op == "call_module":
-                called = self._modules[str(node.target)]
-                if isinstance(called, MATRICES):
-                    feed = self._made_by(_input(node))
-                    found[called] = (*found.get(called, ()), feed)
-        return found
+class Graph(Tracer):
+    """A module's matrices and what stands before each: the tracer of a model's reading, which
+    leaves shapes, gains and the uses of a parameter unchecked.
+
+    Attributes:
+        feeds: what each matrix takes, wherever it is called.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self._module = module
+        self._uses: list[tuple[str, int]] = []
+        found = traced(module)
+        evaluate(found, module, self, self._otherwise)
+        self.feeds: dict[nn.Module, tuple[Feed, ...]] = {}
+        for path, source in self._uses:
+            matrix = module.get_submodule(path)
+            if isinstance(matrix, MATRICES):
+                self.feeds[matrix] = (*self.feeds.get(matrix, ()), self._feed(source))
 
     @cached_property
     def activations(self) -> tuple[Activation, ...]:
         """Every σ in it, each once."""
-        feeds = (self._made_by(node) for node in self.traced.nodes if node.op.startswith("call"))
-        found = (feed.activation for feed in feeds if feed.kind == "activation")
-        return tuple(dict.fromkeys(sigma for sigma in found if sigma is not None))
+        found = (each.function for each in self.graph.nodes if isinstance(each, Applied))
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def join(self) -> Feed | None:
-        """The first sum or product of two things that were computed: of a skip, a gate or a σ."""
-        for node in self.traced.nodes:
-            spelled = plain(_name(node))
-            if node.op.startswith("call") and spelled in _JOINS and _joins(node):
-                return Feed(_JOINS[spelled], node.name)
-        return None
+        """The first sum or product of two things that were computed: of a skip or a gate."""
+        feeds = (self._feed(at) for at in range(len(self.graph.nodes)))
+        return next((feed for feed in feeds if feed.kind in {"sum", "product"}), None)
 
-    def _made_by(self, node: Any) -> Feed:
+    def linear(self, u: Value, weight: Parameter, bias: Parameter | None) -> Neurons:
+        """A matrix, whatever its shape and its other uses."""
+        del bias
+        return self._matrix(u, weight.path)
+
+    def _matrix(self, u: Value, path: str) -> Neurons:
+        source = self._source(u)
+        self._uses.append((path.rpartition(".")[0], source))
+        return self._added(Linear(source, path, None, 0, 0))
+
+    def _otherwise(self, node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
+        """What a model's reader refuses."""
+        del why
+        given: list[Neurons | Collective] = []
+        fx.node.map_aggregate(args, lambda each: given.append(each) if _is_computed(each) else None)
+        sources = [self._source(each) for each in given]
+        called = self._module.get_submodule(str(node.target)) if node.op == "call_module" else None
+        spelled = plain(name_of(node) if called is None else type(called).__name__)
+        if isinstance(called, MATRICES) and given:
+            return self._matrix(given[0], f"{node.target}.weight")
+        norm = next((each for kind, each in NORMS if isinstance(called, kind)), None)
+        if norm is not None and sources:
+            return self._added(Norm(sources[0], norm, sympy.S.Zero))
+        if sources and (isinstance(called, nn.modules.dropout._DropoutNd) or spelled in _PASSING):
+            return self._added(Moved((sources[0],)))
+        if spelled in _JOINS and len(sources) == 2:
+            a, b = sources
+            both = Sum(((sympy.S.One, a), (sympy.S.One, b)))
+            return self._added(both if _JOINS[spelled] == "sum" else Product(a, b))
+        name = name_of(node) if called is None else f"{node.target} ({type(called).__name__})"
+        return self._added(Moved(name=name))
+
+    def _added(self, node: Node) -> Neurons:
+        return Neurons(self.graph.add(node, 0, self.origin))
+
+    def _source(self, u: Value) -> int:
+        """The node that has a value's entries; one that is unknown, where they are no layer's."""
+        try:
+            return self.node(u)
+        except (UnreadableError, InputError):
+            return u.node if isinstance(u, Collective) else self._added(Moved(name=self.where)).node
+
+    def _feed(self, at: int) -> Feed:
         """What a node gives."""
-        while True:
-            if not isinstance(node, fx.Node):
-                return Feed("unknown", str(node))
-            name, before = _name(node), _input(node)
-            if node.op == "placeholder":
-                return Feed("inputs", node.name)
-            called = self._modules[str(node.target)] if node.op == "call_module" else None
-            spelled = plain(name if called is None else type(called).__name__)
-            if isinstance(called, MATRICES):
+        node, name = self.graph.nodes[at], str(self.graph.origins[at])
+        match node:
+            case Moved():
+                return self._feed(node.sources[0]) if node.sources else Feed("unknown", node.name)
+            case Inputs():
+                return Feed("inputs", name)
+            case Linear():
                 return Feed("matrix", name)
-            norm = next((each for kind, each in NORMS if isinstance(called, kind)), None)
-            if norm is not None:
-                return Feed("norm", name, norm=norm)
-            if isinstance(called, nn.modules.dropout._DropoutNd) or spelled in _PASSING:
-                node = before
-                continue
-            if node.op == "get_attr":
-                return Feed("unknown", name)
-            if spelled in _JOINS:
-                return Feed(_JOINS[spelled] if _joins(node) else "unknown", node.name)
-            if known(spelled):
-                extra = node.args[1:] if called is None else ()
-                sigma = (
-                    of_call(spelled, extra, node.kwargs) if called is None else of_module(called)
-                )
-                below = self._made_by(before)
-                norm = below.norm if below.kind == "norm" else None
-                return Feed("activation", name, sigma, norm)
-            return Feed("unknown", f"{name} ({type(called).__name__})" if called else name)
+            case Norm():
+                return Feed("norm", name, norm=node.kind)
+            case Applied():
+                below = self.graph.nodes[node.source]
+                norm = below.kind if isinstance(below, Norm) else None
+                return Feed("activation", name, node.function, norm)
+            case Product():
+                return Feed("product", name)
+            case Sum() if len(node.terms) > 1:
+                return Feed("sum", name)
+        return Feed("unknown", name)
+
+    def _gain(self, parameter: Parameter, is_factor: bool) -> None:
+        """Of norms, which are set to 1 and 0."""
+
+    def _keep(self, parameter: Parameter) -> None:
+        """What is used twice is compared by those who fill it."""
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, Neurons | Collective)
 
 
 def trace(module: nn.Module) -> Graph | str:
     """The graph of a module; why torch.fx has none, in a line, where it has none."""
     try:
-        with torch.no_grad():
-            return Graph(module, fx.Tracer().trace(module))
+        return Graph(module)
     except Exception as error:  # whatever a user's forward raises on proxies
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
-def _input(node: fx.Node) -> Any:
-    """The first argument of a call, by its place or its name."""
-    return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
-
-
-def _joins(node: fx.Node) -> bool:
-    """Whether both of its arguments were computed."""
-    pair = [each for each in node.args[:2] if isinstance(each, fx.Node)]
-    return len(pair) == 2 and all(each.op != "get_attr" for each in pair)
-
-
-def _name(node: fx.Node) -> str:
-    if node.op == "call_function":
-        return getattr(node.target, "__name__", str(node.target))
-    return str(node.target)

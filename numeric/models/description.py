@@ -139,10 +139,11 @@ def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = Non
     laws = _laws(reading, draws)
     net, told = network(found, laws)
     remarks = [*reading.graph.remarks, *told]
-    if reading.graph.gains:
+    held = ", ".join(dict.fromkeys(reading.graph.gains))
+    if held:
         remarks.append(
-            f"gains and biases of norms ({', '.join(dict.fromkeys(reading.graph.gains))}) are at "
-            "1 and 0, and held there"
+            f"gains and biases outside the matrices ({held}) are what they are at the start, and "
+            "held there"
         )
     if found.ending:
         remarks.append(found.ending)
@@ -288,9 +289,30 @@ def _beside(law: Law, bias: Array, fan_in: int) -> Law:
 
 
 def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
-    laws = {}
+    laws = _together({each.weight: of_matrix(samples[each.weight]) for each in matrices}, samples)
     for each in matrices:
-        laws[each.weight] = of_matrix(samples[each.weight])
         if each.bias is not None:
             laws[each.bias] = of_biases(samples[each.bias], each.fan_in)
     return laws
+
+
+def _together(laws: dict[str, Law], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
+    """The same with one law for matrices of one shape whose laws differ by their errors: that of
+    all their samples."""
+    alike: dict[Any, list[str]] = {}
+    for path, law in laws.items():
+        alike.setdefault((law.kind, law.shape, law.density), []).append(path)
+    found = dict(laws)
+    for paths in alike.values():
+        if len({laws[path].C for path in paths}) < 2:
+            continue
+        every = of_matrix([one for path in paths for one in samples[path]])
+        if all(_is_within(every, laws[path], samples[path]) for path in paths):
+            found |= dict.fromkeys(paths, every)
+    return found
+
+
+def _is_within(law: Law, own: Law, samples: list[Array]) -> bool:
+    """Whether a matrix's own law differs from this one by what its samples leave open."""
+    error = own.error or float(own.C) * np.sqrt((own.kurtosis + 2) / sum(e.size for e in samples))
+    return law.kind == own.kind and abs(float(law.C) - float(own.C)) <= 5 * error

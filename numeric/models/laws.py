@@ -178,8 +178,8 @@ def of_matrix(samples: Sequence[Array]) -> Law:
     if kind == "unknown":
         why = f"entries of kurtosis {kurtosis:.3g}"
         return Law(kind, shape, _float(variance * fan_in), error * fan_in, kurtosis, why)
-    C, why = _named(variance, error, out, fan_in)
-    found_error = 0.0 if C.is_Rational else error * fan_in
+    C, why = _named(kind, variance, error, shape)
+    found_error = 0.0 if why else error * fan_in
     return Law(kind, shape, C, found_error, kurtosis, why, density)
 
 
@@ -338,8 +338,11 @@ _GAINS = {
 }
 
 
-def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.Expr, str]:
+def _named(
+    kind: str, variance: float, error: float, shape: tuple[int, int]
+) -> tuple[sympy.Expr, str]:
     """C_W, exact where a known initializer has it, and the initializer's name."""
+    out, fan_in = shape
     known: list[tuple[sympy.Expr, str]] = [
         (sympy.Rational(1, 3), "1/(3 fan-in), torch's default"),
     ]
@@ -351,7 +354,11 @@ def _named(variance: float, error: float, out: int, fan_in: int) -> tuple[sympy.
     for gain, told in _GAINS.items():
         known += [(gain * C, f"{name}{told and ', '}{told}") for C, name in scales]
     for std in ("0.02", "0.01", "0.05", "0.1", "0.001"):
-        known.append((sympy.Rational(std) ** 2 * fan_in, f"standard deviation {std}"))
+        square = sympy.Rational(std) ** 2 * fan_in
+        known.append((square, f"standard deviation {std}"))
+        if kind == "truncated normal":
+            cut = _float(float(square) * _CUT_SCALE**2)
+            known.append((cut, f"standard deviation {std} before the cut at two of it"))
     within = max(4 * error * fan_in, 1e-3 * variance * fan_in if not error else 0.0)
     near = {C: name for C, name in reversed(known) if abs(float(C) - variance * fan_in) <= within}
     if len(near) == 1 and within <= 0.06 * variance * fan_in:

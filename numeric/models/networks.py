@@ -299,7 +299,7 @@ class _Writer:
         self.C: dict[str, sympy.Expr] = {}
         self.ratio: dict[str, sympy.Expr] = {}
         self.values: dict[str, sympy.Expr] = {}
-        self.norms = 0
+        self.norms = self.hidden = self.shifts = 0
 
     def layer(self) -> Layer:
         """All of it."""
@@ -333,8 +333,9 @@ class _Writer:
         scaled = f"{shown} {self.matrix(replace(linear, bias=None))}"
         if linear.bias is None:
             return scaled
-        self.lines.append(f"v{at}[i] = b[i]")
-        return f"{shown} v{at}[i] + {scaled}"
+        self.shifts += 1
+        self.lines.append(f"v{self.shifts}[i] = b[i]")
+        return f"{shown} v{self.shifts}[i] + {scaled}"
 
     def matrix(self, node: Linear) -> str:
         """b + c W u."""
@@ -375,7 +376,8 @@ class _Writer:
             ((factor, source),) = node.terms
             return f"{self.number('c', factor)} {self.names[source]}"
         right = self.right(at)
-        made = self.names[at] = f"h{at}"
+        self.hidden += 1
+        made = self.names[at] = f"h{self.hidden}"
         self.lines.append(f"{made}[i] = {right}")
         width = self.graph.widths[at]
         if width != self.n:

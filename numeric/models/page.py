@@ -35,9 +35,10 @@ def text(report: Report) -> str:
     for line in [heads, *rows]:
         lines.append("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
     lines += ["", *facts(report), ""]
-    for each in report.comparisons:
+    for each, limits in zip(report.comparisons, report.limits, strict=True):
         names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         lines.append(f"{names}: {each.summary}")
+        lines += [f"  {limits}"] if each.weak else []
     return "\n".join(lines)
 
 
@@ -163,8 +164,8 @@ def body(report: Report) -> str:
         _items(facts(report)),
         "<h2>Theory and measurement</h2>",
     ]
-    for each in report.comparisons:
-        parts += [_figure(each), each._repr_html_()]
+    for each, limits in zip(report.comparisons, report.limits, strict=True):
+        parts += [_figure(each), each._repr_html_(), _items([str(limits)] if each.weak else [])]
     return "\n".join(parts)
 
 

@@ -22,6 +22,7 @@ from ..tables.compare import FALSE_ALARMS, Comparison, compare
 from . import page
 from .description import Description, read
 from .measurement import Sample, enough, measure, plan
+from .resolution import Limits, limits
 from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
@@ -57,7 +58,8 @@ class Report:
     Attributes:
         description: the model, as `read` gives it.
         theory, sample: the tables of both.
-        comparisons: of K and Theta; of V; and of the spread of Theta.
+        comparisons: of K and Theta; of V; and of the spread of Theta; `limits` has for each how far
+            draws and theory let it resolve.
         table: a row for each layer, an xarray.Dataset.
         jacobian, depths, rates: as they are named.
     """
@@ -71,6 +73,17 @@ class Report:
     jacobian: Jacobian
     depths: tuple[Depth, ...]
     rates: Rates
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """Of each comparison, what its resolution is limited by."""
+        found = []
+        for each in self.comparisons:
+            of_V = any(row.tensor == "V" for row in each.rows)
+            table = self.sample.second if of_V else self.sample.first
+            assert table is not None
+            found.append(limits(each, table))
+        return tuple(found)
 
     @property
     def agrees(self) -> bool:

@@ -44,7 +44,8 @@ class Theory(NamedTuple):
 
     Attributes:
         first: K, Theta, and `spread`, the standard deviation of the tangent kernel at an input;
-            each with `…_error`, what the terms in 1/n that are left out may be.
+            each with `…_error`, what the terms in 1/n that are left out may be: of a layer's
+            largest component, as a small one has no smaller next term.
         second: V, likewise; and K at leading order, whose square V is small against.
         parallel, perpendicular: χ_∥ and χ_⊥ of each layer at the first input.
         missing: the tensors that are not known for such layers, with the reason.
@@ -79,10 +80,11 @@ def theory(description: Description, X: Array) -> Theory:
         total, last, power = known[leading], known[leading], 1.0
         if first in known:
             total, last, power = known[leading] + known[first] / n, known[first], 2.0
-        left_out = coarse * NEXT_TERM * abs(last) / n**power + _by_layer(doubt, total)
+        part = coarse * NEXT_TERM / n**power + np.zeros(len(total))
+        left_out = _by_layer(part, last) + _by_layer(doubt, total)
         if name != "V" and not description.is_exact:
-            left_out = left_out + abs(known[name]) / fan_in
-        values[name] = total, left_out
+            left_out = left_out + _by_layer(1 / fan_in + np.zeros(len(total)), known[name])
+        values[name] = total, left_out + 0 * total
     arrays = {"K": values["K"], "Theta": values["Theta"]}
     if "A" in known:
         own = known.get(_ONE_NEURON, np.zeros(()))

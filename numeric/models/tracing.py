@@ -210,8 +210,8 @@ class Tracer:
 
     def _materialized(self, u: Neurons) -> int:
         width = self.graph.widths[u.node]
-        factor = sympy.simplify(u.expr / z) if not u.expr.has(_MEAN, _SQUARE) else z
-        if not factor.free_symbols:
+        factor = _factor(u.expr)
+        if factor is not None:
             return self.graph.add(Sum(((factor, u.node),)), width, self.origin)
         if not u.expr.has(_MEAN, _SQUARE):
             function = self._function(u.expr)
@@ -233,8 +233,8 @@ class Tracer:
         found: list[tuple[sympy.Expr, int]] = []
         for sign, value in terms:
             assert isinstance(value, Neurons)
-            factor = sympy.simplify(value.expr / z) if value.expr.is_polynomial(z) else z
-            if factor.free_symbols:
+            factor = _factor(value.expr)
+            if factor is None:
                 found.append((sign, self.node(value)))
             else:
                 found.append((sign * factor, value.node))
@@ -268,6 +268,14 @@ class Tracer:
         if parameter.path in self.graph.parameters:
             raise UnreadableError(f"{parameter.path}, which is used twice")
         self.graph.parameters[parameter.path] = parameter.value
+
+
+def _factor(expr: sympy.Expr) -> sympy.Expr | None:
+    """c of c z; None where it is another function."""
+    if expr.free_symbols != {z} or not expr.is_polynomial(z):
+        return None
+    terms = sympy.Poly(expr, z).terms()
+    return terms[0][1] if [powers for powers, _ in terms] == [(1,)] else None
 
 
 def _apart(left: Value, right: Value) -> bool:

@@ -22,11 +22,11 @@ from derive import (
 from derive.symbols import z
 from numeric import flow
 from numeric.init import gain, torch_
-from numeric.init.functions import known, of_call, of_module
-from numeric.models.functions import TORCH
+from numeric.models.functions import TORCH, plain
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 nn, F = torch.nn, torch.nn.functional
+trace = pytest.importorskip("numeric.init.graphs").trace
 
 
 def drawn(shape, draws, dtype="float64", weights="orthogonal", seed=0):
@@ -210,11 +210,55 @@ class Functional(nn.Module):
 
 
 def test_functions_are_read_from_the_graph():
-    with pytest.raises(InputError, match=r"σ for c, behind mul"):
-        torch_(Functional())
-    said = torch_(Functional(), activation="leaky_relu(0.2)")
+    net = Functional()
+    said = torch_(net)
     assert said.left == ("scale",)
     assert said["b.weight"].law == f"Orthogonal(C_W={2 / (1 + sympy.Rational(1, 25))})"
+    assert said["c.weight"].reason.startswith("behind tanh")
+    net.scale.data[0] = 2
+    with pytest.raises(InputError, match=r"σ for c, behind mul"):
+        torch_(net)
+    said = torch_(net, activation="leaky_relu(0.2)")
+    assert said["c.weight"].law == said["b.weight"].law
+
+
+class Halves(nn.Module):
+    """Two halves of one matrix: a gate, for all that both come from it."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 6), nn.Linear(3, 3)
+
+    def forward(self, x):
+        gate, value = self.a(x).chunk(2, dim=-1)
+        return self.b(F.silu(gate) * value)
+
+
+def test_halves_of_a_matrix_are_two_things():
+    with pytest.raises(InputError, match=r"layer: got None.*mul, a product"):
+        torch_(Halves())
+    said = torch_(Halves(), layer="gated(skip=1, norm=rms)")
+    assert said["a.weight"].law == said["b.weight"].law
+
+
+class Flagged(nn.Module):
+    """Python's control flow by arguments that have defaults; an in-place function."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x, mask=None, normed=False):
+        x = F.relu_(self.a(x))
+        if normed:
+            x = x / x.norm()
+        if mask is not None:
+            x = x * mask
+        return self.b(x)
+
+
+def test_arguments_with_defaults_are_at_these():
+    assert torch_(Flagged())["b.weight"].law == "Orthogonal(C_W=2)"
 
 
 def test_norms_are_seen():
@@ -264,12 +308,10 @@ class Snake(nn.Module):
         return self.b(x + torch.sin(x) ** 2)
 
 
-def test_a_handwritten_activation_is_given():
-    with pytest.raises(InputError, match=r"'dense' where add, a sum, is of σ"):
-        torch_(Snake(), "expr: z + sin(z)**2")
-    with pytest.raises(InputError, match="σ for b, behind add"):
-        torch_(Snake(), layer="dense")
-    said = torch_(Snake(), "expr: z/2 + sin(z)/4", layer="dense")
+def test_a_handwritten_activation_is_read():
+    (own,) = trace(Snake()).activations
+    assert own.expr == z + sympy.sin(z) ** 2
+    said = torch_(Snake(), "expr: z/2 + sin(z)/4")
     assert said["b.weight"].law == f"Orthogonal(C_W={sympy.Rational(16, 9)})"
 
 
@@ -327,24 +369,43 @@ def test_bad_input_is_named(module, named, argument):
     assert caught.value.argument == argument
 
 
-NAMES = {name for room in (nn, F) for name in dir(room) if known(name) and not name.endswith("_")}
+class Between(nn.Module):
+    """A function between two matrices."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.a, self.function, self.b = nn.Linear(2, 2), function, nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.b(self.function(self.a(x)))
+
+
+def between(function):
+    """The activation that is read there."""
+    (feed,) = [f for m, (f,) in trace(Between(function)).feeds.items() if f.kind != "inputs"]
+    return feed.activation
+
+
+def is_known(name):
+    return plain(name) in TORCH and name == name.lstrip("_")
+
+
+NAMES = {name for room in (nn, F, torch) for name in dir(room) if is_known(name)}
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_formulas_are_those_of_torch(name):
-    made = getattr(nn, name)() if hasattr(nn, name) else None
-    function = made or getattr(F, name)
-    sigma = of_module(made) if made else of_call(name, (), {})
+    room = next(room for room in (nn, F, torch) if hasattr(room, name))
+    function = getattr(room, name)() if room is nn else getattr(room, name)
+    sigma = between(function)
     grid = np.linspace(-7, 7, 57)
     formula = sympy.lambdify(z, sigma.expr, ["scipy", "numpy"])
-    theirs = function(torch.from_numpy(grid)).numpy()
+    theirs = function(torch.from_numpy(grid.copy())).numpy()
     assert np.allclose(np.broadcast_to(formula(grid), grid.shape), theirs, rtol=1e-12, atol=1e-13)
 
 
 def test_every_formula_is_tried():
-    assert {name.lower().replace("_", "") for name in NAMES} >= set(TORCH) - {
-        *("erf", "sin", "atan", "arctan")
-    }
+    assert {plain(name) for name in NAMES} == set(TORCH)
 
 
 @pytest.mark.parametrize(
@@ -361,12 +422,12 @@ def test_every_formula_is_tried():
 def test_options_are_read(function, named):
     made = function(**named)
     grid = np.linspace(-4, 4, 33)
-    formula = sympy.lambdify(z, of_module(made).expr, ["scipy", "numpy"])
+    formula = sympy.lambdify(z, between(made).expr, ["scipy", "numpy"])
     assert np.allclose(formula(grid), made(torch.from_numpy(grid)).numpy(), rtol=1e-12, atol=1e-13)
 
 
 def test_options_of_a_call():
-    assert of_call("leaky_relu", (0.2,), {}) == activations.leaky_relu(0.2)
-    assert of_call("gelu", (), {"approximate": "none", "inplace": True}) == activations.gelu
-    with pytest.raises(InputError, match="activation"):
-        of_call("elu", (None,), {})
+    assert between(lambda u: F.leaky_relu(u, 0.2)) == activations.leaky_relu(0.2)
+    assert between(lambda u: F.gelu(u, approximate="none")) == activations.gelu
+    assert between(lambda u: F.elu(u, alpha=1.0, inplace=True)).name == "elu"
+    assert between(lambda u: F.elu(u, None)) is None

@@ -20,7 +20,9 @@ from derive.symbols import z
 from numeric import flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
 from numeric.models.graph import Applied, Linear, Norm, Product, Sum
+from numeric.models.resolution import limits
 from numeric.models.tracing import Neurons, Parameter, Tracer, UnreadableError
+from numeric.tables import compare, layout
 
 
 def haar(random, n):
@@ -60,6 +62,32 @@ def test_a_law_is_told_from_samples(kind):
     if C is not None:
         assert sympy.Rational(C) == law.C
     assert f"{law}".startswith(kind)
+
+
+def test_a_cut_normal_law_is_named_by_what_is_cut():
+    random = np.random.default_rng(1)
+    cut = scipy.stats.truncnorm(-2, 2)
+    law = laws.of_matrix([0.1 * cut.rvs((24, 96), random_state=random) for _ in range(30)])
+    assert law.why == "standard deviation 0.1 before the cut at two of it"
+    assert abs(float(law.C) - 96 * 0.01 * cut.var()) < 1e-5
+
+
+def test_matrices_that_differ_by_chance_have_one_law():
+    random = np.random.default_rng(2)
+
+    def samples(scale):
+        return [scale * random.standard_normal((16, 32)) for _ in range(30)]
+
+    matrices = [Linear(0, path, None, 32, 16) for path in "abc"]
+    drawn = dict(zip("abc", map(samples, (0.123, 0.123, 0.14)), strict=True))
+    alone = laws.of_matrix(drawn["a"])
+    found = description._of_samples(matrices[:2], drawn)
+    assert found["a"] == found["b"]
+    assert 0 < found["a"].error < 0.8 * alone.error
+    assert abs(float(found["a"].C) - 32 * 0.123**2) < 5 * found["a"].error
+    apart = description._of_samples(matrices, drawn)
+    assert apart["a"] == alone
+    assert apart["a"].C != apart["c"].C
 
 
 @pytest.mark.parametrize(
@@ -473,6 +501,16 @@ def test_what_uniform_biases_change(sigma):
     assert several == theory._sensitivity(sigma, np.array([0.5]))
 
 
+def test_a_small_component_has_no_smaller_next_term():
+    """V_1122 of two inputs that are nearly orthogonal is small; what the next order adds is not."""
+    made = described(Perceptron((6, 12, 12, 2)))
+    X = np.array([[1.0, 1, 1, 0, 0, 0], [0, 0, 0.1, 1, 1, 1]])
+    found = theory.theory(made, X).second
+    V, errors = (np.abs(found[name].sel(layer=3)) for name in ("V", "V_error"))
+    assert float(V[0, 0, 1, 1]) < 0.2 * float(V.max())
+    assert float(errors.min()) == float(errors.max()) > 0
+
+
 def test_uniform_biases_are_part_of_the_error():
     """κ_4 = −6/5 C_b². Of a linear layer V alone changes: ⟨z⁴⟩ − ⟨z²⟩² = 2K² + κ_4."""
 
@@ -537,6 +575,31 @@ def test_susceptibilities_are_those_of_the_dense_layer(judged):
     np.testing.assert_allclose(judged.theory.parallel[1:], slopes, rtol=1e-6)
 
 
+def test_a_resolution_is_of_draws_and_of_theory():
+    """se² = s² + d²: with 100 times the draws the first term is a hundredth."""
+    values = {"K": [1.0, 4.0], "K_error": [0.001, 0.0]}
+    table = layout.table([1, 2], **{name: np.array(each) for name, each in values.items()})
+
+    def judged(scale):
+        errors = np.array([0.03, 0.2]) * scale
+        about = {"width": 10, "draws": 100, "blocks": 50}
+        sampled = layout.table([1, 2], about, K=(np.array([1.0, 4.0]), errors))
+        found = compare.compare(table, sampled)
+        return found, limits(found, sampled)
+
+    found, limit = judged(1)
+    assert found.weak
+    assert limit.draws == pytest.approx(found.bound * 0.05)
+    assert limit.theory == pytest.approx(found.bound * 0.001)
+    assert "times the draws" in str(limit)
+    again, resolved = judged(limit.needed**-0.5)
+    assert again.resolution == pytest.approx(0.2)
+    assert resolved.needed == pytest.approx(1)
+    table["K_error"][:] = 0.5
+    assert judged(0.001)[1].needed == math.inf
+    assert "more draws do not" in str(judged(0.001)[1])
+
+
 @pytest.mark.slow
 def test_depths_and_rates(judged):
     names = {each.name: each for each in judged.depths}
@@ -558,6 +621,9 @@ def test_depths_and_rates(judged):
 
 @pytest.mark.slow
 def test_the_page(judged):
+    weak = [each.weak for each in judged.comparisons]
+    assert any(weak)
+    assert str(judged).count("by the draws alone") == sum(weak)
     text, page = str(judged), judged.html()
     assert "V/(nK²) measured" in text
     assert "orthogonal weights" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 
 from derive import InputError
@@ -45,6 +46,34 @@ def test_a_functional_model():
     made = models.read(functional())
     (block,) = [each for each in made.structure.blocks if each.norm]
     assert (block.norm, block.skip, str(block.function)) == ("layer", 1, "silu")
+
+
+def test_what_is_measured_is_what_the_model_computes():
+    """Values, tangents and Jacobians, compiled, beside Keras's own, one initialization by one."""
+    found = models.read(sequential, draws=20)
+    reading, nodes = found.reading, [block.node for block in found.structure.blocks]
+    X = np.random.default_rng(0).standard_normal((2, 6))
+    made = reading.initialize(range(3))
+    values, below = X[None], 0
+    for node in nodes:
+        values, below = reading.propagate(made, below, values, node), node
+    tangents = reading.tangents(made, X, nodes)
+    jacobians = reading.jacobian(made, X[0], nodes[-1], 0)
+    between = reading.jacobian(made, X[0], nodes[1], nodes[0])
+    for at in range(3):
+        keras.utils.set_random_seed(at)
+        model = sequential()
+        rows = model(X.astype("float32")).numpy()
+        np.testing.assert_allclose(values[at], rows, rtol=1e-5, atol=1e-6)
+        W = [np.asarray(each.value, float) for each in model.trainable_variables][::2]
+        hidden = [X @ W[0]]
+        hidden.append(np.maximum(hidden[0], 0) @ W[1])
+        steps = [np.diag(1.0 * (z[0] > 0)) for z in hidden]
+        np.testing.assert_allclose(between[at], (steps[0] @ W[1]).T, atol=1e-5)
+        slopes = (W[0] @ steps[0] @ W[1] @ steps[1] @ W[2]).T
+        np.testing.assert_allclose(jacobians[at], slopes, rtol=1e-4, atol=1e-5)
+        kernel = X @ X.T + 1  # of the first layer: its matrix and its bias
+        np.testing.assert_allclose(tangents[at, 0], kernel, rtol=1e-5)
 
 
 def test_what_cannot_be_read_is_named():

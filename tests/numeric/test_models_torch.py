@@ -348,9 +348,76 @@ def two_functions():
     )  # fmt: skip
 
 
+class Scaled(nn.Module):
+    """A factor that is drawn at random, and a module that forward does not call."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.a, self.b, self.loss = nn.Linear(4, 8), nn.Linear(8, 2), nn.MSELoss()
+        self.factor = nn.Parameter(factor())
+
+    def forward(self, x, mask=None, power: int = 1, mode="plain"):
+        h = self.factor * torch.tanh(self.a(x)) if mode == "plain" else x
+        for _ in range(power):
+            h = h if mask is None else h * mask
+        return self.b(h)
+
+
+class Overwriting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.a(x)
+        return self.b(F.relu(h, inplace=True)) + h
+
+
+def test_arguments_and_modules_that_are_not_used():
+    made = models.read(lambda: Scaled(lambda: torch.tensor(0.5)), draws=50)
+    assert made.network.activation.expr == sympy.tanh(symbols.z) / 2
+    assert any("(factor)" in each and "held there" in each for each in made.remarks)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return F.linear(torch.tanh(self.a(x)), self.a.weight.t())
+
+
+def test_one_fault_is_told_once():
+    with pytest.raises(InputError) as caught:
+        models.read(Tied)
+    assert caught.value.wanted.endswith("cannot read t: the operation t")
+    several = nn.Sequential(nn.Conv1d(1, 2, 3), nn.BatchNorm1d(2), nn.Flatten(), nn.Linear(2, 2))
+    with pytest.raises(InputError, match=r"0: no layer here is a Conv1d; 1: .* BatchNorm1d$"):
+        models.read(several)
+
+
+def test_equal_blocks_are_one_layer():
+    made = models.read(lambda: nn.Sequential(nn.Linear(8, 8), Residual(8), Residual(8)), draws=50)
+    assert made.network.layer_at(2, 3) == made.network.layer_at(3, 3)
+
+
+class Alpha(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.add(self.a(x), x, alpha=2)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
+        (lambda: Scaled(lambda: torch.randn(1)), "factor: it is another in each initialization"),
+        (lambda: Scaled(lambda: torch.linspace(0, 1, 8)), "a factor of its own for each neuron"),
+        (Overwriting, "relu overwrites a value that is used again"),
+        (Alpha, "the operation add with such arguments"),
         (Attention, "attend: no layer here is a MultiheadAttention"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), "1: no layer .* BatchNorm1d"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)), "softmax"),

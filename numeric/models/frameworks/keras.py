@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -38,6 +38,8 @@ class KerasReading(Reading):
             raise InputError("model", type(model).__name__, wanted)
         self.graph = self._read()
         self._weights = {each.path: each for each in model.trainable_variables}
+        self._variables = [self._weights[path] for path in self.graph.parameters]
+        self._programs: dict[Any, Any] = {}
         self.how = "made again" if make else "each layer's initializers"
 
     def draw(self, seed: int) -> Mapping[str, Array]:
@@ -60,56 +62,73 @@ class KerasReading(Reading):
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
         start, end = (self.graph.origins[at] for at in (source, node))
-        x = np.zeros((states.shape[1], self.graph.widths[0]))
-        found = []
-        every = states if len(states) == len(made) else [states[0]] * len(made)
-        for _, rows in zip(self._each(made), every, strict=True):
-            given = {} if start is None else {start: tensorflow.constant(rows, "float32")}
-            X = tensorflow.constant(rows if start is None else x, "float32")
-            (output,) = self._run(X, [end], given=given)
-            found.append(np.asarray(output, float).reshape(len(rows), -1))
-        return np.array(found)
+        x = np.zeros((states.shape[1], self.graph.widths[0]), np.float32)
+
+        def one(rows: Any) -> Any:
+            given = {} if start is None else {start: rows}
+            return self._run(rows if start is None else x, [end], given=given)[0]
+
+        every = list(states) if len(states) == len(made) else [states[0]] * len(made)
+        found = self._each(("propagate", start, end), one, made, every)
+        return np.array([each.reshape(states.shape[1], -1) for each in found])
 
     def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
         """See `Reading`."""
-        origins = [self.graph.origins[at] for at in nodes]
-        found = []
-        for weights in self._each(made):
+        origins = tuple(self.graph.origins[at] for at in nodes)
+
+        def one(rows: Any) -> Any:
             with tensorflow.GradientTape(persistent=True) as tape:
-                outputs = self._run(tensorflow.constant(X, "float32"), origins)
-                rows = [[each[a, ..., 0] for a in range(len(X))] for each in outputs]
-            grams = []
-            for place in rows:
-                flat: list[list[Array]] = []
-                for row in place:
-                    gradients = tape.gradient(row, weights)
-                    flat.append([np.zeros(1) if g is None else np.ravel(g) for g in gradients])
-                grams.append([[_inner(a, b) for b in flat] for a in flat])
-            found.append(grams)
-        return np.array(found)
+                outputs = self._run(rows, origins)
+                firsts = [[each[a, ..., 0] for a in range(len(X))] for each in outputs]
+            return tensorflow.stack([self._gram(tape, place) for place in firsts])
+
+        return np.array(self._each(("tangents", *origins), one, made, [X] * len(made)))
 
     def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
         """See `Reading`."""
-        places = [self.graph.origins[at] for at in (node, source)]
-        u, found = tensorflow.constant(x[None], "float32"), []
-        for _ in self._each(made):
-            with tensorflow.GradientTape() as tape:
-                tape.watch(u)
-                if places[1] is None:
-                    (output,), below = self._run(u, places[:1]), u
-                else:
-                    output, below = self._run(u, places, tape.watch)
-            slopes = np.asarray(tape.jacobian(output, below), float)
-            found.append(slopes.reshape(np.size(output), -1))
-        return np.array(found)
+        end, start = (self.graph.origins[at] for at in (node, source))
 
-    def _each(self, made: Any) -> Iterator[list[Any]]:
-        """The variables, with the values of one initialization after another."""
-        variables = [self._weights[path] for path in self.graph.parameters]
-        for values in made:
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
-            yield [variable.value for variable in variables]
+        def one(row: Any) -> Any:
+            with tensorflow.GradientTape() as tape:
+                tape.watch(row)
+                if start is None:
+                    (output,), below = self._run(row, [end]), row
+                else:
+                    output, below = self._run(row, [end, start], tape.watch)
+            slopes = tape.jacobian(output, below, experimental_use_pfor=False)
+            return tensorflow.reshape(slopes, (output.shape[-1], -1))
+
+        return np.array(self._each(("jacobian", start, end), one, made, [x[None]] * len(made)))
+
+    def _gram(self, tape: Any, rows: Sequence[Any]) -> Any:
+        """Σ_μ ∂_μ z_a ∂_μ z_b of these numbers, (m, m)."""
+        weights, total = [each.value for each in self._variables], 0.0
+        gradients = [tape.gradient(row, weights) for row in rows]
+        for each in zip(*gradients, strict=True):
+            if each[0] is not None:
+                flat = tensorflow.stack([tensorflow.reshape(one, (-1,)) for one in each])
+                total += tensorflow.matmul(flat, flat, transpose_b=True)
+        return total
+
+    def _each(
+        self, key: tuple[Any, ...], one: Callable[[Any], Any], made: Any, given: Sequence[Array]
+    ) -> list[Array]:
+        """A function of the variables and of rows, of one initialization after another: compiled
+        for rows of this shape once."""
+        shape = np.shape(given[0])
+        if (*key, shape) not in self._programs:
+
+            def program(values: Sequence[Any], rows: Any) -> Any:
+                for variable, value in zip(self._variables, values, strict=True):
+                    variable.assign(value)
+                return one(rows)
+
+            self._programs[*key, shape] = tensorflow.function(program, autograph=False)
+        run, found = self._programs[*key, shape], []
+        for values, rows in zip(made, given, strict=True):
+            tensors = [tensorflow.constant(value, "float32") for value in values]
+            found.append(np.asarray(run(tensors, tensorflow.constant(rows, "float32")), float))
+        return found
 
     def _values(self) -> dict[str, Array]:
         found = {
@@ -206,10 +225,6 @@ def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) ->
     """
     del inputs
     return KerasReading(model, make)
-
-
-def _inner(a: list[Array], b: list[Array]) -> float:
-    return float(sum(one @ other for one, other in zip(a, b, strict=True)))
 
 
 def _parameter(variable: Any, turned: bool = False) -> Parameter:

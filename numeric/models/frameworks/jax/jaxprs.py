@@ -1,0 +1,245 @@
+"""What a jaxpr's equations are: gone through, and given to a `Tracer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+from jax.extend import core
+
+from derive.errors import InputError
+
+from ....arrays import Array
+from ... import functions
+from ...graph import Graph
+from ...tracing import Collective, Neurons, Parameter, Tracer, UnreadableError, Value, refused
+
+Place: TypeAlias = tuple[int, ...]
+"""Where in a jaxpr: the numbers of equations, from the outermost."""
+
+Handle: TypeAlias = Callable[[Any, list[Any], Place], Any]
+
+
+def walk(jaxpr: Any, consts: Any, args: Sequence[Any], handle: Handle, place: Place = ()) -> Any:
+    """Go through a jaxpr's equations, those of the functions that it calls too."""
+    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def value(atom: Any) -> Any:
+        return atom.val if isinstance(atom, core.Literal) else known[atom]
+
+    for number, equation in enumerate(jaxpr.eqns):
+        given = [value(atom) for atom in equation.invars]
+        inner = _called(equation)
+        at = (*place, number)
+        if inner is None:
+            outs = handle(equation, given, at)
+        else:
+            outs = walk(inner.jaxpr, inner.consts, given, handle, at)
+        known.update(zip(equation.outvars, outs, strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
+
+
+def _called(equation: Any) -> Any:
+    """The jaxpr that an equation calls once; None for a primitive."""
+    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+        inner = equation.params.get(name)
+        if isinstance(inner, core.ClosedJaxpr) and equation.primitive.name not in {"scan", "while"}:
+            return inner
+    return None
+
+
+def traced(
+    model: Any, closed: Any, names: Sequence[str], values: Mapping[str, Array]
+) -> tuple[Graph, dict[str, bool]]:
+    """The graph of a model, and of each matrix whether its axes are (in, out).
+
+    Raises InputError for what cannot be read, by where it is in the jaxpr.
+    """
+    tracer, turned = Tracer(), dict[str, bool]()
+    given = [Parameter(name, values[name]) if name in values else None for name in names]
+
+    def handle(equation: Any, inputs: list[Any], place: Place) -> Any:
+        tracer.origin = place
+        frames = equation.source_info.name_stack
+        tracer.where = (
+            f"{equation.primitive.name} in {frames}" if str(frames) else str(equation.primitive)
+        )
+        operands = [_operand(each) for each in inputs]
+        if equation.primitive.name == "dot_general":
+            return [_product(tracer, equation, operands, turned)]
+        return [_apply(tracer, equation, operands)]
+
+    try:
+        (out,) = walk(closed.jaxpr, closed.consts, [*given, Neurons(0)], handle)
+        if not isinstance(out, Neurons):
+            raise UnreadableError("an output that is no layer's values")
+        return tracer.finish(out), turned
+    except UnreadableError as error:
+        raise refused(model, [(tracer.where, str(error))]) from None
+    except InputError as error:
+        raise refused(model, [(tracer.where, f"{error.got}; {error.wanted}")]) from None
+    except ValueError as error:
+        raise refused(model, [(tracer.where, f"not one output ({error})")]) from None
+
+
+def _operand(value: Any) -> Any:
+    """A number as an expression, other arrays by one value, where they have but one."""
+    if value is None or isinstance(value, Neurons | Collective | Parameter | sympy.Basic):
+        return value
+    array = np.asarray(value)
+    if array.dtype == bool:
+        return sympy.true if array.all() else sympy.false
+    if not np.issubdtype(array.dtype, np.number) or not array.size:
+        return None
+    if (array == array.flat[0]).all():
+        return functions.exact(_short(array.flat[0]))
+    return Parameter("a constant", np.asarray(array, float))
+
+
+def _short(value: Any) -> str:
+    """The shortest decimal of single precision."""
+    number = value.item()
+    if isinstance(number, int):
+        return str(number)
+    return str(np.float32(number)) if abs(number) < 1e30 else "1e400"
+
+
+def _product(tracer: Tracer, equation: Any, operands: list[Any], turned: dict[str, bool]) -> Any:
+    ((left,), (right,)), batch = equation.params["dimension_numbers"]
+    if batch != ((), ()):
+        raise UnreadableError("a product over several axes")
+    u, W, axis = operands[0], operands[1], right
+    if isinstance(u, Parameter):
+        u, W, axis = operands[1], operands[0], left
+    if not isinstance(W, Parameter) or not isinstance(u, Neurons):
+        raise UnreadableError("a product of two layers, as in attention")
+    if W.path == "a constant" or W.value.ndim != 2:
+        raise UnreadableError(f"a product with {W.path} of shape {W.shape}")
+    is_turned = axis == 0
+    turned[W.path] = is_turned != W.turned
+    return tracer.linear(u, Parameter(W.path, W.value, is_turned), None)
+
+
+def _apply(tracer: Tracer, equation: Any, operands: list[Any]) -> Any:
+    name, params = equation.primitive.name, equation.params
+    if name in _SAME:
+        return _reshaped(operands[0], equation)
+    if all(each is None for each in operands):
+        return None
+    if name in _SCALARS:
+        return tracer.apply(_SCALARS[name], operands[0])
+    if name in {"add", "add_any"}:
+        return tracer.add(operands[0], operands[1])
+    if name == "sub":
+        return tracer.add(operands[0], operands[1], -1)
+    if name == "mul":
+        return tracer.multiply(*operands)
+    if name == "div":
+        return tracer.divide(*operands)
+    if name in {"pow", "integer_pow"}:
+        return tracer.power(operands[0], params["y"] if name == "integer_pow" else operands[1])
+    if name in {"max", "min"}:
+        return _extreme(tracer, name, *operands)
+    if name == "reduce_sum":
+        return _reduced(tracer, equation, operands[0])
+    if name in _RELATIONS:
+        return _related(tracer, name, *operands)
+    if name == "select_n":
+        return _selected(*operands)
+    raise UnreadableError(f"the operation {name}")
+
+
+def _reshaped(u: Any, equation: Any) -> Any:
+    """The same values in another shape."""
+    name = equation.primitive.name
+    if isinstance(u, Parameter):
+        shape = equation.outvars[0].aval.shape
+        if name == "transpose" and u.value.ndim == 2:
+            return Parameter(u.path, u.value.T, not u.turned)
+        if u.value.ndim == 2 and shape != u.value.shape and 1 not in (*shape, *u.value.shape):
+            raise UnreadableError(f"{u.path}, which is reshaped")
+        return u
+    if name == "transpose" and isinstance(u, Neurons):
+        raise UnreadableError("a transposed layer")
+    return u
+
+
+def _extreme(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
+    function = sympy.Max if name == "max" else sympy.Min
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Collective) and other == 0:
+            return one  # a variance, which rounding could make negative
+        if isinstance(one, Neurons) and isinstance(other, sympy.Expr):
+            return tracer.apply(function, one, other)
+        if isinstance(one, Neurons) and isinstance(other, Neurons) and one.node == other.node:
+            return Neurons(one.node, function(one.expr, other.expr))
+    raise UnreadableError(f"the {name} of two layers")
+
+
+def _reduced(tracer: Tracer, equation: Any, u: Any) -> Value:
+    axes, shape = equation.params["axes"], equation.invars[0].aval.shape
+    if not isinstance(u, Neurons) or axes != (len(shape) - 1,):
+        raise UnreadableError("a sum over another axis than the neurons'")
+    mean = tracer.mean(u)
+    assert isinstance(mean, Collective)
+    return Collective(mean.node, mean.expr * shape[-1])
+
+
+def _related(tracer: Tracer, name: str, left: Any, right: Any) -> Any:
+    """A comparison, as the expression that is its truth value of a node's entries."""
+    found = []
+    node = None
+    for each in (left, right):
+        if isinstance(each, Neurons):
+            if node not in (None, each.node):
+                raise UnreadableError("a comparison of two layers")
+            node = each.node
+            found.append(each.expr)
+        elif isinstance(each, sympy.Expr):
+            found.append(each)
+        else:
+            raise UnreadableError("a comparison")
+    if name in {"ne", "eq"} and found[0] == found[1]:
+        return sympy.false if name == "ne" else sympy.true
+    return _RELATIONS[name](*found)
+
+
+def _selected(condition: Any, otherwise: Any, then: Any) -> Any:
+    if condition in (sympy.true, sympy.false):
+        return then if condition == sympy.true else otherwise
+    branches = [otherwise, then]
+    nodes = {each.node for each in branches if isinstance(each, Neurons)}
+    if len(nodes) != 1 or not isinstance(condition, sympy.Basic):
+        raise UnreadableError("a choice between two layers")
+    low, high = (each.expr if isinstance(each, Neurons) else each for each in branches)
+    return Neurons(nodes.pop(), sympy.Piecewise((high, condition), (low, True)))
+
+
+_SAME = {
+    *("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "convert_element_type", "copy"),
+    *("stop_gradient", "transpose", "copy_p", "sharding_constraint", "reduce_precision", "pvary"),
+}
+_RELATIONS: dict[str, Any] = {
+    "gt": sympy.Gt, "ge": sympy.Ge, "lt": sympy.Lt, "le": sympy.Le, "ne": sympy.Ne, "eq": sympy.Eq,
+}  # fmt: skip
+_SCALARS: dict[str, Callable[..., Any]] = {
+    "tanh": sympy.tanh,
+    "logistic": functions.sigmoid,
+    "exp": sympy.exp,
+    "expm1": lambda u: sympy.exp(u) - 1,
+    "log": sympy.log,
+    "log1p": lambda u: sympy.log(1 + u),
+    "erf": sympy.erf,
+    "erfc": lambda u: 1 - sympy.erf(u),
+    "sqrt": sympy.sqrt,
+    "rsqrt": lambda u: 1 / sympy.sqrt(u),
+    "sin": sympy.sin,
+    "cos": sympy.cos,
+    "atan": sympy.atan,
+    "abs": sympy.Abs,
+    "sign": sympy.sign,
+    "neg": lambda u: -u,
+    "square": lambda u: u**2,
+}

@@ -1,0 +1,333 @@
+"""What the operations of torch are to a `Tracer`: its modules, functions and methods."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from derive.errors import InputError
+
+from ... import functions
+from ...tracing import Neurons, Parameter, Tracer, UnreadableError, Value
+
+
+def evaluate(
+    graph: fx.Graph,
+    module: nn.Module,
+    tracer: Tracer,
+    otherwise: Callable[[fx.Node, tuple[Any, ...], str], Any],
+) -> dict[fx.Node, Any]:
+    """What each node of a module's graph is to a tracer, the output's what it returns.
+
+    What cannot be read is what `otherwise` makes of the node, its arguments and the reason.
+    """
+    values: dict[fx.Node, Any] = {}
+    for node in graph.nodes:
+        tracer.origin = node.name
+        tracer.where = str(node.target) if node.op == "call_module" else node.name
+        args = fx.node.map_arg(node.args, lambda each: values[each])
+        kwargs = dict(fx.node.map_arg(node.kwargs, lambda each: values[each]))
+        try:
+            if node.op == "placeholder":
+                values[node] = _argument(tracer, node, is_first=not values)
+            elif node.op == "output":
+                values[node] = _only(args[0])
+            else:
+                values[node] = _operation(tracer, module, node, args, kwargs)
+        except UnreadableError as error:
+            values[node] = otherwise(node, (*args, *kwargs.values()), str(error))
+        except InputError as error:
+            told = f"{error.got}; {error.wanted}"
+            values[node] = otherwise(node, (*args, *kwargs.values()), told)
+        except (TypeError, AttributeError, ValueError, IndexError):  # of arguments unknown here
+            told = f"the operation {name_of(node)} with such arguments"
+            values[node] = otherwise(node, (*args, *kwargs.values()), told)
+    return values
+
+
+def name_of(node: fx.Node) -> str:
+    """What a node calls: a function's or method's name, or a module's path."""
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
+    if not is_first:
+        raise UnreadableError("a second argument of forward")
+    tracer.graph.origins[0] = node.name
+    return Neurons(0)
+
+
+def _only(returned: Any) -> Value:
+    """What forward returns, if that is one value."""
+    if isinstance(returned, tuple | list | dict):
+        told = "several outputs: read a module whose forward returns the one that is meant"
+        raise UnreadableError(told)
+    if not isinstance(returned, Neurons):
+        raise UnreadableError("it is no layer's values")
+    return returned
+
+
+def _operation(
+    tracer: Tracer, module: nn.Module, node: fx.Node, args: Any, kwargs: dict[str, Any]
+) -> Any:
+    if not args and "input" in kwargs:
+        args = (kwargs.pop("input"),)
+    if node.op == "get_attr":
+        value = operator.attrgetter(str(node.target))(module)
+        if not isinstance(value, torch.Tensor):
+            raise UnreadableError("an attribute that is no tensor")
+        return parameter(str(node.target), value)
+    if node.op == "call_module":
+        called = module.get_submodule(str(node.target))
+        if len(args) != 1:
+            raise UnreadableError(_why_not(called) or "a module of several arguments")
+        return _module(tracer, str(node.target), called, args[0])
+    known: Mapping[Any, Any] = _METHODS if node.op == "call_method" else _FUNCTIONS
+    if node.target not in known:
+        raise UnreadableError(f"the operation {name_of(node)}")
+    return known[node.target](tracer, *args, **kwargs)
+
+
+def parameter(path: str, value: torch.Tensor) -> Parameter:
+    """A tensor by its path."""
+    own = value.detach().cpu()
+    return Parameter(path, (own.float() if own.dtype is torch.bfloat16 else own).numpy())
+
+
+def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
+    own = {
+        name: parameter(f"{path}.{name}", value)
+        for name, value in module.named_parameters(recurse=False)
+    }
+    if isinstance(module, nn.Linear) and "weight" in own:
+        return tracer.linear(u, own["weight"], own.get("bias"))
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        if len(module.normalized_shape) != 1:
+            raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
+        kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
+        eps = torch.finfo(torch.float32).eps if module.eps is None else module.eps
+        gains = {each.path: each.value for each in own.values()}
+        return tracer.norm(u, kind, eps, gains)
+    if isinstance(module, nn.Dropout):
+        return tracer.dropped(u, module.p)
+    if isinstance(module, nn.Flatten | nn.Identity):
+        return u
+    if fault := _why_not(module):
+        raise UnreadableError(fault)
+    return tracer.apply(*_scalar(module, u))
+
+
+def _scalar(module: nn.Module, u: Value) -> tuple[Any, ...]:
+    """The function of a module of one number, and what `Tracer.apply` gives it."""
+    function, options = _SCALARS[type(module)]
+    return function, u, *(getattr(module, name) for name in options)
+
+
+def _why_not(module: nn.Module) -> str | None:
+    """Why a module that is called is no function of one neuron; None for one that is."""
+    if isinstance(module, nn.Softmax | nn.LogSoftmax):
+        return "a softmax is no function of one neuron"
+    return None if type(module) in _SCALARS else f"no layer here is a {type(module).__name__}"
+
+
+_SCALARS = {
+    kind: functions.TORCH[functions.plain(name)]
+    for name, kind in vars(nn).items()
+    if isinstance(kind, type) and functions.plain(name) in functions.TORCH
+}
+
+
+def _of(function: Callable[..., Any], *names: str) -> Callable[..., Value]:
+    """A scalar function with torch's keywords."""
+
+    def applied(tracer: Tracer, u: Value, *args: Any, **kwargs: Any) -> Value:
+        kwargs.pop("inplace", None)
+        given = [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)]
+        return tracer.apply(function, u, *given[: len(names)])
+
+    return applied
+
+
+def _linear(tracer: Tracer, u: Value, weight: Parameter, bias: Parameter | None = None) -> Value:
+    return tracer.linear(u, weight, bias)
+
+
+def _binary(name: str, *extra: Any) -> Callable[..., Value]:
+    def done(tracer: Tracer, left: Any, right: Any) -> Value:
+        found: Value = getattr(tracer, name)(_value(left), _value(right), *extra)
+        return found
+
+    return done
+
+
+def _value(given: Any) -> Value:
+    return functions.exact(given) if isinstance(given, int | float) else given
+
+
+def _mean(tracer: Tracer, u: Value, dim: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    dims = dim if isinstance(dim, tuple | list) else (dim,)
+    if tuple(dims) not in {(-1,), (1,)} or not keepdim:
+        raise UnreadableError("a mean that is not mean(-1, keepdim=True)")
+    return tracer.mean(u)
+
+
+def _layer_norm(
+    tracer: Tracer,
+    u: Value,
+    normalized_shape: Any,
+    weight: Parameter | None = None,
+    bias: Parameter | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    gains = {each.path: each.value for each in (weight, bias) if each is not None}
+    return tracer.norm(u, "layer", eps, gains)
+
+
+def _rms_norm(
+    tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Value:
+    gains = {} if weight is None else {weight.path: weight.value}
+    return tracer.norm(u, "rms", torch.finfo(torch.float64).eps if eps is None else eps, gains)
+
+
+def _dropout(
+    tracer: Tracer, u: Value, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Value:
+    del inplace
+    if training and p:
+        raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
+    return tracer.dropped(u, p)
+
+
+def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
+    return u
+
+
+class _Size(Parameter):
+    """Numbers of a shape, of which nothing is asked but to be given again."""
+
+
+_SHAPE = _Size("a layer's shape", np.zeros(0))
+_ROWS = _Size("the number of inputs", np.zeros(0))
+_OTHER = _Size("a number of a shape", np.zeros(0))
+
+
+def _sized(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+    shape = _SHAPE if isinstance(u, Neurons) else _OTHER
+    return shape if dim is None else _item(tracer, shape, dim)
+
+
+def _attribute(tracer: Tracer, u: Value, name: str) -> Value:
+    if name != "shape":
+        raise UnreadableError(f"the attribute {name}")
+    return _sized(tracer, u)
+
+
+def _item(tracer: Tracer, u: Value, at: Any) -> Value:
+    if not isinstance(u, _Size):
+        raise UnreadableError("an index: some neurons of a layer")
+    return _ROWS if u is _SHAPE and at == 0 else _OTHER
+
+
+def _reshaped(tracer: Tracer, u: Value, *given: Any, shape: Any = None) -> Value:
+    """The values of a layer as a row for each input, as they are."""
+    if shape is None:
+        shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    if not isinstance(u, Neurons) or not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise UnreadableError("a layer in another shape than a row for each input")
+    rows, rest = shape
+    width = tracer.graph.widths[u.node]
+    if rows is not _ROWS and rows != -1:
+        told = rows.path if isinstance(rows, Parameter) else rows
+        raise UnreadableError(f"a layer in {told} rows: x.size(0) is one for each input")
+    is_whole = rest == -1 if rows is _ROWS else not width and rest is _OTHER
+    if not is_whole and not (isinstance(rest, int) and 0 < rest == (width or rest)):
+        raise UnreadableError("a layer in another shape than a row for each input")
+    return u
+
+
+def _squeezed(tracer: Tracer, u: Value, dim: int | None = None) -> Value:
+    """One output as a number."""
+    width = tracer.graph.widths[u.node] if isinstance(u, Neurons) else 0
+    if width != 1 or dim not in (1, -1):
+        raise UnreadableError("squeeze, but of an only neuron by squeeze(-1)")
+    return u
+
+
+_ADD, _TIMES, _OVER = _binary("add"), _binary("multiply"), _binary("divide")
+_LESS = _binary("add", -1)
+_SPELLED = {
+    name: _of(formula, *options)
+    for name in dict.fromkeys([*dir(functional), *dir(torch)])
+    if name == name.lower().lstrip("_") and functions.plain(name) in functions.TORCH
+    for formula, options in [functions.TORCH[functions.plain(name)]]
+}
+"""The scalar functions, by each name that torch has for them."""
+_ANY: dict[str, Any] = {
+    "exp": _of(sympy.exp),
+    "abs": _of(sympy.Abs),
+    "neg": _of(operator.neg),
+    "sqrt": _of(sympy.sqrt),
+    "rsqrt": _of(lambda u: 1 / sympy.sqrt(u)),
+    "square": _of(lambda u: u**2),
+    "add": _ADD,
+    "sub": _LESS,
+    "mul": _TIMES,
+    "div": _OVER,
+    "pow": lambda tracer, u, exponent: tracer.power(u, exponent),
+    "mean": _mean,
+    "flatten": _flat,
+    "reshape": _reshaped,
+    "squeeze": _squeezed,
+}
+_METHODS = (
+    _SPELLED
+    | _ANY
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+    | {
+        "view": _reshaped,
+        "size": _sized,
+    }
+)
+_RESHAPED = frozenset(
+    {"reshape", "view", "squeeze", "flatten", torch.reshape, torch.squeeze, torch.flatten}
+)
+_FUNCTIONS: dict[Any, Any] = {
+    getattr(room, name): each
+    for room in (torch, functional)
+    for name, each in (_SPELLED | _ANY).items()
+    if hasattr(room, name)
+} | {
+    operator.add: _ADD,
+    operator.iadd: _ADD,
+    operator.sub: _LESS,
+    operator.mul: _TIMES,
+    operator.truediv: _OVER,
+    operator.pow: _ANY["pow"],
+    operator.neg: _ANY["neg"],
+    operator.getitem: _item,
+    getattr: _attribute,
+    math.sqrt: _ANY["sqrt"],
+    functional.linear: _linear,
+    functional.layer_norm: _layer_norm,
+    functional.rms_norm: _rms_norm,
+    functional.dropout: _dropout,
+}
+
+
+def reshapes(node: fx.Node) -> bool:
+    """Whether a node only gives values another shape."""
+    return node.op in {"call_method", "call_function"} and node.target in _RESHAPED
+
+
+def is_shape(value: Any) -> bool:
+    """Whether this is a number of a shape."""
+    return isinstance(value, _Size)

@@ -1,0 +1,217 @@
+"""A model of torch: read as nodes, initialized again, and run between them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx, nn
+
+from ....arrays import Array
+from ...graph import Graph, Inputs
+from ...laws import Law
+from ...tracing import Neurons, Tracer, UnreadableError, refused
+from ..base import Reading
+from .graphs import out_of_place, part, traced
+from .operations import evaluate, is_shape, reshapes
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Matrices here are small: the threads of one product would wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class TorchReading(Reading):
+    """A `torch.nn.Module`, or what makes one."""
+
+    framework = "torch"
+
+    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+        self._make = make
+        self._model = copy.deepcopy(model).cpu().double().eval()
+        self._traced, self.graph = _read(self._model)
+        self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
+        self._paths = self.graph.parameters
+        self._laws: Mapping[str, Law] = {}
+        self._given = None if make else self._values()
+        if make:
+            self._check_held(make(1))
+        self.how = "made again" if make else "each module's reset_parameters"
+
+    def draw(self, seed: int) -> Mapping[str, Array]:
+        """See `Reading`."""
+        self._initialize(seed)
+        return self._values()
+
+    def own(self) -> Mapping[str, Array] | None:
+        """See `Reading`."""
+        return self._given
+
+    @_one_thread()
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`: the parameters of each, stacked."""
+        found: dict[str, list[Any]] = {path: [] for path in self._paths}
+        for seed in seeds:
+            self._initialize(seed)
+            for path, several in found.items():
+                several.append(self._parameter(path).detach().clone())
+        return {path: torch.stack(several) for path, several in found.items()}
+
+    @_one_thread()
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """See `Reading`."""
+        with torch.no_grad():
+            (found,) = self._run(made, torch.from_numpy(np.array(states)), source, (node,))
+        return np.asarray(found.reshape(len(found), states.shape[1], -1).numpy())
+
+    @_one_thread()
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`: an initialization's outputs depend on its own parameters alone, so that
+        one gradient is that of all of them."""
+        leaves = {path: each.detach().requires_grad_() for path, each in made.items()}
+        parameters, m = list(leaves.values()), len(X)
+        count = len(parameters[0])
+        outputs = self._run(leaves, torch.from_numpy(X[None]), 0, tuple(nodes))
+        grams = np.zeros((count, len(nodes), m, m))
+        for at, output in enumerate(outputs):
+            firsts = output.reshape(count, m, -1)[:, :, 0].sum(dim=0)
+            gradients = [
+                torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True)
+                for each in firsts
+            ]
+            for each in zip(*gradients, strict=True):
+                if each[0] is not None:
+                    flat = torch.stack([one.reshape(count, -1) for one in each], dim=1)
+                    grams[:, at] += (flat @ flat.transpose(1, 2)).numpy()
+        return grams
+
+    @_one_thread()
+    def jacobian(self, made: Any, x: Array, node: int, source: int) -> Array:
+        """See `Reading`."""
+        count = len(next(iter(made.values())))
+        given = torch.from_numpy(np.array(np.broadcast_to(x, (count, 1, len(x)))))
+        if source:
+            (given,) = self._run(made, given, 0, (source,))
+        below = given.detach().clone().requires_grad_()
+        (output,) = self._run(made, below, source, (node,))
+        rows = output.reshape(count, -1).sum(dim=0)
+        found = [torch.autograd.grad(each, below, retain_graph=True)[0] for each in rows]
+        return np.asarray(torch.stack(found, dim=1).reshape(count, len(rows), -1).numpy())
+
+    def _run(self, made: Any, states: Any, source: int, nodes: tuple[int, ...]) -> tuple[Any, ...]:
+        """The values of nodes, (count, rows, …), with each initialization's own parameters, from
+        states of its own, or from one."""
+        key = source, nodes
+        if key not in self._parts:
+            first, *origins = (str(self.graph.origins[at]) for at in (source, *nodes))
+            self._parts[key] = part(self._traced, first, origins)
+        between = self._parts[key]
+        needed = {name for name, _ in between.named_parameters()}
+        own = {path: each for path, each in made.items() if path in needed}
+
+        def one(parameters: Any, rows: Any) -> Any:
+            return torch.func.functional_call(between, parameters, (rows,))
+
+        shared = len(states) == 1
+        run = torch.func.vmap(one, (0, None if shared else 0))
+        found: tuple[Any, ...] = run(own, states[0] if shared else states)
+        return found
+
+    def settle(self, laws: Mapping[str, Law]) -> None:
+        """See `Reading`: where reset_parameters has other laws than the model's."""
+        self._laws = laws
+        self.how = "drawn by the laws read off its matrices"
+
+    def _check_held(self, other: nn.Module) -> None:
+        """Raise InputError for gains that are others in another initialization."""
+        found = dict(other.named_parameters())
+        for path in dict.fromkeys(self.graph.gains):
+            if path in found and not torch.equal(
+                self._parameter(path), found[path].detach().cpu().double()
+            ):
+                raise refused(self._model, [(path, "it is another in each initialization")])
+
+    def _values(self) -> dict[str, Array]:
+        return {path: self._parameter(path).detach().numpy().copy() for path in self._paths}
+
+    def _parameter(self, path: str) -> Any:
+        return self._model.get_parameter(path)
+
+    def _initialize(self, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), _one_thread():
+            torch.default_generator.manual_seed(seed)
+            if self._make is not None:
+                fresh = dict(self._make(seed).named_parameters())
+                for path, parameter in self._model.named_parameters():
+                    parameter.copy_(fresh[path])
+                return
+            if not self._laws:
+                for module in self._model.modules():
+                    if hasattr(module, "reset_parameters"):
+                        module.reset_parameters()
+                return
+            random = np.random.default_rng(seed)
+            for path, law in self._laws.items():
+                parameter = self._parameter(path)
+                parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
+
+
+def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> TorchReading:
+    """The model as nodes.
+
+    Raises InputError for what cannot be read, by its path in the model.
+    """
+    del inputs
+    return TorchReading(model, make)
+
+
+def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
+    try:
+        graph = traced(model)
+    except Exception as error:  # of the user's forward
+        told = " ".join(str(error).split())
+        raise refused(model, [("model", f"torch.fx cannot trace it: {told}")]) from error
+    tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
+
+    def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
+        given = [each.node for each in args if isinstance(each, Neurons)]
+        follows = unread.intersection(given) and node.op != "call_module"
+        if not follows and (tracer.where, why) not in faults:
+            faults.append((tracer.where, why))
+        at = tracer.graph.add(Inputs(), 0, node.name)
+        unread.add(at)
+        return Neurons(at)
+
+    try:
+        out_of_place(graph, model)
+    except UnreadableError as error:
+        raise refused(model, [("model", str(error))]) from None
+    values = evaluate(graph, model, tracer, otherwise)
+    if faults:
+        raise refused(model, faults)
+    (result,) = (values[node] for node in graph.nodes if node.op == "output")
+    found = tracer.finish(result)
+    return _without_shapes(fx.GraphModule(model, graph), values), found
+
+
+def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
+    """The same without what only gives a layer's values another shape, which may take that shape
+    from the inputs."""
+    for node in reversed(list(traced.graph.nodes)):
+        if reshapes(node):
+            node.replace_all_uses_with(node.args[0] if node.args else node.kwargs["input"])
+            traced.graph.erase_node(node)
+        elif is_shape(values.get(node)) and not node.users:
+            traced.graph.erase_node(node)
+    traced.recompile()
+    return traced
