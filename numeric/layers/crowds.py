@@ -2,10 +2,8 @@
 
 The nodes are those of `several_samples`, whose sums these are: z = B y, a trapezoid rule for each y
 within a ball, and from the leaves up one sum for all brackets with the same factors below. There a
-level is an array; here it is a loop, for m samples have C(m, 4) sets of four. Of three or four samples the last is averaged over
-its own y beforehand, as a function of its mean: a table, from which the nodes of the others take it
-by polynomials. Where those of the last but one are a whole number of points apart, they share their
-polynomials' weights.
+level is an array; here it is a loop, for m samples have C(m, 4) sets of four. The last of
+three or four is in a table (`crowd_sums`), so that its nodes are not counted.
 
 Four samples have as many digits as `NODES` of them allow. What that leaves out is seen at some of
 the sets, which have all digits too, and is in the sizes that are returned, with which errors are
@@ -16,9 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from itertools import permutations
-from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,9 +27,8 @@ from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..emit import printer
-from ..emit.kernels import load_kernels
-from ..emit.templates import sigma_source
+from . import crowd_sums
+from .crowd_sums import POINTS
 from .several_samples import Orders, Suffix, Sums
 
 FEW = 8
@@ -41,9 +36,6 @@ FEW = 8
 
 NODES = 12 * 10**6
 """Of all sets together: a second, more or less."""
-
-POINTS = 16
-"""Of the polynomial between the points of a table."""
 
 DIGITS = (26.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 """log(1/ε) of the rule, from the best down, where the nodes of all digits are too many."""
@@ -78,7 +70,7 @@ class Crowd:
         self._d = d = len(products[0])
         heads = sorted({head for each in products for head in each})
         highest = max((order for head in heads for order in head), default=0)
-        self._kernels = _kernels(activation, highest + -(highest + 1) % _ROUND)
+        self._kernels = crowd_sums.kernels(activation, highest + -(highest + 1) % _ROUND)
         self._heads = np.full((len(heads), max(1, *map(len, heads))), -1)
         for row, head in zip(self._heads, heads, strict=True):
             row[: len(head)] = head
@@ -136,7 +128,8 @@ class Crowd:
         shapes = self._heads, self._trees, self._counts
         half = self._rule.half
         spacing = self._spacing(B, rule)
-        self._kernels.sums(B, live, rule.h, rule.reach, tree, *shapes, half, spacing, values)
+        sums = self._kernels.pairs if self._d == 2 else self._kernels.sums
+        sums(B, live, rule.h, rule.reach, tree, *shapes, half, spacing, values)
         found = np.take_along_axis(values, self._roots[tree][None], axis=2)
         return np.ascontiguousarray(np.swapaxes(found, 1, 2))
 
@@ -164,8 +157,12 @@ class Crowd:
         windows = sliding_window_view(values[:, ::2], POINTS, axis=1)
         between = values[:, POINTS - 1 : 1 - POINTS : 2]
         at = np.arange(POINTS) - 0.5 * (POINTS - 1)
-        weights = np.array([np.prod(np.delete(at, k) / (np.delete(at, k) - at[k])) for k in range(POINTS)])
-        bulk = np.abs(values[:, abs(np.arange(-half, half + 1)) * spacing <= 2.0 * near]).max(axis=1)
+        weights = np.array(
+            [np.prod(np.delete(at, k) / (np.delete(at, k) - at[k])) for k in range(POINTS)]
+        )
+        bulk = np.abs(values[:, abs(np.arange(-half, half + 1)) * spacing <= 2.0 * near]).max(
+            axis=1
+        )
         sizes = np.maximum(np.abs(windows).max(axis=2), bulk[:, None])
         off = np.abs(windows @ weights - between)
         return float(np.divide(off, sizes, out=np.zeros_like(off), where=sizes > 0).max())
@@ -226,325 +223,3 @@ def _tree(
         levels.append([(heads.index(suffix[0]), below[suffix[1:]]) for suffix in here])
         below = here
     return levels[::-1], [below[each] for each in ordered]
-
-
-@cache
-def _kernels(activation: Activation, highest: int) -> ModuleType:
-    """The compiled loops, for derivatives up to this order."""
-    source = printer.filled(
-        _SUMS,
-        sigma=sigma_source(activation, highest + 1),
-        derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
-        factorise=quadrature.FACTORISE_SOURCE,
-        orders=highest + 1,
-        points=POINTS,
-        before=POINTS // 2 - 1,
-        scales=str([1 / math.prod(k - j for j in range(POINTS) if j != k) for k in range(POINTS)]),
-    )
-    return load_kernels("crowd", f"Averages of {activation.name} over sets.", (), source)
-
-
-_SUMS = '''\
-$sigma
-
-
-@driver
-def evaluate(mean, slope, first, count, heads, S, F, wanted):
-    """σ's derivatives at some z of one sample, and if wanted what the products have there."""
-    for i in range(count):
-        s = sigma(mean + slope * (first + i))
-        $derivatives
-    if not wanted:
-        return
-    for k in range(heads.shape[0]):
-        for i in range(count):
-            F[k, i] = S[heads[k, 0], i] if heads[k, 0] >= 0 else 1.0
-        for j in range(1, heads.shape[1]):
-            if heads[k, j] >= 0:
-                for i in range(count):
-                    F[k, i] *= S[heads[k, j], i]
-
-
-@reduction
-def weighted(F, weights, first, count):
-    """A sum, and that of absolute values."""
-    value, size = 0.0, 0.0
-    for i in range(count):
-        part = weights[first + i] * F[i]
-        value += part
-        size += abs(part)
-    return value, size
-
-
-$factorise
-
-
-@entry
-def factorise_all(K, sets, order, B, rank):
-    """`factorise` for each set of samples."""
-    d = sets.shape[1]
-    own = np.empty((d, d))
-    for t in range(len(sets)):
-        for k in range(d):
-            for j in range(d):
-                own[k, j] = K[sets[t, k], sets[t, j]]
-        order[t], B[t], rank[t] = factorise(own)
-
-
-@driver
-def place(B, rank, h, half, begin, steps, slopes, weights, centre):
-    """The steps of each level, those of z with them, and the weights of the nodes."""
-    levels = len(steps)
-    for j in range(levels):
-        live = begin <= j < begin + rank
-        steps[j] = h[j - begin] if live else 1.0
-        for k in range(levels):
-            slopes[k, j] = B[k - begin, j - begin] * steps[j] if live and k >= begin else 0.0
-        for i in range(-centre, centre + 1):
-            y = steps[j] * i
-            weight = steps[j] / math.sqrt(2.0 * math.pi) * math.exp(-0.5 * y * y) if live else 1.0
-            weights[j, centre + i] = weight * (2.0 if half and j == begin and i > 0 else 1.0)
-
-
-@reduction
-def joined(weights, F, G, A):
-    """A sum of products of two samples, the last of which is averaged, and of absolute values."""
-    value, size = 0.0, 0.0
-    for i in range(len(weights)):
-        part = weights[i] * F[i]
-        value += part * G[i]
-        size += abs(part) * A[i]
-    return value, size
-
-
-@driver
-def weighed(line, begins, weights, count, out):
-    """out[n] = Σ_j weights[j] line[begins[j] + n], by eights; unsigned, for no n is from the end."""
-    for block in range(np.uint64(0), np.uint64(count), np.uint64(8)):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for j in range(len(weights)):
-            w, n = weights[j], begins[j] + block
-            s0 += w * line[n]
-            s1 += w * line[n + np.uint64(1)]
-            s2 += w * line[n + np.uint64(2)]
-            s3 += w * line[n + np.uint64(3)]
-            s4 += w * line[n + np.uint64(4)]
-            s5 += w * line[n + np.uint64(5)]
-            s6 += w * line[n + np.uint64(6)]
-            s7 += w * line[n + np.uint64(7)]
-        out[block] = s0
-        out[block + np.uint64(1)] = s1
-        out[block + np.uint64(2)] = s2
-        out[block + np.uint64(3)] = s3
-        out[block + np.uint64(4)] = s4
-        out[block + np.uint64(5)] = s5
-        out[block + np.uint64(6)] = s6
-        out[block + np.uint64(7)] = s7
-
-
-_SCALES = np.array($scales)
-
-
-@driver
-def lagrange(u, weights):
-    """Of the polynomial through $points points side by side, at u from 0 to 1 behind number $before."""
-    product = 1.0
-    for k in range($points):
-        weights[k] = product * _SCALES[k]
-        product *= u + ($before - k)
-    product = 1.0
-    for k in range($points - 1, -1, -1):
-        weights[k] *= product
-        product *= u + ($before - k)
-
-
-@driver
-def stepped(slope, spacing):
-    """How far apart the points of a table are, and how many of them a step is: 0 where that is no
-    whole number, of steps that are small."""
-    stride = math.ceil(abs(slope) / spacing) if abs(slope) > 0.25 * spacing else 0
-    return (slope / stride if stride else spacing), stride
-
-
-@driver
-def laid(row, count, stride, out):
-    """A table's points a step apart, side by side."""
-    apart = max(stride, 1)
-    length = count // apart + 1
-    for n in range(count):
-        out[n % apart * length + n // apart] = row[n]
-
-
-@driver
-def along(table, before, size, stride, at, slope, count, weights, begins, out):
-    """A table's values at `at` and steps from there, by lines, of two points, or by polynomials."""
-    length = size // max(stride, 1) + 1
-    for i in range(1 if stride else count):
-        place = at + slope * i
-        first = math.floor(place)
-        if len(weights) == 2:
-            weights[0], weights[1] = 1.0 - (place - first), place - first
-        else:
-            lagrange(place - first, weights)
-        if stride:
-            row, column = (first - before) % stride, (first - before) // stride
-            for j in range(len(weights)):
-                begins[j] = row * length + column
-                row += 1
-                if row == stride:
-                    row, column = 0, column + 1
-            for k in range(len(table)):
-                weighed(table[k], begins, weights, count, out[k])
-            continue
-        for k in range(len(table)):
-            total = 0.0
-            for j in range(len(weights)):
-                total += weights[j] * table[k, first - before + j]
-            out[k, i] = total
-
-
-@entry
-def on_grid(distance, half, heads, F):
-    """The products at points so far apart, `half` of them on each side of 0."""
-    S = np.empty(($orders, 2 * half + 1))
-    evaluate(0.0, distance, -half, 2 * half + 1, heads, S, F, True)
-
-
-@driver
-def climb(level, count, weight, F, is_live, below, totals):
-    """Add what is below one node of a level."""
-    for k in range(count):
-        part = weight * F[level[k, 0], 0] if is_live else 1.0
-        totals[0, k] += part * below[0, level[k, 1]]
-        totals[1, k] += abs(part) * below[1, level[k, 1]]
-
-
-@driver
-def norm(row, count):
-    """The length of a row's first entries."""
-    total = 0.0
-    for k in range(count):
-        total += row[k] * row[k]
-    return math.sqrt(total)
-
-
-@entry
-def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out):
-    """The sums of each set of samples, those of its tree on top, and of absolute values.
-
-    The samples have the last levels; those before have one node. Of more than two samples the last
-    is averaged over its own latent variable in a table, and the last but one has a table too.
-    """
-    levels, single = trees.shape[1], heads.shape[1] == 1
-    for k in range(len(heads)):
-        single = single and heads[k, 0] >= 0
-    begin = levels - B.shape[1]
-    centre = 0
-    for t in range(len(B)):
-        for j in range(ranks[t]):
-            centre = max(centre, int(reach[t] / h[t, j]) + 1)
-    weights = np.empty((levels, 2 * centre + 1))
-    S, F = np.empty(($orders, 2 * centre + 1)), np.empty((len(heads), 2 * centre + 1))
-    room = len(heads), 2 * centre + 9
-    C, G, A, of_row = np.zeros(room), np.zeros(room), np.zeros(room), np.zeros(2 * centre + 9)
-    steps, slopes = np.empty(levels), np.empty((levels, levels))
-    of_points, of_line, begins = np.empty($points), np.empty(2), np.empty($points, np.uint64)
-    totals = np.zeros((levels, 2, trees.shape[2]))
-    for t in range(len(B)):
-        if ranks[t] < 0:
-            out[:, t] = math.nan
-            continue
-        end, tree, counts = begin + ranks[t], trees[which[t]], all_counts[which[t]]
-        place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
-        n3 = int(reach[t] / steps[3]) if begin <= 3 < end else 0
-        (own, own_stride), (last, last_stride) = (1.0, 1), (1.0, 1)
-        own_half, last_half = 1, 1
-        own_table = last_table = last_sizes = C
-        if begin < 2:
-            own, own_stride = stepped(slopes[2, 2], spacing)
-            own_half = int(reach[t] * norm(B[t, 2 - begin], 3 - begin) / abs(own)) + $points
-            own_table = np.zeros((len(heads), 2 * own_half + 10 + 2 * max(own_stride, 1)))
-            last, last_stride = stepped(slopes[3, 2], spacing)
-            last_half = int(reach[t] * norm(B[t, 3 - begin], 3 - begin) / abs(last)) + $points
-            wider = int(n3 * abs(slopes[3, 3] / last)) + $points
-            last_table = np.zeros((len(heads), 2 * last_half + 10 + 2 * max(last_stride, 1)))
-            last_sizes = np.zeros(last_table.shape)
-            smooth, rough = np.zeros(2 * wider + 1), np.zeros(2 * wider + 1)
-            for i in range(-n3, n3 + 1):
-                weight = weights[3, centre + i] if n3 else 1.0
-                at = slopes[3, 3] / last * i
-                first = math.floor(at)
-                lagrange(at - first, of_points)
-                for j in range($points):
-                    smooth[wider + first - $before + j] += weight * of_points[j]
-                rough[wider + first] += weight * (1.0 - (at - first))
-                rough[wider + first + 1] += weight * (at - first)
-            most = 2 * max(own_half, last_half + wider) + 9
-            of_orders, products = np.empty(($orders, most)), np.empty((len(heads), most))
-            row, of_average = np.empty(2 * last_half + 9), np.empty(2 * wider + 1, np.uint64)
-            of_average[:] = np.arange(2 * wider + 1)
-            evaluate(0.0, own, -own_half, 2 * own_half + 1, heads, of_orders, products, True)
-            for k in range(len(heads)):
-                laid(products[k], 2 * own_half + 1, own_stride, own_table[k])
-            whole = last_half + wider
-            evaluate(0.0, last, -whole, 2 * whole + 1, heads, of_orders, products, True)
-            for k in range(len(heads)):
-                weighed(products[k], of_average, smooth, 2 * last_half + 1, row)
-                laid(row, 2 * last_half + 1, last_stride, last_table[k])
-                for n in range(2 * whole + 1):
-                    products[k, n] = abs(products[k, n])
-                weighed(products[k], of_average, rough, 2 * last_half + 1, row)
-                laid(row, 2 * last_half + 1, last_stride, last_sizes[k])
-        left0 = reach[t] * reach[t]
-        n0 = int(reach[t] / steps[0]) if begin <= 0 < end else 0
-        totals[0] = 0.0
-        for i0 in range(0 if half and begin == 0 else -n0, n0 + 1):
-            left1 = max(left0 - (steps[0] * i0) ** 2, 0.0)
-            n1 = int(math.sqrt(left1) / steps[1]) if begin <= 1 < end else 0
-            totals[1] = 0.0
-            for i1 in range(0 if half and begin == 1 else -n1, n1 + 1):
-                left2 = max(left1 - (steps[1] * i1) ** 2, 0.0)
-                n2 = int(math.sqrt(left2) / steps[2]) if begin <= 2 < end else 0
-                first = 0 if half and begin == 2 else -n2
-                count = n2 + 1 - first
-                if begin < 2:
-                    mean = slopes[2, 0] * i0 + slopes[2, 1] * i1 + slopes[2, 2] * first
-                    at, slope, size = mean / own + own_half, slopes[2, 2] / own, 2 * own_half + 1
-                    along(own_table, $before, size, own_stride, at, slope, count, of_points, begins, C)
-                    mean = slopes[3, 0] * i0 + slopes[3, 1] * i1 + slopes[3, 2] * first
-                    at, slope, size = mean / last + last_half, slopes[3, 2] / last, 2 * last_half + 1
-                    along(
-                        last_table, $before, size, last_stride, at, slope, count, of_points, begins, G
-                    )
-                    along(last_sizes, 0, size, last_stride, at, slope, count, of_line, begins, A)
-                    by_eight = -(-count // 8) * 8
-                    for i in range(by_eight):
-                        of_row[i] = weights[2, centre + first + i] if i < count else 0.0
-                    for k in range(counts[2]):
-                        one, other = tree[2, k, 0], tree[3, tree[2, k, 1], 0]
-                        found = joined(of_row[:by_eight], C[one], G[other], A[other])
-                        totals[2, 0, k], totals[2, 1, k] = found
-                else:
-                    totals[2] = 0.0
-                    for i2 in range(first, n2 + 1):
-                        left3 = max(left2 - (steps[2] * i2) ** 2, 0.0)
-                        n3 = int(math.sqrt(left3) / steps[3]) if end == 4 else 0
-                        mean, each = slopes[3, 2] * i2, 2 * n3 + 1
-                        evaluate(mean, slopes[3, 3], -n3, each, heads, S, F, not single)
-                        for k in range(counts[3]):
-                            head = tree[3, k, 0]
-                            row = S[heads[head, 0]] if single else F[head]
-                            found = weighted(row, weights[3], centre - n3, each)
-                            totals[3, 0, k], totals[3, 1, k] = found
-                        evaluate(0.0, slopes[2, 2], i2, 1, heads, S, F, True)
-                        climb(tree[2], counts[2], weights[2, centre + i2], F, True, totals[3], totals[2])
-                if begin <= 1:
-                    evaluate(slopes[1, 0] * i0, slopes[1, 1], i1, 1, heads, S, F, True)
-                climb(
-                    tree[1], counts[1], weights[1, centre + i1], F, begin <= 1, totals[2], totals[1]
-                )
-            if begin <= 0:
-                evaluate(0.0, slopes[0, 0], i0, 1, heads, S, F, True)
-            climb(tree[0], counts[0], weights[0, centre + i0], F, begin <= 0, totals[1], totals[0])
-        out[:, t] = totals[0]
-'''
