@@ -164,8 +164,10 @@ class Crowd:
             axis=1
         )
         sizes = np.maximum(np.abs(windows).max(axis=2), bulk[:, None])
-        off = np.abs(windows @ weights - between)
-        return float(np.divide(off, sizes, out=np.zeros_like(off), where=sizes > 0).max())
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(windows @ weights - between)
+        seen = (sizes > 0) & np.isfinite(off)  # what overflows far out shows in the sums
+        return float(np.divide(off, sizes, out=np.zeros_like(off), where=seen).max())
 
     def _rules(self, factorised: _Factorised, most: float) -> _Rules:
         """The nodes of each set to so many digits, or what `quadrature.accuracy` has."""
