@@ -25,7 +25,8 @@ from derivations.section import show
 from derive import Gaussian, Network, Orthogonal, WeightEnsemble, recursion, training
 from derive.activations.functions import as_activation
 from derive.symbols import K, Symbol, ell, tensor
-from numeric.training import flow
+from numeric import flow as tensors_of
+from numeric.training import flow, simulate
 
 R = sympy.Rational
 THETA = tensor("Theta")
@@ -36,6 +37,8 @@ RATIO = Symbol("r", positive=True)
 TANH = as_activation("tanh")
 WEIGHTS = Gaussian(1), Orthogonal(1)
 DEPTHS = (8, 16, 32)
+NARROW, NETWORKS = 8, {2: 300, 4: 1000, 8: 200}
+"""A width, and how many networks are trained at each depth."""
 FAR = 100.0
 """A target far from what networks begin with."""
 SIZES: Mapping[str, sympy.Expr] = {
@@ -205,6 +208,59 @@ def unseen() -> Verdict:
     means, variances = abs(gaussian / orthogonal).T
     told = f"Gaussian over orthogonal: means {means.round(1)}, variances {variances.round()}"
     return observed([*(x > 20 for x in variances), *(b > a for a, b in pairwise(means))], told)
+
+
+# %% [markdown]
+# ## Where order 1/n ends
+
+
+# %%
+@claim("training", "10", "order 1/n fails at L/n near 0.4 for the kernel, later for the mean")
+def ends() -> Verdict:
+    r"""Networks of $n = 8$, tanh with (6.17), one training point, 10 steps at $\eta = 0.3/\Theta$:
+    by how much of the limit theory to order $1/n$ is off, within 5 standard errors. The trained
+    tangent kernel, of either weights: by less than 10 % at $L/n = \frac14$, by more at
+    $\frac12$. At $L = n$ it is off by more than two thirds of it with Gaussian weights, by less
+    than three with orthogonal ones; and there the mean output is off by more than 7 % with Gaussian
+    weights, with orthogonal ones by less than 5 %."""
+    (gaussian, orthogonal) = (missed(weights) for weights in WEIGHTS)
+    (early, late, last), (calm, grown, end) = (
+        [each["ntk"] for each in found] for found in (gaussian, orthogonal)
+    )
+    mean, steady = (found[-1]["prediction"] for found in (gaussian, orthogonal))
+    holds = [
+        *(sum(each) < 0.1 for each in (early, calm)),
+        *(low - error > 0.1 for low, error in (late, grown)),
+        last[0] - last[1] > 2 / 3,
+        sum(end) < 0.6,
+        mean[0] - mean[1] > 0.07,
+        sum(steady) < 0.05,
+    ]
+    told = [
+        f"{weights}: {name} {', '.join(f'{each[name][0]:.3f}' for each in found)}"
+        for weights, found in (("Gaussian", gaussian), ("orthogonal", orthogonal))
+        for name in ("ntk", "prediction")
+    ]
+    return observed(holds, f"off by, at L/n = 1/4, 1/2, 1: {'; '.join(told)}")
+
+
+def missed(weights: WeightEnsemble) -> list[dict[str, tuple[float, float]]]:
+    """By depth, what theory to order 1/n lacks of kernel and mean in units of their limits, and 5
+    standard errors."""
+    found = []
+    for depth, draws in NETWORKS.items():
+        net = Network(TANH, weights, lambda_b=1 / ell)
+        given = net, [1.0, 0.5], 1.0, None
+        theta = tensors_of(net, [1.0, 0.5], depth, "Theta")["Theta"].to_numpy()[-1]
+        theory = flow(*given, depth, 0.3 / theta, 10).isel(step=0)
+        made = simulate(*given, NARROW, depth, 0.3 / theta, 10, draws).isel(step=0)
+        each = {}
+        for name in ("ntk", "prediction"):
+            limit = theory[name].item()
+            off = made[name].item() - limit - theory[f"{name}1"].item() / NARROW
+            each[name] = abs(off / limit), 5 * made[f"{name}_se"].item() / abs(limit)
+        found.append(each)
+    return found
 
 
 # %%

@@ -2,7 +2,8 @@
 
 The nodes are those of `several_samples`, whose sums these are: z = B y, a trapezoid rule for each y
 within a ball, and from the leaves up one sum for all brackets with the same factors below. There a
-level is an array; here it is a loop, for m samples have C(m, 4) sets of four.
+level is an array; here it is a loop, for m samples have C(m, 4) sets of four. The last of
+three or four is in a table (`crowd_sums`), so that its nodes are not counted.
 
 Four samples have as many digits as `NODES` of them allow. What that leaves out is seen at some of
 the sets, which have all digits too, and is in the sizes that are returned, with which errors are
@@ -13,12 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from itertools import permutations
-from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
@@ -27,19 +27,22 @@ from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..emit import printer
-from ..emit.kernels import load_kernels
-from ..emit.templates import sigma_source
+from . import crowd_sums
+from .crowd_sums import POINTS
 from .several_samples import Orders, Suffix, Sums
 
 FEW = 8
 """As many samples as have each set's sums to all digits, by `several_samples`."""
 
-NODES = 10**8
+NODES = 12 * 10**6
 """Of all sets together: a second, more or less."""
 
 DIGITS = (26.0, 22.0, 20.0, 18.0, 16.0, 14.0, 12.0)
 """log(1/ε) of the rule, from the best down, where the nodes of all digits are too many."""
+
+_COARSEST, _SMALL, _FINEST = 0.5, 1e-6, 1e-15
+"""The spacing of a table's points that is tried first, relative errors from which on they fall as
+they should, and the least that is asked for."""
 
 _SOME, _CAUTION = 32, 4.0
 """Sets that have all digits, to see what the others lack; what the largest difference is multiplied
@@ -48,7 +51,7 @@ by."""
 LEVELS, _ROUND = 4, 4
 """Samples that a set has at most; the orders of derivatives are compiled by the four."""
 
-_MOST = 4 * 10**10
+_MOST = 4 * 10**9
 """Nodes that are refused: some minutes."""
 
 Counts: TypeAlias = "NDArray[np.int64]"
@@ -67,7 +70,7 @@ class Crowd:
         self._d = d = len(products[0])
         heads = sorted({head for each in products for head in each})
         highest = max((order for head in heads for order in head), default=0)
-        self._kernels = _kernels(activation, highest + -(highest + 1) % _ROUND)
+        self._kernels = crowd_sums.kernels(activation, highest + -(highest + 1) % _ROUND)
         self._heads = np.full((len(heads), max(1, *map(len, heads))), -1)
         for row, head in zip(self._heads, heads, strict=True):
             row[: len(head)] = head
@@ -124,9 +127,47 @@ class Crowd:
         live = np.where(np.isfinite(rule.h).all(axis=1), rank, -1)
         shapes = self._heads, self._trees, self._counts
         half = self._rule.half
-        self._kernels.sums(B, live, rule.h, rule.reach, tree, *shapes, half, values)
+        spacing = self._spacing(B, rule)
+        sums = self._kernels.pairs if self._d == 2 else self._kernels.sums
+        sums(B, live, rule.h, rule.reach, tree, *shapes, half, spacing, values)
         found = np.take_along_axis(values, self._roots[tree][None], axis=2)
         return np.ascontiguousarray(np.swapaxes(found, 1, 2))
+
+    def _spacing(self, B: Array, rule: _Rules) -> float:
+        """Of the tables' points, for as many digits as the rule has.
+
+        The polynomials' error, which falls as a power of the spacing, is seen at some places.
+        """
+        if self._d == 2:
+            return 1.0
+        scale = np.sqrt((B**2).sum(axis=2)).max(axis=1, initial=0.0)
+        far = float((rule.reach * scale).max(initial=0.0))
+        wanted = max(0.1 * math.exp(-float(rule.digits.min(initial=math.inf))), _FINEST)
+        spacing = _COARSEST
+        while (off := self._off(spacing, far, float(scale.max(initial=0.0)))) > _SMALL:
+            spacing /= 2.0
+        return float(spacing * min(1.0, (wanted / max(off, _FINEST)) ** (1.0 / POINTS)))
+
+    def _off(self, spacing: float, far: float, near: float) -> float:
+        """The largest error halfway between points so far apart, for samples that go `far` and
+        mostly are `near` 0, relative to what is there."""
+        half = 2 * (math.ceil(far / spacing) + POINTS)
+        values = np.empty((len(self._heads), 2 * half + 1))
+        self._kernels.on_grid(0.5 * spacing, half, self._heads, values)
+        windows = sliding_window_view(values[:, ::2], POINTS, axis=1)
+        between = values[:, POINTS - 1 : 1 - POINTS : 2]
+        at = np.arange(POINTS) - 0.5 * (POINTS - 1)
+        weights = np.array(
+            [np.prod(np.delete(at, k) / (np.delete(at, k) - at[k])) for k in range(POINTS)]
+        )
+        bulk = np.abs(values[:, abs(np.arange(-half, half + 1)) * spacing <= 2.0 * near]).max(
+            axis=1
+        )
+        sizes = np.maximum(np.abs(windows).max(axis=2), bulk[:, None])
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(windows @ weights - between)
+        seen = (sizes > 0) & np.isfinite(off)  # what overflows far out shows in the sums
+        return float(np.divide(off, sizes, out=np.zeros_like(off), where=seen).max())
 
     def _rules(self, factorised: _Factorised, most: float) -> _Rules:
         """The nodes of each set to so many digits, or what `quadrature.accuracy` has."""
@@ -139,8 +180,9 @@ class Crowd:
             digits[rows] = kept = min(quadrature.accuracy(live), most)
             h[rows, :live] = self._rule.step(scale[rows, :live], live, kept)
             reach[rows] = self._rule.reach(live, size[rows], kept)
-            ball = math.pi ** (0.5 * live) / math.gamma(0.5 * live + 1.0) * reach[rows] ** live
-            nodes += float(np.nansum(ball / np.prod(h[rows], axis=1)))
+            deep = live if self._d == 2 else min(live, self._d - 1)  # the last one is in a table
+            ball = math.pi ** (0.5 * deep) / math.gamma(0.5 * deep + 1.0) * reach[rows] ** deep
+            nodes += float(np.nansum(ball / np.prod(h[rows, :deep], axis=1)))
         return _Rules(h, reach, digits, nodes * (0.5 if self._rule.half else 1.0))
 
 
@@ -183,150 +225,3 @@ def _tree(
         levels.append([(heads.index(suffix[0]), below[suffix[1:]]) for suffix in here])
         below = here
     return levels[::-1], [below[each] for each in ordered]
-
-
-@cache
-def _kernels(activation: Activation, highest: int) -> ModuleType:
-    """The compiled loops, for derivatives up to this order."""
-    source = printer.filled(
-        _SUMS,
-        sigma=sigma_source(activation, highest + 1),
-        derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
-        factorise=quadrature.FACTORISE_SOURCE,
-        orders=highest + 1,
-        loops=_loops(),
-    )
-    return load_kernels("crowd", f"Averages of {activation.name} over sets.", (), source)
-
-
-def _loops() -> list[str]:
-    """Nested loops over the latent variables of a set."""
-    last, lines = LEVELS - 1, list[str]()
-    for j in range(LEVELS):
-        mean = " + ".join([f"slopes[{j}, {k}] * i{k}" for k in range(j)] or ["0.0"])
-        body = [f"n{j} = int(math.sqrt(left{j}) / steps[{j}]) if begin <= {j} < end else 0"]
-        start = f"0 if half and begin == {j} else -n{j}"
-        if j < last:
-            body += [
-                f"totals[{j}] = 0.0",
-                f"for i{j} in range({start}, n{j} + 1):",
-                f"    left{j + 1} = max(left{j} - (steps[{j}] * i{j}) ** 2, 0.0)",
-            ]
-        else:
-            body += [
-                f"first = {start}",
-                f"count = n{j} + 1 - first",
-                f"evaluate({mean}, slopes[{j}, {j}], first, count, heads, S, F, not single)",
-                f"for k in range(counts[{j}]):",
-                f"    head = tree[{j}, k, 0]",
-                "    own = S[heads[head, 0]] if single else F[head]",
-                f"    found = weighted(own, weights[{j}], centre + first, count)",
-                f"    totals[{j}, 0, k], totals[{j}, 1, k] = found",
-            ]
-        lines += printer.indented(body, j)
-    for j in reversed(range(last)):
-        mean = " + ".join([f"slopes[{j}, {k}] * i{k}" for k in range(j)] or ["0.0"])
-        body = [
-            f"if begin <= {j}:",
-            f"    evaluate({mean}, slopes[{j}, {j}], i{j}, 1, heads, S, F, True)",
-            f"weight = weights[{j}, centre + i{j}]",
-            f"for k in range(counts[{j}]):",
-            f"    part = weight * F[tree[{j}, k, 0], 0] if begin <= {j} else 1.0",
-            f"    rest = tree[{j}, k, 1]",
-            f"    totals[{j}, 0, k] += part * totals[{j + 1}, 0, rest]",
-            f"    totals[{j}, 1, k] += abs(part) * totals[{j + 1}, 1, rest]",
-        ]
-        lines += printer.indented(body, j + 1)
-    return lines
-
-
-_SUMS = '''\
-$sigma
-
-
-@driver
-def evaluate(mean, slope, first, count, heads, S, F, wanted):
-    """σ's derivatives at some z of one sample, and if wanted what the products have there."""
-    for i in range(count):
-        s = sigma(mean + slope * (first + i))
-        $derivatives
-    if not wanted:
-        return
-    for k in range(heads.shape[0]):
-        for i in range(count):
-            F[k, i] = S[heads[k, 0], i] if heads[k, 0] >= 0 else 1.0
-        for j in range(1, heads.shape[1]):
-            if heads[k, j] >= 0:
-                for i in range(count):
-                    F[k, i] *= S[heads[k, j], i]
-
-
-@reduction
-def weighted(F, weights, first, count):
-    """A sum, and that of absolute values."""
-    value, size = 0.0, 0.0
-    for i in range(count):
-        part = weights[first + i] * F[i]
-        value += part
-        size += abs(part)
-    return value, size
-
-
-$factorise
-
-
-@entry
-def factorise_all(K, sets, order, B, rank):
-    """`factorise` for each set of samples."""
-    d = sets.shape[1]
-    own = np.empty((d, d))
-    for t in range(len(sets)):
-        for k in range(d):
-            for j in range(d):
-                own[k, j] = K[sets[t, k], sets[t, j]]
-        order[t], B[t], rank[t] = factorise(own)
-
-
-@driver
-def place(B, rank, h, half, begin, steps, slopes, weights, centre):
-    """The steps of each level, those of z with them, and the weights of the nodes."""
-    levels = len(steps)
-    for j in range(levels):
-        live = begin <= j < begin + rank
-        steps[j] = h[j - begin] if live else 1.0
-        for k in range(levels):
-            slopes[k, j] = B[k - begin, j - begin] * steps[j] if live and k >= begin else 0.0
-        for i in range(-centre, centre + 1):
-            y = steps[j] * i
-            weight = steps[j] / math.sqrt(2.0 * math.pi) * math.exp(-0.5 * y * y) if live else 1.0
-            weights[j, centre + i] = weight * (2.0 if half and j == begin and i > 0 else 1.0)
-
-
-@entry
-def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, out):
-    """The sums of each set of samples, those of its tree on top, and of absolute values.
-
-    The samples have the last levels; those before have one node.
-    """
-    levels, single = trees.shape[1], heads.shape[1] == 1
-    for k in range(len(heads)):
-        single = single and heads[k, 0] >= 0
-    begin = levels - B.shape[1]
-    centre = 0
-    for t in range(len(B)):
-        for j in range(ranks[t]):
-            centre = max(centre, int(reach[t] / h[t, j]) + 1)
-    weights = np.empty((levels, 2 * centre + 1))
-    S, F = np.empty(($orders, 2 * centre + 1)), np.empty((len(heads), 2 * centre + 1))
-    steps, slopes = np.empty(levels), np.empty((levels, levels))
-    totals = np.zeros((levels, 2, trees.shape[2]))
-    for t in range(len(B)):
-        if ranks[t] < 0:
-            out[:, t] = math.nan
-            continue
-        end, tree, counts = begin + ranks[t], trees[which[t]], all_counts[which[t]]
-        place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
-        left0 = reach[t] * reach[t]
-        $loops
-        out[:, t] = totals[0]
-'''

@@ -71,8 +71,9 @@ def flow(
 
     Raises:
         InputError: for arguments that cannot be used, and as `numeric.flow` does; for σ with
-            kinks, whose ddH does not exist; where descent diverges, η Θ_max ≥ 2 and infinitely
-            many steps; and where Θ is singular on the training set, and steps go on forever.
+            kinks, whose ddH does not exist; where descent diverges, η Θ_max ≥ 2, and steps go on
+            forever or so far that numbers overflow; and where Θ is singular on the training set,
+            and steps go on forever.
 
     >>> from derive import Network
     >>> table = flow(Network("tanh", C_b=1), [1.0, 0.5], 1.0, depth=2, eta=0.5, steps=[0, math.inf])
@@ -81,7 +82,9 @@ def flow(
            [1.]]), array([[0.],
            [0.]]))
     """
-    checked_network(net, depth)
+    if not checked_network(net, depth).activation.is_smooth:
+        wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
+        raise InputError("activation", net.activation.name, wanted)
     data = given(inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)
@@ -93,8 +96,13 @@ def flow(
         values = {name.label: last[name.label].to_numpy() for name in names}
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
         scaled = _Problem(data.targets, rate, times)
-        _check_stable(Basis.of(values["Theta"], len(data.targets)), scaled)
-        found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
+        theta = Basis.of(values["Theta"], len(data.targets)).theta[: len(data.targets)]
+        least = (2 if half else 1) / theta.max()
+        _check_stable(theta, scaled, eta, least)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
+        if not all(np.isfinite(each).all() for each in found.values()):
+            raise InputError("eta", eta, f"below {least:.6g}, or fewer steps: descent diverges")
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
     about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
@@ -110,14 +118,12 @@ class _Problem(NamedTuple):
     steps: tuple[float, ...]
 
 
-def _check_stable(basis: Basis, problem: _Problem) -> None:
+def _check_stable(theta: Array, problem: _Problem, eta: float, least: float) -> None:
     """InputError where there is no limit, and steps are without end."""
     if not any(map(math.isinf, problem.steps)):
         return
-    theta = basis.theta[: basis.training]
     if problem.eta * theta.max() >= 2:
-        least = 2 / theta.max()
-        raise InputError("eta", problem.eta, f"below {least:.6g}, where descent converges")
+        raise InputError("eta", eta, f"below {least:.6g}, where descent converges")
     if theta.min() <= 0:
         wanted = "finite numbers, as Θ is singular on the training inputs, alike or collinear ones"
         raise InputError("steps", math.inf, wanted)

@@ -131,18 +131,21 @@ def simulate(
     seconds = draws * work.seconds
     if not options.kept:
         check_time("draws, steps", (draws, max(times)), seconds + more * untrained.seconds, what)
-    rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-    found = control.plain(work.course(rows))
-    if linear:
-        others = replace(untrained, draws=more)
-        elsewhere = replace(options, run=None)
-        what = f"drawing {number(more)} networks of width {number(width)}"
-        starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
-        ways = work.start(rows), others.start(starts.arrays()["rows"])
-        tangent = control.tangents(ensemble, more)
-        found = control.controlled(
-            work.course(rows), *ways, tangent, data.targets, rule.eta, counts
-        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
+        found = control.plain(work.course(rows))
+        if linear:
+            others = replace(untrained, draws=more)
+            elsewhere = replace(options, run=None)
+            what = f"drawing {number(more)} networks of width {number(width)}"
+            starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
+            ways = work.start(rows), others.start(starts.arrays()["rows"])
+            tangent = control.tangents(ensemble, more)
+            found = control.controlled(
+                work.course(rows), *ways, tangent, data.targets, rule.eta, counts
+            )
+    if not all(np.isfinite(each).all() for each in found.values()):
+        raise InputError("eta", eta, "a learning rate at which training converges")
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
     about: dict[str, int | float | str] = {

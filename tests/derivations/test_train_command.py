@@ -76,7 +76,7 @@ def test_images_of_a_folder_are_averaged(capsys, tmp_path):
         (["--compare"], "--compare"),
         (["--width", "8", "--steps", "inf"], "--steps"),
         (["--eta", "-1"], "eta"),
-        (["--activation", "relu"], "tensors"),
+        (["--activation", "relu"], "activation"),
     ],
 )
 def test_bad_options_are_named(options, argument, capsys):

@@ -148,6 +148,15 @@ def test_the_whole_square_doubles_the_rate():
     assert whole["loss1"].to_numpy() == pytest.approx(2 * half["loss1"].to_numpy())
 
 
+def test_the_bound_on_eta_is_that_of_the_loss_that_was_asked_for():
+    least = {}
+    for half in (True, False):
+        with pytest.raises(InputError, match=r"^eta: got 50\.0; wanted below ") as raised:
+            trained(NET, INPUTS, TARGETS, None, 2, 50.0, half=half)
+        least[half] = float(str(raised.value).split("below ")[1].split(",")[0])
+    assert least[True] == pytest.approx(2 * least[False], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("changed", "argument"),
     [
@@ -165,7 +174,8 @@ def test_the_whole_square_doubles_the_rate():
         ({"outputs": 3}, "outputs"),
         ({"test": [[1.0, 2.0]]}, "test"),
         ({"inputs": np.ones((3, 4))}, "steps"),
-        ({"net": Network("relu")}, "tensors"),
+        ({"net": Network("relu")}, "activation"),
+        ({"eta": 50.0, "steps": [10**4]}, "eta"),
         ({"net": "tanh"}, "net"),
     ],
 )
