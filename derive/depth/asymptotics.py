@@ -279,11 +279,11 @@ class Asymptotics(Shown):
         assert isinstance(self.system, FallingSystem)
         kernel = {**self.system.known(layer, constants), **constants}
         value = self.evaluate(layer, kernel)
-        total = abs(value) * series.dropped.at(float(kernel[ell]), float(kernel[K]))
+        shift = float(constants.get(self.system.shift, 0))
+        total = abs(value) * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
         left_out = () if self._all_powers else self._found[self.count : self.count + 2]
         total += sum(abs(self._sum([term], layer, kernel)) for term in left_out)
         if K not in constants:
-            shift = float(constants.get(self.system.shift, 0))
             moved = {**kernel, K: kernel[K] + self.system.law.error(layer, shift)}
             total += abs(self.evaluate(layer, moved) - value)
         return total

@@ -39,7 +39,7 @@ from ..activations.functions import Activation
 from ..activations.pieces import series_at_zero
 from ..arithmetic import powerseries
 from ..arithmetic.hermite import by_parts
-from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, size
+from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, least, plus, size
 from ..arithmetic.parameters import Parameter
 from ..arithmetic.rings import Ring, ring
 from ..engine.step import Step
@@ -74,21 +74,25 @@ class _Shown(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """ℓ^{−gap} K^kernel, up to log ℓ and a factor of order one."""
+    """ℓ^{−gap} K^kernel, up to log ℓ and a factor of order one; of what the first layers fix, the
+    power of ((1 + s)/(ℓ + s)) that it is smaller by."""
 
     gap: sympy.Expr
     kernel: sympy.Expr
+    free: sympy.Expr = EXACT
 
     @classmethod
     def largest(cls, parts: Iterable[Dropped]) -> Dropped:
         """Of several; shifts and differences of K are ℓ^{−1} everywhere."""
-        return min((cls(ONE, ZERO), *parts), key=lambda each: (size(each.gap), size(each.kernel)))
+        every = [cls(ONE, ZERO), *parts]
+        found = min(every, key=lambda each: (size(each.gap), size(each.kernel)))
+        return found._replace(free=least(*(each.free for each in every)))
 
-    def at(self, layer: float, kernel: float) -> float:
-        """An estimate of it at a layer."""
-        return float(
-            2.0 * (1.0 + log(layer)) / layer ** size(self.gap) * kernel ** size(self.kernel)
-        )
+    def at(self, layer: float, kernel: float, shift: float) -> float:
+        """An estimate of it at a layer, s counted in."""
+        steady = (1.0 + log(layer)) / layer ** size(self.gap) * kernel ** size(self.kernel)
+        start = ((1.0 + max(shift, 0.0)) / layer) ** size(self.free)
+        return float(5.0 * (steady + start))
 
 
 NOTHING = Dropped(EXACT, ZERO)
@@ -310,7 +314,8 @@ class _Solver:
             series = series + new
             rest = rest - growth * new + self.fall * _slope(new)
         series = series.truncated(rest.order)
-        free = Dropped(plus(power, -exponent), plus(ZERO, -series.lowest))
+        left = plus(power, -exponent)
+        free = Dropped(left, plus(ZERO, -series.lowest), left)
         return KernelSeries(power, series, Dropped.largest([source.dropped, free]))
 
     def _refused(self, name: str, wanted: str) -> InputError:
