@@ -34,6 +34,7 @@ from ..weights import Gaussian, WeightEnsemble
 from ..work.progress import telling
 from . import staged
 from .criticality import CriticalPoint
+from .falling import FallingSystem, KernelSeries, falls
 from .systems import Quantity, Solution, System, closed_set, quotient
 
 __all__ = [
@@ -130,7 +131,8 @@ class Asymptotics(Shown):
     @property
     def is_exact(self) -> bool:
         """Whether it is a polynomial in ℓ, with nothing left out."""
-        return self._all_powers and not self.system.rate
+        falling = isinstance(self.system, FallingSystem)
+        return self._all_powers and not self.system.rate and not falling
 
     @property
     def _all_powers(self) -> bool:
@@ -209,7 +211,11 @@ class Asymptotics(Shown):
         def divided(solution: Solution) -> LogSeries:
             total = own(solution)
             for name, power in powers.items():
-                total = quotient(total, solution.tensors[name], power)
+                below = solution.tensors[name]
+                if isinstance(total, KernelSeries):
+                    total = total.quotient(below, power)
+                else:
+                    total = quotient(total, below, power)
             return total
 
         divisor = sympy.prod([symbols.tensor(name) ** power for name, power in powers.items()])
@@ -218,7 +224,9 @@ class Asymptotics(Shown):
     def evaluate(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
         """The shown terms at this layer, given the free constants that occur in them.
 
-        Raises InputError where one is missing.
+        Where they are powers of K, {K: value} takes the place of K's law, and `matched` finds the
+        shift; without it the inputs' K counts as of order one. Raises InputError where one is
+        missing.
         """
         return self._sum(self._largest, layer, constants or {})
 
@@ -253,6 +261,8 @@ class Asymptotics(Shown):
         if self.is_exact:
             return 0.0
         known = constants or {}
+        if isinstance(self.series, KernelSeries):
+            return self._error_along(self.series, layer, known)
         parts = [replace(term, coefficient=term.error) for term in self._largest]
         total = self._sum(parts, layer, {each: abs(value) for each, value in known.items()})
         if self.system.rate:
@@ -260,6 +270,23 @@ class Asymptotics(Shown):
         if self._all_powers:
             return total
         return total + sum(abs(self._sum([term], layer, known)) for term in self._left_out)
+
+    def _error_along(
+        self, series: KernelSeries, layer: int, constants: Mapping[sympy.Symbol, Any]
+    ) -> float:
+        """In powers of K: the two largest omitted terms, what is dropped beside them, and what K by
+        its law is off where it is not given."""
+        assert isinstance(self.system, FallingSystem)
+        kernel = {**self.system.known(layer, constants), **constants}
+        value = self.evaluate(layer, kernel)
+        shift = float(constants.get(self.system.shift, 0))
+        total = abs(value) * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
+        left_out = () if self._all_powers else self._found[self.count : self.count + 2]
+        total += sum(abs(self._sum([term], layer, kernel)) for term in left_out)
+        if K not in constants:
+            moved = {**kernel, K: kernel[K] + self.system.law.error(layer, shift)}
+            total += abs(self.evaluate(layer, moved) - value)
+        return total
 
     @cached_property
     def _left_out(self) -> tuple[Term, ...]:
@@ -283,9 +310,9 @@ class Asymptotics(Shown):
         if isinstance(layer, bool) or not layer >= 1:
             raise InputError("layer", layer, "1 or more")
         missing = {symbol for term in terms for symbol in term.coefficient.free_symbols}
-        if missing := missing - constants.keys():
+        known = {**self.system.known(layer, constants), **constants}
+        if missing := missing - known.keys():
             raise InputError("constants", dict(constants), f"values of {sorted(map(str, missing))}")
-        known = {**constants, ell: layer}
         with mpmath.workdps(_DIGITS):
             return float(mpmath.fsum(_value(term.expr, known) for term in terms))
 
@@ -296,8 +323,14 @@ class Asymptotics(Shown):
 
         The series through relative order ℓ^{−extent} are solved for them, one after the other, so
         they are as accurate as what is left out at `layer`. Raises InputError for a missing value,
-        or where the recursions contain other symbols.
+        or where the recursions contain other symbols. Of terms in powers of K the one constant is
+        the shift, `symbols.constant("K")`, for which K's value is enough.
         """
+        if isinstance(self.system, FallingSystem):
+            if "K" not in values:
+                raise InputError("values", sorted(values), "K as well")
+            shift = self.system.matched(float(values["K"]), layer)
+            return {self.system.shift: mpmath.mpf(shift)}
         solved = self.system.solve(extent).tensors
         found: dict[sympy.Symbol, mpmath.mpf] = {}
         with mpmath.workdps(_DIGITS):
@@ -352,6 +385,8 @@ class Asymptotics(Shown):
     @property
     def _error(self) -> sympy.Expr:
         """What the first omitted term is of the order of."""
+        if isinstance(self.series, KernelSeries):
+            return self.omitted.expr.as_coeff_Mul()[1] if self.omitted else 1 / ell
         if self._all_powers:
             return sympy.Float(self.system.rate, 8) ** ell
         left_out = self.omitted or Term(sympy.S.One, self.series.order, 0, universal=False)
@@ -359,6 +394,8 @@ class Asymptotics(Shown):
 
     def latex(self) -> str:
         """The expansion in LaTeX."""
+        if isinstance(self.system, FallingSystem) and self._all_powers:
+            return self.system.law.latex()
         names = {each: component_latex(str(each), ()) for each in self.label.free_symbols}
         left = sympy.latex(self.label, symbol_names=names)
         if self.label.is_Symbol:
@@ -385,6 +422,10 @@ class Asymptotics(Shown):
         universal = [_printed(term.expr) for term in self.terms if term.universal]
         if universal:
             lines.append(f"  universal: {', '.join(universal)}")
+        if isinstance(system, FallingSystem):
+            if self._all_powers:
+                return str(system.law)
+            lines.append(f"  with K of layer ℓ, {_printed_law(system)}")
         lines += [
             f"  of the input and the first layers: {symbol}, {meaning}"
             for symbol, meaning in self.constants.items()
@@ -408,7 +449,8 @@ def asymptotics(
 
     At criticality K* = 0 and where every K is fixed the terms are exact; around K* > 0 they are
     numbers, each with its `error` (`derive.depth.around`), and `.error(layer)` says what is left
-    out of all of them at a layer.
+    out of all of them at a layer. Where σ is linear up to a kink, as hard_tanh, K falls like
+    1/log ℓ, and the terms are c K^q ℓ^p in K of that layer (`derive.depth.falling`).
 
     Arguments:
         made: from `recursion`. Its single-input form is solved, at the activation's critical C_W
@@ -425,7 +467,7 @@ def asymptotics(
 
     Raises:
         InputError: for an activation without a critical point, where none is given; where depth
-            does not act by powers of ℓ, as for hard_tanh (`derive.depth.logarithmic`); where no
+            does not act by powers of ℓ, or of ℓ and K; where no
             K* > 0 attracts at C_b and C_W, or several, or a tensor grows exponentially there.
 
     >>> from derive import recursion
@@ -581,6 +623,8 @@ def _system(
     if point is not None and (variances or not isinstance(point, CriticalPoint)):
         wanted = "a point of criticality(activation).points, and no C_b and C_W beside it"
         raise InputError("point", point, wanted)
+    if variances is None and point is None and falls(activation):
+        return FallingSystem(closed_set(made), activation, *rates)
     return System(closed_set(made), activation, *rates, variances, point)
 
 
@@ -648,6 +692,11 @@ def _place(system: System) -> str:
     kind = "any K" if system.neutral else f"K* = {_printed(sympy.sympify(point.K))}"
     C_b, C_W = _printed(point.C_b), _printed(point.C_W)
     return f"at criticality ({kind}, C_W = {C_W}, C_b = {C_b})"
+
+
+def _printed_law(system: FallingSystem) -> str:
+    """The law of K without σ's name."""
+    return str(system.law).partition(": ")[2]
 
 
 def _as_given(value: sympy.Expr) -> str:

@@ -126,8 +126,7 @@ def logarithmic_kernel(activation: Activation) -> LogarithmicKernel:
     first, second = sympy.S.Zero, sympy.S.Zero
     for kink in (each for each in kinks if abs(each) == distance):
         side = int(sympy.sign(kink))
-        beyond = _beyond(activation, kink, side)
-        difference = beyond**2 - activation.beside_zero(side) ** 2
+        difference = beyond(activation, kink, side) ** 2 - activation.beside_zero(side) ** 2
         first += side * difference.diff(z).subs(z, kink)
         second += difference.diff(z, 2).subs(z, kink)
     if not first < 0:
@@ -137,7 +136,7 @@ def logarithmic_kernel(activation: Activation) -> LogarithmicKernel:
     return LogarithmicKernel(activation, distance, rate, correction)
 
 
-def _beyond(activation: Activation, kink: sympy.Expr, side: int) -> sympy.Expr:
+def beyond(activation: Activation, kink: sympy.Expr, side: int) -> sympy.Expr:
     """σ's expression on the far side of a kink, seen from 0."""
     for piece in activation.pieces:
         if (piece.lower if side > 0 else piece.upper) == kink:

@@ -45,8 +45,9 @@ from .criticality import CriticalPoint, criticality
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""
 
-_MOST = 6
-_SQUARE = Bracket(((1, 0), (1, 0)))
+MOST = 6
+"""Orders beyond those that terms are counted by."""
+SQUARE = Bracket(((1, 0), (1, 0)))
 
 
 class Solution(NamedTuple):
@@ -97,8 +98,7 @@ class System(Shown):
         if point.K is not None and not point.coefficient:
             wanted = (
                 "one whose critical kernel falls as a power of ℓ: this one, linear up to a kink "
-                "at d, has K ~ d²/(2 log ℓ), and tensors in powers of ℓ, log ℓ and log log ℓ; "
-                "`derive.depth.logarithmic` has K"
+                "at d, has K ~ d²/(2 log ℓ)"
             )
             raise InputError("activation", str(self.activation), wanted)
         return point
@@ -148,6 +148,13 @@ class System(Shown):
         found = {name: constant(name) for name in names}
         return found | ({"K": K} if self.neutral else {})
 
+    def known(
+        self, layer: int, constants: Mapping[sympy.Symbol, Any]
+    ) -> dict[sympy.Symbol, sympy.Expr]:
+        """What a term has beside free constants, at a layer: ℓ."""
+        del constants
+        return {ell: sympy.sympify(layer)}
+
     def solve(self, extent: int) -> Solution:
         """Every tensor, through relative order ℓ^{−extent} or a little less."""
         if extent not in self._solved:
@@ -159,7 +166,7 @@ class System(Shown):
 
         Raises InputError where they are fewer than `count`.
         """
-        for extent in range(2 + isqrt(count) // 2, count + _MOST):
+        for extent in range(2 + isqrt(count) // 2, count + MOST):
             series = quantity(self.solve(extent))
             if len(series.terms) > count or series.order is EXACT:
                 return series
@@ -211,7 +218,7 @@ def quotient(numerator: LogSeries, divisor: LogSeries, power: sympy.Rational) ->
     below = in_field(divisor)
     if not below.terms and below.order is not EXACT:
         return LogSeries(below.ring, {}, -divisor.order)
-    extent = sympy.Integer(_MOST)
+    extent = sympy.Integer(MOST)
     if below.order is not EXACT:
         extent = plus(below.order, -below.lowest)
     return in_field(numerator) * below.power(-sympy.Rational(power), extent)
@@ -293,7 +300,7 @@ class _Solver:
         """Of K − K*: from K' − K* = ΔK + c ΔK^{1+e}, −1/c where e = 1."""
         if self.around is None:
             return self.ring(self.leading)
-        square = next(each for each in self.expansions if each == _SQUARE)
+        square = next(each for each in self.expansions if each == SQUARE)
         curvature = self.parameters["C_W"] * self.expansions[square][0][2 * ONE]
         return -self.ring.power(curvature, -ONE)
 

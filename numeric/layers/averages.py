@@ -43,6 +43,12 @@ _MOVED = 0.5
 """How far K may go, in units of its largest entry, with one gradient; and, with kinks, 1 ∓ each
 correlation in units of itself."""
 
+_CLOSE = 1e-4
+"""How far apart copies' K may be, relative to it, for a slope to tell what they have."""
+
+_NEAR = 0.1
+"""How far K of one input may go, relative to it, with one slope."""
+
 _ALIKE, _STEP = 1e-6, 1e-3
 """The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
 
@@ -67,13 +73,49 @@ class Averages:
         places: dict[Bracket, Places],
         gradient: joint.Gradient | None = None,
         reach: Reach | None = None,
+        raised: joint.Evaluate | None = None,
     ) -> None:
         self._evaluate, self._gradient, self._reach = evaluate, gradient, reach or _largest
-        self.count, self.places = count, places
+        self._raised, self.count, self.places = raised, count, places
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         """Values and sizes of the averages at a kernel, (count,)."""
         return self._evaluate(K)
+
+    def along(self) -> Copies:
+        """What averages at one input's variances, (layers, copies), that differ by little from copy
+        to copy, block after block: values and sizes, (count, layers, copies).
+
+        The copies follow the first by d⟨f⟩/dK = ½⟨f''⟩, taken anew where K has changed by more than
+        `_NEAR`.
+        """
+        at, slope = -math.inf, np.zeros(self.count)
+
+        def slopes(K: Array) -> Array:
+            nonlocal at, slope
+            found, begin = np.empty((self.count, len(K))), 0
+            while begin < len(K):
+                far = ~(np.abs(K[begin:] - at) <= _NEAR * at)
+                end = begin + int(np.argmax(far)) if far.any() else len(K)
+                found[:, begin:end] = slope[:, None]
+                if end < len(K):
+                    assert self._raised is not None
+                    at, slope = float(K[end]), 0.5 * self._raised(K[end : end + 1])[0][:, 0]
+                    slope[~np.isfinite(slope)] = 0.0  # at K = 0, where all copies are
+                begin = end
+            return found
+
+        def average(K: Array) -> tuple[Array, Array]:
+            first = K[:, :1]
+            moved = K - first
+            if K.shape[1] == 1 or not (np.abs(moved) <= _CLOSE * first).all():
+                values, sizes = self._evaluate(K.ravel())
+                return values.reshape(-1, *K.shape), sizes.reshape(-1, *K.shape)
+            values, sizes = self._evaluate(K[:, 0])
+            copies = values[..., None] + slopes(K[:, 0])[..., None] * moved
+            return copies, np.broadcast_to(sizes[..., None], copies.shape)
+
+        return average
 
     def copies(self) -> Copies:
         """What averages at kernels, (copies, m, m), that differ by little, layer after layer:
@@ -103,7 +145,10 @@ def of_one(activation: Activation, brackets: Iterable[Bracket]) -> Averages:
     """One input: at variances K, (c,), values and sizes are (count, c)."""
     shapes: dict[SingleShape, int] = {}
     places = {each: np.array([shapes.setdefault(shape_of(each), len(shapes))]) for each in brackets}
-    return Averages(one_sample.averages(activation, list(shapes)), len(shapes), places)
+    own = list(shapes)
+    above = [each._replace(outer=each.outer + 2) for each in own]
+    evaluate, raised = (one_sample.averages(activation, each) for each in (own, above))
+    return Averages(evaluate, len(own), places, raised=raised)
 
 
 def of_several(

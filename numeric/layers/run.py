@@ -19,6 +19,7 @@ from ..arrays import Array
 from ..brackets.shapes import check_all_finite
 from . import averages
 from .accuracy import EPS
+from .averages import Copies
 from .program import GATHERED, Along, Table, Tables
 from .vectors import Both, begun, disturbed, put, relabelled, side_by_side, stacked, with_sizes
 
@@ -227,6 +228,7 @@ class Layers:
         """A block of layers at a time: K, then the averages at all of its K, then the tensors."""
         found, sizes_found = both
         copies, count = parameters.shape[1], len(self.names)
+        own, along = self._own[0].along(), self.averages.along()
         K = found[self._kernel]
         ((order, _),) = self._tables.by_rank
         first, last = self._tensors_at, self._tensors_at + count
@@ -241,14 +243,14 @@ class Layers:
             while at < len(block):
                 layer = begin + at
                 some = vectors[at : at + (layer if layer >= _ALONE else 1)]
-                if len(some) == 1 or not self._kernels(some, K[layer - 1 :], noise, of_kernel):
+                if len(some) == 1 or not self._kernels(own, some, K[layer - 1 :], noise, of_kernel):
                     for place, vector in enumerate(some, layer - 1):
-                        K[place + 1] = self._next(vector[None], K[place][None], noise, of_kernel)
+                        K[place + 1] = self._next(
+                            own, vector[None], K[place][None], noise, of_kernel
+                        )
                 at += len(some)
             below = K[begin - 1 : begin - 1 + len(block)]
-            values, sizes = (
-                each.T.reshape(*below.shape, -1) for each in self.averages(below.ravel())
-            )
+            values, sizes = (each.transpose(1, 2, 0) for each in along(below))
             vectors[:, :-1, last:] = values + noise * sizes
             vectors[:, -1, last:] = sizes[:, 0]
             tensors = np.array([each[begin - 1] for each in found])
@@ -269,19 +271,21 @@ class Layers:
                 sizes_found[place][begin : begin + len(block)] = of_terms[:, place]
             advance(len(block))
 
-    def _next(self, vectors: Array, K: Array, noise: Array, rounding: Array) -> Array:
+    def _next(self, own: Copies, vectors: Array, K: Array, noise: Array, rounding: Array) -> Array:
         """K of the layers above those where it is K, (layers, copies), what they need put into
         their vectors (layers, copies + 1, places)."""
-        own, places = self._own
+        places = self._own[1]
         at, brackets_at = self._tensors_at + self._kernel, self._own_at
-        values, sizes = (each.reshape(-1, *K.shape) for each in own(K.ravel()))
+        values, sizes = own(K)
         vectors[:, :-1, at], vectors[:, -1, at] = K, K[:, 0]
         vectors[:, :-1, brackets_at] = (values + noise.T[places, None] * sizes).transpose(1, 2, 0)
         vectors[:, -1, brackets_at] = sizes[:, :, 0].T
         kernels, size = self._own_table(vectors)
         return np.asarray(kernels[..., 0, 0] + rounding * size[..., 0])
 
-    def _kernels(self, vectors: Array, K: Array, noise: Array, rounding: Array) -> bool:
+    def _kernels(
+        self, own: Copies, vectors: Array, K: Array, noise: Array, rounding: Array
+    ) -> bool:
         """K of many layers at once, written behind its first entry; whether that went well.
 
         Newton's method for all K(ℓ+1) = f(K(ℓ)) together, from a K that stays: what is left of each
@@ -289,7 +293,7 @@ class Layers:
         """
         below = np.repeat(K[:1], len(vectors), axis=0)
         for _ in range(_STEPS):
-            above = self._next(vectors, below, noise, rounding)
+            above = self._next(own, vectors, below, noise, rounding)
             left = above[:-1] - below[1:]
             if not np.isfinite(left).all():
                 return False
@@ -297,7 +301,7 @@ class Layers:
                 K[1 : 1 + len(above)] = above
                 return True
             near, first = (1.0 + _APART) * below[:, :1], vectors[:, [0, -1]]
-            moved = self._next(first, near, noise[:1], rounding[:1])
+            moved = self._next(own, first, near, noise[:1], rounding[:1])
             slopes = (moved - above[:, :1]) / (near - below[:, :1])
             if not np.isfinite(slopes).all():
                 return False

@@ -62,7 +62,8 @@ class Sums:
         growths = [_growth(activation, tuple(sorted(sum(each, ())))) for each in products]
         self._growth = np.max(growths, axis=0)
         self._strips = np.array(quadrature.strips(activation))
-        self._rate = quadrature.rate(activation)
+        most = max((len(orders) for each in products for orders in each), default=0)
+        self._rate = quadrature.rate(activation) * most
         powers = [
             [quadrature.degree(activation, order) for order in sum(each, ())] for each in products
         ]

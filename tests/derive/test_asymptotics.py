@@ -189,7 +189,6 @@ def test_breakdown():
     ("arguments", "named"),
     [
         ((recursion("V"), a.sigmoid), "one that is critical"),
-        ((recursion("V"), a.hard_tanh), "falls as a power"),
         ((recursion("U"), a.relu), "orders"),
         ((recursion("V", square=False), a.tanh), "equal width"),
         ((recursion("V", first_layer=True), a.tanh), "between hidden layers"),

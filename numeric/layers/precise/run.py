@@ -31,11 +31,14 @@ from .functions import ball
 from .geometry import Rows
 from .recursions import Entry, Passage, Recursions
 
-GUARD, ZERO = 12, 20
-"""Digits beyond those at first; below the natural size, beyond those asked, of what is zero."""
+GUARD, PER_DECADE, ZERO = 12, 2, 20
+"""Digits beyond those at first, and for each power of ten of layers; below the natural size, beyond
+those asked, of what is zero."""
 
-_TERM, _LAYER = 2e-6, 0.004
+_TERM, _LAYER = 2e-6, 0.0006
 """Seconds of a monomial, and of a layer beside its averages, at some 50 digits."""
+
+_FIRST = 100
 
 _ALONE = threading.RLock()
 
@@ -110,7 +113,7 @@ def _run(
     """`run`, while no other thread changes the precision, which is all threads'."""
     recursions = descent.recursions
     asked = [(entry, recursions.entries.index(entry)) for entry in wanted]
-    guard = GUARD
+    guard = GUARD + PER_DECADE * int(math.log10(descent.depth))
     while True:
         working = digits + guard
         outcome = descent(working)
@@ -165,25 +168,25 @@ class _Descent:
         self.recursions, self._inputs, self._parameters = recursions, inputs, parameters
         self._limit, self._counted = limit, 0.0
         self._averages: dict[Passage, dict[str, Averages]] = {}
-        self._depth = len(parameters["C_b"])
-        for layer in range(2, self._depth + 1):
+        self.depth = len(parameters["C_b"])
+        for layer in range(2, self.depth + 1):
             for _, each in recursions.at(layer):
                 if each not in self._averages:
                     self._averages[each] = {
                         label: Averages(activation, list(wanted), apart=each.is_merged)
                         for label, wanted in each.averages.items()
                     }
-        self._rows = _all_rows(recursions, activation, inputs, parameters, self._depth)
+        self._rows = _all_rows(recursions, activation, inputs, parameters, self.depth)
 
     def __call__(self, working: int) -> Outcome | None:
         """The layers; None where a kernel loses all of its digits on the way."""
         what = f"running through the layers with {working} digits"
-        with ctx.workprec(_bits(working)), telling(what, total=self._depth) as progress:
+        with ctx.workprec(_bits(working)), telling(what, total=self.depth) as progress:
             recursions, goal = self.recursions, working * math.log(10.0)
             layers = [recursions.first(self._hyperparameters(0), self._kernel(), {})]
             each = recursions.monomials * _TERM + _LAYER
             self._check(working, each, 0)
-            for layer in range(1, self._depth):
+            for layer in range(1, self.depth):
                 progress.advance()
                 self._counted += each * _slower(working)
 
@@ -206,9 +209,12 @@ class _Descent:
 
     def _check(self, working: int, seconds: float, layer: int) -> None:
         """Refuse what takes too long, if all layers from this one on take so long, with what all
-        layers took before, at fewer digits too."""
-        left = (self._depth - layer) * seconds * _slower(working)
-        what = f"{self._depth - layer} layers with {working} digits"
+        layers took before, at fewer digits too. K falls most in the first layers: of many, the
+        first hundredth does not speak for the others."""
+        first = self.depth // _FIRST
+        layers = (first if layer < first else self.depth) - layer
+        left = layers * seconds * _slower(working)
+        what = f"{layers} layers with {working} digits"
         check_time("precision", working, self._counted + left, what, self._limit)
 
     def _hyperparameters(self, layer: int) -> list[object]:

@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import combinations_with_replacement, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -36,9 +36,13 @@ from .geometry import Factor, Matrix, factorise, rank
 Orders: TypeAlias = "tuple[int, ...]"
 Product: TypeAlias = "tuple[Orders, ...]"
 """For each sample of a set the orders of the derivatives of σ that are multiplied."""
+Widths: TypeAlias = "tuple[float, ...]"
+"""Of each latent variable, what no sample's coefficient exceeds."""
 
 _STEP = 2.0**-20
 """Steps are multiples of this, so that they are exact."""
+_STEPS = 8
+"""Of the width of a single latent variable, from one to its double."""
 _WIDEST = 0.5
 _NODE = 1e-6
 """Seconds of a product at a node, more or less."""
@@ -78,6 +82,9 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
+        self._bounds = cache(self._bounds_at)
+        self._rules = cache(self._rules_for)
+        self._errs = cache(self._errs_by)
         self._pairs = broad.Sums(activation, self._products) if self._are_pairs else None
         heights = envelopes.heights(activation)
         known = bool(heights) and self._at(heights[0]) is not None
@@ -110,13 +117,14 @@ class Sums:
             self._envelopes[height] = known if len(known) == len(found) else None
         return self._envelopes[height]
 
-    def rules(self, factor: Factor, goal: float) -> tuple[list[Rule], list[float]]:
+    def rules(self, factor: Factor, goal: float) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
         """The rules for an absolute error of about e^{−goal}, and the strip's height for each."""
-        latent = len(factor.B[0])
-        bounds = [self._bounds(factor, height) for height in self._heights]
+        return self._rules(_widths(factor), goal)
+
+    def _rules_for(self, widths: Widths, goal: float) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
+        bounds = [self._bounds(widths, height) for height in self._heights]
         rules, chosen = [], []
-        for j in range(latent):
-            widest = max(float(abs(row[j]).upper()) for row in factor.B)
+        for j, widest in enumerate(widths):
             best, at = 0.0, self._heights[0]
             for height, bound in zip(self._heights, bounds, strict=True):
                 a = height / widest if widest else 1e3
@@ -131,17 +139,13 @@ class Sums:
                 reach *= 1.05
             rules.append(Rule(step, math.ceil(reach / step)))
             chosen.append(at)
-        return rules, chosen
+        return tuple(rules), tuple(chosen)
 
-    def _bounds(self, factor: Factor, height: float) -> _Bounds:
+    def _bounds_at(self, widths: Widths, height: float) -> _Bounds:
         found = self._at(height)
         assert found is not None
         power = math.ceil(max(each.degree for each in found) / 2)
-        latent = len(factor.B[0])
-        slopes = [
-            1.001 * latent * max(float(abs(row[j]).upper()) for row in factor.B) ** 2
-            for j in range(latent)
-        ]
+        slopes = [1.001 * len(widths) * widest**2 for widest in widths]
         moments = [_moment(slope, power) for slope in slopes]
         log = max(float(each.size.log().upper()) for each in found)
         log += sum(math.log(each) for each in moments)
@@ -151,18 +155,27 @@ class Sums:
         self,
         product: int,
         factor: Factor,
-        rules: list[Rule],
-        at: list[float],
+        rules: tuple[Rule, ...],
+        at: tuple[float, ...],
         *,
         sampled: bool = True,
     ) -> arb:
         """What the rule errs by in one product, or without sampling what it leaves out."""
+        return self._errs(product, _widths(factor), rules, at, sampled)
+
+    def _errs_by(
+        self,
+        product: int,
+        widths: Widths,
+        rules: tuple[Rule, ...],
+        at: tuple[float, ...],
+        sampled: bool,
+    ) -> arb:
         total = arb(0)
         for j, (rule, height) in enumerate(zip(rules, at, strict=True)):
-            bound, envelope = self._bounds(factor, height), self._at(height)
+            bound, envelope = self._bounds(widths, height), self._at(height)
             assert envelope is not None
-            widest = max((abs(row[j]).upper() for row in factor.B), key=float)
-            a = arb(height) / widest if float(widest) else arb(1000)
+            a = arb(height) / arb(widths[j]) if widths[j] else arb(1000)
             h = arb(rule.step)
             a = a.min(arb(2.0 * math.pi / rule.step))  # where the bound is least
             scale = envelope[product].size
@@ -269,7 +282,7 @@ class Sums:
         if not determinant.lower() > 0 or determinant.rad() > determinant.lower() * _BLURRED:
             return None
         height = self._heights[0]
-        bounds = self._bounds(factor, height)
+        bounds = self._bounds(_widths(factor), height)
         log = bounds.log + math.log(len(K))
         log += sum(
             math.log(math.sqrt(_SPREAD) * _moment(_SPREAD * slope, bounds.power))
@@ -285,7 +298,7 @@ class Sums:
 
     def _outside(self, product: int, factor: Factor, box: _Box) -> arb:
         """A bound of what the lattice leaves out: where |z_s| > R √K_ss is |y| > R."""
-        bounds, envelope = self._bounds(factor, box.height), self._at(box.height)
+        bounds, envelope = self._bounds(_widths(factor), box.height), self._at(box.height)
         assert envelope is not None
         total = arb(len(factor.B)) * envelope[product].size
         total *= (-(1 - 1 / arb(_SPREAD)) * arb(box.reach) ** 2 / 2).exp()
@@ -355,6 +368,8 @@ class Sums:
 
     def _summed(self, factor: Factor, rules: Sequence[Rule]) -> list[arb]:
         """The rule itself."""
+        if len(factor.order) == len(rules) == 1 and all(each[0] for each in self._products):
+            return self._along(factor.B[0][0], rules[0])
         last = [_last(row) for row in factor.B]
         places = sorted(range(len(last)), key=lambda k: last[k])
         samples = [factor.order[k] for k in places]
@@ -367,6 +382,42 @@ class Sums:
         found = tree.sums(-1, [arb(0)] * len(B))
         return [found[each] for each in products]
 
+    def _along(self, slope: arb, rule: Rule) -> list[arb]:
+        """The rule for one sample, z = slope·y."""
+        function = functions.derivatives(self._activation, self._plan.orders, ctx.prec)
+        nodes = _nodes(rule, ctx.prec, halved=self._activation.is_odd)
+        rows = []
+        for y, _ in nodes:
+            values = function(slope * y)
+            row: list[arb] = []
+            for parent, place in self._plan.steps:
+                row.append(values[place] if parent < 0 else row[parent] * values[place])
+            rows.append([row[k] for k in self._plan.places])
+        (totals,) = (arb_mat([[weight for _, weight in nodes]]) * arb_mat(rows)).tolist()
+        return list(totals)
+
+    @cached_property
+    def _plan(self) -> _Plan:
+        """Each product of one sample as a shorter one times a derivative of σ."""
+        orders = tuple(sorted({order for (each,) in self._products for order in each}))
+        known: dict[Orders, int] = {(): -1}
+        steps: list[tuple[int, int]] = []
+        for (product,) in self._products:
+            for count in range(1, len(product) + 1):
+                if product[:count] not in known:
+                    known[product[:count]] = len(steps)
+                    steps.append((known[product[: count - 1]], orders.index(product[count - 1])))
+        return _Plan(orders, steps, [known[product] for (product,) in self._products])
+
+
+class _Plan(NamedTuple):
+    """Orders of derivatives; for each product in turn a place of an earlier one, −1 for none, and
+    of the order that multiplies it; where those are that are wanted."""
+
+    orders: Orders
+    steps: list[tuple[int, int]]
+    places: list[int]
+
 
 WANTED = "without a precision, a σ that grows as a power of z at most"
 
@@ -376,6 +427,17 @@ def _settles(activation: Activation) -> bool:
     """Whether σ is straight far out, where Arb's pieces are then as wide as z is."""
     bend = functions.on_balls(activation, 2)
     return all(bend(acb(sign * at), False).abs_upper() < 0.01 for sign in (-1, 1) for at in _FAR)
+
+
+def _widths(factor: Factor) -> Widths:
+    """max_s |B_sj| of each latent variable, or a little more: of a single one up to the next of
+    some steps, by which layers of nearly the same kernel have one rule."""
+    found = tuple(
+        max(float(abs(row[j]).upper()) for row in factor.B) for j in range(len(factor.B[0]))
+    )
+    if len(found) != 1 or not 0.0 < found[0] < math.inf:
+        return found
+    return (max(found[0], 2.0 ** (math.ceil(_STEPS * math.log2(found[0])) / _STEPS)),)
 
 
 class _Box(NamedTuple):
@@ -476,7 +538,7 @@ class _Tree:
             for k, orders in self._orders.items()
         }
         self._nodes = [
-            _nodes(rule, halved=activation.is_odd and level == 0)
+            _nodes(rule, ctx.prec, halved=activation.is_odd and level == 0)
             for level, rule in enumerate(rules)
         ]
 
@@ -522,8 +584,10 @@ class _Tree:
         return totals
 
 
-def _nodes(rule: Rule, *, halved: bool) -> list[tuple[arb, arb]]:
-    """Nodes and weights; only those from 0 on where what is summed is even in all variables."""
+@lru_cache(maxsize=64)
+def _nodes(rule: Rule, precision: int, *, halved: bool) -> list[tuple[arb, arb]]:
+    """Nodes and weights, in balls of the precision at hand; only those from 0 on where what is
+    summed is even in all variables."""
     step = arb(rule.step)
     scale = step / (2 * arb.pi()).sqrt()
     right = [(k * step, scale * (-((k * step) ** 2) / 2).exp()) for k in range(1, rule.most + 1)]

@@ -1,0 +1,127 @@
+"""Tensors where K falls like 1/log ℓ: against flows, and tails against the averages themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mpmath
+import pytest
+import sympy
+
+from derive import Gaussian, Network, Orthogonal, recursion
+from derive import activations as a
+from derive.depth.asymptotics import breakdown, counterterm, together
+from derive.depth.criticality import criticality
+from derive.depth.falling import _core, _tail
+from derive.depth.logarithmic import logarithmic_kernel
+from derive.errors import InputError
+from derive.gaussian.brackets import Bracket
+from derive.gaussian.oracle import bracket as average
+from derive.gaussian.shapes import Shape
+from derive.symbols import K, ell
+from numeric import flow
+
+BENT = a.from_expr("Min(z, z/2 + 3/4)")
+CURVED = a.from_expr("Max(-1, Min(1, z)) + Max(0, z - 1)**2/4", "curved")
+
+
+def _flowed(activation, weights, names, depth):
+    made = type(weights)(float(criticality(activation).critical[1]))
+    net = Network(activation, made, lambda_b=lambda layer: 1 / layer)
+    size = 0.5 * float(logarithmic_kernel(activation).distance)
+    return flow(net, [size, size], depth, ["K", *names], seconds=0)
+
+
+def _held(activation, weights, names, depth):
+    """Misses are within twice the errors told, with K of the flow and with that of its law, and
+    those are no empty ones; at depth they are smaller."""
+    table = _flowed(activation, weights, names, depth)
+    for name in names:
+        found = recursion(name, weights).asymptotics(activation, 4)
+        relative = []
+        start = table["K"].sel(layer=depth // 20).item()
+        shift = found.matched({"K": start}, depth // 20)
+        for layer in (depth // 10, depth):
+            kernel = table["K"].sel(layer=layer).item()
+            value = table[name].sel(layer=layer).item()
+            for known in (shift, shift | {K: kernel}):
+                miss = abs(found.evaluate(layer, known) - value)
+                error = found.error(layer, known)
+                assert miss < 2 * error, (name, layer, known)
+            relative.append(error / abs(value))
+        for more in (1, 2):
+            fewer = replace(found, count=found.count - more)
+            assert abs(fewer.evaluate(depth, known) - value) < 2 * fewer.error(depth, known)
+        assert relative[1] < relative[0]
+        assert relative[1] < 0.7, name
+
+
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=lambda each: each.name)
+def test_hard_tanh_at_depth_3000(weights):
+    _held(a.hard_tanh, weights, ["V", "G1"], 3_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", [a.hard_tanh, a.shifted_relu, BENT, CURVED], ids=str)
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=lambda each: each.name)
+def test_the_tower_at_depth_10000(activation, weights):
+    _held(activation, weights, ["V", "G1", "Theta", "Theta1", "D", "F", "A", "B", "P", "Q"], 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [Gaussian(), Orthogonal()], ids=lambda each: each.name)
+def test_the_second_order_at_depth_10000(weights):
+    _held(a.hard_tanh, weights, ["G2", "V2", "U6"], 10_000)
+
+
+@pytest.mark.parametrize("activation", [a.hard_tanh, BENT, CURVED], ids=str)
+@pytest.mark.parametrize(
+    ("orders", "outer"), [((0, 0), 0), ((1, 1), 0), ((0, 2), 0), ((0, 0, 1, 1), 2), ((0, 0), 6)]
+)
+def test_brackets_are_a_core_and_a_tail(activation, orders, outer):
+    """At K = d²/100, where the tail is a factor of e^{−50} below: to the order of its cut."""
+    places = ((1,) * outer,) if outer else ()
+    bracket = Bracket(tuple((1, each) for each in orders), places[0] if places else ())
+    distance = logarithmic_kernel(activation).distance
+    core, (tail, cut) = _core(activation, bracket), _tail(activation, bracket, distance, 6)
+    with mpmath.workdps(60):
+        at = mpmath.mpf(sympy.N(distance, 60)) ** 2 / 100
+        rho = mpmath.exp(-50) / mpmath.sqrt(2 * mpmath.pi * at)
+
+        def value(terms):
+            return mpmath.fsum(
+                mpmath.mpf(sympy.N(c, 60)) * at ** mpmath.mpf(q) for q, c in terms.items()
+            )
+
+        exact = average(activation, Shape(orders, (outer,) + (0,) * (len(orders) - 1)), at, 55)
+        miss = (exact.value - value(core)) / rho - value(tail)
+        size = (at / mpmath.mpf(sympy.N(distance, 60)) ** 2) ** mpmath.mpf(cut)
+        assert abs(miss) < 10**6 * size
+        assert abs(miss) < 1e-3 * abs(value(tail))
+
+
+def test_leading_terms_are_those_of_other_classes():
+    """V/K² = 2ℓ/3 wherever χ_∥ = 1 − 1/ℓ; of K itself the law is printed."""
+    found = recursion("V").asymptotics("hard_tanh").normalised
+    assert found.terms[0].expr == 2 * ell / 3
+    assert recursion("V").asymptotics("tanh").normalised.terms[0].expr.subs(ell, 1) != 0
+    kernel = recursion("K").asymptotics("hard_tanh")
+    assert str(kernel) == str(logarithmic_kernel("hard_tanh"))
+    assert kernel.evaluate(1000) == pytest.approx(logarithmic_kernel("hard_tanh").evaluate(1000))
+    assert kernel.error(1000) > 0
+    assert breakdown("V", a.hard_tanh).aspect_ratio == 240 * K**2
+    both = together([recursion("V"), recursion("G1")], a.hard_tanh)
+    assert both["V"].terms == recursion("V").asymptotics("hard_tanh").terms
+    assert "with K of layer ℓ" in str(both["G1"])
+    assert both["G1"].latex().endswith(r"O\left(K^{2} \ell\right)")
+
+
+def test_rates_and_refusals():
+    faster = recursion("Theta").asymptotics("hard_tanh", 1, lambda_b=1, lambda_W=1)
+    assert faster.terms[0].expr == ell
+    with pytest.raises(InputError, match="the first layers"):
+        recursion("Theta").asymptotics("hard_tanh", lambda_b=1 / ell, lambda_W=0).terms  # noqa: B018
+    with pytest.raises(InputError, match="sums of powers"):
+        recursion("Theta").asymptotics("hard_tanh", lambda_W=sympy.log(ell)).terms  # noqa: B018
+    with pytest.raises(InputError, match="C_W1"):
+        counterterm(a.hard_tanh).terms  # noqa: B018
