@@ -1,8 +1,8 @@
 r"""Control variates of the four-point vertex: what each layer adds to σσ/n, neuron by neuron.
 
-With g = σσ/n of two inputs in layer ℓ and y the preactivations behind Gaussian weights, E[g | below]
-= ⟨σσ⟩ at the covariance of y, a closed form; the *innovation* ξ_ℓ = (1/n) Σ_i h_i of neurons that
-are independent, given what is below, has mean 0. To leading order g is a sum of them,
+With g = σσ/n of two inputs in layer ℓ and y the preactivations behind Gaussian weights,
+E[g | below] = ⟨σσ⟩ at the covariance of y, a closed form; the *innovation* ξ_ℓ = (1/n) Σ_i h_i of
+neurons that are independent, given what is below, has mean 0. To leading order g is a sum of them,
 
     ĝ_ℓ = A_ℓ ĝ_{ℓ−1} + ξ_ℓ ,   A = C_W ∂⟨σσ⟩/∂K  at infinite width,
 
@@ -64,6 +64,8 @@ _APART = 1.0 - 2.0**-50
 """The largest correlation at which a closed form is taken: rounding has others."""
 _LEAST = 1e-200
 """And the least variance."""
+_FEWEST = 128
+"""Networks that a thread takes down the layers together, at least."""
 
 
 def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
@@ -86,9 +88,13 @@ class InnovationSampler(ProbeSampler):
 
     @property
     def numbers(self) -> int:
-        """Vectors and products of two of them of the widest layer."""
-        m = self.plan.samples
-        return (3 * m + len(_pairs(m))) * max(self.ensemble.widths)
+        """Preactivations, and those behind Gaussian weights, of the widest layer."""
+        return 3 * self.plan.samples * max(self.ensemble.widths)
+
+    @property
+    def batch(self) -> int:
+        """Enough for what NumPy does between two layers."""
+        return max(_FEWEST, super().batch)
 
     @cached_property
     def _controlled(self) -> Array:
@@ -179,8 +185,8 @@ def apply_both(
     factor: tuple[int, int, float],
     source: tuple[NDArray[np.uint64], int, int],
 ) -> None:
-    """`lazy.apply`, and of a block of a Haar matrix on N also W (draws, vectors, N): what the normal
-    numbers that its frame is made of do to X instead, √(C_W) G R."""
+    """`lazy.apply`, and of a block of a Haar matrix on N also W (draws, vectors, N): what the
+    normal numbers that its frame is made of do to X instead, √(C_W) G R."""
     kind, big, scale = factor
     key, layer, use = source
     _, vectors, n_in = X.shape
@@ -296,12 +302,14 @@ class _Averages:
         return found
 
     def slopes(self, K: Array) -> Array:
-        """∂⟨σσ⟩/∂K, (pairs, pairs), at one covariance (m, m)."""
+        """∂⟨σσ⟩/∂K, (pairs, pairs), at one covariance (m, m); 0 for inputs that vanish."""
         pairs = _pairs(len(K))
         place, found = {pair: k for k, pair in enumerate(pairs)}, np.zeros((len(pairs),) * 2)
         for k, (a, b) in enumerate(pairs):
+            if min(K[a, a], K[b, b]) < _LEAST:
+                continue
             if a == b:
-                found[k, k] = self.slope(max(K[a, a], _LEAST))
+                found[k, k] = self.slope(K[a, a])
                 continue
             most = _APART * math.sqrt(K[a, a] * K[b, b])
             c = float(np.clip(K[a, b], -most, most))
