@@ -49,12 +49,15 @@ DESIGNS = (
     (12, 18, 24, 36, 48),
     (6, 12, 18, 24, 48),
 )
+WIDER = (192, 384)
+"""And these, where narrow layers leave out too much of 1/n."""
+WIDE_DESIGNS = ((48, 96, 192), (96, 192, 384), (24, 48, 96, 192), (48, 96, 192, 384))
 INFINITE = 10**6
 """The width of the theory: what layer 1 has of n_0/n is in the fit as well."""
 ROUNDS = 3
 """How often it is planned anew, with what the last plan has sampled."""
 
-PATIENCE = 4
+PATIENCE = 8
 """How many times the seconds may be taken where that leaves fewer numbers weak."""
 
 SMALL = 0.1
@@ -66,7 +69,7 @@ _NUMBER = 1.2e-8
 """Seconds that one number of one layer of a network takes a processor, more or less."""
 _OVERHEAD = 20
 """Neurons' worth of work that a layer takes besides its own."""
-_DEEP, _STAGED = 5.0, 6.0
+_DEEP, _STAGED = 5.0, 3.0
 """How much more estimates take whose fields have three edges or more; and of a field with edges in
 layers of several stages."""
 
@@ -196,6 +199,10 @@ def resolved(
     coarse = [row for row, draws in zip(rows, needed, strict=True) if draws > plan.draws]
     if coarse:
         found = found.exactly({row.tensor: int(row.layer) for row in coarse})  # the last, deepest
+        plan = best(found, designs, resolution, seconds)
+    narrow = plan.weak > 0 and not np.isfinite(_needed(found, plan.widths, WEAK)).all()
+    if narrow and PILOT * cost(example, WIDER) <= PATIENCE * seconds:
+        found, designs = found.at(WIDER, PILOT), [*designs, *WIDE_DESIGNS]
         plan = best(found, designs, resolution, seconds)
     for again in range(ROUNDS):
         found = found.at(plan.widths, plan.draws)
