@@ -230,7 +230,7 @@ VERTICES: Mapping[tuple[str, str], Mapping[int, int]] = {
     ("tanh", "orthogonal"): {100: 1500, 400: 1500},
     ("tanh", "mixed"): {100: 5000, 400: 16_000},
 }
-"""Widths, and how many networks of each resolve the largest component of V in every layer, of linear
+"""Widths, and how many networks of each resolve the largest component of V in every layer, linear
 and ReLU networks with control variates: most where the parts of V nearly cancel, as 5 and −4 do in
 the second layer of an orthogonal ReLU net."""
 EXTRAPOLATED = "linear: exact at n = 100; others: n = 100, 400 extrapolated"

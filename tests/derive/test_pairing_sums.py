@@ -72,7 +72,7 @@ def test_its_terms_are_the_sum(held, group: str) -> None:
 def test_its_terms_hold_the_deltas_of_both_sides(held, side: str) -> None:
     """Where one row, or one column, is unlike the others no pairing is left."""
     found = held(**lists_of("O", 2), n=n, group="O")
-    odd = {symbol: 1 for symbol in found.free_symbols - {n}} | {sympy.Symbol(f"{side}0"): 2}
+    odd = dict.fromkeys(found.free_symbols - {n}, 1) | {sympy.Symbol(f"{side}0"): 2}
     weights = [weight.subs(odd) for weight, _ in found.terms()]
     assert len(weights) == 9
     assert not any(weights)
