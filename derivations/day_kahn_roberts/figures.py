@@ -220,15 +220,15 @@ def figure_one(
 
 
 VERTICES: Mapping[tuple[str, str], Mapping[int, int]] = {
-    ("linear", "Gaussian"): {100: 4000},
-    ("linear", "orthogonal"): {100: 1500},
-    ("linear", "mixed"): {100: 4000},
-    ("relu", "Gaussian"): {100: 3000, 400: 15_000},
-    ("relu", "orthogonal"): {100: 8000, 400: 17_000},
-    ("relu", "mixed"): {100: 4000, 400: 8000},
-    ("tanh", "Gaussian"): {100: 5000, 400: 18_000},
+    ("linear", "Gaussian"): {100: 3000},
+    ("linear", "orthogonal"): {100: 500},
+    ("linear", "mixed"): {100: 3000},
+    ("relu", "Gaussian"): {100: 3000, 400: 9000},
+    ("relu", "orthogonal"): {100: 6000, 400: 13_000},
+    ("relu", "mixed"): {100: 3000, 400: 6000},
+    ("tanh", "Gaussian"): {100: 4000, 400: 12_000},
     ("tanh", "orthogonal"): {100: 1500, 400: 1500},
-    ("tanh", "mixed"): {100: 5000, 400: 16_000},
+    ("tanh", "mixed"): {100: 4000, 400: 12_000},
 }
 """Widths, and how many networks of each resolve the largest component of V in every layer, linear
 and ReLU networks with control variates: most where the parts of V nearly cancel, as 5 and −4 do in
