@@ -200,10 +200,26 @@ def resolved(
     if coarse:
         found = found.exactly({row.tensor: int(row.layer) for row in coarse})  # the last, deepest
         plan = best(found, designs, resolution, seconds)
-    narrow = plan.weak > 0 and not np.isfinite(_needed(found, plan.widths, WEAK)).all()
+    found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
+    narrow = comparison.weak and not np.isfinite(_needed(found, plan.widths, WEAK)).all()
     if narrow and PILOT * cost(example, WIDER) <= PATIENCE * seconds:
         found, designs = found.at(WIDER, PILOT), [*designs, *WIDE_DESIGNS]
         plan = best(found, designs, resolution, seconds)
+        found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
+    draws = min(found.draws[n] for n in plan.widths)
+    missed = _beyond(found, plan, comparison, resolution, seconds)
+    return comparison, found.evidence(plan.widths), draws, missed
+
+
+def _followed(
+    found: Sampled,
+    designs: Sequence[tuple[int, ...]],
+    plan: Plan,
+    resolution: float,
+    seconds: float,
+) -> tuple[Sampled, Plan, Comparison]:
+    """What a plan samples, planned anew with it up to `ROUNDS` times; the last plan, and the
+    comparison."""
     for again in range(ROUNDS):
         found = found.at(plan.widths, plan.draws)
         comparison = found.compared(plan.widths)
@@ -212,9 +228,7 @@ def resolved(
         if comparison.resolution <= resolution or same or again == ROUNDS - 1:
             break
         plan = next_plan
-    draws = min(found.draws[n] for n in plan.widths)
-    missed = _beyond(found, plan, comparison, resolution, seconds)
-    return comparison, found.evidence(plan.widths), draws, missed
+    return found, plan, comparison
 
 
 def best(
