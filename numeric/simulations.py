@@ -35,12 +35,13 @@ from .estimators.probes import Probes, needed, spare
 from .flows import flow
 from .hyperparameters import Given
 from .runs import chunks
-from .samplers import entries, explicit, forward, pairs, paths, products
+from .samplers import entries, explicit, forward, innovations, pairs, paths, products
 from .samplers.base import Sampler
 from .samplers.ensemble import Ensemble, Layers, checked_ensemble
 from .samplers.entries import EntriesSampler
 from .samplers.explicit import ExplicitSampler
 from .samplers.forward import ForwardSampler
+from .samplers.innovations import InnovationSampler
 from .samplers.pairs import PairSampler
 from .samplers.paths import PathSampler
 from .samplers.probing import ProbeSampler
@@ -49,7 +50,7 @@ from .samplers.staged import ExplicitLayerSampler, LayerSampler
 from .samplers.staged_forward import LayerForwardSampler
 from .tables import layout
 
-_SAMPLERS = ("lazy", "paths", "probes", "products", "explicit")
+_SAMPLERS = ("lazy", "paths", "probes", "products", "innovations", "explicit")
 
 _RATE = 10**8
 """Numbers that a thread samples in a second: no sampler is faster."""
@@ -102,6 +103,10 @@ def simulate(
             "products" averages each layer apart and multiplies: without heavy tails at any depth,
             where it applies: z of one input, no biases, σ(cz) = c σ(z) as of ReLU, widths up to
             2048.
+            "innovations" takes out of V, by control variates, what different neurons do beside one
+            another: a fraction of the draws where n is large beside the depth. It applies to z of
+            any inputs behind Gaussian or orthogonal weights, where ⟨σσ⟩ of two has a closed form,
+            as for ReLU, abs, erf and polynomials.
             Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which
@@ -251,6 +256,11 @@ def _kind(layers: Layers, plan: Plan, name: str) -> tuple[Callable[..., Sampler]
                 wanted = f'"lazy" but for layers, and factors of weights, up to {widest} wide'
             raise InputError("sampler", name, wanted)
         return ProductSampler, Probes()
+    if name == "innovations":
+        if not _innovates(layers, plan):
+            wanted = '"lazy" but for z, Gaussian or orthogonal weights and closed forms of ⟨σσ⟩'
+            raise InputError("sampler", name, wanted)
+        return InnovationSampler, Probes()
     if not layers.net.keeps_rotations:
         return _of_entries(layers, plan, name), None
     if lazy and paths.applies(layers, plan):
@@ -277,6 +287,13 @@ def multiplies(layers: Layers, plan: Plan) -> bool:
     return products.applies(layers, plan, needed(plan.trees(), spare(plan.trees())))
 
 
+def _innovates(layers: Layers, plan: Plan) -> bool:
+    """Whether `sampler="innovations"` applies."""
+    if any(not isinstance(field, Field) for field in plan.fields):
+        return False
+    return innovations.applies(layers, plan, needed(plan.trees(), spare(plan.trees())))
+
+
 def _of_entries(layers: Layers, plan: Plan, name: str) -> type[Sampler]:
     """What samples networks whose law permutations alone keep."""
     if name in ("paths", "probes"):
@@ -290,9 +307,9 @@ def _of_layers(ensemble: Ensemble, plan: Plan, name: str) -> Sampler:
     """What samples networks whose layers are more than a matrix and σ."""
     for n in ensemble.widths[1:]:
         unbiased.check_width(n, plan.most_pairs)
-    if entries.has_dropout(ensemble.layers) and name != "products":
+    if entries.has_dropout(ensemble.layers) and name not in ("products", "innovations"):
         return _of_entries(ensemble.layers, plan, name)(ensemble, plan)
-    if name in ("paths", "products"):
+    if name in ("paths", "products", "innovations"):
         raise InputError("sampler", name, f'"lazy" or "explicit", for {ensemble.net.layer}')
     if symbols := ensemble.net.layer.free_symbols:
         names = ", ".join(sorted(map(str, symbols)))

@@ -110,11 +110,16 @@ def ratios() -> Verdict:
     term = sympy.factor(step - step.subs(y, y + half))
     rest = sympy.limit(sympy.digamma(y + half) - sympy.digamma(y), y, sympy.oo)
     rates = [-digamma_gap(j) for j in (1, 2, 3)]
+    j = sympy.Symbol("j", positive=True, integer=True)
+    any_rate = sympy.expand(growth(j) - growth(1))
     between = [sympy.expand(rates[j] + digamma_gap(1) + sympy.digamma((d - 1) / 2)) for j in (1, 2)]
     orders = [power(SHARES[1]), power(SHARES[2])]
     return both(
         equal(-rates[0], delta, "δ"),
         equal(between, [sympy.digamma((d - j) / 2) for j in (2, 3)], "rates at j = 3, 4, plus δ"),
+        equal(
+            any_rate, sympy.digamma((d - j + 1) / 2) - sympy.digamma(d / 2), "the rate of any share"
+        ),
         equal([term, rest], [1 / (2 * y * (y + half)), 0], "δ is a sum of positive terms"),
         equal(
             sympy.factor(term - term.subs(y, y + half)),

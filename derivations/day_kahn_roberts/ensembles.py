@@ -18,7 +18,7 @@ import xarray
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, observed, sampled
 from derivations.day_kahn_roberts import figures
-from derivations.gaussian_moments import evaluate, wick
+from derivations.moments.gaussian import evaluate, wick
 from derivations.section import show
 from derive import Network, activations
 from derive.gaussian.brackets import Component

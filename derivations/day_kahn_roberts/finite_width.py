@@ -25,7 +25,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
-from derivations.gaussian_moments import variables, wick
+from derivations.moments.gaussian import variables, wick
 from derivations.section import show
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation

@@ -21,6 +21,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.day_kahn_roberts.weingarten import paired
+from derivations.moments.isotropic import ANY, direction_moment, normal_moment, same
 from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
@@ -102,8 +103,8 @@ def series_term(m: int, depth: int) -> sympy.Expr:
 
 @claim("000", "4.19", "power series of the characteristic function")
 def characteristic_series() -> Verdict:
-    r"""Term by term, at layers 1, 2 and 5: the factors rearranged are
-    $[(n/2)(n/2+1)\cdots]^{-1}$."""
+    r"""Term by term, at layers 1, 2 and 5, and any term by (4.16) and (4.17): the factors
+    rearranged are $[(n/2)(n/2+1)\cdots]^{-1}$."""
     found = [series_term(m, depth) for depth in DEPTHS for m in range(POINTS + 1)]
     printed = [
         (-n * C_W**depth * K0 * u**2 / 4) ** m
@@ -111,7 +112,15 @@ def characteristic_series() -> Verdict:
         for depth in DEPTHS
         for m in range(POINTS + 1)
     ]
-    return equal(found, printed, f"terms 0 to {POINTS} of (4.18) at three depths")
+    # without (−1)^m, with K of the layer: (2m − 1)!! times the row sum is a direction's moment
+    K = sympy.Symbol("K", positive=True)
+    size = sympy.Symbol("u", positive=True)
+    term = direction_moment(n, ANY) * (n * K * size**2) ** ANY / sympy.gamma(2 * ANY + 1)
+    rearranged = (n * K * size**2 / 4) ** ANY / (sympy.rf(n / 2, ANY) * sympy.gamma(ANY + 1))
+    return both(
+        equal(same(term, rearranged), 1, "any term"),
+        equal(found, printed, f"terms 0 to {POINTS} of (4.18) at three depths"),
+    )
 
 
 @claim("000", "4.20", "characteristic function as ₀F₁")
@@ -256,12 +265,15 @@ def meijer() -> Verdict:
 @claim("000", "4.24", "2m-point functions with Gaussian weights")
 def gaussian_points() -> Verdict:
     r"""At $C_W = 1$, of which the sentence before speaks, as printed; in general
-    $c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$."""
+    $c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$. For any m and layer: the first is Gaussian, and each step
+    multiplies by a normal number's moment over a uniform direction's component's, $C_W^mc_{2m}$."""
     K = Component("K0", (1, 1))
     cases = [(m, depth) for m in (1, 2, 3) for depth in (1, 2, 4)]
     found = [linear.coefficient((1, 1) * m, [n] * depth, Gaussian(C_W)) for m, depth in cases]
     printed = [linear.contraction_factor(m, n) ** (depth - 1) * K**m for m, depth in cases]
+    step = normal_moment(ANY) / direction_moment(n, ANY) / n**ANY
     return both(
+        equal(same(step, 2**ANY * sympy.rf(n / 2, ANY) / n**ANY), 1, "a step is c_{2m}, any m"),
         equal([each.subs(C_W, 1) for each in found], printed, "C_W = 1, m = 1, 2, 3, ℓ = 1, 2, 4"),
         equal(
             found,

@@ -17,7 +17,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
-from derivations.gaussian_moments import variables, wick
+from derivations.moments.gaussian import variables, wick
 from derivations.section import show
 from derive import activations, symbols
 from derive.gaussian.brackets import Average, Component

@@ -19,7 +19,7 @@ import sympy
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal
 from derivations.day_kahn_roberts.expansions import normalised_vertex
-from derivations.gaussian_moments import Integral, evaluate, on_grid, variables, wick
+from derivations.moments.gaussian import Integral, evaluate, on_grid, variables, wick
 from derivations.section import show
 from derive import activations, exact, symbols
 from derive.activations.functions import Activation

@@ -24,6 +24,13 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
+from derivations.moments.isotropic import (
+    ANY,
+    direction_moment,
+    length_moment,
+    pairings,
+    same,
+)
 from derivations.section import show
 from derive import symbols
 from derive.arithmetic.rational import RationalFunction, Term
@@ -38,7 +45,7 @@ norm = symbols.Symbol("|x|", positive=True)
 depth = sympy.Symbol("ell", positive=True, integer=True)
 Indices = tuple[int, ...]
 LARGEST = 8
-"""Row sums are proven for up to this many pairs of factors."""
+"""Row sums are counted out for up to this many pairs of factors, and integrals for any number."""
 
 
 def row_sum(k: int) -> sympy.Expr:
@@ -60,6 +67,17 @@ def layer_factor(weights: WeightEnsemble, k: int) -> sympy.Expr:
     return sympy.cancel(columns * wick_sum(k))
 
 
+def rising(m: sympy.Expr = ANY) -> sympy.Expr:
+    """n(n+2)⋯(n+2m−2), m factors, for any m."""
+    return 2**m * sympy.rf(n / 2, m)
+
+
+def any_row_sum(m: sympy.Expr = ANY) -> sympy.Expr:
+    """Σ_q W(p,q) for any m: Q_11^{2m} has the average Σ_pq W(p,q), over (2m − 1)!! rows p, and is
+    the power of a component of a uniform direction."""
+    return direction_moment(n, m) / pairings(m)
+
+
 def first_layer(k: int) -> sympy.Expr:
     """G_2k^(1)/C_W^k = Σ_q W(p,q) |x|^{2k} with |x|² = n K0 (4.5)."""
     return row_sum(k) * (n * K0) ** k
@@ -76,22 +94,30 @@ def first_layer(k: int) -> sympy.Expr:
 # %%
 @claim("000", "4.13", "combinatorial factor of the Wick contractions")
 def combinatorial_factor() -> Verdict:
-    r"""$n^m c_{2m}(n)$ is the sum of $n^{\mathrm{loops}}$ over all pairings, for $2m$ up to 16
+    r"""$n^m c_{2m}(n)$ is the sum of $n^{\mathrm{loops}}$ over all pairings, for any m as
+    $\mathbb E|g|^{2m}$ of n normal numbers, by Wick's theorem; counted for $2m$ up to 16
     indices."""
     counted = [wick_sum(k) / n**k for k in range(1, LARGEST + 1)]
     printed = [prod(n + 2 * j for j in range(k)) / n**k for k in range(1, LARGEST + 1)]
-    return equal(counted, printed, f"2m = 2, …, {2 * LARGEST}")
+    return both(
+        equal(same(length_moment(ANY, n), rising()), 1, "any m"),
+        equal(counted, printed, f"2m = 2, …, {2 * LARGEST}"),
+    )
 
 
 @claim("000", "§4 (rows)", "row sums of Weingarten's function")
 def row_sums() -> Verdict:
-    r"""Each row of $\mathcal W$ sums to $[n(n+2)\cdots(n+2m-2)]^{-1}$, for $2m$ up to 16
-    indices."""
+    r"""Each row of $\mathcal W$ sums to $[n(n+2)\cdots(n+2m-2)]^{-1}$, for any m by the moments of
+    a uniform direction; by the table of $\mathcal W$ for $2m$ up to 16 indices."""
     printed = [
         1 / prod((n + 2 * j for j in range(k)), start=sympy.Integer(1))
         for k in range(1, LARGEST + 1)
     ]
-    return equal([row_sum(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
+    table_ = [row_sum(k) for k in range(1, LARGEST + 1)]
+    return both(
+        equal(same(any_row_sum(), 1 / rising()), 1, "any m"),
+        equal(table_, printed, f"m = 1, …, {LARGEST}"),
+    )
 
 
 @claim("000", "§4 (Gram)", "Weingarten's function is the inverse of the Gram matrix")
@@ -218,7 +244,10 @@ def pushed(i: Indices, size: int, below: Callable[[Indices], sympy.Expr | int]) 
 def index_structure() -> Verdict:
     r"""The ansätze (4.2), (4.7) and (4.14), for every choice of neurons: layer 1 has the form
     $G_{2m}\sum\delta\cdots\delta$, and whatever layer has it hands it on, as (4.3), (4.8) and
-    (4.15) say, multiplied by $C_W^m$. Odd ones vanish."""
+    (4.15) say, multiplied by $C_W^m$. Odd ones vanish. For any m: every layer's z is $|z|$ times a
+    uniform direction ω, so where 2a, 2b and 2c points are of one neuron each the average is
+    $\mathbb E|z|^{2m}\,\mathbb E\,\omega_1^{2a}\omega_2^{2b}\omega_3^{2c}$, the row sum times the
+    number of pairings that join equal neurons."""
     first, initial, step, handed_on = [], [], [], []
     for size, points in ((2, 2), (3, 2), (2, 3), (2, 4), (3, 4), (2, 6)):
         x = sympy.symbols(f"x1:{size + 1}")
@@ -229,7 +258,10 @@ def index_structure() -> Verdict:
                 initial.append(paired(i) * G)
                 step.append(pushed(i, size, paired))
                 handed_on.append(paired(i))
+    a, b, c = orders = sympy.symbols("a b c", positive=True, integer=True)
+    joining = sympy.Mul(*map(pairings, orders)) * any_row_sum(a + b + c)
     return both(
+        equal(same(direction_moment(n, *orders), joining), 1, "any m, up to three neurons"),
         equal(first, initial, "the first layer of 2 to 6 points, all neurons at n = 2, 3"),
         equal(step, handed_on, "and the step to the next layer"),
     )
@@ -254,9 +286,11 @@ def pairs_of_all_indices() -> Verdict:
 
 @claim("000", "4.16", "2m-point functions do not see the depth")
 def depth_independence() -> Verdict:
-    r"""$G_{2m}^{(\ell+1)} = C_W^m G_{2m}^{(\ell)}$ exactly in $n$, for $2m$ up to 16."""
+    r"""$G_{2m}^{(\ell+1)} = C_W^m G_{2m}^{(\ell)}$ exactly in $n$, for any m: the row sum undoes
+    the contractions of the layer below; by tables for $2m$ up to 16."""
     orthogonal = [sympy.cancel(row_sum(k) * wick_sum(k)) for k in range(1, LARGEST + 1)]
     return both(
+        equal(same(any_row_sum() * length_moment(ANY, n), sympy.Integer(1)), 1, "any m"),
         equal(orthogonal, [sympy.Integer(1)] * LARGEST),
         equal([layer_factor(Orthogonal(), k) for k in (1, 2, 3)], [1, 1, 1]),
         detail=f"m = 1, …, {LARGEST}",
@@ -265,9 +299,15 @@ def depth_independence() -> Verdict:
 
 @claim("000", "4.17", "initial condition of the 2m-point functions")
 def many_point_initial_condition() -> Verdict:
-    r"""$G_{2m}^{(0)} = \frac{n^m}{n(n+2)\cdots(n+2m-2)} K_0^m$, for $2m$ up to 16."""
+    r"""$G_{2m}^{(0)} = \frac{n^m}{n(n+2)\cdots(n+2m-2)} K_0^m$ for any m, and by tables for $2m$ up
+    to 16."""
     printed = [n**k / prod(n + 2 * j for j in range(k)) * K0**k for k in range(1, LARGEST + 1)]
-    return equal([first_layer(k) for k in range(1, LARGEST + 1)], printed, f"m = 1, …, {LARGEST}")
+    found = [first_layer(k) for k in range(1, LARGEST + 1)]
+    any_m = same(any_row_sum() * (n * K0) ** ANY, (n * K0) ** ANY / rising())
+    return both(
+        equal(any_m, 1, "any m"),
+        equal(found, printed, f"m = 1, …, {LARGEST}"),
+    )
 
 
 # %%

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint, observed, sampled
-from derivations.gaussian_moments import variables, wick
+from derivations.moments.gaussian import variables, wick
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation

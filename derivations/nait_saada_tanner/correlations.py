@@ -143,7 +143,7 @@ def figure_eleven(sampling: Sampling) -> Verdict:
     r"""$D = K_{12} - K_{13}$ of tanh networks with $\gamma = 1/4$, from correlations on either side
     of $c^*$, or of 0.97 below $c^* = 1$; layers 2 to 5, 384 networks each of $n = 256$ and 2048,
     extrapolated, against the flow, whose fall of $D$ per layer is $e^{-1/\xi_c}$ by layer 40
-    for the four with $\xi_c < 20$.
+    for the four with $\xi_c < 20$. Biases of a direction, as in Figure 7.
     Lines: $\xi_c$; points: the mean fall of the sampled $D$ per layer, which tends to it."""
     comparisons, labels, points = [], [], []
     derived: list[float] = []

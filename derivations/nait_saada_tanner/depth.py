@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint, observed
-from derivations.gaussian_moments import variables, wick
+from derivations.moments.gaussian import variables, wick
 from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
 from derivations.section import show

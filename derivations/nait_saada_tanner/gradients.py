@@ -372,8 +372,8 @@ def figure_twelve(sampling: Sampling) -> Verdict:
     regression on all of them, over 249 layers; $n = 256$ and 2048 (at full size 256, 512 and 1024)
     extrapolated in $1/n$, against $\sum\log\chi$. A difference is judged by how far apart the
     curves are, which decay, stay and grow: one that lay a fifth of the way to its neighbour would
-    have been noticed. (The caption's weight variances, $0.01/\gamma$ to
-    $0.3/\gamma$, are the bias variances of Figure 11's.)"""
+    have been noticed. Biases of a direction, as in Figure 7. (The caption's weight variances,
+    $0.01/\gamma$ to $0.3/\gamma$, are the bias variances of Figure 11's.)"""
     images = digits().taken(slice(8))
     pixels = images.pixels
     inputs = pixels / np.sqrt(np.mean(pixels**2, axis=1, keepdims=True))

@@ -20,7 +20,7 @@ from scipy.special import gammainc
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, close, equal, misprint
-from derivations.gaussian_moments import evaluate, on_grid, variables, wick
+from derivations.moments.gaussian import evaluate, on_grid, variables, wick
 from derivations.section import show
 from derive import (
     Equation,

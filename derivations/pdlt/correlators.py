@@ -17,7 +17,15 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal, misprint
-from derivations.pdlt.networks import Written
+from derivations.moments.isotropic import (
+    ANY,
+    direction_moment,
+    length_moment,
+    normal_moment,
+    pairings,
+    same,
+)
+from derivations.pdlt.networks import Written, deltas
 from derivations.section import show
 from derive import linear
 from derive.gaussian.brackets import Component
@@ -40,13 +48,25 @@ MOST = 8
 
 depth_ = sympy.Symbol("l", positive=True, integer=True)
 """A layer ℓ, any."""
-pairs_ = sympy.Symbol("m", positive=True, integer=True)
-"""Half the number of points, any."""
 
 
-def closed_factor(m: sympy.Expr = pairs_) -> sympy.Expr:
+def closed_factor(m: sympy.Expr = ANY) -> sympy.Expr:
     """c_{2m}(n) for symbolic m, (3.46): (2/n)^m Γ(n/2 + m)/Γ(n/2)."""
     return (2 / n) ** m * sympy.gamma(n / 2 + m) / sympy.gamma(n / 2)
+
+
+def step() -> sympy.Expr:
+    """G_{2m}^(ℓ+1)/G_{2m}^(ℓ) for any m. At given z in layer ℓ, u·z of the next is normal, of
+    variance C_W |z|²/n; in layer ℓ it is |z| times a component of a uniform direction. Either has
+    the moment (2m − 1)!! G_{2m}."""
+    return (C_W / n) ** ANY * normal_moment(ANY) / direction_moment(n, ANY)
+
+
+def every_layer(factor: sympy.Expr) -> sympy.Expr:
+    """What begins with 1 at the first layer and is multiplied by a factor at each step."""
+    values = sympy.Function("g")
+    this, above = values(depth_), values(depth_ + 1)
+    return sympy.rsolve(above - factor * this, this, {values(1): 1})
 
 
 def kernel(a: int, b: int) -> Component:
@@ -99,10 +119,10 @@ def four_point_step() -> Verdict:
     """$C_W^2(1+2/n)$: one contraction closes two loops, two close one, which is the sum of deltas
     in (3.23)."""
     total = sum(n ** loops(((0, 1), (2, 3)), q) for q in pair_partitions(4)) / n**2
-    step = linear.coefficient((1,) * 4, [n, n, n], Gaussian(C_W)) / linear.coefficient(
+    found = linear.coefficient((1,) * 4, [n, n, n], Gaussian(C_W)) / linear.coefficient(
         (1,) * 4, [n, n], Gaussian(C_W)
     )
-    return equal([total, step], [1 + 2 / n, C_W**2 * (1 + 2 / n)])
+    return equal([total, found], [1 + 2 / n, C_W**2 * (1 + 2 / n)])
 
 
 @claim("004", "3.25", "four-point correlator of every layer")
@@ -146,9 +166,7 @@ def connected_four_points() -> Verdict:
     leading = [sympy.limit(n * value, n, sympy.oo) for value in found]
     direct = linear.coefficient((1,) * 4, [n] * 6, connected=True)
     # any ℓ: G_4 steps by G_4(layer 2)/G_4(layer 1), whatever the layer (3.24), from 1
-    step = linear.correlator(2, [n, n]) / linear.correlator(2, [n])
-    index = sympy.Function("g")
-    every = sympy.rsolve(index(depth_ + 1) - step * index(depth_), index(depth_), {index(1): 1})
+    every = every_layer(linear.correlator(2, [n, n]) / linear.correlator(2, [n]))
     any_layer = (1 + 2 / n) ** (depth_ - 1)
     return both(
         equal(sympy.simplify(every / any_layer), 1, "any ℓ, solving (3.24)"),
@@ -162,8 +180,8 @@ def connected_four_points() -> Verdict:
 @claim("004", "3.30", "what two neurons know of each other")
 def two_neurons() -> Verdict:
     """$\\operatorname{Cov}(z_j^2,z_k^2)=G_4-G_2^2$ for $j\\ne k$, and $3G_4-G_2^2$ for $j=k$: of
-    the three pairings one survives, or all. Left: weight by weight, layers 1 to 3 of widths 2, 3,
-    2, 2; right: the engine's pairings."""
+    the three pairings one survives, or all, in any layer by (3.44). Left: weight by weight, layers
+    1 to 3 of widths 2, 3, 2, 2; right: the engine's pairings."""
     network = Written((2, 3, 2, 2))
     found, printed = [], []
     for layer, (j, k) in product((1, 2, 3), ((0, 1), (0, 0))):
@@ -171,19 +189,29 @@ def two_neurons() -> Verdict:
         found.append(sympy.expand(network.correlator(layer, (j, j, k, k)) - squares))
         G_4, G_2 = network.derived(layer, 2), network.derived(layer, 1)
         printed.append(sympy.expand((3 if j == k else 1) * G_4 - G_2**2))
-    return equal(found, printed, "layers 1 to 3")
+    four, two = sympy.symbols("G_4 G_2")
+    surviving = [deltas((j, j, k, k)) * four - two**2 for j, k in ((0, 1), (0, 0))]
+    return both(
+        equal(found, printed, "layers 1 to 3"),
+        equal(surviving, [four - two**2, 3 * four - two**2], "any layer, from (3.44)"),
+    )
 
 
 @claim("004", "3.33", "variance of the mean square preactivation, exact")
 def norm_variance() -> Verdict:
     """$\\frac2nG_4+G_4-G_2^2$, as printed in its third line: exactly $(1+2/n)^\\ell-1$ over
-    $G_2^2$, of which the last line keeps $2\\ell/n$. Different widths:
+    $G_2^2$ for any ℓ, of which the last line keeps $2\\ell/n$. Different widths:
     $\\prod_{\\ell'\\le\\ell}(1+2/n_{\\ell'})-1$."""
     depth = 4
     g4 = linear.correlator(2, [n] * depth)
     found = linear.norm_variance([n] * depth)
     several = linear.norm_variance(WIDTHS)
+    any_g4 = every_layer(linear.correlator(2, [n, n]) / linear.correlator(2, [n]))
+    any_layer = (1 + 2 / n) ** depth_ - 1
+    third = 2 * any_g4 / n + any_g4 - 1
     return both(
+        equal(sympy.simplify(third - any_layer), 0, "the third line at any ℓ"),
+        equal(sympy.limit(n * any_layer, n, sympy.oo), 2 * depth_, "2ℓ/n, any ℓ"),
         equal(found, 2 * g4 / n + g4 - 1, "third line"),
         equal(found, (1 + 2 / n) ** depth - 1, "closed form"),
         equal(several, sympy.Mul(*(1 + 2 / width for width in WIDTHS)) - 1, "any widths"),
@@ -198,12 +226,21 @@ def norm_variance() -> Verdict:
 # %%
 @claim("004", "3.34", "2m points of the first layer are Gaussian")
 def first_layer() -> Verdict:
-    """$G_{2m}^{(1)}=(G_2^{(1)})^m$ and no connected part, at any $n_1$; $(2m-1)!!$ terms."""
+    """$G_{2m}^{(1)}=(G_2^{(1)})^m$ and no connected part, at any $n_1$; $(2m-1)!!$ terms. Any m:
+    $u\\cdot z$ is a sum of normal weights, whose moment is that of a normal number, and the
+    logarithm of whose characteristic function is quadratic."""
     orders = range(1, MOST + 1)
     found = [linear.correlator(m, [n]) for m in orders]
     connected = [linear.connected(m, [n]) for m in orders if m > 1]
     counts = [sum(linear.loop_census(m).values()) for m in orders]
+    G_2, u, z = C_W * K0, sympy.Symbol("u", real=True), sympy.Symbol("z", real=True)
+    density = sympy.exp(-(z**2) / (2 * G_2)) / sympy.sqrt(2 * sympy.pi * G_2)
+    wave = sympy.integrate(sympy.cos(u * z) * density, (z, -sympy.oo, sympy.oo))
+    logarithm = sympy.expand_log(sympy.log(wave), force=True)
     return both(
+        equal(same(normal_moment(ANY) * G_2**ANY / pairings(ANY), G_2**ANY), 1, "G_{2m}, any m"),
+        equal(sympy.simplify(logarithm), -G_2 * u**2 / 2, "no connected part, any m"),
+        equal(same(pairings(ANY), sympy.factorial2(2 * ANY - 1)), 1, "(2m − 1)!!, any m"),
         equal([*found, *connected], [1] * MOST + [0] * (MOST - 1), f"m = 1 to {MOST}"),
         equal(counts, [double_factorial_pairings(2 * m) for m in orders], "(2m − 1)!! pairings"),
     )
@@ -255,10 +292,10 @@ def census() -> Verdict:
 def six_point_step() -> Verdict:
     """$C_W^3(1+6/n+8/n^2)$, from layers 2 and 3."""
     points = (1,) * 6
-    step = linear.coefficient(points, [n] * 3, Gaussian(C_W)) / linear.coefficient(
+    found = linear.coefficient(points, [n] * 3, Gaussian(C_W)) / linear.coefficient(
         points, [n] * 2, Gaussian(C_W)
     )
-    return equal(step, C_W**3 * (1 + 6 / n + 8 / n**2))
+    return equal(found, C_W**3 * (1 + 6 / n + 8 / n**2))
 
 
 @claim("004", "3.43", "six-point correlator of every layer, and its initial condition")
@@ -282,8 +319,10 @@ def six_points() -> Verdict:
 
 @claim("004", "3.45", "recursion of the 2m-point correlator")
 def all_point_step() -> Verdict:
-    """$c_{2m}(n)\\,C_W^m$, whatever the layer: the ratio of neighbouring layers' coefficients for
-    m = 1 to 4, between different widths."""
+    """$c_{2m}(n)\\,C_W^m$ for any m, whatever the layer: at given $z^{(\\ell)}$ the next
+    $u\\cdot z$ is normal of variance $C_W|z|^2/n$, and in layer ℓ it is $|z|$ times a component of
+    a uniform direction, so the ratio of their moments is that of two integrals. By pairings, the
+    ratio of neighbouring layers' coefficients for m = 1 to 4, between different widths."""
     orders = (4, 3, 2, 1)
     before, after = (
         [linear.coefficient((1,) * (2 * m), WIDTHS[:depth], Gaussian(C_W)) for m in orders]
@@ -294,7 +333,10 @@ def all_point_step() -> Verdict:
         C_W**m * sympy.Mul(*(1 + sympy.Integer(2 * s) / WIDTHS[1] for s in range(m)))
         for m in orders
     ]
-    return equal(steps, printed, "layer 2 to 3, m = 1 to 4")
+    return both(
+        equal(same(step(), C_W**ANY * closed_factor()), 1, "any m, n and layer"),
+        equal(steps, printed, "layer 2 to 3, m = 1 to 4"),
+    )
 
 
 @claim("004", "3.46", "c_{2m}(n), by the loop census at general m")
@@ -303,8 +345,9 @@ def combinatorial_factor() -> Verdict:
     printed factorials, for m = 1 to 8. For all m by induction: one more pair of points joins each
     other, a new loop (n), or enters one of m lines, two ways, and no loop is new: every pairing of
     2m + 2 points once (counted out at m = 1, 2, 3), so $c_{2m+2}=c_{2m}(n+2m)/n$, which the printed
-    factorials obey at symbolic m."""
-    step = sympy.gammasimp(closed_factor(pairs_ + 1) / closed_factor())
+    factorials obey at symbolic m. And as an integral: by Wick's theorem the sum of $n^{loops}$ is
+    $\\mathbb E|g|^{2m}$ of n normal numbers."""
+    next_one = sympy.gammasimp(closed_factor(ANY + 1) / closed_factor())
     orders = range(1, MOST + 1)
     found = [linear.contraction_factor(m, n) for m in orders]
     products = [sympy.Mul(*(1 + 2 * s / n for s in range(m))) for m in orders]
@@ -320,7 +363,8 @@ def combinatorial_factor() -> Verdict:
         equal(found, products, f"m = 1 to {MOST}"),
         equal(found, factorials, "and as the ratio of factorials"),
         equal(steps, [n + 2 * m - 2 for m in orders if m > 1], "step in m: n + 2m − 2"),
-        equal(sympy.simplify(step), (n + 2 * pairs_) / n, "step of the factorials, any m"),
+        equal(sympy.simplify(next_one), (n + 2 * ANY) / n, "step of the factorials, any m"),
+        equal(same(length_moment(ANY, n) / n**ANY, closed_factor()), 1, "as E|g|^{2m}, any m"),
         equal(sympy.gammasimp(closed_factor(sympy.S.One)), 1, "from c_2 = 1"),
         *[insertions(m) for m in (1, 2, 3)],
     )
@@ -352,7 +396,8 @@ def insertions(m: int) -> Verdict:
 
 @claim("004", "3.47", "2m-point correlators of every layer")
 def all_points() -> Verdict:
-    """$\\prod_{\\ell'<L}c_{2m}(n_{\\ell'})\\,(G_2^{(L)})^m$ at m = 1 to 8, L = 5 different widths;
+    """$\\prod_{\\ell'<L}c_{2m}(n_{\\ell'})\\,(G_2^{(L)})^m$ for any m and L by induction, from
+    (3.34) by (3.45), at equal widths solved; at m = 1 to 8, L = 5 different widths;
     and for symbolic m as the moments of $|z|^2$, a product of independent $\\chi^2$: L = 3."""
     orders = range(1, MOST + 1)
     found = [linear.correlator(m, WIDTHS) for m in orders]
@@ -364,13 +409,17 @@ def all_points() -> Verdict:
     sizes = WIDTHS[:3]
     scale = laws.law(sizes)
     product_of = sympy.Mul(*(closed_factor().subs(n, width) for width in sizes))
-    pochhammers = sympy.Mul(*(sympy.rf(a, pairs_) for a in scale.gammas))
-    moment = scale.scale**pairs_ * pochhammers.rewrite(sympy.gamma)
-    ratio = moment / (product_of * (sizes[-1] * K0) ** pairs_)
-    any_m = sympy.powsimp(sympy.expand_power_base(sympy.gammasimp(ratio), force=True), force=True)
+    pochhammers = sympy.Mul(*(sympy.rf(a, ANY) for a in scale.gammas))
+    moment = scale.scale**ANY * pochhammers
+    any_m = same(moment, product_of * (sizes[-1] * K0) ** ANY)
+    # (G_2^(ℓ))^m = C_W^{mℓ} K_0^m; G_{2m}^(1) = (C_W K_0)^m by (3.34)
+    factor = sympy.Symbol("f", positive=True)
+    solved = (C_W * K0) ** ANY * every_layer(factor).subs(factor, C_W**ANY * closed_factor())
+    printed_any = closed_factor() ** (depth_ - 1) * (C_W**depth_ * K0) ** ANY
     return both(
+        equal(same(solved, printed_any), 1, "any m and layer, equal widths"),
         equal([a / b for a, b in zip(found, printed, strict=True)], [1] * MOST, f"m ≤ {MOST}"),
-        equal(sympy.simplify(any_m), 1, "any m, by the law of |z|², three widths"),
+        equal(any_m, 1, "any m, by the law of |z|², three widths"),
     )
 
 

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from derivations.claims.registry import Sampling, claim
 from derivations.claims.verdicts import Verdict, both, equal, sampled
+from derivations.moments.isotropic import ANY, length_moment, same
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import activations, linear
@@ -58,7 +59,8 @@ def wide() -> Verdict:
 @claim("004", "3.50", "infinite depth at fixed width")
 def deep() -> Verdict:
     """$c_{2m}(n)^{L-1}$ with $c_{2m}>1$ for m > 1: as $\\log c_{2m}$ is a sum of logarithms above
-    0, the correlators blow up exponentially with L."""
+    0, the correlators blow up exponentially with L; any m, as $c_{2m}$ grows with each step of m,
+    and any L, by (3.47)."""
     depth = 7
     # by the pairings' matrices, layer after layer, and not as the product that it should be
     found = [linear.coefficient((1,) * (2 * k), [n] * depth) for k in (1, 2, 3)]
@@ -70,7 +72,9 @@ def deep() -> Verdict:
     printed = [linear.contraction_factor(k, n) ** (depth - 1) for k in (1, 2, 3)]
     excess = [sympy.expand((linear.contraction_factor(k, n) - 1) * n**k) for k in ORDERS if k > 1]
     positive = all(min(sympy.Poly(each, n).coeffs()) > 0 for each in excess)
+    growth = same(length_moment(ANY + 1, n) / length_moment(ANY, n), n + 2 * ANY)
     return both(
+        equal(growth, 1, "n c_{2m+2}/c_{2m} = n + 2m > n, any m"),
         equal(found, printed, "L = 7, m = 1 to 3, by pairings"),
         equal(int(positive), 1, "n^m (c_{2m} − 1) has positive coefficients"),
     )

@@ -23,6 +23,7 @@ import sympy
 
 from derivations.claims.registry import claim
 from derivations.claims.verdicts import Verdict, both, equal
+from derivations.moments.isotropic import normal_moment, pairings, same
 from derivations.section import show
 from derive import activations, exact, linear, symbols
 from derive.gaussian.brackets import Component
@@ -384,17 +385,26 @@ def six_point_indices() -> Verdict:
     )
 
 
-@claim("004", "3.44", "neural indices of 2m points, m = 4, 5")
+@claim("004", "3.44", "neural indices of 2m points")
 def many_point_indices() -> Verdict:
-    """Eight points at layer 2 of two neurons: weight by weight $(\\sum\\delta\\cdots\\delta)\\,G_8$
-    with the engine's $G_8$, and ten points likewise; $(2m-1)!!=105$ and $945$ pairings where all
-    neurons are one."""
+    """Any m and layer: given the layer below, different neurons are independent and normal, with
+    one variance s, so where 2a, 2b, … of the points are of one neuron each, the average is
+    $\\mathbb E[s^m]$ times $(2a-1)!!(2b-1)!!\\cdots$, the number of pairings that join equal
+    neurons; an odd number of points averages to 0. Weight by weight: eight points at layer 2 of two
+    neurons are $(\\sum\\delta\\cdots\\delta)\\,G_8$ with the engine's $G_8$, and ten points
+    likewise; $(2m-1)!!=105$ and $945$ pairings where all neurons are one."""
     network = Written((1, 2, 2))
     patterns = ((0,) * 8, (0,) * 6 + (1,) * 2, (0,) * 4 + (1,) * 4, (0,) * 7 + (1,), (0,) * 10)
     found = [network.correlator(2, neurons) for neurons in patterns]
     derived = [deltas(neurons) * network.derived(2, len(neurons) // 2) for neurons in patterns]
     counts = [deltas((0,) * (2 * m)) for m in range(1, 6)]
+    a, b = sympy.symbols("a b", positive=True, integer=True)
+    joint = same(normal_moment(a) * normal_moment(b), pairings(a) * pairings(b))
+    z = sympy.Symbol("z", real=True)
+    odd = z ** (2 * a + 1) * sympy.exp(-(z**2) / 2)
     return both(
+        equal(joint, 1, "2a points of one neuron and 2b of another, any a and b"),
+        equal(odd.subs(z, -z), -odd, "and 2a + 1 points of one"),
         equal(derived, found, "five components"),
         equal(counts, [double_factorial_pairings(2 * m) for m in range(1, 6)], "(2m − 1)!!"),
     )

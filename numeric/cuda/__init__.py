@@ -10,6 +10,7 @@ from derive.errors import InputError
 
 from ..estimators.probes import needed, spare
 from ..samplers.base import Sampler
+from ..samplers.innovations import InnovationSampler
 from ..samplers.paths import PathSampler
 from ..samplers.probing import ProbeSampler
 from ..samplers.products import ProductSampler
@@ -24,8 +25,8 @@ def on_device(sampler: Sampler) -> Sampler:
     Raises:
         InputError: without a GPU, for the explicit sampler, and for weights without rotations.
     """
-    if isinstance(sampler, ProductSampler):
-        raise InputError("device", 'cuda for the sampler "products"', '"cpu"')
+    if isinstance(sampler, ProductSampler | InnovationSampler):
+        raise InputError("device", f'cuda for the sampler "{sampler.name}"', '"cpu"')
     layered = isinstance(sampler, LayerSampler) and not isinstance(sampler, ExplicitLayerSampler)
     if not layered and not isinstance(sampler, PathSampler | ProbeSampler):
         raise InputError("device", "cuda for the explicit sampler, or these weights", '"cpu"')

@@ -417,7 +417,7 @@ def apply(
             for i in range(drawn, G.shape[1]):
                 G[k, i] = 0.0
         if kind == HAAR:
-            _orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
+            orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
         for k in range(rank):
             put_multiple(R[k], scale, R[k])
         combine(R, rank, G, Z[s])
@@ -458,7 +458,7 @@ def apply_to_one(
 
 
 @driver
-def _orthogonal(G: Array, size: int, R: Array, S: Array, U: Array) -> None:
+def orthogonal(G: Array, size: int, R: Array, S: Array, U: Array) -> None:
     """Change R, or G itself, so that Rᵀ G becomes Rᵀ F with F the frame of G = (QR, R_kk > 0).
 
     Arguments:

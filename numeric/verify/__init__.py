@@ -278,7 +278,7 @@ def verify(
             then chosen for each example, in place of those given; what samples cannot resolve is
             taken from exact moments where σ is a polynomial (`numeric.verify.exactly`), and what
             cannot be reached says why (`numeric.verify.power`).
-        seconds: about so long may an example's draws take a processor then; four times as long
+        seconds: about so long may an example's draws take a processor then; eight times as long
             where a number would be weak otherwise.
         plant: how many faults to put into the theory of each example, one by one
             (`numeric.verify.faults`): each changes a number by more than the resolution, so that

@@ -49,12 +49,15 @@ DESIGNS = (
     (12, 18, 24, 36, 48),
     (6, 12, 18, 24, 48),
 )
+WIDER = (192, 384)
+"""And these, where narrow layers leave out too much of 1/n."""
+WIDE_DESIGNS = ((48, 96, 192), (96, 192, 384), (24, 48, 96, 192), (48, 96, 192, 384))
 INFINITE = 10**6
 """The width of the theory: what layer 1 has of n_0/n is in the fit as well."""
 ROUNDS = 3
 """How often it is planned anew, with what the last plan has sampled."""
 
-PATIENCE = 4
+PATIENCE = 8
 """How many times the seconds may be taken where that leaves fewer numbers weak."""
 
 SMALL = 0.1
@@ -66,7 +69,7 @@ _NUMBER = 1.2e-8
 """Seconds that one number of one layer of a network takes a processor, more or less."""
 _OVERHEAD = 20
 """Neurons' worth of work that a layer takes besides its own."""
-_DEEP, _STAGED = 5.0, 6.0
+_DEEP, _STAGED = 5.0, 3.0
 """How much more estimates take whose fields have three edges or more; and of a field with edges in
 layers of several stages."""
 
@@ -197,6 +200,26 @@ def resolved(
     if coarse:
         found = found.exactly({row.tensor: int(row.layer) for row in coarse})  # the last, deepest
         plan = best(found, designs, resolution, seconds)
+    found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
+    narrow = comparison.weak and not np.isfinite(_needed(found, plan.widths, WEAK)).all()
+    if narrow and PILOT * cost(example, WIDER) <= PATIENCE * seconds:
+        found, designs = found.at(WIDER, PILOT), [*designs, *WIDE_DESIGNS]
+        plan = best(found, designs, resolution, seconds)
+        found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
+    draws = min(found.draws[n] for n in plan.widths)
+    missed = _beyond(found, plan, comparison, resolution, seconds)
+    return comparison, found.evidence(plan.widths), draws, missed
+
+
+def _followed(
+    found: Sampled,
+    designs: Sequence[tuple[int, ...]],
+    plan: Plan,
+    resolution: float,
+    seconds: float,
+) -> tuple[Sampled, Plan, Comparison]:
+    """What a plan samples, planned anew with it up to `ROUNDS` times; the last plan, and the
+    comparison."""
     for again in range(ROUNDS):
         found = found.at(plan.widths, plan.draws)
         comparison = found.compared(plan.widths)
@@ -205,9 +228,7 @@ def resolved(
         if comparison.resolution <= resolution or same or again == ROUNDS - 1:
             break
         plan = next_plan
-    draws = min(found.draws[n] for n in plan.widths)
-    missed = _beyond(found, plan, comparison, resolution, seconds)
-    return comparison, found.evidence(plan.widths), draws, missed
+    return found, plan, comparison
 
 
 def best(

@@ -68,6 +68,16 @@ def test_its_terms_are_the_sum(held, group: str) -> None:
     assert nonzero > 10
 
 
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_its_terms_hold_the_deltas_of_both_sides(held, side: str) -> None:
+    """Where one row, or one column, is unlike the others no pairing is left."""
+    found = held(**lists_of("O", 2), n=n, group="O")
+    odd = dict.fromkeys(found.free_symbols - {n}, 1) | {sympy.Symbol(f"{side}0"): 2}
+    weights = [weight.subs(odd) for weight, _ in found.terms()]
+    assert len(weights) == 9
+    assert not any(weights)
+
+
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_types_are_counted(held, group: str, size: int) -> None:

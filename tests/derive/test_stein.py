@@ -13,7 +13,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derivations.gaussian_moments import evaluate, on_grid, variables, wick
+from derivations.moments.gaussian import evaluate, on_grid, variables, wick
 from derive import Gaussian, InputError, Orthogonal, activations, recursion
 from derive.activations.functions import Activation, z
 from derive.arithmetic.hermite import hermite, polynomial

@@ -1,20 +1,24 @@
 """Mutation: faults planted in the formulas of `derive`, and which tests find them.
 
-    python tests/mutation/plant.py                    # the 100 faults of the list, in turn
+    python tests/mutation/plant.py                    # the faults of the list, in turn
     python tests/mutation/plant.py --count 25         # the first 25 of it
     python tests/mutation/plant.py --only 7 --show    # what fault 7 is
     python tests/mutation/plant.py --only 7           # try it again
     python tests/mutation/plant.py --report           # what has been found so far
+    python tests/mutation/plant.py --record           # write into the list which test found each
     python tests/mutation/plant.py --draw             # a new list, from the source as it is
+    python tests/mutation/plant.py --draw --more 9    # the next 9 of it, after those listed
 
 A fault is one operator on one expression: + for −, an integer changed by one, a term or a factor
 left out, a condition negated, two arguments exchanged. Lines were drawn by a fixed seed from all
 that have some, in `derive` without what prints, reports or checks a user's input; then one of the
 line's faults was drawn. The list is kept in `faults.jsonl`, each fault with the text of its line,
 which it is found by while other lines come and go. Each is planted in a copy of the tracked files,
-and the tests that are most likely to find it run first: the module's own examples, the tests of
-`derive` that are fewest imports away, the others, all tests, the book. A fault that all of them
-pass is a *survivor*: equivalent, where the list gives the reason under "equivalent", or a gap.
+and the tests that are most likely to find it run first: the one that the list names, the module's
+own examples, the tests of `derive` that are fewest imports away, the others, all tests, the book. A
+fault that all of them pass is a *survivor*: equivalent, where the list gives the reason under
+"equivalent", or a gap. For each that is equivalent the list has one more, the next that was drawn,
+so that it has 100 others.
 
 Results are one line of JSON a fault, in a file that is written whole after each: the next call goes
 on from there. A result holds while its line of the source does.
@@ -81,6 +85,8 @@ class Fault:
     after: str
     equivalent: str = ""
     """Why no result can show it."""
+    test: str = ""
+    """What found it when the list was last recorded."""
 
     def planted(self, source: str) -> str:
         """The file with the fault."""
@@ -244,8 +250,8 @@ def _placed(entry: dict[str, Any], root: Path) -> Fault | None:
     if b"".join(lines)[begin:end] != before:
         return None
     given = {name: entry[name] for name in ("path", "operator", "before", "after")}
-    reason = entry.get("equivalent", "")
-    return Fault(line=alike[which] + 1, begin=begin, end=end, equivalent=reason, **given)
+    given |= {name: entry.get(name, "") for name in ("equivalent", "test")}
+    return Fault(line=alike[which] + 1, begin=begin, end=end, **given)
 
 
 def entry_of(fault: Fault, root: Path = ROOT) -> dict[str, Any]:
@@ -288,6 +294,9 @@ def tracked(root: Path) -> list[str]:
 def stages(fault: Fault, root: Path) -> Iterator[tuple[str, list[str]]]:
     """What is run, the fastest and likeliest first: names, and arguments of `python -m`."""
     pytest = ["pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header"]
+    if fault.test:
+        modules = ["--doctest-modules"] if fault.test.startswith("derive/") else []
+        yield "its test", [*pytest, *modules, fault.test]
     yield "its examples", [*pytest, "--doctest-modules", fault.path]
     groups = by_distance(fault.path, root)
     for name, group in (("nearest tests", groups[:1]), ("tests of derive", groups[1:])):
@@ -372,7 +381,7 @@ def run(arguments: list[str], root: Path, seconds: float) -> tuple[bool | None, 
     if code == 0 or (arguments[0] == "pytest" and code == 5):  # 5: there were no tests
         return False, ""
     told = [line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))]
-    return True, (told or lines or [f"exit {code}"])[-1][:200]
+    return True, (told or lines or [f"exit {code}"])[-1][:300]
 
 
 def tried(number: int, fault: Fault, copy_of: Path, seconds: float, most: int) -> Result:
@@ -435,6 +444,29 @@ def report(results: dict[int, Result]) -> str:
     return "\n".join(lines)
 
 
+def record(results: dict[int, Result], path: Path = LIST) -> None:
+    """Write into the list which test found each fault."""
+    lines = path.read_text().splitlines()
+    for number, each in results.items():
+        if each.found and (told := re.match(r"(?:FAILED|ERROR) (\S.*?)(?: - |$)", each.said)):
+            entry = json.loads(lines[number - 1]) | {"test": told[1]}
+            lines[number - 1] = json.dumps(entry, ensure_ascii=False)
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+def draw(count: int, more: int) -> None:
+    """Write a new list of so many faults; or, of those of its draw that the list does not have, the
+    next so many after it."""
+    kept, chosen = [], drawn(count)
+    if more:
+        kept = LIST.read_text().splitlines()
+        places = {(each.path, each.line) for each in listed().values()}
+        every = drawn(len(_by_line(ROOT)))
+        chosen = [each for each in every if (each.path, each.line) not in places][:more]
+    new = [json.dumps(entry_of(fault), ensure_ascii=False) for fault in chosen]
+    LIST.write_text("".join(line + "\n" for line in [*kept, *new]))
+
+
 def _same(fault: Fault, other: Fault) -> bool:
     """Whether two are one fault, wherever its line has moved to."""
     return (fault.path, fault.before, fault.after) == (other.path, other.before, other.after)
@@ -443,23 +475,23 @@ def _same(fault: Fault, other: Fault) -> bool:
 def main(given: list[str] | None = None) -> int:
     """Plant what has no result yet; 1 if any survived."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=COUNT, help="so many of the list")
+    parser.add_argument("--count", type=int, help="so many of the list, which has 100 and more")
     parser.add_argument("--only", type=int, nargs="+", metavar="K", help="these, again")
     parser.add_argument("--results", type=Path, default=Path(RESULTS), help="JSON lines")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each stage")
-    parser.add_argument("--stages", type=int, default=5, help="the first so many alone")
+    parser.add_argument("--stages", type=int, default=6, help="the first so many alone")
     parser.add_argument("--show", action="store_true", help="what they are, planting none")
     parser.add_argument("--report", action="store_true", help="what has been found so far")
+    parser.add_argument("--record", action="store_true", help="into the list, planting none")
     parser.add_argument("--draw", action="store_true", help="write a new list, planting none")
+    parser.add_argument("--more", type=int, default=0, help="with --draw: keep it, and go on")
     options = parser.parse_args(given)
     if options.draw:
-        entries = [entry_of(fault) for fault in drawn(options.count)]
-        LIST.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries))
+        draw(options.count or COUNT, options.more)
         return 0
     every = listed()
-    chosen = {
-        k: fault for k, fault in every.items() if k in (options.only or ()) or k <= options.count
-    }
+    most = options.count or max(every)
+    chosen = {k: fault for k, fault in every.items() if k in (options.only or ()) or k <= most}
     if options.show:
         shown = options.only or chosen
         print("\n".join(f"{k:3d}  {chosen[k]}" for k in shown))
@@ -469,7 +501,9 @@ def main(given: list[str] | None = None) -> int:
         for k, each in read(options.results).items()
         if k in chosen and _same(each.fault, chosen[k])
     }
-    if not options.report:
+    if options.record:
+        record(results)
+    elif not options.report:
         waiting = options.only or [k for k in chosen if k not in results]
         with tempfile.TemporaryDirectory() as place:
             for path in tracked(ROOT):

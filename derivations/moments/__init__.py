@@ -1,0 +1,1 @@
+"""Averages by other ways than the engine's: normal polynomials, grids, moments of any order."""

@@ -1,0 +1,340 @@
+r"""Control variates of the four-point vertex: what each layer adds to σσ/n, neuron by neuron.
+
+With g = σσ/n of two inputs in layer ℓ and y the preactivations behind Gaussian weights,
+E[g | below] = ⟨σσ⟩ at the covariance of y, a closed form; the *innovation* ξ_ℓ = (1/n) Σ_i h_i of
+neurons that are independent, given what is below, has mean 0. To leading order g is a sum of them,
+
+    ĝ_ℓ = A_ℓ ĝ_{ℓ−1} + ξ_ℓ ,   A = C_W ∂⟨σσ⟩/∂K  at infinite width,
+
+and V is n times the covariance of g. Of ĝ ĝ the pairs of different layers, and of different neurons
+of a layer, are 0 on average, whatever A is:
+
+    E[ĝ_ℓ ĝ_ℓ − D_ℓ] = 0 ,   D_ℓ = A_ℓ D_{ℓ−1} A_ℓ + (1/n²) Σ_i h_i h_i .
+
+They are most of what one network's g g tells otherwise: without them its deviation is less by about
+the square root of L/n. Weights that are blocks of a Haar matrix are frames of Gaussian ones, F =
+G (GᵀG)^{−1/2} up to a rotation; what that divides out is linear in GᵀG,
+
+    h_i = σσ(y_i) − ⟨σσ⟩ − ∂⟨σσ⟩/∂K · (w_i w_i − ⟨w w⟩),
+
+w being y without biases: independent for different neurons, as before. Derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import combinations_with_replacement
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.activations.functions import Activation
+from derive.groups.pairings import as_pairing
+
+from ..arrays import Array
+from ..emit.jit import driver, reduction
+from ..emit.kernels import load_kernels
+from ..estimators import unbiased
+from ..estimators.observables import Plan
+from ..estimators.probes import Probes
+from ..random.lazy import (
+    COLUMN,
+    GAUSSIAN,
+    HAAR,
+    add_multiple,
+    combine,
+    factorise,
+    gram,
+    orthogonal,
+    put_multiple,
+)
+from ..random.philox import fill_normals, padded
+from . import probing
+from .base import evaluated_once
+from .ensemble import Layers
+from .probing import ProbeSampler, reading
+
+_APART = 1.0 - 2.0**-50
+"""The largest correlation at which a closed form is taken: rounding has others."""
+_LEAST = 1e-200
+"""And the least variance."""
+_FEWEST = 128
+"""Networks that a thread takes down the layers together, at least."""
+
+
+def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
+    """Whether there is nothing but preactivations behind matrices of one factor, Gaussian or a
+    block of a Haar matrix, and ⟨σσ⟩ of two inputs has a closed form."""
+    return (
+        layers.net.layer.is_dense
+        and layers.net.keeps_rotations
+        and not probes.order
+        and all(len(steps) == 1 and steps[0].kind in (GAUSSIAN, HAAR) for steps in layers.steps)
+        and _averages(layers.net.activation) is not None
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class InnovationSampler(ProbeSampler):
+    """Networks as `probing` follows them, the vertex with what different neurons do taken out."""
+
+    name: ClassVar[str] = "innovations"
+
+    @property
+    def numbers(self) -> int:
+        """Preactivations, and those behind Gaussian weights, of the widest layer."""
+        return 3 * self.plan.samples * max(self.ensemble.widths)
+
+    @property
+    def batch(self) -> int:
+        """Enough for what NumPy does between two layers."""
+        return max(_FEWEST, super().batch)
+
+    @cached_property
+    def _controlled(self) -> Array:
+        """Of each statistic of four z the coefficients of g g, (depth, pairs², statistics)."""
+        m, told = self.plan.samples, reading(self.ensemble.layers)
+        place = {pair: k for k, pair in enumerate(_pairs(m))}
+        found = np.zeros((self.ensemble.depth, len(place) ** 2, len(self.plan.statistics)))
+        trees = zip(self.plan.trees(), self.plan.statistics, strict=True)
+        for number, (fields, statistic) in enumerate(trees):
+            if len(fields) != 4:
+                continue
+            pairing = as_pairing(statistic.pairing)
+            polynomial = unbiased.moment(fields, pairing, statistic.samples, told, Probes())
+            for monomial, coefficients in polynomial.items():
+                if len(monomial) == 2:
+                    first, second = (place[a, b] for (_, a), (_, b) in monomial)
+                    found[:, first * len(place) + second, number] += coefficients
+        return found
+
+    @cached_property
+    def _slopes(self) -> Array:
+        """∂⟨σσ⟩/∂K at layers 1, 2, … of infinite width, (depth, pairs, pairs)."""
+        ensemble, m = self.ensemble, self.plan.samples
+        averages = _averages(ensemble.net.activation)
+        assert averages is not None
+        n_0 = ensemble.widths[0]
+        g, found = (ensemble.inputs @ ensemble.inputs.T / n_0)[None], []
+        for C_W, C_b in zip(ensemble.C_W, ensemble.C_b, strict=True):
+            K = C_W * g + C_b
+            found.append(averages.slopes(K[0]))
+            g = np.zeros((1, m, m))
+            for k, (a, b) in enumerate(_pairs(m)):
+                g[0, a, b] = g[0, b, a] = averages(K)[0, k]
+        return np.array(found)
+
+    def layers(self, draws: NDArray[np.int64]) -> Iterator[Array]:
+        """Take networks down the layers; their statistics, (draws, statistics), at each."""
+        ensemble, m = self.ensemble, self.plan.samples
+        structure, coefficients = self._polynomials
+        activation, pairs = ensemble.activation(1), np.array(_pairs(m))
+        averages = _averages(ensemble.net.activation)
+        assert averages is not None
+        X = np.zeros((draws.size, m, ensemble.widths[0]))
+        X[:] = ensemble.inputs
+        S = np.empty((draws.size, m, m))
+        moved = np.zeros((draws.size, len(pairs)))
+        own = np.zeros((draws.size, len(pairs), len(pairs)))
+        for layer in range(ensemble.depth):
+            probing.kernels().grams(X, S)
+            values = evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
+            control = moved[:, :, None] * moved[:, None, :] - own
+            yield values - control.reshape(draws.size, -1) @ self._controlled[layer]
+            if layer + 1 == ensemble.depth:
+                return
+            (step,), C_b = ensemble.steps[layer], float(ensemble.C_b[layer])
+            source, C_W = (ensemble.key, layer + 1), float(ensemble.C_W[layer])
+            frame = step.kind == HAAR
+            Z = np.empty((draws.size, m, step.size))
+            W = np.empty((draws.size, m, step.big if frame else 0))
+            factor = step.kind, step.big, step.scale
+            kernels().apply_both(S, X, Z, W, draws, factor, (*source, COLUMN))
+            Y = W[:, :, : step.size].copy() if frame else Z
+            if C_b:
+                probing.kernels().add_bias(C_b, Z, m, draws, source)
+                if frame:
+                    probing.kernels().add_bias(C_b, Y, m, draws, source)
+            activation.activate(Z)
+            if frame:
+                activation.activate(Y)
+            K, slopes = C_W * S, self._slopes[layer]
+            of_w = K[:, pairs[:, 0], pairs[:, 1]]
+            new, squares = np.empty_like(moved), np.empty_like(own)
+            given = averages(K + C_b), of_w
+            kernels().innovate((Y, W), pairs, given, slopes, (new, squares))
+            A = C_W * slopes
+            moved = moved @ A.T + new
+            own = A @ own @ A.T + squares
+            X = Z
+
+
+@driver
+def apply_both(
+    S: Array,
+    X: Array,
+    Z: Array,
+    W: Array,
+    draws: NDArray[np.int64],
+    factor: tuple[int, int, float],
+    source: tuple[NDArray[np.uint64], int, int],
+) -> None:
+    """`lazy.apply`, and of a block of a Haar matrix on N also W (draws, vectors, N): what the
+    normal numbers that its frame is made of do to X instead, √(C_W) G R."""
+    kind, big, scale = factor
+    key, layer, use = source
+    _, vectors, n_in = X.shape
+    drawn = big if kind == HAAR else Z.shape[2]
+    scale *= math.sqrt(n_in)
+    G, square = np.empty((vectors, padded(drawn))), (vectors, vectors)
+    R, U, rows = np.empty(square), np.empty(square), np.empty(square)
+    spare = (np.empty((vectors, n_in)), np.empty((vectors, n_in)), np.empty((2, vectors)))
+    for s in range(draws.size):
+        rank = factorise(S[s], X[s], R, spare)
+        for k in range(rank):
+            fill_normals(G[k], key, draws[s], layer, use + k)
+            for i in range(drawn, G.shape[1]):
+                G[k, i] = 0.0
+        if kind == HAAR:
+            combine(R, rank, G, W[s])
+            for a in range(vectors):
+                put_multiple(W[s, a], scale / math.sqrt(big), W[s, a])
+            orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
+        for k in range(rank):
+            put_multiple(R[k], scale, R[k])
+        combine(R, rank, G, Z[s])
+
+
+@driver
+def _products(x: Array, y: Array, mean: float, out: Array) -> None:
+    """(x y − mean)/n."""
+    part = 1.0 / out.size
+    for i in range(out.size):
+        out[i] = part * (x[i] * y[i] - mean)
+
+
+@reduction
+def _sum(x: Array) -> float:
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return total
+
+
+@driver
+def innovate(
+    vectors: tuple[Array, Array],
+    pairs: NDArray[np.int64],
+    given: tuple[Array, Array],
+    slopes: Array,
+    out: tuple[Array, Array],
+) -> None:
+    """Σ_i h_i/n and Σ_i h_i h_i/n² of each draw: out (draws, pairs) and (draws, pairs, pairs).
+
+    Arguments:
+        vectors: σ(y), (draws, m, n), and w, (draws, m, N), or of N = 0.
+        pairs: of inputs.
+        given: ⟨σσ⟩ and ⟨w w⟩ of the pairs, (draws, pairs).
+        slopes: ∂⟨σσ⟩/∂K, (pairs, pairs).
+    """
+    (Y, W), (mean, of_w), (new, squares) = vectors, given, out
+    count, n, N = pairs.shape[0], Y.shape[2], W.shape[2]
+    size = max(n, N)
+    H, T = np.zeros((count, size)), np.empty((count, N))
+    for s in range(Y.shape[0]):
+        for p in range(count):
+            _products(Y[s, pairs[p, 0]], Y[s, pairs[p, 1]], mean[s, p], H[p, :n])
+            H[p, n:] = 0.0
+            if N:
+                _products(W[s, pairs[p, 0]], W[s, pairs[p, 1]], of_w[s, p], T[p])
+        if N:
+            for p in range(count):
+                for q in range(count):
+                    if slopes[p, q] != 0.0:
+                        add_multiple(H[p], -slopes[p, q], T[q])
+        for p in range(count):
+            new[s, p] = _sum(H[p])
+        gram(H, squares[s])
+        for p in range(count):
+            for q in range(count):
+                squares[s, p, q] *= size
+
+
+@cache
+def kernels() -> ModuleType:
+    """`apply_both` and `innovate`, compiled."""
+    doc = "Preactivations beside those behind Gaussian weights, and their innovations."
+    return load_kernels("innovations", doc, (apply_both, innovate))
+
+
+@lru_cache(maxsize=8)
+def _pairs(m: int) -> tuple[tuple[int, int], ...]:
+    """Of inputs, one of each two."""
+    return tuple(combinations_with_replacement(range(m), 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Averages:
+    """⟨σσ⟩ of one input and of two, and their derivatives, compiled from closed forms."""
+
+    one: Callable[[Array], Any]
+    two: Callable[[Array, Array, Array], Any]
+    slope: Callable[[float], float]
+    slopes_of_two: Callable[[float, float, float], tuple[float, float, float]]
+
+    def __call__(self, K: Array) -> Array:
+        """(draws, m, m) → (draws, pairs)."""
+        variances = np.maximum(K.diagonal(axis1=1, axis2=2), _LEAST)
+        found = np.empty((len(K), len(_pairs(K.shape[1]))))
+        for k, (a, b) in enumerate(_pairs(K.shape[1])):
+            if a == b:
+                found[:, k] = self.one(variances[:, a])
+            else:
+                most = _APART * np.sqrt(variances[:, a]) * np.sqrt(variances[:, b])
+                c = np.clip(K[:, a, b], -most, most)
+                found[:, k] = self.two(variances[:, a], c, variances[:, b])
+        return found
+
+    def slopes(self, K: Array) -> Array:
+        """∂⟨σσ⟩/∂K, (pairs, pairs), at one covariance (m, m); 0 for inputs that vanish."""
+        pairs = _pairs(len(K))
+        place, found = {pair: k for k, pair in enumerate(pairs)}, np.zeros((len(pairs),) * 2)
+        for k, (a, b) in enumerate(pairs):
+            if min(K[a, a], K[b, b]) < _LEAST:
+                continue
+            if a == b:
+                found[k, k] = self.slope(K[a, a])
+                continue
+            most = _APART * math.sqrt(K[a, a] * K[b, b])
+            c = float(np.clip(K[a, b], -most, most))
+            at = self.slopes_of_two(K[a, a], c, K[b, b])
+            for other, value in zip(((a, a), (a, b), (b, b)), at, strict=True):
+                found[k, place[other]] = value
+        return found
+
+
+@cache
+def _averages(activation: Activation) -> _Averages | None:
+    """None where there is no closed form."""
+    K11, K22 = sympy.symbols("K11 K22", positive=True)
+    K12 = sympy.Symbol("K12", real=True)
+    one, two = activation.average((0, 0), K11), activation.average_two(0, 0, K11, K12, K22)
+    if one is None or two is None:
+        return None
+    names = [K11, K12, K22]
+    compiled = [
+        sympy.lambdify(arguments, value, ["scipy", "numpy"], cse=True)
+        for arguments, value in (
+            ([K11], one),
+            (names, two),
+            ([K11], sympy.diff(one, K11)),
+            (names, tuple(sympy.diff(two, name) for name in names)),
+        )
+    ]
+    return _Averages(*compiled)
