@@ -34,7 +34,7 @@ from derive.gaussian.brackets import GaussianAverage
 from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Scaled, Slopes
 
 from ..layers.precise.averages import Averages
-from .problem import exact_powers
+from .contour import exact_powers
 
 Vector: TypeAlias = "list[acb]"
 System: TypeAlias = "Callable[[Vector], tuple[Vector, list[Vector]]]"

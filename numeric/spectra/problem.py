@@ -11,11 +11,13 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
-from derive.spectra import Atomic, Factor, Jacobian, Law, Limit, Rational, Scaled
+from derive.spectra import Factor, Jacobian, Law, Limit
+from derive.spectra.skips import Around
 
 from ..emit import jit, modules
 from . import kernel
-from .contour import Nodes, nodes, real_number
+from .blocks import Block, around
+from .contour import UNIT, Nodes, exact_powers, nodes, real_number
 
 _ENTRY = '''\
 """Continuation along the spectral curve of a free product (numeric.spectra.kernel).
@@ -42,6 +44,8 @@ class Problem:
         groups: the nodes of each group's law, with so many `more` on every piece of a path.
         factors: what each group stands for; None for one that is there for its coordinate alone.
         counts, scales: n_k and s_k.
+        blocks: factors with a skip; the groups of their members follow the others, with the n of
+            their block, and with what ξ_k is to M far from the spectrum for s_k.
         slopes, powers: a_j and c_j of the factors (1 + a_j w)^{c_j}.
         variances, jumps: v_i and b_i of a limit law.
         base: A in w = A M: more than 1 where the zeros of projectors outnumber all others, so that
@@ -53,6 +57,7 @@ class Problem:
         self.groups: list[Nodes] = []
         self.factors: list[Factor | None] = []
         self.log_mean = 0.0
+        skips: list[Factor] = []
         counts: list[float] = []
         scales: list[float] = []
         factors: dict[float, float] = {1.0: 1.0}
@@ -62,6 +67,9 @@ class Problem:
         elif isinstance(law, Jacobian):
             for each in law.factors:
                 count, scale = real_number(each.count), real_number(each.scale)
+                if isinstance(each.law, Around):
+                    skips.append(each)
+                    continue
                 powers = exact_powers(each.law)
                 if powers is None:
                     self.groups.append(nodes(each.law, count == 1, more))
@@ -86,11 +94,22 @@ class Problem:
         self.factors = [self.factors[k] for k in order]
         counts, scales = [counts[k] for k in order], [scales[k] for k in order]
         if not self.groups or self.base != 1.0 or scales[0] != 1.0:
-            one = np.ones(1, complex)
-            self.groups.insert(0, Nodes(one, 0 * one, one, ((1.0, 1.0),), 1.0))
+            self.groups.insert(0, UNIT)
             self.factors.insert(0, None)
             counts.insert(0, 0.0)
             scales.insert(0, self.base)
+        self.plain = len(self.groups)
+        self.blocks: list[Block] = []
+        for each in skips:
+            count, scale = real_number(each.count), real_number(each.scale)
+            block = around(each.law, count, scale / self.base, len(self.groups), more)
+            self.blocks.append(block)
+            for member in block.members:
+                self.groups += [UNIT, *member.averages]
+                self.factors += [None] * (1 + len(member.averages))
+                counts += [count] * (1 + len(member.averages))
+                share = scale * np.exp(member.log_share)
+                scales += [share * member.base, *[share] * len(member.averages)]
         self.counts, self.scales = np.array(counts), np.array(scales) / self.base
         self.slopes = np.array(list(factors), float) / self.base
         self.powers = np.array(list(factors.values()), float)
@@ -115,6 +134,24 @@ class Problem:
         return (
             offsets, *columns, self.counts, self.scales, tops,
             self.slopes, self.powers, self.variances, self.jumps, complex(self.constant),
+            *self._blocks,
+        )  # fmt: skip
+
+    @property
+    def _blocks(self) -> tuple[Any, ...]:
+        """n and s of each block, where its members start; where each member's groups start, its
+        base, log share, and where its factors (1 + a w)^e start; a and e of all."""
+        members = [member for block in self.blocks for member in block.members]
+        floats = np.array([(block.count, block.scale) for block in self.blocks]).reshape(-1, 2)
+        starts = np.cumsum([self.plain, *(1 + len(member.averages) for member in members)])
+        return (
+            floats[:, 0].copy(), floats[:, 1].copy(),
+            np.cumsum([0, *(len(block.members) for block in self.blocks)]), starts,
+            np.array([member.base for member in members], float),
+            np.array([member.log_share for member in members], float),
+            np.cumsum([0, *(len(member.slopes) for member in members)]),
+            np.concatenate([np.zeros(0), *(member.slopes for member in members)]),
+            np.concatenate([np.zeros(0), *(member.powers for member in members)]),
         )  # fmt: skip
 
 
@@ -145,21 +182,6 @@ def march(
         xi.copy(), tangent.copy(), ws, xs, residuals, status,
     )  # fmt: skip
     return ws, xs, residuals, status
-
-
-def exact_powers(law: Law) -> list[tuple[sympy.Expr, int]] | None:
-    """The pairs (a, e) in m_1 S = Π (1 + a w)^e, where the law has them: also c times a projector
-    of trace p, (1 + w)/(1 + w/p)."""
-    if isinstance(law, Scaled):
-        return exact_powers(law.law)
-    if isinstance(law, Rational):
-        return list(law.powers)
-    if isinstance(law, Atomic):
-        kept = [mass for at, mass in law.masses if at != 0]
-        if len(kept) == 1:
-            one = sympy.Integer(1)
-            return [(one, 1), (1 / kept[0], -1)] if kept[0] != 1 else []
-    return None
 
 
 def _zeros(group: Nodes) -> float:

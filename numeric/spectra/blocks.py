@@ -1,0 +1,214 @@
+"""Factors |γ + A₁ + …|² of a spectral problem: members that have one Cauchy transform in common.
+
+Each R-diagonal member A_i, the skip among them as γ times a Haar matrix, has in units of the sum's
+mean m_1 (`kernel`, `derive.spectra.skips`)
+
+    m_1 g² = w_i (1 + w_i) S_i(w_i)/share_i,        Σ_i w_i = M,
+
+S_i = Π (1 + a w)^e Π_k S_k of mean 1: exact factors, and averages known by their nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from derive.errors import InputError
+from derive.spectra import Law
+from derive.spectra.skips import Around
+
+from ..arrays import Array
+from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, parts_of, real_number
+from .lines import Interval, Spots, intervals
+
+
+@dataclass(frozen=True)
+class Member:
+    """One A_i.
+
+    Attributes:
+        log_share: log(E|A_i|²/m_1).
+        base: 1/(1 − mass at 0) of its law: w_i stays above −1/base on x_i < 0.
+        slopes, powers: a and e of the factors (1 + a w)^e of w (1 + w) S(w), but w itself.
+        averages: the nodes of its other factors.
+    """
+
+    log_share: float
+    base: float
+    slopes: Array
+    powers: Array
+    averages: tuple[Nodes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` equal factors on a corner of trace 1/scale, the skip their first member.
+
+    Attributes:
+        count, scale: n and s.
+        first: the place of the first member's unknown among all.
+        members: the skip and the branches.
+    """
+
+    count: float
+    scale: float
+    first: int
+    members: tuple[Member, ...]
+
+
+def around(law: Around, count: float, scale: float, first: int, more: int = 0) -> Block:
+    """The block of a law, with so many more nodes on each piece of a path.
+
+    Raises InputError for a branch that has no density or atoms: gates, and skips of its own.
+    """
+    mean, square = law.mean, law.skip**2
+    skip = Member(_log(square / mean), 1.0, np.ones(1), np.ones(1))
+    branches = [_branch(branch, mean, more) for branch in law.branches]
+    return Block(count, scale, first, (skip, *branches))
+
+
+def _branch(law: Law, mean: sympy.Expr, more: int) -> Member:
+    own, zeros = sympy.S.One, 0.0
+    factors: dict[float, float] = {1.0: 1.0}
+    averages = []
+    for part in parts_of(law):
+        if isinstance(part, Around) or not has_nodes(part):
+            wanted = (
+                "one without gates and skips within skips, of which there are moments and atoms"
+            )
+            raise InputError("law", str(part), wanted)
+        own *= part.mean
+        zeros = max(zeros, real_number(part.atoms.get(sympy.S.Zero, sympy.S.Zero)))
+        powers = exact_powers(part)
+        if powers is None:
+            averages.append(nodes(part, False, more))
+            continue
+        for exact, e in powers:
+            a = real_number(exact)
+            factors[a] = factors.get(a, 0.0) + e
+    kept = {a: e for a, e in factors.items() if e != 0.0}
+    base = next((a for a in kept if abs(a * (1.0 - zeros) - 1.0) < 1e-12), 1.0 / (1.0 - zeros))
+    slopes, powers_of = np.array(list(kept), float), np.array(list(kept.values()), float)
+    return Member(_log(own / mean), base, slopes, powers_of, tuple(averages))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A block on the real line: w of its branch, w' of its skip, M and 1 + M, log t, d log t/dw and
+    dM/dw; `real` where they mean something, and the branch's averages."""
+
+    w: Array
+    beside: Array
+    mean: Array
+    grown: Array
+    log_t: Array
+    rate: Array
+    by_w: Array
+    real: NDArray[np.bool_]
+    averages: list[Spots]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A block of a skip and one branch where x > 0 and t = g² > 0, by the coordinate of an interval
+    of the branch's one average, or of δ(1) for w · base.
+
+    `sign` is that of the root in w' = −½ ± √(¼ + γ²t).
+    """
+
+    block: Block
+    first: Interval
+    others: tuple[Interval, ...]
+    sign: float
+
+    def curve(self, u: Array) -> Curve:
+        """At coordinates u, in logarithms; the phase of t is not reduced.
+
+        With x = (1 + w)²/t, the branch's own curve is the right one where dx/dw < 0, and the sum's
+        where its root falls with g: there dM/d log t has the sign of 1 + M and dx/dM < 0.
+        """
+        skip, branch = self.block.members
+        spots = [self.first.at(u)]
+        w = spots[0].mean
+        if len(branch.averages) != 1:
+            w = w / branch.base
+            spots = [other.at(other.coordinates(w)) for other in self.others]
+        inner = 1.0 + branch.slopes * w[:, None]
+        log_t = np.log(np.abs(w)) + np.log(np.abs(inner)) @ branch.powers - branch.log_share
+        turns = -1.0 * (w < 0) - (inner < 0) @ branch.powers  # of Im log t, over π
+        rate = 1.0 / w + (branch.slopes / inner) @ branch.powers
+        for spot in spots:
+            logs, small = spot.log_inverse_s(np.ones(len(w)))
+            log_t = log_t - logs - np.where(small, 0.0, np.log(np.abs(w)))
+            turns = turns + 1.0 * ((w > -1.0) & (w < 0.0) & (spot.x > 0.0))
+            rate = rate + 1.0 / (spot.x * spot.prime) - 1.0 / w + 1.0 / (1.0 + w)
+        square = np.exp(log_t + skip.log_share)  # γ²t
+        half = np.sqrt(0.25 + square)
+        small_one = square / (0.5 + half)  # w', or −1 − w'
+        beside = small_one if self.sign > 0 else -1.0 - small_one
+        grown = 1.0 + w + small_one if self.sign > 0 else w - small_one
+        by_w = 1.0 + self.sign * square / (2.0 * half) * rate
+        real = np.isfinite(log_t) & (turns == -2.0 * (w < -1.0))
+        real &= (2.0 / (1.0 + w) < rate) & (by_w / rate * grown > 0.0)
+        return Curve(w, beside, w + beside, grown, log_t, rate, by_w, real, spots)
+
+    def at(self, curve: Curve) -> Spots:
+        """x, M and what belongs to them."""
+        x = np.exp(2.0 * np.log(np.abs(curve.grown)) - curve.log_t)
+        prime = -1.0 / (x * (2.0 / curve.grown - curve.rate / curve.by_w))
+        return Spots(x, x - 1.0, curve.mean, curve.grown / x - curve.mean, prime)
+
+    def unknowns(self, curve: Curve) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Every ξ of the members at one point, from above, and dξ/dM.
+
+        The root of a member's x has the sign of (1 + w_i)/(1 + M); where it is negative, x comes
+        from below.
+        """
+        skip, branch = self.block.members
+        w, beside = float(curve.w[0]), float(curve.beside[0])
+        slope = 1.0 / float(curve.by_w[0])
+        found = []
+        for base, value, rate in ((skip.base, beside, 1.0 - slope), (branch.base, w, slope)):
+            side = np.sign((1.0 + value) * curve.grown[0])
+            whole = 1.0 + base * value
+            found.append((_upper(whole, side), base * rate / whole))
+        for spot in curve.averages:
+            side = np.sign((1.0 + w) * curve.grown[0])
+            x, away = float(spot.x[0]), float(spot.away[0])
+            top = x - away
+            found.append((_upper(x / away, side), top / (x * away * spot.prime[0]) * slope))
+        xi, slopes = zip(*found, strict=True)
+        return np.array(xi, complex), np.array(slopes, complex)
+
+
+def lines(block: Block) -> list[Line]:
+    """Every choice of intervals and of the sign.
+
+    Raises InputError for a block of several branches.
+    """
+    if len(block.members) != 2:
+        raise InputError("law", "a skip around several branches", "a skip around one, for edges")
+    averages = block.members[1].averages
+    first = [
+        each for each in intervals(averages[0] if len(averages) == 1 else UNIT) if each.low >= 0
+    ]
+    others = [intervals(each) for each in averages] if len(averages) > 1 else []
+    return [
+        Line(block, one, rest, sign)
+        for one in first
+        for rest in product(*others)
+        for sign in (1.0, -1.0)
+    ]
+
+
+def _upper(value: float, side: float) -> complex:
+    """log of a real number that is reached from the half plane of `side`, as ξ is."""
+    return complex(np.log(abs(value)), -side * np.pi if value < 0 else 0.0)
+
+
+def _log(value: sympy.Expr) -> float:
+    return real_number(sympy.log(value))
