@@ -25,6 +25,8 @@ from ..arrays import Array
 from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, parts_of, real_number
 from .lines import Interval, Spots, intervals
 
+_CANCELLED = 1e-12  # 1 + M of its parts, where it is rounding
+
 
 @dataclass(frozen=True)
 class Member:
@@ -98,18 +100,20 @@ def _branch(law: Law, mean: sympy.Expr, more: int) -> Member:
 
 @dataclass(frozen=True)
 class Curve:
-    """A block on the real line: w of its branch, w' of its skip, M and 1 + M, log t, d log t/dw and
-    dM/dw; `real` where they mean something, and the branch's averages."""
+    """A block on the real line: w of its branch, w' of its skip, M and 1 + M, log t, dw/dM and
+    d log x/dM; `real` where they mean something; the branch's averages, and log(t/w²), or log t
+    where w is less than 1."""
 
     w: Array
     beside: Array
     mean: Array
     grown: Array
     log_t: Array
-    rate: Array
-    by_w: Array
+    share: Array
+    slope: Array
     real: NDArray[np.bool_]
     averages: list[Spots]
+    log_ratio: Array
 
 
 @dataclass(frozen=True)
@@ -132,35 +136,58 @@ class Line:
         where its root falls with g: there dM/d log t has the sign of 1 + M and dx/dM < 0.
         """
         skip, branch = self.block.members
-        spots = [self.first.at(u)]
-        w = spots[0].mean
+        base = self.first.at(u)
+        spots, w = [base], base.mean
         if len(branch.averages) != 1:
             w = w / branch.base
             spots = [other.at(other.coordinates(w)) for other in self.others]
         inner = 1.0 + branch.slopes * w[:, None]
-        log_t = np.log(np.abs(w)) + np.log(np.abs(inner)) @ branch.powers - branch.log_share
+        if len(branch.averages) != 1:
+            inner[:, branch.slopes == branch.base] = (base.x / base.away)[:, None]
+        one = base.x * (base.mean + base.rest) if branch.base == 1.0 else 1.0 + w
+        size = np.where(np.abs(w) > 1.0, np.abs(w), 1.0)
+        degree = branch.powers.sum() - 1.0
+        log_t = np.log(np.abs(inner) / size[:, None]) @ branch.powers - branch.log_share
+        log_t += np.where(size > 1.0, degree * np.log(size), np.log(np.abs(w)))  # less 2 log size
         turns = -1.0 * (w < 0) - (inner < 0) @ branch.powers  # of Im log t, over π
-        rate = 1.0 / w + (branch.slopes / inner) @ branch.powers
+        # w d log t/dw, less 2 w/(1 + w): where w is large it is small.
+        excess = degree - (1.0 / inner) @ branch.powers + 2.0 / one
         for spot in spots:
             logs, small = spot.log_inverse_s(np.ones(len(w)))
             log_t = log_t - logs - np.where(small, 0.0, np.log(np.abs(w)))
             turns = turns + 1.0 * ((w > -1.0) & (w < 0.0) & (spot.x > 0.0))
-            rate = rate + 1.0 / (spot.x * spot.prime) - 1.0 / w + 1.0 / (1.0 + w)
+            excess = excess + w / (spot.x * spot.prime) - 1.0 / one
+        rate = excess / w + 2.0 / one
+        reduced, log_t = log_t, log_t + 2.0 * np.log(size)
         square = np.exp(log_t + skip.log_share)  # γ²t
         half = np.sqrt(0.25 + square)
-        small_one = square / (0.5 + half)  # w', or −1 − w'
-        beside = small_one if self.sign > 0 else -1.0 - small_one
-        grown = 1.0 + w + small_one if self.sign > 0 else w - small_one
-        by_w = 1.0 + self.sign * square / (2.0 * half) * rate
+        part = square / (0.5 + half)  # w', or −1 − w'
+        beside = part if self.sign > 0 else -1.0 - part
+        grown = one + part if self.sign > 0 else w - part
+        by_t = 1.0 / rate + self.sign * 0.5 * square / half
+        # 2 dM/d log t − (1 + M) is the sum of the same of both members, and 1: that keeps its
+        # digits where M is large.
+        falling = 1.0 - one * excess / (w * rate) - (0.5 + self.sign * 0.25 / half)
+        falling = np.where(np.abs(grown) > 10.0, falling, 2.0 * by_t - grown)
         real = np.isfinite(log_t) & (turns == -2.0 * (w < -1.0))
-        real &= (2.0 / (1.0 + w) < rate) & (by_w / rate * grown > 0.0)
-        return Curve(w, beside, w + beside, grown, log_t, rate, by_w, real, spots)
+        real &= (excess / w > 0.0) & (by_t * grown > 0.0)
+        real &= np.abs(grown) > _CANCELLED * (np.abs(grown - part) + part)
+        share = 1.0 / (by_t * rate)
+        slope = falling / (by_t * grown)
+        return Curve(w, beside, w + beside, grown, log_t, share, slope, real, spots, reduced)
 
     def at(self, curve: Curve) -> Spots:
         """x, M and what belongs to them."""
         x = np.exp(2.0 * np.log(np.abs(curve.grown)) - curve.log_t)
-        prime = -1.0 / (x * (2.0 / curve.grown - curve.rate / curve.by_w))
+        prime = -1.0 / (x * curve.slope)
         return Spots(x, x - 1.0, curve.mean, curve.grown / x - curve.mean, prime)
+
+    def at_pole(self, curve: Curve) -> Array:
+        """log x where M is large, from √x = ω + w/g with ω of the skip, precise where g is ∞."""
+        skip = self.block.members[0]
+        part, w = 1.0 + 1.0 / curve.beside, np.clip(curve.w, -1.0, 1.0)
+        own = np.sign(1.0 + curve.beside) * np.exp(0.5 * skip.log_share) * np.sqrt(part)
+        return np.asarray(2.0 * np.log(np.abs(own + w * np.exp(-0.5 * curve.log_ratio))))
 
     def unknowns(self, curve: Curve) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Every ξ of the members at one point, from above, and dξ/dM.
@@ -170,7 +197,7 @@ class Line:
         """
         skip, branch = self.block.members
         w, beside = float(curve.w[0]), float(curve.beside[0])
-        slope = 1.0 / float(curve.by_w[0])
+        slope = float(curve.share[0])
         found = []
         for base, value, rate in ((skip.base, beside, 1.0 - slope), (branch.base, w, slope)):
             side = np.sign((1.0 + value) * curve.grown[0])

@@ -8,7 +8,7 @@ gap of the spectrum. The edges are the critical points between such arcs and the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -24,6 +24,7 @@ _SCAN = 600
 _COMBINATIONS = 64
 _BESIDE = np.geomspace(1e-9, 0.1, 50)
 _RESOLVED = 12.0  # −log of the distance to the end of a density at which nodes still resolve it
+_FARTHEST = 60.0  # −log of the distance to 0, ∞ and atoms that still matters
 _NEAR = 1e-6  # |M|, |1 + M| at the end of a block's coordinate, where z is ∞ or 0
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
@@ -177,7 +178,12 @@ class _Arc:
 
     def grid(self) -> Array:
         """Coordinates of the first line that its nodes resolve."""
-        return np.unique(np.concatenate([_resolved(self.lines[0]), self.beside_poles()]))
+        grid, line = np.linspace(-34.0, 34.0, _SCAN), self.lines[0]
+        if any(start < end for start, end in line.group.support):
+            between = np.isfinite([line.low, line.high]).all()
+            grid = grid[np.abs(grid) < _RESOLVED] if between else grid
+            grid = grid[grid > -_RESOLVED]
+        return np.unique(np.concatenate([grid, self.beside_poles()]))
 
     def beside_poles(self) -> Array:
         """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
@@ -287,12 +293,22 @@ class _BlockArc(_Arc):
         block = self.line.block
         curve = self.line.curve(u)
         counts, scales = np.array([block.count]), np.array([block.scale])
-        spots = [self.line.at(curve)]
-        return self.along(curve.mean, curve.grown, curve.real, spots, counts, scales)
+        w, spots = curve.mean, [self.line.at(curve)]
+        found = self.along(w, curve.grown, curve.real, spots, counts, scales)
+        height = self.line.at_pole(curve) * block.count - (block.count - 1.0) * np.log1p(1.0 / w)
+        height += np.log(np.abs(self.problem.slopes + 1.0 / w[:, None])) @ self.problem.powers
+        height += (self.problem.powers.sum() - 1.0) * np.log(np.abs(w)) + self.problem.constant
+        return replace(found, height=np.where(np.abs(w) > _POLE, height, found.height))
 
     def grid(self) -> Array:
-        """Those of the line."""
-        return _resolved(self.line.first)
+        """Those of the line: far toward 0, ∞ and atoms."""
+        line = self.line.first
+        near, far = (
+            any(start < end and close in (start, end) for start, end in line.group.support)
+            for close in (line.low, line.high)
+        )
+        ends = -_RESOLVED if near else -_FARTHEST, _RESOLVED if far else _FARTHEST
+        return np.linspace(*ends, _SCAN)
 
     def run(
         self, grid: Array, points: _Points, i: int, j: int
@@ -309,6 +325,8 @@ class _BlockArc(_Arc):
                 height = np.inf
             elif abs(1.0 + w) < _NEAR:
                 height = -np.inf
+            elif abs(w) > _POLE and abs(points.slope[at] * w**2) < _NO_MASS:
+                edge = _singular(height)
             ends.append((height, edge))
         (low, low_edge), (high, high_edge) = sorted(ends, key=lambda end: end[0])
         return low, high, low_edge, high_edge
@@ -321,14 +339,6 @@ class _BlockArc(_Arc):
         one_plus = 1.0 + found.w[0]
         first = np.log(abs(one_plus)) - (1j * np.pi if one_plus < 0 else 0j)
         return np.array([first, *xi]), np.array([1.0 / one_plus, *slopes], complex)
-
-
-def _resolved(line: Interval) -> Array:
-    grid = np.linspace(-34.0, 34.0, _SCAN)
-    if any(start < end for start, end in line.group.support):
-        grid = grid[np.abs(grid) < _RESOLVED] if np.isfinite([line.low, line.high]).all() else grid
-        grid = grid[grid > -_RESOLVED]
-    return grid
 
 
 def _singular(height: float) -> Edge:
