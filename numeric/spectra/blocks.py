@@ -23,8 +23,16 @@ from derive.spectra.skips import Around
 
 from ..arrays import Array
 from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, parts_of, real_number
-from .lines import Interval, Spots, intervals
+from .lines import Interval, Spots, intervals, inverse
 
+SCAN = 600
+"""Coordinates among which gaps are looked for."""
+RESOLVED = 12.0
+"""−log of the distance to the end of a density at which nodes still resolve it."""
+NEAR = 1e-6
+"""|M|, |1 + M| at the end of a coordinate, where z is ∞ or 0."""
+
+_FARTHEST = 60.0  # −log of the distance to 0, ∞ and atoms that still matters
 _CANCELLED = 1e-12  # 1 + M of its parts, where it is rounding
 
 
@@ -118,8 +126,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Line:
-    """A block of a skip and one branch where x > 0 and t = g² > 0, by the coordinate of an interval
-    of the branch's one average, or of δ(1) for w · base.
+    """A block of a skip and one branch on the real line, by the coordinate of an interval of the
+    branch's one average, or of δ(1) for w · base. Where that is below 0, x and t = g² are too.
 
     `sign` is that of the root in w' = −½ ± √(¼ + γ²t).
     """
@@ -133,7 +141,8 @@ class Line:
         """At coordinates u, in logarithms; the phase of t is not reduced.
 
         With x = (1 + w)²/t, the branch's own curve is the right one where dx/dw < 0, and the sum's
-        where its root falls with g: there dM/d log t has the sign of 1 + M and dx/dM < 0.
+        where its root falls with g: there dM/d log t has the sign of 1 + M and dx/dM < 0. Below 0
+        all roots are imaginary, and in the upper half plane where 1 + M > 0.
         """
         skip, branch = self.block.members
         base = self.first.at(u)
@@ -159,7 +168,8 @@ class Line:
             excess = excess + w / (spot.x * spot.prime) - 1.0 / one
         rate = excess / w + 2.0 / one
         reduced, log_t = log_t, log_t + 2.0 * np.log(size)
-        square = np.exp(log_t + skip.log_share)  # γ²t
+        below = self.first.high <= 0.0
+        square = (-1.0 if below else 1.0) * np.exp(log_t + skip.log_share)  # γ²t
         half = np.sqrt(0.25 + square)
         part = square / (0.5 + half)  # w', or −1 − w'
         beside = part if self.sign > 0 else -1.0 - part
@@ -169,16 +179,47 @@ class Line:
         # digits where M is large.
         falling = 1.0 - one * excess / (w * rate) - (0.5 + self.sign * 0.25 / half)
         falling = np.where(np.abs(grown) > 10.0, falling, 2.0 * by_t - grown)
-        real = np.isfinite(log_t) & (turns == -2.0 * (w < -1.0))
-        real &= (excess / w > 0.0) & (by_t * grown > 0.0)
-        real &= np.abs(grown) > _CANCELLED * (np.abs(grown - part) + part)
+        mean = w + beside
+        real = np.isfinite(log_t) & np.isfinite(half)
+        if below:
+            real &= (turns == -1.0) & (mean < 0.0) & (grown > 0.0)
+        else:
+            real &= (turns == -2.0 * (w < -1.0)) & (excess / w > 0.0) & (by_t * grown > 0.0)
+        real &= np.abs(grown) > _CANCELLED * (np.abs(grown - part) + np.abs(part))
         share = 1.0 / (by_t * rate)
         slope = falling / (by_t * grown)
-        return Curve(w, beside, w + beside, grown, log_t, share, slope, real, spots, reduced)
+        return Curve(w, beside, mean, grown, log_t, share, slope, real, spots, reduced)
+
+    def grid(self) -> Array:
+        """Coordinates: far toward 0, ∞ and atoms, and as far as nodes resolve toward a density."""
+        first = self.first
+        near, far = (
+            any(start < end and close in (start, end) for start, end in first.group.support)
+            for close in (first.low, first.high)
+        )
+        ends = -RESOLVED if near else -_FARTHEST, RESOLVED if far else _FARTHEST
+        return np.linspace(*ends, SCAN)
+
+    def falls(self, u: Array) -> NDArray[np.bool_]:
+        """Whether M falls with x there, on the right side."""
+        curve = self.curve(u)
+        slope = -curve.slope if self.first.high <= 0.0 else curve.slope
+        return np.asarray(curve.real & (slope < 0.0))
+
+    def last(self, inside: float, outside: float) -> float:
+        """The last coordinate toward `outside` at which M falls with x."""
+        for _ in range(60):
+            middle = 0.5 * (inside + outside)
+            if self.falls(np.array([middle]))[0]:
+                inside = middle
+            else:
+                outside = middle
+        return inside
 
     def at(self, curve: Curve) -> Spots:
         """x, M and what belongs to them."""
         x = np.exp(2.0 * np.log(np.abs(curve.grown)) - curve.log_t)
+        x = -x if self.first.high <= 0.0 else x
         prime = -1.0 / (x * curve.slope)
         return Spots(x, x - 1.0, curve.mean, curve.grown / x - curve.mean, prime)
 
@@ -213,16 +254,9 @@ class Line:
 
 
 def lines(block: Block) -> list[Line]:
-    """Every choice of intervals and of the sign.
-
-    Raises InputError for a block of several branches.
-    """
-    if len(block.members) != 2:
-        raise InputError("law", "a skip around several branches", "a skip around one, for edges")
+    """Every choice of intervals and of the sign."""
     averages = block.members[1].averages
-    first = [
-        each for each in intervals(averages[0] if len(averages) == 1 else UNIT) if each.low >= 0
-    ]
+    first = intervals(averages[0] if len(averages) == 1 else UNIT)
     others = [intervals(each) for each in averages] if len(averages) > 1 else []
     return [
         Line(block, one, rest, sign)
@@ -230,6 +264,47 @@ def lines(block: Block) -> list[Line]:
         for rest in product(*others)
         for sign in (1.0, -1.0)
     ]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A part of a line on which M falls with x, between two coordinates; `high` is the largest x,
+    or ∞."""
+
+    line: Line
+    start: float
+    stop: float
+    high: float
+
+    def at(self, u: Array) -> Spots:
+        """Everything at coordinates u."""
+        return self.line.at(self.line.curve(u))
+
+    def coordinates(self, values: Array) -> Array:
+        """The u with M = value; NaN where there is none."""
+        return inverse(lambda u: self.line.curve(u).mean, self.start, self.stop, values)
+
+
+def runs(block: Block) -> list[Run]:
+    """The parts of all its lines, x ascending."""
+    found: list[tuple[float, Run]] = []
+    for line in lines(block):
+        grid = line.grid()
+        on = line.falls(grid)
+        changes = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
+        for i, j in zip(changes[::2], changes[1::2] - 1, strict=True):
+            start, stop = grid[i], grid[j]
+            if i > 0:
+                start = line.last(grid[i], grid[i - 1])
+            if j + 1 < len(grid):
+                stop = line.last(grid[j], grid[j + 1])
+            if start < stop:
+                ends = line.curve(np.array([start, stop]))
+                x = line.at(ends).x
+                infinite = bool((np.abs(ends.mean) < NEAR).any() and x.max() > 0.0)
+                high = np.inf if infinite else float(x.max())
+                found.append((float(x.min()), Run(line, start, stop, high)))
+    return [run for _, run in sorted(found, key=lambda each: each[0])]
 
 
 def _upper(value: float, side: float) -> complex:

@@ -15,17 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .blocks import Line, lines
+from .blocks import NEAR, RESOLVED, SCAN, Line, Run, lines, runs
 from .lines import Interval, Spots, intervals
 from .problem import Problem
 from .roots import root
 
-_SCAN = 600
 _COMBINATIONS = 64
 _BESIDE = np.geomspace(1e-9, 0.1, 50)
-_RESOLVED = 12.0  # −log of the distance to the end of a density at which nodes still resolve it
-_FARTHEST = 60.0  # −log of the distance to 0, ∞ and atoms that still matters
-_NEAR = 1e-6  # |M|, |1 + M| at the end of a block's coordinate, where z is ∞ or 0
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
 
@@ -90,21 +86,26 @@ def bulks(problem: Problem) -> tuple[Bulk, ...]:
 class _Arc:
     """One real interval for every group, described by the first group's coordinate."""
 
-    def __init__(self, problem: Problem, lines: tuple[Interval, ...]) -> None:
-        self.problem, self.lines = problem, lines
+    def __init__(
+        self, problem: Problem, first: Interval, others: tuple[Interval | Run, ...]
+    ) -> None:
+        self.problem, self.first, self.others = problem, first, others
+        plain, blocks = problem.plain, problem.blocks
+        self.counts = np.array([*problem.counts[:plain], *(each.count for each in blocks)])
+        self.scales = np.array([*problem.scales[:plain], *(each.scale for each in blocks)])
 
     def points(self, u: Array) -> _Points:
         """The curve at coordinates u, (points,)."""
         problem = self.problem
-        first = self.lines[0].at(u)
+        first = self.first.at(u)
         w = first.mean / problem.scales[0]
         one_plus = first.x * (first.mean + first.rest) if problem.scales[0] == 1.0 else 1.0 + w
         real, spots = np.ones(len(u), bool), [first]
-        for k in range(1, len(self.lines)):
-            at = self.lines[k].coordinates(w * problem.scales[k])
+        for line, s in zip(self.others, self.scales[1:], strict=True):
+            at = line.coordinates(w * s)
             real &= ~np.isnan(at)
-            spots.append(self.lines[k].at(at))
-        return self.along(w, one_plus, real, spots, problem.counts, problem.scales)
+            spots.append(line.at(at))
+        return self.along(w, one_plus, real, spots)
 
     def along(
         self,
@@ -112,8 +113,6 @@ class _Arc:
         one_plus: Array,
         real: NDArray[np.bool_],
         spots: list[Spots],
-        counts: Array,
-        scales: Array,
     ) -> _Points:
         """The curve at w, each factor at its place."""
         problem = self.problem
@@ -130,12 +129,12 @@ class _Arc:
         # Σ n/(w (1 + s w)) − 1/(w (1 + w)): in parts near w = 0, where at one layer 1/w cancels.
         order, apart = np.full(len(w), -1.0), np.abs(w) < 1.0
         slope = np.where(apart, degree, degree - 1.0 - 1.0 / w) / one_plus
-        poles = counts.sum() - 1.0
+        poles = self.counts.sum() - 1.0
         if poles:
             slope += np.where(apart, poles / w, 0.0)
         slope += np.sum(problem.powers * excess / (inner * one_plus[:, None]), axis=1)
         slope += np.sum(problem.variances / bent**2, axis=1)
-        for n, s, spot in zip(counts, scales, spots, strict=True):
+        for n, s, spot in zip(self.counts, self.scales, spots, strict=True):
             if n == 0:
                 continue
             turns -= n * ((s * w > -1) & (s * w < 0) & (spot.x > 0))
@@ -178,18 +177,18 @@ class _Arc:
 
     def grid(self) -> Array:
         """Coordinates of the first line that its nodes resolve."""
-        grid, line = np.linspace(-34.0, 34.0, _SCAN), self.lines[0]
+        grid, line = np.linspace(-34.0, 34.0, SCAN), self.first
         if any(start < end for start, end in line.group.support):
             between = np.isfinite([line.low, line.high]).all()
-            grid = grid[np.abs(grid) < _RESOLVED] if between else grid
-            grid = grid[grid > -_RESOLVED]
+            grid = grid[np.abs(grid) < RESOLVED] if between else grid
+            grid = grid[grid > -RESOLVED]
         return np.unique(np.concatenate([grid, self.beside_poles()]))
 
     def beside_poles(self) -> Array:
         """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
         problem = self.problem
-        low, high = self.lines[0].precise
-        at = self.lines[0].coordinates(-problem.scales[0] / problem.slopes[problem.powers != 0.0])
+        low, high = self.first.precise
+        at = self.first.coordinates(-problem.scales[0] / problem.slopes[problem.powers != 0.0])
         at = at[~np.isnan(at), None]
         beside = np.concatenate([at - _BESIDE, at + _BESIDE]).ravel()
         return np.asarray(beside[(beside > low) & (beside < high)])
@@ -204,7 +203,7 @@ class _Arc:
         if j + 1 < len(grid):
             high_edge = self.end(grid[j + 1], grid[j], grid[-1])
         low, high = points.height[i], points.height[j]
-        first = self.lines[0]
+        first = self.first
         support = first.group.support
         if low_edge:
             low = low_edge.height
@@ -214,7 +213,7 @@ class _Arc:
             low_edge = _singular(self.pole())
         if high_edge:
             high = high_edge.height
-        elif all(np.isinf(each.high) for each in self.lines):
+        elif all(np.isinf(each.high) for each in (first, *self.others)):
             high = np.inf
         elif any(first.high == start < end for start, end in support):
             high_edge = _singular(high)
@@ -271,8 +270,15 @@ class _Arc:
         self, u: float, found: _Points
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Every ξ at the first of some points, and dξ/dw."""
-        xi, slopes = [], []
-        for line, s, spot in zip(self.lines, self.problem.scales, found.spots, strict=True):
+        w = found.w[0]
+        xi: list[complex] = []
+        slopes: list[complex] = []
+        for line, s, spot in zip((self.first, *self.others), self.scales, found.spots, strict=True):
+            if isinstance(line, Run):
+                of_block = line.line.unknowns(line.line.curve(line.coordinates(np.array([s * w]))))
+                xi += list(of_block[0])
+                slopes += list(s * of_block[1])
+                continue
             top = line.group.top
             at, apart = float(spot.x[0]), float(spot.away[0])
             xi.append(np.log(abs(at / apart)) - (1j * np.pi if 0 < at < top else 0j))
@@ -285,30 +291,25 @@ class _BlockArc(_Arc):
     """One block alone, repeated, described by its own coordinate."""
 
     def __init__(self, problem: Problem, line: Line) -> None:
-        super().__init__(problem, ())
+        super().__init__(problem, line.first, ())
         self.line = line
+        self.counts, self.scales = self.counts[1:], self.scales[1:]
 
     def points(self, u: Array) -> _Points:
         """The curve at coordinates u."""
-        block = self.line.block
+        problem, n, s = self.problem, self.counts[0], self.scales[0]
         curve = self.line.curve(u)
-        counts, scales = np.array([block.count]), np.array([block.scale])
-        w, spots = curve.mean, [self.line.at(curve)]
-        found = self.along(w, curve.grown, curve.real, spots, counts, scales)
-        height = self.line.at_pole(curve) * block.count - (block.count - 1.0) * np.log1p(1.0 / w)
-        height += np.log(np.abs(self.problem.slopes + 1.0 / w[:, None])) @ self.problem.powers
-        height += (self.problem.powers.sum() - 1.0) * np.log(np.abs(w)) + self.problem.constant
+        w = curve.mean / s
+        one_plus = curve.grown if s == 1.0 else 1.0 + w
+        found = self.along(w, one_plus, curve.real, [self.line.at(curve)])
+        height = (self.line.at_pole(curve) - np.log1p(1.0 / curve.mean)) * n
+        height += np.log(np.abs(problem.slopes + 1.0 / w[:, None])) @ problem.powers
+        height += (problem.powers.sum() - 1.0) * np.log(np.abs(w)) + problem.constant
         return replace(found, height=np.where(np.abs(w) > _POLE, height, found.height))
 
     def grid(self) -> Array:
-        """Those of the line: far toward 0, ∞ and atoms."""
-        line = self.line.first
-        near, far = (
-            any(start < end and close in (start, end) for start, end in line.group.support)
-            for close in (line.low, line.high)
-        )
-        ends = -_RESOLVED if near else -_FARTHEST, _RESOLVED if far else _FARTHEST
-        return np.linspace(*ends, _SCAN)
+        """Those of the line."""
+        return self.line.grid()
 
     def run(
         self, grid: Array, points: _Points, i: int, j: int
@@ -321,9 +322,9 @@ class _BlockArc(_Arc):
             if at != last:
                 edge = self.end(grid[beyond], grid[at], grid[last])
                 height = edge.height if edge else height
-            elif abs(w) < _NEAR:
+            elif abs(w) < NEAR:
                 height = np.inf
-            elif abs(1.0 + w) < _NEAR:
+            elif abs(1.0 + w) < NEAR:
                 height = -np.inf
             elif abs(w) > _POLE and abs(points.slope[at] * w**2) < _NO_MASS:
                 edge = _singular(height)
@@ -336,9 +337,10 @@ class _BlockArc(_Arc):
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Those of the coordinate of w and of the members."""
         xi, slopes = self.line.unknowns(self.line.curve(np.array([u])))
-        one_plus = 1.0 + found.w[0]
-        first = np.log(abs(one_plus)) - (1j * np.pi if one_plus < 0 else 0j)
-        return np.array([first, *xi]), np.array([1.0 / one_plus, *slopes], complex)
+        s, w = self.problem.scales[0], found.w[0]
+        first = np.log(abs(1.0 + s * w)) - (1j * np.pi if 1.0 + s * w < 0 else 0j)
+        by_w = [s / (1.0 + s * w), *(self.scales[0] * slopes)]
+        return np.array([first, *xi]), np.array(by_w, complex)
 
 
 def _singular(height: float) -> Edge:
@@ -348,14 +350,18 @@ def _singular(height: float) -> Edge:
 
 def _arcs(problem: Problem) -> Iterator[_Arc]:
     """Every choice of an interval for every group; equal choices alone where there are many."""
-    if problem.blocks:
-        for line in lines(problem.blocks[0]):
-            yield _BlockArc(problem, line)
+    blocks, plain = problem.blocks, problem.groups[: problem.plain]
+    if len(blocks) == 1 and problem.factors[: problem.plain] == [None]:
+        for line in lines(blocks[0]):
+            if line.first.low >= 0.0:
+                yield _BlockArc(problem, line)
         return
-    choices = [intervals(group) for group in problem.groups]
-    if np.prod([float(len(each)) for each in choices]) <= _COMBINATIONS:
-        for choice in product(*choices):
-            yield _Arc(problem, choice)
+    choices = [intervals(group) for group in plain]
+    parts = [runs(block) for block in blocks]
+    if np.prod([float(len(each)) for each in (*choices, *parts)]) <= _COMBINATIONS:
+        for first, *others in product(*choices, *parts):
+            yield _Arc(problem, first, tuple(others))
         return
-    for k in range(max(map(len, choices))):
-        yield _Arc(problem, tuple(each[min(k, len(each) - 1)] for each in choices))
+    for k in range(max(map(len, (*choices, *parts)))):
+        first, *others = (each[min(k, len(each) - 1)] for each in (*choices, *parts))
+        yield _Arc(problem, first, tuple(others))

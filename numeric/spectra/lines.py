@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,23 +83,7 @@ class Interval:
 
     def coordinates(self, values: Array) -> Array:
         """The u in the interval with M(x) = value; NaN where there is none."""
-
-        def one(u: float, value: float = 0.0) -> float:
-            return float(self.mean(np.array([u]))[0]) - value
-
-        low, high = self.precise
-        crossed = (one(low) - values) * (one(high) - values) < 0
-        wanted = values[crossed]
-
-        def excess(u: Array, which: NDArray[np.int_]) -> Array:
-            return np.asarray(self.mean(u) - wanted[which])
-
-        found = np.full(len(values), np.nan)
-        if len(wanted) <= _FEW:
-            found[crossed] = [root(partial(one, value=each), low, high) for each in wanted]
-        else:
-            found[crossed] = roots(excess, low, high, len(wanted))
-        return found
+        return inverse(self.mean, *self.precise, values)
 
     @property
     def precise(self) -> tuple[float, float]:
@@ -117,3 +102,23 @@ def intervals(group: Nodes) -> list[Interval]:
     between = [-np.inf, 0.0, 0.0, *(end for each in group.support for end in each), np.inf]
     pairs = zip(between[::2], between[1::2], strict=True)
     return [Interval(group, low, high) for low, high in pairs if low < high]
+
+
+def inverse(function: Callable[[Array], Array], low: float, high: float, values: Array) -> Array:
+    """Where a monotonic function has each value between two points; NaN where it does not."""
+
+    def one(u: float, value: float = 0.0) -> float:
+        return float(function(np.array([u]))[0]) - value
+
+    crossed = (one(low) - values) * (one(high) - values) < 0
+    wanted = values[crossed]
+
+    def excess(u: Array, which: NDArray[np.int_]) -> Array:
+        return np.asarray(function(u) - wanted[which])
+
+    found = np.full(len(values), np.nan)
+    if len(wanted) <= _FEW:
+        found[crossed] = [root(partial(one, value=each), low, high) for each in wanted]
+    else:
+        found[crossed] = roots(excess, low, high, len(wanted))
+    return found
