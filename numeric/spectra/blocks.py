@@ -269,12 +269,13 @@ def lines(block: Block) -> list[Line]:
 @dataclass(frozen=True)
 class Run:
     """A part of a line on which M falls with x, between two coordinates; `high` is the largest x,
-    or ∞."""
+    or ∞, and `span` the least and the greatest M."""
 
     line: Line
     start: float
     stop: float
     high: float
+    span: Array
 
     def at(self, u: Array) -> Spots:
         """Everything at coordinates u."""
@@ -303,7 +304,7 @@ def runs(block: Block) -> list[Run]:
                 x = line.at(ends).x
                 infinite = bool((np.abs(ends.mean) < NEAR).any() and x.max() > 0.0)
                 high = np.inf if infinite else float(x.max())
-                found.append((float(x.min()), Run(line, start, stop, high)))
+                found.append((float(x.min()), Run(line, start, stop, high, np.sort(ends.mean))))
     return [run for _, run in sorted(found, key=lambda each: each[0])]
 
 

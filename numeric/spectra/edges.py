@@ -357,11 +357,35 @@ def _arcs(problem: Problem) -> Iterator[_Arc]:
                 yield _BlockArc(problem, line)
         return
     choices = [intervals(group) for group in plain]
-    parts = [runs(block) for block in blocks]
-    if np.prod([float(len(each)) for each in (*choices, *parts)]) <= _COMBINATIONS:
-        for first, *others in product(*choices, *parts):
+    if blocks:
+        yield from _beside(problem, choices)
+        return
+    if np.prod([float(len(each)) for each in choices]) <= _COMBINATIONS:
+        for first, *others in product(*choices):
             yield _Arc(problem, first, tuple(others))
         return
-    for k in range(max(map(len, (*choices, *parts)))):
-        first, *others = (each[min(k, len(each) - 1)] for each in (*choices, *parts))
+    for k in range(max(map(len, choices))):
+        first, *others = (each[min(k, len(each) - 1)] for each in choices)
         yield _Arc(problem, first, tuple(others))
+
+
+def _beside(problem: Problem, choices: list[list[Interval]]) -> Iterator[_Arc]:
+    """Those of blocks and other factors: choices that have a w in common."""
+    parts: list[list[Interval | Run]] = [list(each) for each in choices[1:]]
+    with np.errstate(all="ignore"):
+        parts += [list(runs(block)) for block in problem.blocks]
+        scales = [*problem.scales[1 : problem.plain], *(each.scale for each in problem.blocks)]
+        for first in choices[0]:
+            low, high = first.span / problem.scales[0]
+            others = [
+                [each for each in part if each.span[0] / s < high and each.span[1] / s > low]
+                for part, s in zip(parts, scales, strict=True)
+            ]
+            count = np.prod([float(len(each)) for each in others])
+            if 0 < count <= _COMBINATIONS:
+                for choice in product(*others):
+                    yield _Arc(problem, first, choice)
+            elif count:
+                for k in range(max(map(len, others))):
+                    aligned = tuple(each[min(k, len(each) - 1)] for each in others)
+                    yield _Arc(problem, first, aligned)

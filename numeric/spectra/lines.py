@@ -81,6 +81,11 @@ class Interval:
         apart = np.where(near, away[:, None] + self.group.below, x[:, None] - self.group.positions)
         return np.asarray(1.0 / apart, complex)
 
+    @property
+    def span(self) -> Array:
+        """The values of M, from the least to the greatest."""
+        return np.sort(self.mean(np.array(self.precise)))
+
     def coordinates(self, values: Array) -> Array:
         """The u in the interval with M(x) = value; NaN where there is none."""
         return inverse(self.mean, *self.precise, values)
