@@ -17,7 +17,6 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from derive.errors import InputError
 from derive.spectra import Law
 from derive.spectra.skips import Around
 
@@ -60,25 +59,30 @@ class Block:
 
     Attributes:
         count, scale: n and s.
-        first: the place of the first member's unknown among all.
-        members: the skip and the branches.
+        members: the skip and its branch.
     """
 
     count: float
     scale: float
-    first: int
     members: tuple[Member, ...]
 
+    @property
+    def groups(self) -> list[Nodes]:
+        """What its unknowns belong to: of each member δ(1), for w, and its averages."""
+        return [each for member in self.members for each in (UNIT, *member.averages)]
 
-def around(law: Around, count: float, scale: float, first: int, more: int = 0) -> Block:
+
+def around(law: Around, count: float, scale: float, more: int = 0) -> Block:
     """The block of a law, with so many more nodes on each piece of a path.
 
-    Raises InputError for a branch that has no density or atoms: gates, and skips of its own.
+    Raises InputError for several branches, and for one that has no density or atoms.
     """
+    if not has_nodes(law):
+        nodes(law)
     mean, square = law.mean, law.skip**2
     skip = Member(_log(square / mean), 1.0, np.ones(1), np.ones(1))
     branches = [_branch(branch, mean, more) for branch in law.branches]
-    return Block(count, scale, first, (skip, *branches))
+    return Block(count, scale, (skip, *branches))
 
 
 def _branch(law: Law, mean: sympy.Expr, more: int) -> Member:
@@ -86,11 +90,6 @@ def _branch(law: Law, mean: sympy.Expr, more: int) -> Member:
     factors: dict[float, float] = {1.0: 1.0}
     averages = []
     for part in parts_of(law):
-        if isinstance(part, Around) or not has_nodes(part):
-            wanted = (
-                "one without gates and skips within skips, of which there are moments and atoms"
-            )
-            raise InputError("law", str(part), wanted)
         own *= part.mean
         zeros = max(zeros, real_number(part.atoms.get(sympy.S.Zero, sympy.S.Zero)))
         powers = exact_powers(part)

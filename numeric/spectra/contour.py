@@ -107,18 +107,20 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Moments):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = "one without gates and skips within skips, of which there are moments and atoms"
+        wanted = "one without gates, and skips around one branch without a skip of its own: of "
+        wanted += "others the moments and atoms alone are known"
     raise InputError("law", str(law), wanted)
 
 
 def has_nodes(law: Law) -> bool:
-    """Whether more is known of it than moments and atoms, as it is not of gates, nor of skips in
-    the branch of a skip."""
+    """Whether more is known of it than moments and atoms, as it is not of gates, of skips around
+    several branches, and of skips in the branch of a skip."""
     if isinstance(law, Scaled):
         return has_nodes(law.law)
     if isinstance(law, Around):
         parts = [part for branch in law.branches for part in parts_of(branch)]
-        return all(not isinstance(part, Around) and has_nodes(part) for part in parts)
+        inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
+        return len(law.branches) == 1 and not inner
     return not isinstance(law, Gates | Moments)
 
 

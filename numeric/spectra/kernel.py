@@ -27,7 +27,7 @@ the unknowns ξ_i = log(1 + A_i w_i), 1/A_i the share of values that are not 0, 
 factors of a member's law that are averages, M_k(x_k) = w_i. The roots of all x of members are in
 the upper half plane, where x itself may be anywhere but on [0, ∞): ξ above the real axis stands for
 Im x < 0, and there M is its mirror image and log w_i has its argument in (−2π, −π). So Im θ, not
-reduced, is in (−2π, 0), and a solution whose block has its own x in the upper half plane is the one.
+reduced, is in (−2π, 0), and a solution with the block's own x in the upper half plane is the one.
 """
 
 from __future__ import annotations

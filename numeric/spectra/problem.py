@@ -17,7 +17,7 @@ from derive.spectra.skips import Around
 from ..emit import jit, modules
 from . import kernel
 from .blocks import Block, around
-from .contour import UNIT, Nodes, exact_powers, nodes, real_number
+from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, real_number
 
 _ENTRY = '''\
 """Continuation along the spectral curve of a free product (numeric.spectra.kernel).
@@ -57,7 +57,7 @@ class Problem:
         self.groups: list[Nodes] = []
         self.factors: list[Factor | None] = []
         self.log_mean = 0.0
-        skips: list[Factor] = []
+        skips: list[tuple[Around, float, float]] = []
         counts: list[float] = []
         scales: list[float] = []
         factors: dict[float, float] = {1.0: 1.0}
@@ -67,8 +67,8 @@ class Problem:
         elif isinstance(law, Jacobian):
             for each in law.factors:
                 count, scale = real_number(each.count), real_number(each.scale)
-                if isinstance(each.law, Around):
-                    skips.append(each)
+                if isinstance(each.law, Around) and has_nodes(each.law):
+                    skips.append((each.law, count, scale))
                     continue
                 powers = exact_powers(each.law)
                 if powers is None:
@@ -100,12 +100,11 @@ class Problem:
             scales.insert(0, self.base)
         self.plain = len(self.groups)
         self.blocks: list[Block] = []
-        for each in skips:
-            count, scale = real_number(each.count), real_number(each.scale)
-            block = around(each.law, count, scale / self.base, len(self.groups), more)
+        for around_law, count, scale in skips:
+            block = around(around_law, count, scale / self.base, more)
             self.blocks.append(block)
+            self.groups += block.groups
             for member in block.members:
-                self.groups += [UNIT, *member.averages]
                 self.factors += [None] * (1 + len(member.averages))
                 counts += [count] * (1 + len(member.averages))
                 share = scale * np.exp(member.log_share)
