@@ -52,6 +52,7 @@ COSINE, ROOT, LINE = 0, 1, 2
 
 _ROUNDING, _SMALL, _FLAT = 1e-13, 5e-16, 1e-9
 _BESIDE = 1e-6  # how far beside [0, π] rounding may leave the argument of a block's x
+_AT_REST = 1e-3  # steps of members, whose equations are not in the residual
 _TRIES = 1000
 _NEWTON = 30
 
@@ -350,7 +351,8 @@ def newton(
             shrink = 0.5 / largest
         for k in range(xi.size):
             xi[k] += shrink * step[k]
-        if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or size < floor:
+        at_rest = largest < _AT_REST or turns.size == 0
+        if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or (size < floor and at_rest):
             residual, w, one_plus = evaluate(xi, target, problem, step, tangent, turns)
             if abs(one_plus) < abs(w):
                 w = complex(w.real, one_plus.imag)
