@@ -43,6 +43,10 @@ from ..emit.jit import driver, scalar
 
 Complex = NDArray[np.complex128]
 Problem = tuple[Any, ...]
+Blocks = tuple[Any, ...]
+"""Where each block's members start, each member's groups and factors; (n, s) of blocks, (A, log
+share) of members, (a, e) of factors. Arrays, the first three of integers; None without blocks, for
+which the functions are compiled by themselves."""
 
 SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
 """What a status says; unresolved: the density is less than rounding."""
@@ -125,7 +129,7 @@ def averages(
 
 @driver
 def member(
-    i: int, xi: Complex, problem: Problem, step: Complex, tangent: Complex
+    i: int, xi: Complex, problem: Problem, blocks: Blocks, step: Complex, tangent: Complex
 ) -> tuple[complex, complex, complex, complex, complex]:
     """A member's w_i, dw_i/dξ_i, θ_i, dθ_i/dξ_i, and what the Newton steps of its other unknowns
     change in θ_i.
@@ -133,16 +137,17 @@ def member(
     Fills `step` and `tangent` of those, at a ξ_i that stays and by ξ_i.
     """
     tops = problem[7]
-    starts, tops_of_w, log_shares, factors, slopes, powers = problem[16:22]
-    lead, base = starts[i], tops_of_w[i]
+    starts, factors = blocks[1], blocks[2]
+    lead, base = starts[i], blocks[4][i, 0]
     above = xi[lead].imag > 0.0
     whole, grown = exponentials(xi[lead].conjugate() if above else xi[lead])
     w, prime = grown / base, whole / base
-    theta, rate = logarithm(w) - log_shares[i], inverse(w)
+    theta, rate = logarithm(w) - blocks[4][i, 1], inverse(w)
     for j in range(factors[i], factors[i + 1]):
-        inner = whole if slopes[j] == base else 1.0 + slopes[j] * w
-        theta += powers[j] * logarithm(inner)
-        rate += powers[j] * slopes[j] * inverse(inner)
+        a, power = blocks[5][j]
+        inner = whole if a == base else 1.0 + a * w
+        theta += power * logarithm(inner)
+        rate += power * a * inverse(inner)
     if above:
         w, prime, rate = w.conjugate(), prime.conjugate(), rate.conjugate()
         theta = complex(theta.real, -theta.imag - 2.0 * math.pi)
@@ -184,6 +189,7 @@ def block(
     prime: complex,
     xi: Complex,
     problem: Problem,
+    blocks: Blocks,
     step: Complex,
     tangent: Complex,
 ) -> tuple[complex, complex, complex]:
@@ -192,10 +198,10 @@ def block(
     Fills `step` and `tangent` of the members, at a ξ_0 that stays and by ξ_0; w = s w, `prime` its
     derivative by ξ_0.
     """
-    members, starts = problem[15], problem[16]
+    members, starts = blocks[0], blocks[1]
     theta, total, pull = 0j, 0j, 0j
     for i in range(members[b], members[b + 1]):
-        mine, slope, log_t, rate, offset = member(i, xi, problem, step, tangent)
+        mine, slope, log_t, rate, offset = member(i, xi, problem, blocks, step, tangent)
         if i == members[b]:
             theta = log_t
         over = inverse(rate)
@@ -217,7 +223,13 @@ def block(
 
 @driver
 def evaluate(
-    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex, turns: Array
+    xi: Complex,
+    target: complex,
+    problem: Problem,
+    blocks: Blocks | None,
+    step: Complex,
+    tangent: Complex,
+    turns: Array,
 ) -> tuple[complex, complex, complex]:
     """The residual log z(ξ) − target, w and 1 + w.
 
@@ -226,7 +238,9 @@ def evaluate(
     """
     counts, scales, tops = problem[5:8]
     slopes, powers, variances, jumps, constant = problem[8:13]
-    groups = problem[16][0]
+    groups = xi.size
+    if blocks is not None:
+        groups = blocks[1][0]
     w, one_plus, w_prime = 0j, 0j, 0j
     residual = constant - target
     along, offset = 0j, 0j
@@ -273,15 +287,18 @@ def evaluate(
         residual += variances[i] * w * over
         h += variances[i] * over * over
     along += h * w_prime
-    for b in range(turns.size):
-        n, s = problem[13][b], problem[14][b]
-        inner = one_plus if s == 1.0 else 1.0 + s * w
-        theta, change, by_first = block(b, s * w, s * w_prime, xi, problem, step, tangent)
-        log_one = logarithm(inner)
-        turns[b] = 2.0 * log_one.imag - theta.imag
-        residual += n * (logarithm(s * w) + log_one - theta)
-        along += n * ((inverse(w) + s * inverse(inner)) * w_prime - by_first)
-        offset -= n * change
+    if blocks is not None:
+        for b in range(turns.size):
+            n, s = blocks[3][b]
+            inner = one_plus if s == 1.0 else 1.0 + s * w
+            theta, change, by_first = block(
+                b, s * w, s * w_prime, xi, problem, blocks, step, tangent
+            )
+            log_one = logarithm(inner)
+            turns[b] = 2.0 * log_one.imag - theta.imag
+            residual += n * (logarithm(s * w) + log_one - theta)
+            along += n * ((inverse(w) + s * inverse(inner)) * w_prime - by_first)
+            offset -= n * change
     over_along = inverse(along)
     first_step = -(residual + offset) * over_along
     for k in range(xi.size):
@@ -298,29 +315,32 @@ def side(
     tangent: Complex,
     turns: Array,
     floor: float,
-    groups: int,
+    blocks: Blocks | None,
 ) -> int:
     """SOLVED where every x_k is in the upper half plane and w in the lower one, UNRESOLVED where
     w is on the real axis to rounding, and NO_CONVERGENCE on the wrong side.
 
     log z is known to `floor`, and ξ to `tangent`, dξ/d(log z), times that. No x_k may leave
     the half plane when z rises a little: the curve has real points that no z from above comes to.
-    Of the members of blocks, behind the first `groups`, the roots of x may not.
+    Of the members of blocks, behind the other factors, the roots of x may not.
     """
     found = SOLVED if w.imag < -_SMALL * min(abs(w), abs(one_plus)) else UNRESOLVED
-    for b in range(turns.size):
-        if not -_BESIDE < turns[b] < math.pi + _BESIDE:
-            return NO_CONVERGENCE
-    for k in range(groups, xi.size):
-        slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
-        size, rise = abs(xi[k].imag), tangent[k].real
-        if not size < math.pi + slack:
-            return NO_CONVERGENCE
-        if xi[k].imag > 0.0:
-            rise = -rise
-        at_zero = rise > 0.0 and xi[k].real > 0.0 and size < _FLAT * rise
-        if at_zero or (rise < 0.0 and math.pi - size < -_FLAT * rise):
-            return NO_CONVERGENCE
+    groups = xi.size
+    if blocks is not None:
+        groups = blocks[1][0]
+        for b in range(turns.size):
+            if not -_BESIDE < turns[b] < math.pi + _BESIDE:
+                return NO_CONVERGENCE
+        for k in range(groups, xi.size):
+            slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
+            size, rise = abs(xi[k].imag), tangent[k].real
+            if not size < math.pi + slack:
+                return NO_CONVERGENCE
+            if xi[k].imag > 0.0:
+                rise = -rise
+            at_zero = rise > 0.0 and xi[k].real > 0.0 and size < _FLAT * rise
+            if at_zero or (rise < 0.0 and math.pi - size < -_FLAT * rise):
+                return NO_CONVERGENCE
     for k in range(groups):
         slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
         if not -math.pi - slack < xi[k].imag < slack:
@@ -333,13 +353,19 @@ def side(
 
 @driver
 def newton(
-    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex, turns: Array
+    xi: Complex,
+    target: complex,
+    problem: Problem,
+    blocks: Blocks | None,
+    step: Complex,
+    tangent: Complex,
+    turns: Array,
 ) -> tuple[int, complex, float]:
     """Newton's method from ξ, in place: its status (see `side`), w and |residual|."""
     w, size = 0j, math.inf
     floor = 1e-15 * (1.0 + abs(target) + problem[5].sum())
     for _ in range(_NEWTON):
-        residual, w, one_plus = evaluate(xi, target, problem, step, tangent, turns)
+        residual, w, one_plus = evaluate(xi, target, problem, blocks, step, tangent, turns)
         size = abs(residual)
         if not size < math.inf:
             return NO_CONVERGENCE, w, size
@@ -351,19 +377,21 @@ def newton(
             shrink = 0.5 / largest
         for k in range(xi.size):
             xi[k] += shrink * step[k]
-        at_rest = largest < _AT_REST or turns.size == 0
+        at_rest = True
+        if blocks is not None:
+            at_rest = largest < _AT_REST
         if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or (size < floor and at_rest):
-            residual, w, one_plus = evaluate(xi, target, problem, step, tangent, turns)
+            residual, w, one_plus = evaluate(xi, target, problem, blocks, step, tangent, turns)
             if abs(one_plus) < abs(w):
                 w = complex(w.real, one_plus.imag)
-            groups = problem[16][0]
-            return side(xi, w, one_plus, tangent, turns, floor, groups), w, abs(residual)
+            return side(xi, w, one_plus, tangent, turns, floor, blocks), w, abs(residual)
     return NO_CONVERGENCE, w, size
 
 
 @driver
 def march(
     problem: Problem,
+    blocks: Blocks | None,
     kind: int,
     a: complex,
     b: complex,
@@ -383,7 +411,9 @@ def march(
     """
     groups = xi.size
     trial, step, slope = np.empty_like(xi), np.empty_like(xi), np.empty_like(xi)
-    turns = np.empty(problem[13].size)
+    turns = np.empty(0)
+    if blocks is not None:
+        turns = np.empty(blocks[3].shape[0])
     stride = math.inf
     for i in range(thetas.size):
         status[i] = NO_CONVERGENCE
@@ -399,7 +429,9 @@ def march(
                 if abs(move) > 0.5 * size:
                     move *= 0.5 * size / abs(move)
                 trial[k] = xi[k] + move
-            found, w, residual = newton(trial, path(kind, a, b, reach), problem, step, slope, turns)
+            found, w, residual = newton(
+                trial, path(kind, a, b, reach), problem, blocks, step, slope, turns
+            )
             close = True
             for k in range(groups):
                 close = close and abs(trial[k] - xi[k]) < 1.5 * abs(xi[k])

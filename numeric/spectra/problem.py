@@ -31,9 +31,11 @@ from numeric.spectra import kernel
 {entry}
 
 @entry
-def march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
+def march(problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
     """Follow the curve through all θs."""
-    kernel.march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status)
+    kernel.march(
+        problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status
+    )
 '''
 
 
@@ -133,25 +135,23 @@ class Problem:
         return (
             offsets, *columns, self.counts, self.scales, tops,
             self.slopes, self.powers, self.variances, self.jumps, complex(self.constant),
-            *self._blocks,
         )  # fmt: skip
 
     @property
-    def _blocks(self) -> tuple[Any, ...]:
-        """n and s of each block, where its members start; where each member's groups start, its
-        base, log share, and where its factors (1 + a w)^e start; a and e of all."""
+    def block_arrays(self) -> kernel.Blocks | None:
+        """What the kernel takes of the blocks."""
+        if not self.blocks:
+            return None
         members = [member for block in self.blocks for member in block.members]
-        floats = np.array([(block.count, block.scale) for block in self.blocks]).reshape(-1, 2)
-        starts = np.cumsum([self.plain, *(1 + len(member.averages) for member in members)])
+        pairs = [list(zip(member.slopes, member.powers, strict=True)) for member in members]
         return (
-            floats[:, 0].copy(), floats[:, 1].copy(),
-            np.cumsum([0, *(len(block.members) for block in self.blocks)]), starts,
-            np.array([member.base for member in members], float),
-            np.array([member.log_share for member in members], float),
-            np.cumsum([0, *(len(member.slopes) for member in members)]),
-            np.concatenate([np.zeros(0), *(member.slopes for member in members)]),
-            np.concatenate([np.zeros(0), *(member.powers for member in members)]),
-        )  # fmt: skip
+            np.cumsum([0, *(len(block.members) for block in self.blocks)]),
+            np.cumsum([self.plain, *(1 + len(member.averages) for member in members)]),
+            np.cumsum([0, *map(len, pairs)]),
+            _rows([(block.count, block.scale) for block in self.blocks]),
+            _rows([(member.base, member.log_share) for member in members]),
+            _rows([pair for each in pairs for pair in each]),
+        )
 
 
 @cache
@@ -164,12 +164,13 @@ def compiled() -> ModuleType:
 
 
 def march(
-    arrays: tuple[Any, ...],
+    arrays: tuple[kernel.Problem, kernel.Blocks | None],
     path: tuple[int, complex, complex],
     thetas: NDArray[np.float64],
     start: tuple[float, NDArray[np.complex128], NDArray[np.complex128]],
 ) -> tuple[Any, ...]:
-    """Run the kernel: w, ξ, |residual| and status at every θ."""
+    """Run the kernel with `Problem.arrays` and `block_arrays`: w, ξ, |residual| and status at every
+    θ."""
     count, groups = len(thetas), len(start[1])
     ws = np.empty(count, complex)
     xs = np.empty((count, groups), complex)
@@ -177,7 +178,7 @@ def march(
     theta, xi, tangent = start
     kind, a, b = path
     compiled().march(
-        arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
+        *arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
         xi.copy(), tangent.copy(), ws, xs, residuals, status,
     )  # fmt: skip
     return ws, xs, residuals, status
@@ -185,3 +186,7 @@ def march(
 
 def _zeros(group: Nodes) -> float:
     return float(np.sum(group.weights[group.positions == 0]).real)
+
+
+def _rows(pairs: list[tuple[float, float]]) -> NDArray[np.float64]:
+    return np.array(pairs, float).reshape(-1, 2)
