@@ -31,7 +31,10 @@ RESOLVED = 12.0
 NEAR = 1e-6
 """|M|, |1 + M| at the end of a coordinate, where z is ∞ or 0."""
 
-_FARTHEST = 60.0  # −log of the distance to 0, ∞ and atoms that still matters
+FARTHEST = 60.0
+"""−log of the distance to 0, ∞ and atoms that still matters."""
+
+_APART = 33.0  # −log of a distance that is rounding
 _CANCELLED = 1e-12  # 1 + M of its parts, where it is rounding
 
 
@@ -190,14 +193,18 @@ class Line:
         return Curve(w, beside, mean, grown, log_t, share, slope, real, spots, reduced)
 
     def grid(self) -> Array:
-        """Coordinates: far toward 0, ∞ and atoms, and as far as nodes resolve toward a density."""
+        """Coordinates: far toward 0, ∞ and atoms, and as far as nodes resolve toward a density, or
+        to its end where nothing of it is seen by then."""
         first = self.first
         near, far = (
             any(start < end and close in (start, end) for start, end in first.group.support)
             for close in (first.low, first.high)
         )
-        ends = -RESOLVED if near else -_FARTHEST, RESOLVED if far else _FARTHEST
-        return np.linspace(*ends, SCAN)
+        ends = -RESOLVED if near else -FARTHEST, RESOLVED if far else FARTHEST
+        grid = np.linspace(*ends, SCAN)
+        low, high = self.falls(grid[[0, -1]])
+        beyond = [-_APART] if near and low else [], [_APART] if far and high else []
+        return np.concatenate([beyond[0], grid, beyond[1]])
 
     def falls(self, u: Array) -> NDArray[np.bool_]:
         """Whether M falls with x there, on the right side."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .blocks import NEAR, RESOLVED, SCAN, Line, Run, lines, runs
+from .blocks import FARTHEST, NEAR, RESOLVED, SCAN, Line, Run, lines, runs
 from .lines import Interval, Spots, intervals
 from .problem import Problem
 from .roots import root
@@ -314,7 +314,8 @@ class _BlockArc(_Arc):
     def run(
         self, grid: Array, points: _Points, i: int, j: int
     ) -> tuple[float, float, Edge | None, Edge | None]:
-        """One run, its ends refined; M at the ends of the grid says where z goes there."""
+        """One run, its ends refined; M at the ends of the grid says where z goes there,
+        or it has come to the end of a density."""
         ends: list[tuple[float, Edge | None]] = []
         for at, beyond, last in ((i, i - 1, 0), (j, j + 1, len(grid) - 1)):
             w, height = points.w[at], float(points.height[at])
@@ -326,7 +327,9 @@ class _BlockArc(_Arc):
                 height = np.inf
             elif abs(1.0 + w) < NEAR:
                 height = -np.inf
-            elif abs(w) > _POLE and abs(points.slope[at] * w**2) < _NO_MASS:
+            elif abs(grid[at]) < FARTHEST or (
+                abs(w) > _POLE and abs(points.slope[at] * w**2) < _NO_MASS
+            ):
                 edge = _singular(height)
             ends.append((height, edge))
         (low, low_edge), (high, high_edge) = sorted(ends, key=lambda end: end[0])
