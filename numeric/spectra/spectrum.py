@@ -87,7 +87,7 @@ class Spectrum:
 
     @property
     def has_density(self) -> bool:
-        """Whether there is more than moments and atoms, as there is not of skips and gates."""
+        """Whether there is more than moments and atoms, as there is not of gates."""
         factors = self.law.factors if isinstance(self.law, Jacobian) else ()
         return all(has_nodes(each.law) for each in factors)
 
