@@ -80,7 +80,28 @@ def bulks(problem: Problem) -> tuple[Bulk, ...]:
             found.append(Bulk(below, low_edge))
         if high > ceiling:
             ceiling, below = high, high_edge
+    for height in _born(problem):
+        found = [part for bulk in found for part in _split(bulk, height)]
     return tuple(found)
+
+
+def _split(bulk: Bulk, height: float) -> tuple[Bulk, ...]:
+    low = -np.inf if bulk.lower is None else bulk.lower.height
+    away = 1e-12 * (1 + abs(height))
+    if not low + away < height < bulk.upper.height - away:
+        return (bulk,)
+    return Bulk(bulk.lower, _singular(height)), Bulk(_singular(height), bulk.upper)
+
+
+def _born(problem: Problem) -> list[float]:
+    """log z where an atom of blocks alone is about to be born: at γ² of each, where the defects
+    2 (1 − mass of A's zeros) of all add up to 1."""
+    blocks = problem.blocks
+    defects = sum(2.0 * block.count / block.members[1].base for block in blocks)
+    alone = problem.plain == 1 and problem.factors[0] is None and not problem.variances.size
+    if not (blocks and alone and abs(defects - 1.0) < 1e-12 and problem.powers.sum() == 1.0):
+        return []
+    return [problem.log_mean + sum(each.count * each.members[0].log_share for each in blocks)]
 
 
 class _Arc:

@@ -98,6 +98,15 @@ def test_a_branch_with_as_many_zeros_as_values_leaves_a_gap_above_the_skip() -> 
     assert nearer / near == pytest.approx(10.0, rel=1e-2)
 
 
+def test_an_atom_that_is_about_to_be_born_within_a_bulk_parts_it() -> None:
+    """Two blocks, each with half of its mass at γ²: at γ⁴ a mass of ½ + ½ − 1."""
+    s = around("linear", LowRankOrthogonal(gamma="1/4"), 2, "1.5", 4)
+    assert not s.atoms
+    (_, first), (second, _) = s.edges
+    assert first == second == pytest.approx(1.5**4, rel=1e-14)
+    check_moments(s)
+
+
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(
     gamma=st.floats(0.1, 3.0).map(lambda x: round(x, 2)),
