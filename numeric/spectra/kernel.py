@@ -186,6 +186,7 @@ def member(
 def block(
     b: int,
     w: complex,
+    one_plus: complex,
     prime: complex,
     xi: Complex,
     problem: Problem,
@@ -195,11 +196,13 @@ def block(
 ) -> tuple[complex, complex, complex]:
     """θ at a block's first member, its Newton step at a w that stays, and dθ by ξ_0.
 
-    Fills `step` and `tangent` of the members, at a ξ_0 that stays and by ξ_0; w = s w, `prime` its
-    derivative by ξ_0.
+    Fills `step` and `tangent` of the members, at a ξ_0 that stays and by ξ_0; w = s w, 1 + s w, and
+    `prime` its derivative by ξ_0. Where w and a w_i are near −1, 1 + w is the sum of 1 + w_i and of
+    the others, to all digits.
     """
     members, starts = blocks[0], blocks[1]
     theta, total, pull = 0j, 0j, 0j
+    nearest, held, missing = 0.5, 0j, w
     for i in range(members[b], members[b + 1]):
         mine, slope, log_t, rate, offset = member(i, xi, problem, blocks, step, tangent)
         if i == members[b]:
@@ -207,10 +210,15 @@ def block(
         over = inverse(rate)
         lead = starts[i]
         step[lead], tangent[lead] = (theta - log_t - offset) * over, over
-        total += mine + slope * step[lead]
+        if blocks[4][i, 0] == 1.0 and abs(slope) < nearest:
+            total += held
+            nearest, held, missing = abs(slope), mine, one_plus - slope  # slope is 1 + w_i
+        else:
+            total += mine
+        total += slope * step[lead]
         pull += slope * over
     over = inverse(pull)
-    change, by_first = (w - total) * over, prime * over
+    change, by_first = (missing - total) * over, prime * over
     for i in range(members[b], members[b + 1]):
         lead = starts[i]
         step[lead] += tangent[lead] * change
@@ -292,7 +300,7 @@ def evaluate(
             n, s = blocks[3][b]
             inner = one_plus if s == 1.0 else 1.0 + s * w
             theta, change, by_first = block(
-                b, s * w, s * w_prime, xi, problem, blocks, step, tangent
+                b, s * w, inner, s * w_prime, xi, problem, blocks, step, tangent
             )
             log_one = logarithm(inner)
             turns[b] = 2.0 * log_one.imag - theta.imag
