@@ -98,14 +98,17 @@ def _born(problem: Problem) -> list[float]:
     2 (1 − mass of A's zeros) of all add up to 1."""
     blocks = problem.blocks
     defects = sum(2.0 * block.count / block.members[1].base for block in blocks)
-    alone = problem.plain == 1 and problem.factors[0] is None and not problem.variances.size
-    if not (blocks and alone and abs(defects - 1.0) < 1e-12 and problem.powers.sum() == 1.0):
+    others = {float(a): c for a, c in zip(problem.slopes, problem.powers, strict=True) if c != 0.0}
+    alone = problem.factors[: problem.plain] == [None] and others == {1.0: 1.0}
+    if not (blocks and alone and problem.base == 1.0 and abs(defects - 1.0) < 1e-12):
         return []
     return [problem.log_mean + sum(each.count * each.members[0].log_share for each in blocks)]
 
 
 class _Arc:
     """One real interval for every group, described by the first group's coordinate."""
+
+    steps: tuple[float, ...] = (1e-5,)
 
     def __init__(
         self, problem: Problem, first: Interval, others: tuple[Interval | Run, ...]
@@ -279,9 +282,11 @@ class _Arc:
 
     def edge(self, u: float) -> Edge | None:
         """Everything at a critical point, if the curve goes through it."""
-        step = 1e-5
-        found = self.points(np.array([u, u - step, u + step]))
-        if not found.real.all():
+        for step in self.steps:
+            found = self.points(np.array([u, u - step, u + step]))
+            if found.real.all():
+                break
+        else:
             return None
         w, slope = found.w, found.slope
         curvature = float((slope[2] - slope[1]) / (w[2] - w[1]))
@@ -309,7 +314,10 @@ class _Arc:
 
 
 class _BlockArc(_Arc):
-    """One block alone, repeated, described by its own coordinate."""
+    """One block alone, repeated, on a corner of trace 1, described by its own coordinate; the edge
+    of a branch may be close to that of the sum."""
+
+    steps = (1e-5, 1e-6, 1e-7, 1e-8)
 
     def __init__(self, problem: Problem, line: Line) -> None:
         super().__init__(problem, line.first, ())
@@ -318,12 +326,11 @@ class _BlockArc(_Arc):
 
     def points(self, u: Array) -> _Points:
         """The curve at coordinates u."""
-        problem, n, s = self.problem, self.counts[0], self.scales[0]
+        problem = self.problem
         curve = self.line.curve(u)
-        w = curve.mean / s
-        one_plus = curve.grown if s == 1.0 else 1.0 + w
-        found = self.along(w, one_plus, curve.real, [self.line.at(curve)])
-        height = (self.line.at_pole(curve) - np.log1p(1.0 / curve.mean)) * n
+        w = curve.mean
+        found = self.along(w, curve.grown, curve.real, [self.line.at(curve)])
+        height = (self.line.at_pole(curve) - np.log1p(1.0 / w)) * self.counts[0]
         height += np.log(np.abs(problem.slopes + 1.0 / w[:, None])) @ problem.powers
         height += (problem.powers.sum() - 1.0) * np.log(np.abs(w)) + problem.constant
         return replace(found, height=np.where(np.abs(w) > _POLE, height, found.height))
@@ -361,10 +368,9 @@ class _BlockArc(_Arc):
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """Those of the coordinate of w and of the members."""
         xi, slopes = self.line.unknowns(self.line.curve(np.array([u])))
-        s, w = self.problem.scales[0], found.w[0]
-        first = np.log(abs(1.0 + s * w)) - (1j * np.pi if 1.0 + s * w < 0 else 0j)
-        by_w = [s / (1.0 + s * w), *(self.scales[0] * slopes)]
-        return np.array([first, *xi]), np.array(by_w, complex)
+        one_plus = 1.0 + found.w[0]
+        first = np.log(abs(one_plus)) - (1j * np.pi if one_plus < 0 else 0j)
+        return np.array([first, *xi]), np.array([1.0 / one_plus, *slopes], complex)
 
 
 def _singular(height: float) -> Edge:
@@ -375,7 +381,7 @@ def _singular(height: float) -> Edge:
 def _arcs(problem: Problem) -> Iterator[_Arc]:
     """Every choice of an interval for every group; equal choices alone where there are many."""
     blocks, plain = problem.blocks, problem.groups[: problem.plain]
-    if len(blocks) == 1 and problem.factors[: problem.plain] == [None]:
+    if len(blocks) == 1 and problem.factors[: problem.plain] == [None] and problem.base == 1.0:
         for line in lines(blocks[0]):
             if line.first.low >= 0.0:
                 yield _BlockArc(problem, line)

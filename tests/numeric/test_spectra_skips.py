@@ -131,6 +131,17 @@ def test_blocks_that_differ_by_depth() -> None:
     check_moments(spectra.of_network(Network("hard_tanh", "orthogonal", layer=text), 1, 2))
 
 
+def test_zeros_of_other_layers_and_a_skip() -> None:
+    """The zeros of a dense layer are an atom, beside a gap that ends where a block's x is below
+    0; with weak branches of weights of rank n/2 the edges of branch and sum are close."""
+    net = Network("relu", "orthogonal", layer="dense; residual(skip=1)")
+    s = spectra.of_network(net, 1, 2)
+    assert s.atoms == {0.0: 0.5}
+    assert s.edges[0][0] > 0.28
+    check_moments(s)
+    check_moments(around("tanh", LowRankOrthogonal(gamma="1/2"), 1, "0.01", 20, 0.3))
+
+
 def test_equal_blocks_one_by_one_are_a_power() -> None:
     """The same two factors as one block of count 2 and as two blocks."""
     whole = around("hard_tanh", "gaussian", 2)
