@@ -124,11 +124,19 @@ def test_any_skip_variance_and_depth_have_mass_one(gamma, C, depth, activation, 
         assert not s.density([low * 0.999]).any()
 
 
-def test_blocks_that_differ_by_depth() -> None:
-    """Variances that grow with depth: as many laws as layers, behind a dense one too."""
-    check_moments(spectra.of_network(Network("tanh", "gaussian", layer="residual(skip=1)"), 1, 2))
-    text = "dense; residual(skip=1); normalized(rms)"
-    check_moments(spectra.of_network(Network("hard_tanh", "orthogonal", layer=text), 1, 2))
+@pytest.mark.parametrize(
+    ("activation", "layer", "depth"),
+    [
+        ("hard_tanh", "residual(skip=1)", 3),
+        ("hard_tanh", "dense; residual(skip=1); normalized(rms)", 2),
+        ("linear", "residual(skip=1, norm=layer)", 2),
+        pytest.param("tanh", "residual(skip=1)", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_blocks_that_differ_by_depth(activation, layer, depth) -> None:
+    """Variances that grow with depth: as many laws as layers, beside other layers too."""
+    net = Network(activation, "gaussian", layer=layer)
+    check_moments(spectra.of_network(net, 1, depth))
 
 
 def test_zeros_of_other_layers_and_a_skip() -> None:
