@@ -28,8 +28,8 @@ class Spots:
     prime: Array
 
     def log_inverse_s(self, value: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """log|1/S| = log|x M/(1 + M)|, and whether without M = value: where 1/S is close to 1, it
-        is log(1 − x E[(1 − f)/(x − f)]/(1 + M))."""
+        """log|1/S| = log|x M/(1 + M)| where 1/S is close to 1, from log(1 − x E[(1 − f)/(x − f)]
+        /(1 + M)); elsewhere log|x value/(1 + M)|, `value` what M is a multiple of. And where."""
         grown = self.x * (self.mean + self.rest)
         ratio = -self.x * self.rest / grown
         small = ratio > -0.5
