@@ -59,11 +59,12 @@ def jacobian(
         layer: another than the dense one (`derive.layers`), at z of variance q_star, or its text.
         C_b: of such a layer's biases.
 
-    Behind norms there is all of it; of a skip around branches, and of gates, the moments and atoms.
+    Behind norms and around skips with one branch there is all of it; of gates, of skips around
+    several branches and of skips within a branch the moments and atoms.
 
     Raises:
         InputError: for an argument that can't be used, a missing `q_star` among them. Symbols have
-            no density: they are refused where a number is asked for, as is that of a skip.
+            no density: they are refused where a number is asked for, as is that of gates.
 
     >>> from derive import Orthogonal
     >>> s = jacobian("hard_tanh", Orthogonal(), depth=16, q_star=0.1)
@@ -73,6 +74,9 @@ def jacobian(
     array([1.    , 1.0251])
     >>> jacobian("tanh", Orthogonal(), depth=5, layer="normalized(rms)").moments(1).round(4)
     array([0.0216])
+    >>> s = jacobian("linear", Orthogonal(), 1, 1, layer="residual(skip=2)")
+    >>> [round(end, 9) for end in s.edges[0]]  # (2 ± 1)²
+    [1.0, 9.0]
     """
     depth = whole("depth", depth, 1, MAX_DEPTH)
     law = symbolic.jacobian(

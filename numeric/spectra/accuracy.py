@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from derive.spectra import Law
 
 from ..arrays import Array
+from .blocks import Member
+from .contour import Nodes
 from .problem import Problem
 
 NOISE, CAUTION, RUNS = 2.0, 8.0, 2
@@ -39,13 +41,21 @@ def _moved(problem: Problem, rng: np.random.Generator) -> Problem:
     def factors(count: int) -> Array:
         return np.asarray(1.0 + NOISE * _EPS * rng.uniform(-1.0, 1.0, count))
 
+    def moved(group: Nodes) -> Nodes:
+        if len(group.weights) == 1:
+            return group
+        return replace(group, weights=group.weights * factors(len(group.weights)))
+
+    def beside(member: Member) -> Member:
+        share = member.log_share + NOISE * _EPS * float(rng.uniform(-1.0, 1.0))
+        return replace(member, log_share=share, averages=tuple(map(moved, member.averages)))
+
     made = copy(problem)
-    made.groups = [
-        group
-        if len(group.weights) == 1
-        else replace(group, weights=group.weights * factors(len(group.weights)))
-        for group in problem.groups
+    plain = [moved(group) for group in problem.groups[: problem.plain]]
+    made.blocks = [
+        replace(block, members=tuple(map(beside, block.members))) for block in problem.blocks
     ]
+    made.groups = [*plain, *(group for block in made.blocks for group in block.groups)]
     apart = problem.slopes != 1.0
     made.slopes = np.where(apart, problem.slopes * factors(len(apart)), problem.slopes)
     made.variances = problem.variances * factors(len(problem.variances))

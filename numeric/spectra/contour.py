@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from derive.activations.functions import z
 from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
-from derive.spectra import Atomic, Density, Law, Masked, Moments, Scaled, Slopes
+from derive.spectra import Atomic, Density, Law, Masked, Moments, Rational, Scaled, Slopes
+from derive.spectra.laws import Product
 from derive.spectra.skips import Around
 from derive.spectra.through import Gates
 
@@ -83,6 +84,10 @@ class Nodes:
         return np.asarray(rest - np.sum(self.weights * rest))
 
 
+UNIT = Nodes(np.ones(1, complex), np.zeros(1, complex), np.ones(1, complex), ((1.0, 1.0),), 1.0)
+"""δ(1), for its coordinate: log(x/(x − 1)) = log(1 + M)."""
+
+
 def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     """The law's nodes, with so many more on each piece; InputError for one that is known by its
     moments alone.
@@ -104,15 +109,46 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Moments):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = "one without skips and gates, of which the moments and atoms alone are known"
+        wanted = "one without gates, and skips around one branch without a skip of its own: of "
+        wanted += "others the moments and atoms alone are known"
     raise InputError("law", str(law), wanted)
 
 
 def has_nodes(law: Law) -> bool:
-    """Whether more is known of it than moments and atoms, as it is not of skips and gates."""
+    """Whether more is known of it than moments and atoms, as it is not of gates, of skips around
+    several branches, and of skips in the branch of a skip."""
     if isinstance(law, Scaled | Masked):
         return has_nodes(law.law)
-    return not isinstance(law, Around | Gates | Moments)
+    if isinstance(law, Around):
+        parts = [part for branch in law.branches for part in parts_of(branch)]
+        inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
+        return len(law.branches) == 1 and not inner
+    return not isinstance(law, Gates | Moments)
+
+
+def parts_of(law: Law) -> list[Law]:
+    """The free factors of a product."""
+    if isinstance(law, Product):
+        return [part for factor in law.factors for part in parts_of(factor)]
+    if isinstance(law, Scaled):
+        first, *others = parts_of(law.law)
+        return [Scaled(first, law.factor), *others]
+    return [law]
+
+
+def exact_powers(law: Law) -> list[tuple[sympy.Expr, int]] | None:
+    """The pairs (a, e) in m_1 S = Π (1 + a w)^e, where the law has them: also c times a projector
+    of trace p, (1 + w)/(1 + w/p)."""
+    if isinstance(law, Scaled):
+        return exact_powers(law.law)
+    if isinstance(law, Rational):
+        return list(law.powers)
+    if isinstance(law, Atomic):
+        kept = [mass for at, mass in law.masses if at != 0]
+        if len(kept) == 1:
+            one = sympy.Integer(1)
+            return [(one, 1), (1 / kept[0], -1)] if kept[0] != 1 else []
+    return None
 
 
 def real_number(value: sympy.Expr) -> float:

@@ -8,23 +8,20 @@ gap of the spectrum. The edges are the critical points between such arcs and the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
+from .blocks import FARTHEST, NEAR, RESOLVED, SCAN, Line, Run, lines, runs
+from .lines import Interval, Spots, intervals
 from .problem import Problem
-from .roots import root, roots
+from .roots import root
 
-_SCAN = 600
 _COMBINATIONS = 64
 _BESIDE = np.geomspace(1e-9, 0.1, 50)
-_RESOLVED = 12.0  # −log of the distance to the end of a density at which nodes still resolve it
-_APART = 33.0  # −log of the relative distance at which the difference of two numbers has a digit
-_FEW = 4  # roots that are found one by one
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
 
@@ -45,14 +42,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class _Points:
-    """The curve at many coordinates: w, log z, d log z/dw and (x, x − top) of every group, each an
-    array; `real` where the curve is real and on the right side, and the rest means something."""
+    """The curve at many coordinates: w, log z and d log z/dw, each an array, and every factor;
+    `real` where the curve is real and on the right side, and the rest means something."""
 
     real: NDArray[np.bool_]
     w: Array
     height: Array
     slope: Array
-    places: list[tuple[Array, Array]]
+    spots: list[Spots]
 
     @property
     def falling(self) -> NDArray[np.bool_]:
@@ -83,64 +80,66 @@ def bulks(problem: Problem) -> tuple[Bulk, ...]:
             found.append(Bulk(below, low_edge))
         if high > ceiling:
             ceiling, below = high, high_edge
+    for height in _born(problem):
+        found = [part for bulk in found for part in _split(bulk, height)]
     return tuple(found)
+
+
+def _split(bulk: Bulk, height: float) -> tuple[Bulk, ...]:
+    low = -np.inf if bulk.lower is None else bulk.lower.height
+    away = 1e-12 * (1 + abs(height))
+    if not low + away < height < bulk.upper.height - away:
+        return (bulk,)
+    return Bulk(bulk.lower, _singular(height)), Bulk(_singular(height), bulk.upper)
+
+
+def _born(problem: Problem) -> list[float]:
+    """log z where an atom of blocks alone is about to be born: at γ² of each, where the defects
+    2 (1 − mass of A's zeros) of all add up to 1."""
+    blocks = problem.blocks
+    defects = sum(2.0 * block.count / block.members[1].base for block in blocks)
+    others = {float(a): c for a, c in zip(problem.slopes, problem.powers, strict=True) if c != 0.0}
+    alone = problem.factors[: problem.plain] == [None] and others == {1.0: 1.0}
+    if not (blocks and alone and problem.base == 1.0 and abs(defects - 1.0) < 1e-12):
+        return []
+    return [problem.log_mean + sum(each.count * each.members[0].log_share for each in blocks)]
 
 
 class _Arc:
     """One real interval for every group, described by the first group's coordinate."""
 
-    def __init__(self, problem: Problem, choice: tuple[tuple[float, float], ...]) -> None:
-        self.problem, self.choice = problem, choice
+    steps: tuple[float, ...] = (1e-5,)
 
-    def sums(self, k: int, x: Array, away: Array) -> tuple[Array, Array, Array]:
-        """E[f/(x − f)], E[(1 − f)/(x − f)], E[f/(x − f)²], real."""
-        group = self.problem.groups[k]
-        inverse = self.inverse(k, x, away)
-        mine = group.mine * inverse
-        return (
-            mine.sum(axis=1).real,
-            ((inverse * group.rest) @ group.weights).real,
-            (mine * inverse).sum(axis=1).real,
-        )
-
-    def mean(self, k: int, x: Array, away: Array) -> Array:
-        """E[f/(x − f)] alone, for the roots, most of the work."""
-        return np.asarray((self.inverse(k, x, away) @ self.problem.groups[k].mine).real)
-
-    def inverse(self, k: int, x: Array, away: Array) -> NDArray[np.complex128]:
-        """1/(x − f): a row for each x."""
-        group = self.problem.groups[k]
-        near = (np.abs(away) < np.abs(x))[:, None]
-        apart = np.where(near, away[:, None] + group.below, x[:, None] - group.positions)
-        return np.asarray(1.0 / apart, complex)
-
-    def place(self, k: int, u: Array) -> tuple[Array, Array]:
-        """(x, x − top) from coordinates u on the real line."""
-        low, high = self.choice[k]
-        top = self.problem.groups[k].top
-        if np.isinf(low):
-            x = -top * np.exp(u)
-            return x, x - top
-        if np.isinf(high):
-            away = top * np.exp(u)
-            return top + away, away
-        part = 1.0 / (1.0 + np.exp(-u))
-        away = -(high - low) / (1.0 + np.exp(u)) + (high - top)
-        return low + (high - low) * part, away
+    def __init__(
+        self, problem: Problem, first: Interval, others: tuple[Interval | Run, ...]
+    ) -> None:
+        self.problem, self.first, self.others = problem, first, others
+        plain, blocks = problem.plain, problem.blocks
+        self.counts = np.array([*problem.counts[:plain], *(each.count for each in blocks)])
+        self.scales = np.array([*problem.scales[:plain], *(each.scale for each in blocks)])
 
     def points(self, u: Array) -> _Points:
         """The curve at coordinates u, (points,)."""
         problem = self.problem
-        places = [self.place(0, u)]
-        x = places[0][0]
-        first, second, _ = self.sums(0, *places[0])
-        w = first / problem.scales[0]
-        one_plus = x * (first + second) if problem.scales[0] == 1.0 else 1.0 + w
-        real = np.ones(len(u), bool)
-        for k in range(1, len(problem.groups)):
-            at = self.coordinates(k, w * problem.scales[k])
+        first = self.first.at(u)
+        w = first.mean / problem.scales[0]
+        one_plus = first.x * (first.mean + first.rest) if problem.scales[0] == 1.0 else 1.0 + w
+        real, spots = np.ones(len(u), bool), [first]
+        for line, s in zip(self.others, self.scales[1:], strict=True):
+            at = line.coordinates(w * s)
             real &= ~np.isnan(at)
-            places.append(self.place(k, at))
+            spots.append(line.at(at))
+        return self.along(w, one_plus, real, spots)
+
+    def along(
+        self,
+        w: Array,
+        one_plus: Array,
+        real: NDArray[np.bool_],
+        spots: list[Spots],
+    ) -> _Points:
+        """The curve at w, each factor at its place."""
+        problem = self.problem
         column = w[:, None]
         inner = np.where(problem.slopes == 1.0, one_plus[:, None], 1.0 + problem.slopes * column)
         bent = 1.0 + problem.jumps * column
@@ -152,30 +151,26 @@ class _Arc:
         excess = problem.slopes - 1.0
         degree = problem.powers.sum()
         # Σ n/(w (1 + s w)) − 1/(w (1 + w)): in parts near w = 0, where at one layer 1/w cancels.
-        order, apart = np.full(len(u), -1.0), np.abs(w) < 1.0
+        order, apart = np.full(len(w), -1.0), np.abs(w) < 1.0
         slope = np.where(apart, degree, degree - 1.0 - 1.0 / w) / one_plus
-        poles = problem.counts.sum() - 1.0
+        poles = self.counts.sum() - 1.0
         if poles:
             slope += np.where(apart, poles / w, 0.0)
         slope += np.sum(problem.powers * excess / (inner * one_plus[:, None]), axis=1)
         slope += np.sum(problem.variances / bent**2, axis=1)
-        for k, (x, away) in enumerate(places):
-            n, s = problem.counts[k], problem.scales[k]
+        for n, s, spot in zip(self.counts, self.scales, spots, strict=True):
             if n == 0:
                 continue
-            mean, rest, prime = self.sums(k, x, away)
-            turns -= n * ((s * w > -1) & (s * w < 0) & (x > 0))
-            grown = x * (mean + rest)
-            ratio = -x * rest / grown
-            small = ratio > -0.5
-            # Where it is not, M_k = s w.
-            height += n * np.where(small, np.log1p(ratio), np.log(np.abs(x * s / grown)))
+            turns -= n * ((s * w > -1) & (s * w < 0) & (spot.x > 0))
+            logs, small = spot.log_inverse_s(np.full(len(w), s))
+            # Where it is not small, M_k = s w, and w is left out.
+            height += n * logs
             order += np.where(small, 0.0, n)
-            slope -= n * s / (x * prime)
-            of_one = one_plus if s == 1.0 else grown
+            slope -= n * s / (spot.x * spot.prime)
+            of_one = one_plus if s == 1.0 else spot.x * (spot.mean + spot.rest)
             slope += n * np.where(apart, -s, 1.0 / w) / of_one
         height += np.where(order == 0.0, 0.0, order * np.log(np.abs(w)))
-        return _Points(real & (np.abs(turns) <= 1e-9), w, height, slope, places)
+        return _Points(real & (np.abs(turns) <= 1e-9), w, height, slope, spots)
 
     def logarithms(self, w: Array, one_plus: Array, inner: Array) -> Array:
         """Σ c log|1 + a w|, with 1 + w taken out as the kernel does."""
@@ -187,48 +182,10 @@ class _Arc:
         total = problem.powers.sum() * np.log(np.abs(one_plus))
         return np.asarray(total + np.sum(problem.powers * logs, axis=1))
 
-    def coordinates(self, k: int, values: Array) -> Array:
-        """The u of group k, in its interval, with M_k(x) = value; NaN where there is none."""
-
-        def mean(u: Array) -> Array:
-            return self.mean(k, *self.place(k, u))
-
-        def one(u: float, value: float = 0.0) -> float:
-            return float(mean(np.array([u]))[0]) - value
-
-        low, high = self.precise(k)
-        crossed = (one(low) - values) * (one(high) - values) < 0
-        wanted = values[crossed]
-
-        def excess(u: Array, which: NDArray[np.int_]) -> Array:
-            return np.asarray(mean(u) - wanted[which])
-
-        found = np.full(len(values), np.nan)
-        if len(wanted) <= _FEW:
-            found[crossed] = [root(partial(one, value=each), low, high) for each in wanted]
-        else:
-            found[crossed] = roots(excess, low, high, len(wanted))
-        return found
-
-    def precise(self, k: int) -> tuple[float, float]:
-        """The coordinates at which x is still apart from the ends of its interval: close to 0, to
-        the top and to ∞ by themselves, to other ends by x minus them."""
-        low, high = self.choice[k]
-        top = self.problem.groups[k].top
-        return -60.0 if low in (-np.inf, 0.0, top) else -_APART, 60.0 if high in (
-            0.0,
-            top,
-            np.inf,
-        ) else _APART
-
     def gaps(self) -> Iterator[tuple[float, float, Edge | None, Edge | None]]:
         """The runs of d log z/dw < 0, as (log z from, to) with the edges that end them."""
-        grid = np.linspace(-34.0, 34.0, _SCAN)
-        if any(start < end for start, end in self.problem.groups[0].support):
-            grid = grid[np.abs(grid) < _RESOLVED] if np.isfinite(self.choice[0]).all() else grid
-            grid = grid[grid > -_RESOLVED]
         with np.errstate(all="ignore"):
-            grid = np.unique(np.concatenate([grid, self.beside_poles()]))
+            grid = self.grid()
             points = self.points(grid)
             good = points.falling
             i = 0
@@ -242,11 +199,20 @@ class _Arc:
                 yield self.run(grid, points, i, j)
                 i = j + 1
 
+    def grid(self) -> Array:
+        """Coordinates of the first line that its nodes resolve."""
+        grid, line = np.linspace(-34.0, 34.0, SCAN), self.first
+        if any(start < end for start, end in line.group.support):
+            between = np.isfinite([line.low, line.high]).all()
+            grid = grid[np.abs(grid) < RESOLVED] if between else grid
+            grid = grid[grid > -RESOLVED]
+        return np.unique(np.concatenate([grid, self.beside_poles()]))
+
     def beside_poles(self) -> Array:
         """Coordinates close to w = −1/a: a bulk of mass m may be as narrow as √m there."""
         problem = self.problem
-        low, high = self.precise(0)
-        at = self.coordinates(0, -problem.scales[0] / problem.slopes[problem.powers != 0.0])
+        low, high = self.first.precise
+        at = self.first.coordinates(-problem.scales[0] / problem.slopes[problem.powers != 0.0])
         at = at[~np.isnan(at), None]
         beside = np.concatenate([at - _BESIDE, at + _BESIDE]).ravel()
         return np.asarray(beside[(beside > low) & (beside < high)])
@@ -261,20 +227,21 @@ class _Arc:
         if j + 1 < len(grid):
             high_edge = self.end(grid[j + 1], grid[j], grid[-1])
         low, high = points.height[i], points.height[j]
-        support = self.problem.groups[0].support
+        first = self.first
+        support = first.group.support
         if low_edge:
             low = low_edge.height
-        elif i == 0 and self.choice[0][0] == 0.0:
+        elif i == 0 and first.low == 0.0:
             low = -np.inf
-        elif i == 0 and any(start < end == self.choice[0][0] for start, end in support):
+        elif i == 0 and any(start < end == first.low for start, end in support):
             low_edge = _singular(self.pole())
         if high_edge:
             high = high_edge.height
-        elif all(np.isinf(each[1]) for each in self.choice):
+        elif all(np.isinf(each.high) for each in (first, *self.others)):
             high = np.inf
-        elif any(self.choice[0][1] == start < end for start, end in support):
+        elif any(first.high == start < end for start, end in support):
             high_edge = _singular(high)
-        if np.isinf(self.choice[0][0]):
+        if np.isinf(first.low):
             return float(high), float(low), high_edge, low_edge
         return float(low), float(high), low_edge, high_edge
 
@@ -315,22 +282,95 @@ class _Arc:
 
     def edge(self, u: float) -> Edge | None:
         """Everything at a critical point, if the curve goes through it."""
-        step = 1e-5
-        found = self.points(np.array([u, u - step, u + step]))
-        if not found.real.all():
+        for step in self.steps:
+            found = self.points(np.array([u, u - step, u + step]))
+            if found.real.all():
+                break
+        else:
             return None
         w, slope = found.w, found.slope
-        xi, slopes = [], []
-        for k, (x, away) in enumerate(found.places):
-            top = self.problem.groups[k].top
-            at, apart = float(x[0]), float(away[0])
-            xi.append(np.log(abs(at / apart)) - (1j * np.pi if 0 < at < top else 0j))
-            prime = -self.sums(k, x, away)[2][0] / self.problem.scales[k]
-            slopes.append(-top / (at * apart) / prime)
         curvature = float((slope[2] - slope[1]) / (w[2] - w[1]))
-        return Edge(
-            float(found.height[0]), float(w[0]), np.array(xi), np.array(slopes, complex), curvature
-        )
+        return Edge(float(found.height[0]), float(w[0]), *self.unknowns(u, found), curvature)
+
+    def unknowns(
+        self, u: float, found: _Points
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Every ξ at the first of some points, and dξ/dw."""
+        w = found.w[0]
+        xi: list[complex] = []
+        slopes: list[complex] = []
+        for line, s, spot in zip((self.first, *self.others), self.scales, found.spots, strict=True):
+            if isinstance(line, Run):
+                of_block = line.line.unknowns(line.line.curve(line.coordinates(np.array([s * w]))))
+                xi += list(of_block[0])
+                slopes += list(s * of_block[1])
+                continue
+            top = line.group.top
+            at, apart = float(spot.x[0]), float(spot.away[0])
+            xi.append(np.log(abs(at / apart)) - (1j * np.pi if 0 < at < top else 0j))
+            prime = -spot.prime[0] / s
+            slopes.append(-top / (at * apart) / prime)
+        return np.array(xi), np.array(slopes, complex)
+
+
+class _BlockArc(_Arc):
+    """One block alone, repeated, on a corner of trace 1, described by its own coordinate; the edge
+    of a branch may be close to that of the sum."""
+
+    steps = (1e-5, 1e-6, 1e-7, 1e-8)
+
+    def __init__(self, problem: Problem, line: Line) -> None:
+        super().__init__(problem, line.first, ())
+        self.line = line
+        self.counts, self.scales = self.counts[1:], self.scales[1:]
+
+    def points(self, u: Array) -> _Points:
+        """The curve at coordinates u."""
+        problem = self.problem
+        curve = self.line.curve(u)
+        w = curve.mean
+        found = self.along(w, curve.grown, curve.real, [self.line.at(curve)])
+        height = (self.line.at_pole(curve) - np.log1p(1.0 / w)) * self.counts[0]
+        height += np.log(np.abs(problem.slopes + 1.0 / w[:, None])) @ problem.powers
+        height += (problem.powers.sum() - 1.0) * np.log(np.abs(w)) + problem.constant
+        return replace(found, height=np.where(np.abs(w) > _POLE, height, found.height))
+
+    def grid(self) -> Array:
+        """Those of the line."""
+        return self.line.grid()
+
+    def run(
+        self, grid: Array, points: _Points, i: int, j: int
+    ) -> tuple[float, float, Edge | None, Edge | None]:
+        """One run, its ends refined; M at the ends of the grid says where z goes there,
+        or it has come to the end of a density."""
+        ends: list[tuple[float, Edge | None]] = []
+        for at, beyond, last in ((i, i - 1, 0), (j, j + 1, len(grid) - 1)):
+            w, height = points.w[at], float(points.height[at])
+            edge = None
+            if at != last:
+                edge = self.end(grid[beyond], grid[at], grid[last])
+                height = edge.height if edge else height
+            elif abs(w) < NEAR:
+                height = np.inf
+            elif abs(1.0 + w) < NEAR:
+                height = -np.inf
+            elif abs(grid[at]) < FARTHEST or (
+                abs(w) > _POLE and abs(points.slope[at] * w**2) < _NO_MASS
+            ):
+                edge = _singular(height)
+            ends.append((height, edge))
+        (low, low_edge), (high, high_edge) = sorted(ends, key=lambda end: end[0])
+        return low, high, low_edge, high_edge
+
+    def unknowns(
+        self, u: float, found: _Points
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """Those of the coordinate of w and of the members."""
+        xi, slopes = self.line.unknowns(self.line.curve(np.array([u])))
+        one_plus = 1.0 + found.w[0]
+        first = np.log(abs(one_plus)) - (1j * np.pi if one_plus < 0 else 0j)
+        return np.array([first, *xi]), np.array([1.0 / one_plus, *slopes], complex)
 
 
 def _singular(height: float) -> Edge:
@@ -340,16 +380,42 @@ def _singular(height: float) -> Edge:
 
 def _arcs(problem: Problem) -> Iterator[_Arc]:
     """Every choice of an interval for every group; equal choices alone where there are many."""
-    intervals = [_intervals(group.support) for group in problem.groups]
-    if np.prod([float(len(each)) for each in intervals]) <= _COMBINATIONS:
-        for choice in product(*intervals):
-            yield _Arc(problem, choice)
+    blocks, plain = problem.blocks, problem.groups[: problem.plain]
+    if len(blocks) == 1 and problem.factors[: problem.plain] == [None] and problem.base == 1.0:
+        for line in lines(blocks[0]):
+            if line.first.low >= 0.0:
+                yield _BlockArc(problem, line)
         return
-    for k in range(max(map(len, intervals))):
-        yield _Arc(problem, tuple(each[min(k, len(each) - 1)] for each in intervals))
+    choices = [intervals(group) for group in plain]
+    if blocks:
+        yield from _beside(problem, choices)
+        return
+    if np.prod([float(len(each)) for each in choices]) <= _COMBINATIONS:
+        for first, *others in product(*choices):
+            yield _Arc(problem, first, tuple(others))
+        return
+    for k in range(max(map(len, choices))):
+        first, *others = (each[min(k, len(each) - 1)] for each in choices)
+        yield _Arc(problem, first, tuple(others))
 
 
-def _intervals(support: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
-    """The real line without 0 and the support."""
-    ends = [-np.inf, 0.0, 0.0, *(end for interval in support for end in interval), np.inf]
-    return [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
+def _beside(problem: Problem, choices: list[list[Interval]]) -> Iterator[_Arc]:
+    """Those of blocks and other factors: choices that have a w in common."""
+    parts: list[list[Interval | Run]] = [list(each) for each in choices[1:]]
+    with np.errstate(all="ignore"):
+        parts += [list(runs(block)) for block in problem.blocks]
+        scales = [*problem.scales[1 : problem.plain], *(each.scale for each in problem.blocks)]
+        for first in choices[0]:
+            low, high = first.span / problem.scales[0]
+            others = [
+                [each for each in part if each.span[0] / s < high and each.span[1] / s > low]
+                for part, s in zip(parts, scales, strict=True)
+            ]
+            count = np.prod([float(len(each)) for each in others])
+            if 0 < count <= _COMBINATIONS:
+                for choice in product(*others):
+                    yield _Arc(problem, first, choice)
+            elif count:
+                for k in range(max(map(len, others))):
+                    aligned = tuple(each[min(k, len(each) - 1)] for each in others)
+                    yield _Arc(problem, first, aligned)

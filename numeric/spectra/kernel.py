@@ -15,6 +15,19 @@ Im log z = arg z is the one on the sheet of M_JJᵀ (Belinschi and Bercovici, *I
 
 The unknowns are ξ_k = log(x_k/(x_k − t_k)), t_k the top of the law's support: the upper half plane
 becomes the strip −π < Im ξ < 0, with full relative precision at x = 0, x = t and x = ∞ alike.
+
+A *block* adds n [log(s w) + log(1 + s w) − θ]: n factors |Σ_i A_i|², the A's free and R-diagonal,
+the skip a multiple of a Haar matrix (`derive.spectra.skips`). With g Cauchy's transform of the
+symmetrized singular values, g² = w_i (1 + w_i) S_i(w_i) for every member i, so
+
+    θ = log g² + log m_1 = θ_i = log w_i + Σ_j e_j log(1 + a_j w_i) − Σ_k log(1/S_k) − log share_i,
+    s w = Σ_i w_i,        share_i = E|A_i|²/m_1,
+
+the unknowns ξ_i = log(1 + A_i w_i), 1/A_i the share of values that are not 0, and ξ_k of those
+factors of a member's law that are averages, M_k(x_k) = w_i. The roots of all x of members are in
+the upper half plane, where x itself may be anywhere but on [0, ∞): ξ above the real axis stands for
+Im x < 0, and there M is its mirror image and log w_i has its argument in (−2π, −π). So Im θ, not
+reduced, is in (−2π, 0), and a solution with the block's own x in the upper half plane is the one.
 """
 
 from __future__ import annotations
@@ -30,6 +43,10 @@ from ..emit.jit import driver, scalar
 
 Complex = NDArray[np.complex128]
 Problem = tuple[Any, ...]
+Blocks = tuple[Any, ...]
+"""Where each block's members start, each member's groups and factors; (n, s) of blocks, (A, log
+share) of members, (a, e) of factors. Arrays, the first three of integers; None without blocks, for
+which the functions are compiled by themselves."""
 
 SOLVED, NO_CONVERGENCE, UNRESOLVED = 0, 1, 2
 """What a status says; unresolved: the density is less than rounding."""
@@ -38,6 +55,8 @@ COSINE, ROOT, LINE = 0, 1, 2
 """The path log z(θ): a + b cos θ over a bulk; a − θ² down to z = 0; a + θ b."""
 
 _ROUNDING, _SMALL, _FLAT = 1e-13, 5e-16, 1e-9
+_BESIDE = 1e-6  # how far beside [0, π] rounding may leave the argument of a block's x
+_AT_REST = 1e-3  # steps of members, whose equations are not in the residual
 _TRIES = 1000
 _NEWTON = 30
 
@@ -109,17 +128,127 @@ def averages(
 
 
 @driver
+def member(
+    i: int, xi: Complex, problem: Problem, blocks: Blocks, step: Complex, tangent: Complex
+) -> tuple[complex, complex, complex, complex, complex]:
+    """A member's w_i, dw_i/dξ_i, θ_i, dθ_i/dξ_i, and what the Newton steps of its other unknowns
+    change in θ_i.
+
+    Fills `step` and `tangent` of those, at a ξ_i that stays and by ξ_i.
+    """
+    tops = problem[7]
+    starts, factors = blocks[1], blocks[2]
+    lead, base = starts[i], blocks[4][i, 0]
+    above = xi[lead].imag > 0.0
+    whole, grown = exponentials(xi[lead].conjugate() if above else xi[lead])
+    w, prime = grown / base, whole / base
+    theta, rate = logarithm(w) - blocks[4][i, 1], inverse(w)
+    for j in range(factors[i], factors[i + 1]):
+        a, power = blocks[5][j]
+        inner = whole if a == base else 1.0 + a * w
+        theta += power * logarithm(inner)
+        rate += power * a * inverse(inner)
+    if above:
+        w, prime, rate = w.conjugate(), prime.conjugate(), rate.conjugate()
+        theta = complex(theta.real, -theta.imag - 2.0 * math.pi)
+    rate *= prime
+    offset = 0j
+    for k in range(lead + 1, starts[i + 1]):
+        above = xi[k].imag > 0.0
+        whole, grown = exponentials(xi[k].conjugate() if above else xi[k])
+        away = tops[k] * inverse(grown)
+        x = away * whole
+        first, second, slope = averages(x, away, k, problem)
+        grown_one = x * (first + second)
+        own = slope * x * away / tops[k]
+        ratio = x * first * inverse(grown_one)
+        log_s = (
+            log1p(-x * second * inverse(grown_one))
+            if abs(ratio - 1.0) < 0.5
+            else (logarithm(ratio))
+        )
+        phi = -away / tops[k] + own * inverse(first * grown_one)
+        if above:
+            first, own, log_s, phi = (
+                first.conjugate(),
+                own.conjugate(),
+                log_s.conjugate(),
+                phi.conjugate(),
+            )
+        step[k], tangent[k] = (w - first) * inverse(own), prime * inverse(own)
+        theta -= log_s
+        rate -= phi * tangent[k]
+        offset -= phi * step[k]
+    return w, prime, theta, rate, offset
+
+
+@driver
+def block(
+    b: int,
+    w: complex,
+    one_plus: complex,
+    prime: complex,
+    xi: Complex,
+    problem: Problem,
+    blocks: Blocks,
+    step: Complex,
+    tangent: Complex,
+) -> tuple[complex, complex, complex]:
+    """θ at a block's first member, its Newton step at a w that stays, and dθ by ξ_0.
+
+    Fills `step` and `tangent` of the members, at a ξ_0 that stays and by ξ_0; w = s w, 1 + s w, and
+    `prime` its derivative by ξ_0. Where w and a w_i are near −1, 1 + w is the sum of 1 + w_i and of
+    the others, to all digits.
+    """
+    members, starts = blocks[0], blocks[1]
+    theta, total, pull = 0j, 0j, 0j
+    nearest, held, missing = 0.5, 0j, w
+    for i in range(members[b], members[b + 1]):
+        mine, slope, log_t, rate, offset = member(i, xi, problem, blocks, step, tangent)
+        if i == members[b]:
+            theta = log_t
+        over = inverse(rate)
+        lead = starts[i]
+        step[lead], tangent[lead] = (theta - log_t - offset) * over, over
+        if blocks[4][i, 0] == 1.0 and abs(slope) < nearest:
+            total += held
+            nearest, held, missing = abs(slope), mine, one_plus - slope  # slope is 1 + w_i
+        else:
+            total += mine
+        total += slope * step[lead]
+        pull += slope * over
+    over = inverse(pull)
+    change, by_first = (missing - total) * over, prime * over
+    for i in range(members[b], members[b + 1]):
+        lead = starts[i]
+        step[lead] += tangent[lead] * change
+        tangent[lead] *= by_first
+        for k in range(lead + 1, starts[i + 1]):
+            step[k] += tangent[k] * step[lead]
+            tangent[k] *= tangent[lead]
+    return theta, change, by_first
+
+
+@driver
 def evaluate(
-    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex
+    xi: Complex,
+    target: complex,
+    problem: Problem,
+    blocks: Blocks | None,
+    step: Complex,
+    tangent: Complex,
+    turns: Array,
 ) -> tuple[complex, complex, complex]:
     """The residual log z(ξ) − target, w and 1 + w.
 
-    Fills `step`, the Newton step in ξ that solves all equations to first order, and `tangent`,
-    dξ/d(log z) along the curve.
+    Fills `step`, the Newton step in ξ that solves all equations to first order, `tangent`,
+    dξ/d(log z) along the curve, and `turns`, the argument of every block's x.
     """
     counts, scales, tops = problem[5:8]
     slopes, powers, variances, jumps, constant = problem[8:13]
     groups = xi.size
+    if blocks is not None:
+        groups = blocks[1][0]
     w, one_plus, w_prime = 0j, 0j, 0j
     residual = constant - target
     along, offset = 0j, 0j
@@ -166,24 +295,61 @@ def evaluate(
         residual += variances[i] * w * over
         h += variances[i] * over * over
     along += h * w_prime
+    if blocks is not None:
+        for b in range(turns.size):
+            n, s = blocks[3][b]
+            inner = one_plus if s == 1.0 else 1.0 + s * w
+            theta, change, by_first = block(
+                b, s * w, inner, s * w_prime, xi, problem, blocks, step, tangent
+            )
+            log_one = logarithm(inner)
+            turns[b] = 2.0 * log_one.imag - theta.imag
+            residual += n * (logarithm(s * w) + log_one - theta)
+            along += n * ((inverse(w) + s * inverse(inner)) * w_prime - by_first)
+            offset -= n * change
     over_along = inverse(along)
     first_step = -(residual + offset) * over_along
-    for k in range(groups):
+    for k in range(xi.size):
         step[k] += tangent[k] * first_step if k > 0 else first_step
         tangent[k] = tangent[k] * over_along
     return residual, w, one_plus
 
 
 @driver
-def side(xi: Complex, w: complex, one_plus: complex, tangent: Complex, floor: float) -> int:
+def side(
+    xi: Complex,
+    w: complex,
+    one_plus: complex,
+    tangent: Complex,
+    turns: Array,
+    floor: float,
+    blocks: Blocks | None,
+) -> int:
     """SOLVED where every x_k is in the upper half plane and w in the lower one, UNRESOLVED where
     w is on the real axis to rounding, and NO_CONVERGENCE on the wrong side.
 
     log z is known to `floor`, and ξ to `tangent`, dξ/d(log z), times that. No x_k may leave
     the half plane when z rises a little: the curve has real points that no z from above comes to.
+    Of the members of blocks, behind the other factors, the roots of x may not.
     """
     found = SOLVED if w.imag < -_SMALL * min(abs(w), abs(one_plus)) else UNRESOLVED
-    for k in range(xi.size):
+    groups = xi.size
+    if blocks is not None:
+        groups = blocks[1][0]
+        for b in range(turns.size):
+            if not -_BESIDE < turns[b] < math.pi + _BESIDE:
+                return NO_CONVERGENCE
+        for k in range(groups, xi.size):
+            slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
+            size, rise = abs(xi[k].imag), tangent[k].real
+            if not size < math.pi + slack:
+                return NO_CONVERGENCE
+            if xi[k].imag > 0.0:
+                rise = -rise
+            at_zero = rise > 0.0 and xi[k].real > 0.0 and size < _FLAT * rise
+            if at_zero or (rise < 0.0 and math.pi - size < -_FLAT * rise):
+                return NO_CONVERGENCE
+    for k in range(groups):
         slack = _ROUNDING * (1.0 + abs(xi[k])) + floor * abs(tangent[k])
         if not -math.pi - slack < xi[k].imag < slack:
             return NO_CONVERGENCE
@@ -195,13 +361,19 @@ def side(xi: Complex, w: complex, one_plus: complex, tangent: Complex, floor: fl
 
 @driver
 def newton(
-    xi: Complex, target: complex, problem: Problem, step: Complex, tangent: Complex
+    xi: Complex,
+    target: complex,
+    problem: Problem,
+    blocks: Blocks | None,
+    step: Complex,
+    tangent: Complex,
+    turns: Array,
 ) -> tuple[int, complex, float]:
     """Newton's method from ξ, in place: its status (see `side`), w and |residual|."""
     w, size = 0j, math.inf
     floor = 1e-15 * (1.0 + abs(target) + problem[5].sum())
     for _ in range(_NEWTON):
-        residual, w, one_plus = evaluate(xi, target, problem, step, tangent)
+        residual, w, one_plus = evaluate(xi, target, problem, blocks, step, tangent, turns)
         size = abs(residual)
         if not size < math.inf:
             return NO_CONVERGENCE, w, size
@@ -213,17 +385,21 @@ def newton(
             shrink = 0.5 / largest
         for k in range(xi.size):
             xi[k] += shrink * step[k]
-        if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or size < floor:
-            residual, w, one_plus = evaluate(xi, target, problem, step, tangent)
+        at_rest = True
+        if blocks is not None:
+            at_rest = largest < _AT_REST
+        if (largest < 1e-7 and size < 1e-2 + 1e-12 * abs(target)) or (size < floor and at_rest):
+            residual, w, one_plus = evaluate(xi, target, problem, blocks, step, tangent, turns)
             if abs(one_plus) < abs(w):
                 w = complex(w.real, one_plus.imag)
-            return side(xi, w, one_plus, tangent, floor), w, abs(residual)
+            return side(xi, w, one_plus, tangent, turns, floor, blocks), w, abs(residual)
     return NO_CONVERGENCE, w, size
 
 
 @driver
 def march(
     problem: Problem,
+    blocks: Blocks | None,
     kind: int,
     a: complex,
     b: complex,
@@ -243,6 +419,9 @@ def march(
     """
     groups = xi.size
     trial, step, slope = np.empty_like(xi), np.empty_like(xi), np.empty_like(xi)
+    turns = np.empty(0)
+    if blocks is not None:
+        turns = np.empty(blocks[3].shape[0])
     stride = math.inf
     for i in range(thetas.size):
         status[i] = NO_CONVERGENCE
@@ -258,7 +437,9 @@ def march(
                 if abs(move) > 0.5 * size:
                     move *= 0.5 * size / abs(move)
                 trial[k] = xi[k] + move
-            found, w, residual = newton(trial, path(kind, a, b, reach), problem, step, slope)
+            found, w, residual = newton(
+                trial, path(kind, a, b, reach), problem, blocks, step, slope, turns
+            )
             close = True
             for k in range(groups):
                 close = close and abs(trial[k] - xi[k]) < 1.5 * abs(xi[k])

@@ -32,9 +32,10 @@ from derive.arithmetic.balls import Ball, compile_arb, constant
 from derive.errors import InputError
 from derive.gaussian.brackets import GaussianAverage
 from derive.spectra import Atomic, Density, Jacobian, Law, Limit, Masked, Scaled, Slopes
+from derive.spectra.skips import Around
 
 from ..layers.precise.averages import Averages
-from .problem import exact_powers
+from .contour import exact_powers
 
 Vector: TypeAlias = "list[acb]"
 System: TypeAlias = "Callable[[Vector], tuple[Vector, list[Vector]]]"
@@ -51,7 +52,8 @@ class Curve:
     Arguments:
         law: a `Jacobian` or a `Limit`.
 
-    Raises InputError for a law without numbers, or with averages that have no enclosure.
+    Raises InputError for a law without numbers, with a skip, or with averages that have no
+    enclosure.
     """
 
     def __init__(self, law: Jacobian | Limit) -> None:
@@ -68,6 +70,9 @@ class Curve:
         for each in law.factors:
             count, scale = ball(each.count), ball(each.scale)
             powers = exact_powers(each.law)
+            if isinstance(each.law, Around):
+                wanted = "atoms, a density, or slopes"
+                raise InputError("precision", f"a precision with {each.law}", wanted)
             if powers is None:
                 self.averages.append(Transform(each.law, ball))
                 self.factors.append((count, scale))

@@ -11,11 +11,13 @@ import sympy
 from numpy.typing import NDArray
 
 from derive.errors import InputError
-from derive.spectra import Atomic, Factor, Jacobian, Law, Limit, Rational, Scaled
+from derive.spectra import Factor, Jacobian, Law, Limit
+from derive.spectra.skips import Around
 
 from ..emit import jit, modules
 from . import kernel
-from .contour import Nodes, nodes, real_number
+from .blocks import Block, around
+from .contour import UNIT, Nodes, exact_powers, has_nodes, nodes, real_number
 
 _ENTRY = '''\
 """Continuation along the spectral curve of a free product (numeric.spectra.kernel).
@@ -29,9 +31,11 @@ from numeric.spectra import kernel
 {entry}
 
 @entry
-def march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
+def march(problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status):
     """Follow the curve through all θs."""
-    kernel.march(problem, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status)
+    kernel.march(
+        problem, blocks, kind, a, b, thetas, theta, xi, tangent, ws, xs, residuals, status
+    )
 '''
 
 
@@ -42,6 +46,8 @@ class Problem:
         groups: the nodes of each group's law, with so many `more` on every piece of a path.
         factors: what each group stands for; None for one that is there for its coordinate alone.
         counts, scales: n_k and s_k.
+        blocks: factors with a skip; the groups of their members follow the others, with the n of
+            their block, and with what ξ_k is to M far from the spectrum for s_k.
         slopes, powers: a_j and c_j of the factors (1 + a_j w)^{c_j}.
         variances, jumps: v_i and b_i of a limit law.
         base: A in w = A M: more than 1 where the zeros of projectors outnumber all others, so that
@@ -53,6 +59,7 @@ class Problem:
         self.groups: list[Nodes] = []
         self.factors: list[Factor | None] = []
         self.log_mean = 0.0
+        skips: list[tuple[Around, float, float]] = []
         counts: list[float] = []
         scales: list[float] = []
         factors: dict[float, float] = {1.0: 1.0}
@@ -62,6 +69,9 @@ class Problem:
         elif isinstance(law, Jacobian):
             for each in law.factors:
                 count, scale = real_number(each.count), real_number(each.scale)
+                if isinstance(each.law, Around) and has_nodes(each.law):
+                    skips.append((each.law, count, scale))
+                    continue
                 powers = exact_powers(each.law)
                 if powers is None:
                     self.groups.append(nodes(each.law, count == 1, more))
@@ -86,11 +96,21 @@ class Problem:
         self.factors = [self.factors[k] for k in order]
         counts, scales = [counts[k] for k in order], [scales[k] for k in order]
         if not self.groups or self.base != 1.0 or scales[0] != 1.0:
-            one = np.ones(1, complex)
-            self.groups.insert(0, Nodes(one, 0 * one, one, ((1.0, 1.0),), 1.0))
+            self.groups.insert(0, UNIT)
             self.factors.insert(0, None)
             counts.insert(0, 0.0)
             scales.insert(0, self.base)
+        self.plain = len(self.groups)
+        self.blocks: list[Block] = []
+        for around_law, count, scale in skips:
+            block = around(around_law, count, scale / self.base, more)
+            self.blocks.append(block)
+            self.groups += block.groups
+            for member in block.members:
+                self.factors += [None] * (1 + len(member.averages))
+                counts += [count] * (1 + len(member.averages))
+                share = scale * np.exp(member.log_share)
+                scales += [share * member.base, *[share] * len(member.averages)]
         self.counts, self.scales = np.array(counts), np.array(scales) / self.base
         self.slopes = np.array(list(factors), float) / self.base
         self.powers = np.array(list(factors.values()), float)
@@ -117,6 +137,22 @@ class Problem:
             self.slopes, self.powers, self.variances, self.jumps, complex(self.constant),
         )  # fmt: skip
 
+    @property
+    def block_arrays(self) -> kernel.Blocks | None:
+        """What the kernel takes of the blocks."""
+        if not self.blocks:
+            return None
+        members = [member for block in self.blocks for member in block.members]
+        pairs = [list(zip(member.slopes, member.powers, strict=True)) for member in members]
+        return (
+            np.cumsum([0, *(len(block.members) for block in self.blocks)]),
+            np.cumsum([self.plain, *(1 + len(member.averages) for member in members)]),
+            np.cumsum([0, *map(len, pairs)]),
+            _rows([(block.count, block.scale) for block in self.blocks]),
+            _rows([(member.base, member.log_share) for member in members]),
+            _rows([pair for each in pairs for pair in each]),
+        )
+
 
 @cache
 def compiled() -> ModuleType:
@@ -128,12 +164,13 @@ def compiled() -> ModuleType:
 
 
 def march(
-    arrays: tuple[Any, ...],
+    arrays: tuple[kernel.Problem, kernel.Blocks | None],
     path: tuple[int, complex, complex],
     thetas: NDArray[np.float64],
     start: tuple[float, NDArray[np.complex128], NDArray[np.complex128]],
 ) -> tuple[Any, ...]:
-    """Run the kernel: w, ξ, |residual| and status at every θ."""
+    """Run the kernel with `Problem.arrays` and `block_arrays`: w, ξ, |residual| and status at every
+    θ."""
     count, groups = len(thetas), len(start[1])
     ws = np.empty(count, complex)
     xs = np.empty((count, groups), complex)
@@ -141,26 +178,15 @@ def march(
     theta, xi, tangent = start
     kind, a, b = path
     compiled().march(
-        arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
+        *arrays, kind, complex(a), complex(b), np.ascontiguousarray(thetas, float), float(theta),
         xi.copy(), tangent.copy(), ws, xs, residuals, status,
     )  # fmt: skip
     return ws, xs, residuals, status
 
 
-def exact_powers(law: Law) -> list[tuple[sympy.Expr, int]] | None:
-    """The pairs (a, e) in m_1 S = Π (1 + a w)^e, where the law has them: also c times a projector
-    of trace p, (1 + w)/(1 + w/p)."""
-    if isinstance(law, Scaled):
-        return exact_powers(law.law)
-    if isinstance(law, Rational):
-        return list(law.powers)
-    if isinstance(law, Atomic):
-        kept = [mass for at, mass in law.masses if at != 0]
-        if len(kept) == 1:
-            one = sympy.Integer(1)
-            return [(one, 1), (1 / kept[0], -1)] if kept[0] != 1 else []
-    return None
-
-
 def _zeros(group: Nodes) -> float:
     return float(np.sum(group.weights[group.positions == 0]).real)
+
+
+def _rows(pairs: list[tuple[float, float]]) -> NDArray[np.float64]:
+    return np.array(pairs, float).reshape(-1, 2)

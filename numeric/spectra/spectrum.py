@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
@@ -87,13 +87,13 @@ class Spectrum:
 
     @property
     def has_density(self) -> bool:
-        """Whether there is more than moments and atoms, as there is not of skips and gates."""
+        """Whether there is more than moments and atoms, as there is not of gates."""
         factors = self.law.factors if isinstance(self.law, Jacobian) else ()
         return all(has_nodes(each.law) for each in factors)
 
     @cached_property
-    def _arrays(self) -> tuple[Any, ...]:
-        return self.problem.arrays
+    def _arrays(self) -> tuple[kernel.Problem, kernel.Blocks | None]:
+        return self.problem.arrays, self.problem.block_arrays
 
     @cached_property
     def atoms(self) -> dict[float, float]:

@@ -135,7 +135,7 @@ def test_kernel_writes_a_module(capsys, tmp_path):
 
 
 def test_spectra_through_other_layers(capsys):
-    """Behind a norm all of it; around a skip moments and atoms, and what has a density refuses."""
+    """Behind a norm and around a skip all of it; through gates moments and atoms."""
     words = ["spectrum", "--activation", "relu", "--depth", "3", "--moments", "1", "--layer"]
     status, out, _ = run(capsys, *words, "normalized(rms)", "--q-star", "2")
     assert status == 0
@@ -143,10 +143,18 @@ def test_spectra_through_other_layers(capsys):
     assert "density of JJ' on 0 ... " in out
     words += ["residual(skip=1)", "--q-star", "2"]
     status, out, _ = run(capsys, *words)
-    assert (status, out.splitlines()[1:]) == (0, ["m_1 = 3.375"])  # (1 + C_W²/2)³
-    status, _, err = run(capsys, *words, "--points", "3")
+    assert status == 0
+    _, density, moment, check = out.splitlines()
+    assert density.startswith("density of JJ' on 0.00")
+    assert moment == "m_1 = 3.375"  # (1 + C_W²/2)³
+    assert "total mass 1 " in check
+    words[-3] = "gated(skip=1)"
+    words[words.index("relu")] = "tanh"
+    status, out, _ = run(capsys, *words, "--weights", "gaussian")
+    assert (status, [line[:3] for line in out.splitlines()[1:]]) == (0, ["m_1"])
+    status, _, err = run(capsys, *words, "--weights", "gaussian", "--points", "3")
     assert status == 2
-    assert "wanted one without skips and gates" in err
+    assert "wanted one without gates" in err
     status, _, err = run(capsys, "spectrum", "--C_b", "1")
     assert status == 2
     assert err.startswith("wickgarten: --C_b: got '1'")
