@@ -98,7 +98,7 @@ class Spectrum:
     @cached_property
     def atoms(self) -> dict[float, float]:
         """{position: mass}, from the exact ones of the law."""
-        found = {self._float(at): float(sympy.N(m, 20)) for at, m in self.law.atoms.items()}
+        found = {self._float(at): self._float(m) for at, m in self.law.atoms.items()}
         return dict(sorted(found.items()))
 
     @cached_property

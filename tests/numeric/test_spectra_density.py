@@ -303,6 +303,12 @@ def test_dropout_has_a_density(sigma: str) -> None:
     assert s.atoms == {0.0: 0.75 if sigma == "relu" else 0.5}
 
 
+def test_dropout_with_a_symbol_has_no_numbers() -> None:
+    s = spectra.jacobian("tanh", Orthogonal(), 2, 1, layer="dropout(p)")
+    with pytest.raises(InputError, match=r"^law: .* wanted numbers throughout, no symbols"):
+        s.atoms  # noqa: B018
+
+
 def test_dropout_with_digits() -> None:
     s = spectra.jacobian("tanh", Gaussian(), 1, 1, layer="dropout(4/5)")
     digits, floats = (s.table([0.5], 1, precision=each) for each in (20, None))
