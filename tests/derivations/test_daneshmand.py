@@ -7,7 +7,8 @@ import sympy
 from derivations.daneshmand import activations as with_activations
 from derivations.daneshmand import vanilla
 from derivations.daneshmand.untrained import _frames, kernels
-from derivations.pdlt.correlators import closed_factor, insertions, pairs_
+from derivations.moments.isotropic import ANY
+from derivations.pdlt.correlators import closed_factor, insertions
 from derive import activations, linear
 from derive.symbols import n
 
@@ -40,7 +41,7 @@ def test_insertions_make_each_pairing_once(m):
 
 def test_closed_factor_is_the_census_at_every_m():
     for m in range(1, 5):
-        closed = sympy.gammasimp(closed_factor().subs(pairs_, m))
+        closed = sympy.gammasimp(closed_factor().subs(ANY, m))
         assert sympy.simplify(closed - linear.contraction_factor(m, n)) == 0
 
 
