@@ -20,6 +20,7 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.gaussian.oracle import bracket as average
 from derive.gaussian.shapes import Shape
+from derive.layers import dropout, residual
 from derive.symbols import K, ell
 from numeric import flow
 
@@ -173,6 +174,30 @@ def test_leading_terms_are_those_of_other_classes():
     assert both["G1"].latex().endswith(r"O\left(K^{2} \ell\right)")
 
 
+def test_the_kernel_alone_fixes_the_shift():
+    found = recursion("V").asymptotics("hard_tanh", 4)
+    shift = found.matched({"K": 0.04}, 1000)
+    assert found.evaluate(1000, {K: 0.04}) == found.evaluate(1000, shift | {K: 0.04})
+    assert found.error(1000, {K: 0.04}) == found.error(1000, shift | {K: 0.04})
+    for value in (0.0, -0.1, float("inf"), float("nan")):
+        with pytest.raises(InputError, match="^values: .* a positive, finite K"):
+            found.matched({"K": value}, 3)
+    for layer in (0, True):
+        with pytest.raises(InputError, match="^layer: .* 1 or more"):
+            found.matched({"K": 0.04}, layer)
+        with pytest.raises(InputError, match="^layer: .* 1 or more"):
+            found.error(layer, {K: 0.04})
+
+
+def test_errors_count_the_powers_that_cancel():
+    """Parts of K² whose sum begins with K³: an error of a part is 1/K as large beside the sum, as
+    shifting ℓ by a layer in Θ and V, of which it is made, shows."""
+    dropped = recursion("D", Orthogonal()).asymptotics("hard_tanh").series.dropped
+    parts = [recursion(each, Orthogonal()).asymptotics("hard_tanh").series for each in ("V", "Theta")]
+    largest = min(each.dropped.kernel for each in parts)
+    assert (dropped.gap, dropped.kernel, dropped.start) == (1, largest - 1, -1)
+
+
 def test_rates_and_refusals():
     faster = recursion("Theta").asymptotics("hard_tanh", 1, lambda_b=1, lambda_W=1)
     assert faster.terms[0].expr == ell
@@ -180,5 +205,8 @@ def test_rates_and_refusals():
         recursion("Theta").asymptotics("hard_tanh", lambda_b=1 / ell, lambda_W=0).terms  # noqa: B018
     with pytest.raises(InputError, match="sums of powers"):
         recursion("Theta").asymptotics("hard_tanh", lambda_W=sympy.log(ell)).terms  # noqa: B018
+    for layer, reason in ((dropout("1/2"), "C_W = 1/2 χ.*no power"), (residual(skip=1), "no sol")):
+        with pytest.raises(InputError, match=rf"^layer: got .{layer.label[:7]}.*hard_tanh.*{reason}"):
+            recursion("V", layer=layer).asymptotics("hard_tanh").terms  # noqa: B018
     with pytest.raises(InputError, match="C_W1"):
         counterterm(a.hard_tanh).terms  # noqa: B018
