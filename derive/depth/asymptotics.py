@@ -274,14 +274,16 @@ class Asymptotics(Shown):
     def _error_along(
         self, series: KernelSeries, layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> float:
-        """In powers of K: the two largest omitted terms, what is dropped beside them, and what K by
-        its law is off where it is not given."""
+        """In powers of K: the two largest omitted terms, what is dropped beside them all, relative
+        to the largest of the terms, which may cancel, and what K by its law is off where it is not
+        given."""
         assert isinstance(self.system, FallingSystem)
         _checked(layer)
         kernel = {**self.system.known(layer, constants), **constants}
         value = self.evaluate(layer, kernel)
         shift = float(kernel[self.system.shift])
-        total = abs(value) * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
+        largest = max((abs(self._sum([term], layer, kernel)) for term in self._largest), default=0.0)
+        total = largest * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
         left_out = () if self._all_powers else self._found[self.count : self.count + 2]
         total += sum(abs(self._sum([term], layer, kernel)) for term in left_out)
         if K not in constants:

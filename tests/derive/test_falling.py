@@ -100,7 +100,7 @@ def _solved(activation, weights, names):
 
             after = behind(system.recursions[0])
             misses = []
-            for count in (1, 2, 3, 4):
+            for count in range(1, 6):
                 values[name] = summed(tensors[name], depth, kernel, count)
                 expected = summed(tensors[name], depth + 1, after, count)
                 misses.append(abs(behind(system.recursions[-1]) - expected))
