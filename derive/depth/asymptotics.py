@@ -282,7 +282,9 @@ class Asymptotics(Shown):
         kernel = {**self.system.known(layer, constants), **constants}
         value = self.evaluate(layer, kernel)
         shift = float(kernel[self.system.shift])
-        largest = max((abs(self._sum([term], layer, kernel)) for term in self._largest), default=0.0)
+        largest = max(
+            (abs(self._sum([term], layer, kernel)) for term in self._largest), default=0.0
+        )
         total = largest * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
         left_out = () if self._all_powers else self._found[self.count : self.count + 2]
         total += sum(abs(self._sum([term], layer, kernel)) for term in left_out)
