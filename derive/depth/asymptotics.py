@@ -224,9 +224,9 @@ class Asymptotics(Shown):
     def evaluate(self, layer: int, constants: Mapping[sympy.Symbol, Any] | None = None) -> float:
         """The shown terms at this layer, given the free constants that occur in them.
 
-        Where they are powers of K, {K: value} takes the place of K's law, and `matched` finds the
-        shift; without it the inputs' K counts as of order one. Raises InputError where one is
-        missing.
+        Where they are powers of K, {K: value} takes the place of K's law and fixes the shift, as
+        `matched` does; with neither the inputs' K counts as of order one. Raises InputError where
+        one is missing.
         """
         return self._sum(self._largest, layer, constants or {})
 
@@ -274,13 +274,18 @@ class Asymptotics(Shown):
     def _error_along(
         self, series: KernelSeries, layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> float:
-        """In powers of K: the two largest omitted terms, what is dropped beside them, and what K by
-        its law is off where it is not given."""
+        """In powers of K: the two largest omitted terms, what is dropped beside them all, relative
+        to the largest of the terms, which may cancel, and what K by its law is off where it is not
+        given."""
         assert isinstance(self.system, FallingSystem)
+        _checked(layer)
         kernel = {**self.system.known(layer, constants), **constants}
         value = self.evaluate(layer, kernel)
-        shift = float(constants.get(self.system.shift, 0))
-        total = abs(value) * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
+        shift = float(kernel[self.system.shift])
+        largest = max(
+            (abs(self._sum([term], layer, kernel)) for term in self._largest), default=0.0
+        )
+        total = largest * series.dropped.at(float(kernel[ell]), float(kernel[K]), shift)
         left_out = () if self._all_powers else self._found[self.count : self.count + 2]
         total += sum(abs(self._sum([term], layer, kernel)) for term in left_out)
         if K not in constants:
@@ -307,8 +312,7 @@ class Asymptotics(Shown):
     def _sum(
         self, terms: Sequence[Term], layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> float:
-        if isinstance(layer, bool) or not layer >= 1:
-            raise InputError("layer", layer, "1 or more")
+        _checked(layer)
         missing = {symbol for term in terms for symbol in term.coefficient.free_symbols}
         known = {**self.system.known(layer, constants), **constants}
         if missing := missing - known.keys():
@@ -326,6 +330,7 @@ class Asymptotics(Shown):
         or where the recursions contain other symbols. Of terms in powers of K the one constant is
         the shift, `symbols.constant("K")`, for which K's value is enough.
         """
+        _checked(layer)
         if isinstance(self.system, FallingSystem):
             if "K" not in values:
                 raise InputError("values", sorted(values), "K as well")
@@ -652,6 +657,12 @@ def _rate(name: str, given: PerLayer) -> sympy.Expr:
     if any(value.subs(ell, layer).is_negative for layer in (1, 2, 10**6)):
         raise InputError(name, got, wanted)
     return value
+
+
+def _checked(layer: int) -> None:
+    """Raises InputError for what is no layer."""
+    if isinstance(layer, bool) or not layer >= 1:
+        raise InputError("layer", layer, "1 or more")
 
 
 def _expression(series: LogSeries) -> sympy.Expr:

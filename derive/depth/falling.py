@@ -75,23 +75,30 @@ class _Shown(NamedTuple):
 
 class Dropped(NamedTuple):
     """ℓ^{−gap} K^kernel, up to log ℓ and a factor of order one; of what the first layers fix, the
-    power of ((1 + s)/(ℓ + s)) that it is smaller by."""
+    power of ((1 + s)/(ℓ + s)) that it is smaller by, and the power of K that goes with it."""
 
     gap: sympy.Expr
     kernel: sympy.Expr
     free: sympy.Expr = EXACT
+    start: sympy.Expr = ZERO
 
     @classmethod
     def largest(cls, parts: Iterable[Dropped]) -> Dropped:
         """Of several; shifts and differences of K are ℓ^{−1} everywhere."""
         every = [cls(ONE, ZERO), *parts]
         found = min(every, key=lambda each: (size(each.gap), size(each.kernel)))
-        return found._replace(free=least(*(each.free for each in every)))
+        free = least(*(each.free for each in every))
+        return found._replace(free=free, start=min((each.start for each in every), key=size))
+
+    def beside(self, power: sympy.Expr) -> Dropped:
+        """Of a part that is K^power of what it is relative to now."""
+        kernel, start = plus(self.kernel, power), plus(self.start, power)
+        return self._replace(kernel=kernel, start=start)
 
     def at(self, layer: float, kernel: float, shift: float) -> float:
         """An estimate of it at a layer, s counted in."""
         steady = (1.0 + log(layer)) / layer ** size(self.gap) * kernel ** size(self.kernel)
-        start = ((1.0 + max(shift, 0.0)) / layer) ** size(self.free)
+        start = ((1.0 + max(shift, 0.0)) / layer) ** size(self.free) * kernel ** size(self.start)
         return float(5.0 * (steady + start))
 
 
@@ -198,18 +205,34 @@ class FallingSystem(System):
     def known(
         self, layer: int, constants: Mapping[sympy.Symbol, Any]
     ) -> dict[sympy.Symbol, sympy.Expr]:
-        """ℓ + s, and K by its law, as far as that goes, where it is not given."""
-        shift = float(constants.get(self.shift, 0))
-        found = {ell: sympy.Float(layer + shift, 17)}
+        """ℓ + s, and K by its law, as far as that goes, where it is not given.
+
+        K fixes s; s is 0 where neither is given.
+        """
+        if self.shift in constants:
+            shift = float(constants[self.shift])
+        else:
+            shift = self.matched(float(constants[K]), layer) if K in constants else 0.0
+        found = {self.shift: sympy.Float(shift, 17), ell: sympy.Float(layer + shift, 17)}
         if K not in constants:
             found[K] = sympy.Float(self.law.evaluate(layer, shift), 17)
         return found
 
+    @cached_property
+    def _rest(self) -> LogSeries:
+        """n."""
+        return _Solver(self, _SHIFT).rest
+
     def matched(self, value: float, layer: int) -> float:
         """s of a network whose kernel has this value at one layer: n/ρ − ℓ, n through its smallest
-        term."""
+        term.
+
+        Raises InputError for a value that no kernel has.
+        """
+        if not 0 < value < inf:
+            raise InputError("values", {"K": value}, "a positive, finite K")
         last = inf
-        total, found = 0.0, _Solver(self, _SHIFT).rest
+        total, found = 0.0, self._rest
         for (q, _), element in sorted(found.terms.items(), key=lambda item: size(item[0][0])):
             term = float(found.ring.expr(element)) * value ** float(q)
             if abs(term) > last:
@@ -385,7 +408,9 @@ class _Solver:
             series = series + each.series
         if not series.terms:
             raise self._refused(name, "whose largest parts do not cancel")
-        dropped = [each.dropped for each in found[highest]]
+        dropped = [
+            each.dropped.beside(plus(each.series.lowest, -series.lowest)) for each in found[highest]
+        ]
         dropped += [
             Dropped(plus(highest, -power), plus(each.series.lowest, -series.lowest))
             for power, parts in found.items()

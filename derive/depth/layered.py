@@ -381,6 +381,11 @@ def _criticality(activation: Activation, layer: Layer, digits: int) -> LayerCrit
         return found("half-stable", (*isolated, *unstable))
     if at_zero is not None:
         reason = "the one critical point, K* = 0, repels: K grows away from it"
+    elif flat := _slope_one(activation, layer)[0]:
+        reason = (
+            f"at C_b = 0, C_W = {flat[0]} χ_∥ = χ_⊥ = 1 at K* = 0, but K' - K has no power of K "
+            f"through K^{_POWERS}, which is solved for the dense layer alone"
+        )
     return found("none", unstable, reason or "χ_∥ = χ_⊥ = 1 has no solution with C_W > 0, C_b ≥ 0")
 
 
@@ -450,25 +455,33 @@ def _homogeneous(activation: Activation, layer: Layer) -> CriticalPoint | None:
 
 
 def _at_zero(activation: Activation, layer: Layer) -> CriticalPoint | None:
-    """K* = 0 with C_b = 0 and F'(0) = χ_⊥(0) = 1."""
-    move, _, perp = functions(activation, layer)
-    series, tangent = _small(move, _POWERS), _small(perp, 1)
-    if series is None or tangent is None:
-        return None
-    powers = _by_powers(series.subs(C_b, 0))
-    if any(power < 1 and sympy.simplify(value) != 0 for power, value in powers.items()):
-        return None
-    slope = powers.get(sympy.S.One, sympy.S.Zero)
-    if sympy.simplify(slope - tangent.subs(K, 0)) != 0:
-        return None
+    """K* = 0 with C_b = 0 and F'(0) = χ_⊥(0) = 1, where K' − K has a power of K."""
+    weights, powers = _slope_one(activation, layer)
     zero = sympy.Integer(0)
-    for weight in _positive_roots(slope - 1):
+    for weight in weights:
         for power in sorted(each for each in powers if each > 1):
             coefficient = sympy.simplify(powers[power].subs(C_W, weight))
             if coefficient != 0:
                 stability = "stable" if _sign(coefficient) < 0 else "unstable"
                 return CriticalPoint(zero, weight, zero, coefficient, power - 1, stability)
     return None
+
+
+def _slope_one(
+    activation: Activation, layer: Layer
+) -> tuple[list[sympy.Expr], dict[sympy.Rational, sympy.Expr]]:
+    """The C_W of F'(0) = χ_⊥(0) = 1 at C_b = 0, and F by powers of K."""
+    move, _, perp = functions(activation, layer)
+    series, tangent = _small(move, _POWERS), _small(perp, 1)
+    if series is None or tangent is None:
+        return [], {}
+    powers = _by_powers(series.subs(C_b, 0))
+    if any(power < 1 and sympy.simplify(value) != 0 for power, value in powers.items()):
+        return [], {}
+    slope = powers.get(sympy.S.One, sympy.S.Zero)
+    if sympy.simplify(slope - tangent.subs(K, 0)) != 0:
+        return [], {}
+    return list(_positive_roots(slope - 1)), powers
 
 
 def _small(function: LayerFunction, power: int) -> sympy.Expr | None:

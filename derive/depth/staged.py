@@ -126,9 +126,12 @@ class StagedSystem(System):
         Raises InputError where there is none, or where it is not one of a power of ℓ.
         """
         found = self.found
-        wanted = f"C_b and C_W, or an activation that is critical: {found.reason}"
+        if found.universality_class == "none":
+            wanted = f"one that is critical with {self.activation}, or C_b and C_W: {found.reason}"
+            raise InputError("layer", str(self.layer), wanted)
+        wanted = "C_b and C_W"
         if found.line is not None:
-            wanted = "C_W, with C_b or with the critical one: this layer is critical on a line"
+            wanted = "C_W, with C_b or with the critical one: the layer is critical on a line"
         elif found.exponent is not None:
             wanted = "C_b and C_W: K grows linearly at all of them"
         elif found.universality_class == "half-stable":
