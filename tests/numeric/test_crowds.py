@@ -71,7 +71,8 @@ def test_compiled_sums_are_those_of_single_sets(d, sigma, monkeypatch):
     rule = Sums(sigma, products)
     right = np.array([rule(K[np.ix_(each, each)]) for each in sets]).transpose(1, 2, 0)
     assert (abs(found - right)[0] <= 64 * EPS * right[1]).all()
-    assert found[1] == pytest.approx(right[1], rel=0.01)
+    assert (found[1] >= (1 - 1e-9) * right[1]).all()
+    assert (found[1] <= 1.01 * right[1]).all()
 
 
 @pytest.mark.slow  # it compiles
