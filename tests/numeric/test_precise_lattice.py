@@ -91,7 +91,9 @@ def test_a_bound_of_a_width_is_not_rounded_down() -> None:
     with ctx.workprec(160):
         wide = [arb(1) + arb(2) ** -60, arb(-3) - arb(2) ** -70]
         factor = Factor([0], [wide], exact=True)
-        assert all(arb(found) >= abs(each) for found, each in zip(_widths(factor), wide, strict=True))
+        assert all(
+            arb(found) >= abs(each) for found, each in zip(_widths(factor), wide, strict=True)
+        )
 
 
 def test_sums_are_not_held_by_their_caches() -> None:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from itertools import combinations_with_replacement, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flint import acb, arb, arb_mat, ctx
 
@@ -85,7 +85,7 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
-        own = weakref.proxy(self)  # for caches that do not hold what holds them
+        own: Any = weakref.proxy(self)  # for caches that do not hold what holds them
         self._bounds = lru_cache(_KEPT)(partial(Sums._bounds_at, own))
         self._rules = lru_cache(_KEPT)(partial(Sums._rules_for, own))
         self._errs = lru_cache(_KEPT)(partial(Sums._errs_by, own))
