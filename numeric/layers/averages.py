@@ -87,7 +87,7 @@ class Averages:
         to copy, block after block: values and sizes, (count, layers, copies).
 
         The copies follow the first by d⟨f⟩/dK = ½⟨f''⟩, taken anew where K has changed by more than
-        `_NEAR`.
+        `_NEAR`; where ⟨f''⟩ is not finite each has its own average.
         """
         at, slope = -math.inf, np.zeros(self.count)
 
@@ -101,18 +101,28 @@ class Averages:
                 if end < len(K):
                     assert self._raised is not None
                     at, slope = float(K[end]), 0.5 * self._raised(K[end : end + 1])[0][:, 0]
-                    slope[~np.isfinite(slope)] = 0.0  # at K = 0, where all copies are
+                    if at == 0.0:  # where all copies are
+                        slope[~np.isfinite(slope)] = 0.0
                 begin = end
             return found
 
         def average(K: Array) -> tuple[Array, Array]:
             first = K[:, :1]
             moved = K - first
-            if K.shape[1] == 1 or not (np.abs(moved) <= _CLOSE * first).all():
+            if (
+                K.shape[1] == 1
+                or not np.isfinite(K).all()
+                or not (np.abs(moved) <= _CLOSE * first).all()
+            ):
                 values, sizes = self._evaluate(K.ravel())
                 return values.reshape(-1, *K.shape), sizes.reshape(-1, *K.shape)
             values, sizes = self._evaluate(K[:, 0])
-            copies = values[..., None] + slopes(K[:, 0])[..., None] * moved
+            own = slopes(K[:, 0])
+            with np.errstate(invalid="ignore"):
+                copies = values[..., None] + own[..., None] * moved
+            away = ~np.isfinite(own)
+            if away.any():
+                copies[away] = self._evaluate(K.ravel())[0].reshape(copies.shape)[away]
             return copies, np.broadcast_to(sizes[..., None], copies.shape)
 
         return average

@@ -7,7 +7,7 @@ three or four is in a table (`crowd_sums`), so that its nodes are not counted.
 
 Four samples have as many digits as `NODES` of them allow. What that leaves out is seen at some of
 the sets, which have all digits too, and is in the sizes that are returned, with which errors are
-carried on (`accuracy`).
+carried on (`accuracy`). So is what tables err by, at sets that are cheap without.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from derive.activations.functions import Activation
 from derive.errors import InputError
-from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -51,8 +50,14 @@ by."""
 LEVELS, _ROUND = 4, 4
 """Samples that a set has at most; the orders of derivatives are compiled by the four."""
 
+_CHECKED, _CHEAP = 2, 4 * 10**6
+"""Sets that are summed without tables, too, where they have no more nodes together."""
+
 _MOST = 4 * 10**9
 """Nodes that are refused: some minutes."""
+
+_OF_NODE = 2.0 * POINTS + 4.0
+"""Products of a table's entries with weights at a node, for each of its rows."""
 
 Counts: TypeAlias = "NDArray[np.int64]"
 
@@ -91,7 +96,10 @@ class Crowd:
     def __call__(self, K: Array, sets: Counts) -> Array:
         """The brackets at K, (m, m), of each set, (sets, d), and their sizes: (2, brackets, sets).
 
-        nan where K is no covariance, and where σ varies too fast for a rule.
+        Sizes of three or four are taken from tables on straight lines, and may be short by some
+        thousandths. At a few of the sets the brackets are held to sums without tables, where those
+        are cheap, and what is off is in the sizes of all; where a table overflows, its set is
+        summed without. nan where K is no covariance, and where σ varies too fast for a rule.
 
         Raises InputError where few digits take more than some minutes.
         """
@@ -104,21 +112,79 @@ class Crowd:
         factorised = _Factorised(B, rank, which[order @ places])
         best = self._rules(factorised, math.inf)
         rules = [best, *(self._rules(factorised, digits) for digits in DIGITS)]
-        rule = next((each for each in rules if each.nodes <= NODES), rules[-1])
-        if rule.nodes > _MOST:
-            wanted = f"kernels, or a σ, for which averages have fewer than {number(_MOST)} nodes: "
-            raise InputError("inputs", f"{len(B)} sets", f"{wanted}here {number(int(rule.nodes))}")
-        found = self._sums(factorised, rule)
-        error = np.exp(-best.digits) * np.ones((len(found[1]), 1))
+        rule = next((each for each in rules if each.nodes.sum() <= NODES), rules[-1])
+        kernels = K[sets[:, :, None], sets[:, None]]
+        some = np.zeros(0, np.int64)
         if rule is not best:
             by_size = np.argsort(-np.abs(B).sum(axis=(1, 2)), kind="stable")
             some = by_size[:: -(-len(sets) // _SOME)]
-            right, sizes = self._sums(factorised.part(some), best.part(some))
-            with np.errstate(invalid="ignore"):
-                off = np.abs(found[0][:, some] - right).max(axis=1) / sizes.max(axis=1)
-            error = error + _CAUTION * np.nan_to_num(off)[:, None]
+        exact = factorised.part(some), best.part(some)
+        _check_cost(K, rule.nodes.sum() + exact[1].nodes.sum())
+        _check_cost(K, self._work(factorised, rule) + self._work(*exact))
+        found = self._finite(K, kernels, factorised, rule)
+        error = np.exp(-best.digits) * np.ones((len(found[1]), 1))
+        if some.size:
+            right = self._finite(K, kernels[some], *exact)
+            error = error + _CAUTION * _largest(found[0][:, some], right)[:, None]
+        cheap = self._cheap(factorised, best)
+        if cheap.size:
+            right = self._alone(kernels[cheap], rank[cheap])
+            off = _largest(found[0][:, cheap], right)
+            off[off <= math.exp(-float(best.digits.min()))] = 0.0  # as the rule itself may err
+            error = error + _CAUTION * off[:, None]
         found[1] *= 1.0 + math.exp(quadrature.ACCURACY[0]) * error
         return found
+
+    def _finite(self, K: Array, kernels: Array, factorised: _Factorised, rule: _Rules) -> Array:
+        """The sums; without tables where these have overflown."""
+        found = self._sums(factorised, rule)
+        live = np.isfinite(rule.h).all(axis=1) & (factorised.rank >= 0)
+        bad = np.flatnonzero(live & ~np.isfinite(found).all(axis=(0, 1)))
+        if bad.size:
+            _check_cost(K, self._without_tables(factorised, rule)[bad].sum())
+            found[:, :, bad] = self._alone(kernels[bad], factorised.rank[bad])
+        return found
+
+    def _alone(self, kernels: Array, rank: Counts) -> Array:
+        """The sums of each set by itself, to all digits and without tables, and those of absolute
+        values: (2, brackets, sets)."""
+        found = np.moveaxis(np.array([self._rule(each) for each in kernels]), 0, -1)
+        digits = np.array([quadrature.accuracy(max(each, 0)) for each in rank.tolist()])
+        found[1] /= 1.0 + np.exp(quadrature.ACCURACY[0] - digits)
+        return found
+
+    def _cheap(self, factorised: _Factorised, rule: _Rules) -> Counts:
+        """A few of the sets of most latent variables, whose sums without tables have few nodes."""
+        if self._d == 2:
+            return np.zeros(0, np.int64)
+        nodes = self._without_tables(factorised, rule)
+        order = np.lexsort((nodes, -factorised.rank))
+        usable = np.isfinite(rule.h).all(axis=1) & (factorised.rank > 1) & (nodes <= _CHEAP)
+        order = order[usable[order]][:_CHECKED]
+        return order[np.cumsum(nodes[order]) <= _CHEAP]
+
+    def _without_tables(self, factorised: _Factorised, rule: _Rules) -> Array:
+        """The nodes of each set where those of all latent variables are counted."""
+        last = np.clip(factorised.rank - 1, 0, None)
+        h = np.take_along_axis(rule.h, last[:, None], axis=1)[:, 0]
+        in_table = (factorised.rank == self._d) & (self._d > 2)
+        return np.asarray(rule.nodes * np.where(in_table, 2.0 * rule.reach / h, 1.0))
+
+    def _work(self, factorised: _Factorised, rule: _Rules) -> float:
+        """The nodes, and what is added up for tables in units of what is added up for a node."""
+        B, rank, _ = factorised
+        total, d = float(rule.nodes.sum()), self._d
+        if d == 2 or not len(B):
+            return total
+        spacing = self._spacing(B, rule)
+        slope = np.where(rank > d - 2, np.abs(B[:, d - 1, d - 2] * rule.h[:, d - 2]), 0.0)
+        apart = np.where(
+            slope > 0.25 * spacing, slope / np.maximum(np.ceil(slope / spacing), 1.0), spacing
+        )
+        far = rule.reach * np.sqrt((B[:, d - 1, : d - 1] ** 2).sum(axis=1)) / apart + POINTS
+        wide = rule.reach * np.where(rank == d, np.abs(B[:, d - 1, d - 1]), 0.0) / apart
+        products = 2.0 * (2.0 * wide + 4.0 * POINTS) * (2.0 * far)
+        return total + float(np.nansum(products)) / _OF_NODE
 
     def _sums(self, factorised: _Factorised, rule: _Rules) -> Array:
         """The brackets, and the sums of absolute values: (2, brackets, sets)."""
@@ -174,7 +240,7 @@ class Crowd:
         B, rank, _ = factorised
         scale, size = np.abs(B).max(axis=1), np.abs(B).sum(axis=(1, 2))
         h, reach = np.ones(scale.shape), np.zeros(len(B))
-        digits, nodes = np.full(len(B), quadrature.ACCURACY[0]), 0.0
+        digits, nodes = np.full(len(B), quadrature.ACCURACY[0]), np.zeros(len(B))
         for live in set(rank.tolist()) - {-1}:
             rows = rank == live
             digits[rows] = kept = min(quadrature.accuracy(live), most)
@@ -182,7 +248,7 @@ class Crowd:
             reach[rows] = self._rule.reach(live, size[rows], kept)
             deep = live if self._d == 2 else min(live, self._d - 1)  # the last one is in a table
             ball = math.pi ** (0.5 * deep) / math.gamma(0.5 * deep + 1.0) * reach[rows] ** deep
-            nodes += float(np.nansum(ball / np.prod(h[rows, :deep], axis=1)))
+            nodes[rows] = np.nan_to_num(ball / np.prod(h[rows, :deep], axis=1))
         return _Rules(h, reach, digits, nodes * (0.5 if self._rule.half else 1.0))
 
 
@@ -199,16 +265,40 @@ class _Factorised(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """Steps (sets, d), reach and log(1/ε) of each set, and how many nodes there are in all."""
+    """Steps (sets, d), reach, log(1/ε) and how many nodes there are, of each set."""
 
     h: Array
     reach: Array
     digits: Array
-    nodes: float
+    nodes: Array
 
     def part(self, chosen: Counts) -> _Rules:
         """Those of some sets."""
-        return _Rules(self.h[chosen], self.reach[chosen], self.digits[chosen], math.nan)
+        return _Rules(self.h[chosen], self.reach[chosen], self.digits[chosen], self.nodes[chosen])
+
+
+def _largest(found: Array, right: Array) -> Array:
+    """Of each bracket the largest difference from these values and their sizes, (2, brackets,
+    sets), in units of its largest size there; nan is what has no value."""
+    known = np.isfinite(right).all(axis=(0, 1))
+    off = np.abs(found - right[0])[:, known].max(axis=1, initial=0.0)
+    sizes = right[1][:, known].max(axis=1, initial=0.0)
+    return np.asarray(np.divide(off, sizes, out=np.zeros_like(off), where=sizes > 0))
+
+
+def _check_cost(K: Array, nodes: float) -> None:
+    """Refuse what takes more than some minutes."""
+    if nodes > _MOST:
+        wanted = f"kernels, or a σ, for which averages have fewer than {_digits(_MOST)} nodes: "
+        given = f"{len(K)} inputs, with K up to {np.abs(K).max():.3g}"
+        raise InputError("inputs", given, f"{wanted}here {_digits(nodes)}")
+
+
+def _digits(count: float) -> str:
+    """Two digits, rounded up: "4.1·10^9"."""
+    power = math.floor(math.log10(count))
+    tenths = math.ceil(count / 10.0 ** (power - 1) * (1.0 - 1e-12))
+    return f"{tenths // 10}.{tenths % 10}·10^{power}" if tenths < 100 else f"1.0·10^{power + 1}"
 
 
 def _tree(

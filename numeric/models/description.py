@@ -297,22 +297,30 @@ def _of_samples(matrices: list[Linear], samples: Mapping[str, list[Array]]) -> d
 
 
 def _together(laws: dict[str, Law], samples: Mapping[str, list[Array]]) -> dict[str, Law]:
-    """The same with one law for matrices of one shape whose laws differ by their errors: that of
-    all their samples."""
+    """The same with one law for matrices of one shape whose measured laws differ by their errors:
+    that of all their samples. What is known, or the same in every sample, stays as it is."""
+    errors = {path: _measured_error(law, samples[path]) for path, law in laws.items()}
     alike: dict[Any, list[str]] = {}
     for path, law in laws.items():
-        alike.setdefault((law.kind, law.shape, law.density), []).append(path)
+        if errors[path]:
+            alike.setdefault((law.kind, law.shape, law.density), []).append(path)
     found = dict(laws)
     for paths in alike.values():
         if len({laws[path].C for path in paths}) < 2:
             continue
         every = of_matrix([one for path in paths for one in samples[path]])
-        if all(_is_within(every, laws[path], samples[path]) for path in paths):
+        near = all(
+            abs(float(laws[one].C - laws[other].C)) <= 5 * np.hypot(errors[one], errors[other])
+            for one, other in combinations(paths, 2)
+        )
+        if near and every.kind == laws[paths[0]].kind:
             found |= dict.fromkeys(paths, every)
     return found
 
 
-def _is_within(law: Law, own: Law, samples: list[Array]) -> bool:
-    """Whether a matrix's own law differs from this one by what its samples leave open."""
-    error = own.error or float(own.C) * np.sqrt((own.kurtosis + 2) / sum(e.size for e in samples))
-    return law.kind == own.kind and abs(float(law.C) - float(own.C)) <= 5 * error
+def _measured_error(law: Law, samples: list[Array]) -> float:
+    """The standard error of C where that was measured, 0 where it is known; of a uniform law by its
+    largest entry also where that is too small to be told."""
+    if law.kind == "uniform" and not law.why:
+        return 2 * float(law.C) / sum(each.size for each in samples)
+    return law.error

@@ -97,12 +97,15 @@ def flow(
         errors = {name.label: last[f"{name.label}_error"].to_numpy() for name in names}
         scaled = _Problem(data.targets, rate, times)
         theta = Basis.of(values["Theta"], len(data.targets)).theta[: len(data.targets)]
-        least = (2 if half else 1) / theta.max()
-        _check_stable(theta, scaled, eta, least)
+        _check_stable(theta, scaled, eta, half)
         with np.errstate(over="ignore", invalid="ignore"):
             found = with_errors(values, errors, lambda moved: _averages(moved, scaled))
         if not all(np.isfinite(each).all() for each in found.values()):
-            raise InputError("eta", eta, f"below {least:.6g}, or fewer steps: descent diverges")
+            if rate * theta.max() >= 2:
+                wanted = f"below {_least(theta, half):.6g}, or fewer steps: descent diverges"
+                raise InputError("eta", eta, wanted)
+            largest = float(abs(data.targets).max())
+            raise InputError("targets", largest, "smaller ones: the numbers overflow")
     if not half:
         found |= {name: (2 * x, 2 * e) for name, (x, e) in found.items() if "loss" in name}
     about = {"depth": table.sizes["layer"], "eta": float(eta), "loss": "½Σ" if half else "Σ"}
@@ -118,12 +121,17 @@ class _Problem(NamedTuple):
     steps: tuple[float, ...]
 
 
-def _check_stable(theta: Array, problem: _Problem, eta: float, least: float) -> None:
+def _least(theta: Array, half: bool) -> float:
+    """The least η at which descent diverges, for Θ's eigenvalues, one of which is not 0."""
+    return float((2 if half else 1) / theta.max())
+
+
+def _check_stable(theta: Array, problem: _Problem, eta: float, half: bool) -> None:
     """InputError where there is no limit, and steps are without end."""
     if not any(map(math.isinf, problem.steps)):
         return
     if problem.eta * theta.max() >= 2:
-        raise InputError("eta", eta, f"below {least:.6g}, where descent converges")
+        raise InputError("eta", eta, f"below {_least(theta, half):.6g}, where descent converges")
     if theta.min() <= 0:
         wanted = "finite numbers, as Θ is singular on the training inputs, alike or collinear ones"
         raise InputError("steps", math.inf, wanted)

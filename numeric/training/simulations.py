@@ -33,6 +33,9 @@ from .stopping import Patience
 _ELSEWHERE = 1 << 60
 """The number of the first network that is not trained."""
 
+_LARGE = 1e70
+"""Targets whose fourth powers add up to no number beyond doubles."""
+
 
 @rests_on("day2025")
 def simulate(
@@ -145,6 +148,9 @@ def simulate(
                 work.course(rows), *ways, tangent, data.targets, rule.eta, counts
             )
     if not all(np.isfinite(each).all() for each in found.values()):
+        if (largest := float(abs(data.targets).max())) > _LARGE:
+            wanted = f"below {_LARGE:g}: the squares of the losses overflow"
+            raise InputError("targets", largest, wanted)
         raise InputError("eta", eta, "a learning rate at which training converges")
     if loss == "squared" and not half:
         found |= {name: 2 * found[name] for name in ("loss", "loss_se")}
@@ -176,6 +182,10 @@ def _patience(
 def _check_loss(name: str, loss: object, targets: Array) -> None:
     if loss not in LOSSES:
         raise InputError("loss", loss, f"one of {', '.join(LOSSES)}")
+    with np.errstate(over="ignore"):
+        if loss == "squared" and not np.isfinite((targets**2).sum()):
+            largest = float(abs(targets).max())
+            raise InputError(name, largest, "smaller ones: their squares overflow")
     if loss != "squared":
         sums = targets.sum(axis=1)
         if targets.shape[1] < 2 or (targets < 0).any() or not np.allclose(sums, 1):

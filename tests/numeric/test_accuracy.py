@@ -376,6 +376,22 @@ def test_copies_of_one_input_follow_by_a_slope(name):
     assert not np.isnan(zero).any()
 
 
+def test_copies_without_a_slope_have_their_own_averages():
+    """Where ⟨f''⟩ is nan or infinite, as by a quadrature that is given up."""
+
+    def evaluate(K):
+        return np.array([K**2, np.sqrt(K)]), np.ones((2, len(K)))
+
+    def raised(K):
+        return np.array([np.full(len(K), np.nan), 0.5 * K**-1.5 * np.inf]), np.ones((2, len(K)))
+
+    made = averages.Averages(evaluate, 2, {}, raised=raised)
+    K = np.array([[0.3], [0.2]]) * (1.0 + 1e-7 * np.arange(3.0))
+    assert np.array_equal(made.along()(K)[0], evaluate(K.ravel())[0].reshape(2, 2, 3))
+    K[1, 0] = np.nan
+    assert np.array_equal(made.along()(K)[0][:, 0], evaluate(K[0])[0])
+
+
 def test_what_balls_took_before_counts_when_they_begin_again():
     """Half of these seconds is enough for any one number of digits that is tried."""
     net = Network("gelu", Orthogonal())

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from derive import Network, activations
+from derive import InputError, Network, activations
 from derive.gaussian.brackets import Bracket
 from numeric import flow, flows
 from numeric.layers import averages, crowds, program
@@ -71,7 +71,9 @@ def test_compiled_sums_are_those_of_single_sets(d, sigma, monkeypatch):
     rule = Sums(sigma, products)
     right = np.array([rule(K[np.ix_(each, each)]) for each in sets]).transpose(1, 2, 0)
     assert (abs(found - right)[0] <= 64 * EPS * right[1]).all()
-    assert found[1] == pytest.approx(right[1], rel=0.01)
+    short = 1e-9 if d == 2 else 2e-3  # of a table's sizes, on straight lines
+    assert (found[1] >= (1 - short) * right[1]).all()
+    assert (found[1] <= 1.01 * right[1]).all()
 
 
 @pytest.mark.slow  # it compiles
@@ -89,6 +91,63 @@ def test_few_digits_are_told(sigma, monkeypatch):
     assert off.max() > 1e3 * EPS * right[1].max()
     assert (off <= 2 * told).all()
     assert told.max() < 1e-3 * right[1].max()
+
+
+@pytest.mark.slow  # it compiles
+@pytest.mark.parametrize("d", [3, 4])
+def test_errors_of_tables_are_told(d, monkeypatch):
+    monkeypatch.setattr(crowds, "NODES", 10**9)
+    K, products = _kernel(6), PRODUCTS[d]
+    sets = np.array(list(combinations(range(6), d)))
+    crowd = crowds.Crowd(activations.tanh, products)
+    right = crowd(K, sets)
+    monkeypatch.setattr(crowd, "_spacing", lambda B, rule: 0.5)
+    found = crowd(K, sets)
+    off, told = abs(found[0] - right[0]).max(axis=1), EPS * found[1].max(axis=1)
+    assert off.max() > 1e-9
+    assert (off <= told).all()
+
+
+@pytest.mark.slow  # it compiles
+def test_sets_whose_tables_overflow_are_summed_without(monkeypatch):
+    K, products = _kernel(5), PRODUCTS[3]
+    sets = np.array(list(combinations(range(5), 3)))
+    crowd = crowds.Crowd(activations.tanh, products)
+    right, sums = crowd(K, sets), crowd._sums
+
+    def overflown(factorised, rule):
+        found = sums(factorised, rule)
+        found[:, :, 2] = np.nan
+        return found
+
+    monkeypatch.setattr(crowd, "_sums", overflown)
+    found = crowd(K, sets)
+    assert (abs(found - right)[0] <= 64 * EPS * right[1]).all()
+
+
+@pytest.mark.slow  # it compiles
+def test_the_nodes_that_are_refused_have_tables_and_checks(monkeypatch):
+    K, products = _kernel(6), PRODUCTS[4]
+    sets = np.array(list(combinations(range(6), 4)))
+    crowd = crowds.Crowd(activations.tanh, products)
+    monkeypatch.setattr(crowds, "NODES", 0)  # the fewest digits, held to sums of all
+    monkeypatch.setattr(crowds, "_MOST", 10**6)
+    with pytest.raises(InputError, match=r"^inputs: got '6 inputs, with K up to "):
+        crowd(K, sets)
+    monkeypatch.setattr(crowds, "NODES", 10**9)
+    monkeypatch.setattr(crowds, "_MOST", 2_160_000)  # some thousand more are in tables
+    with pytest.raises(InputError, match=r"fewer than 2\.2·10\^6 nodes: here 2\.2·10\^6"):
+        crowd(K, sets)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"), [(4.04e9, "4.1·10^9"), (9.99e9, "1.0·10^10"), (4e11, "4.0·10^11")]
+)
+def test_a_refusal_tells_nodes_to_two_digits(nodes, told):
+    with pytest.raises(InputError) as raised:
+        crowds._check_cost(np.diag([1.0, 250.0]), nodes)
+    assert raised.value.got == "2 inputs, with K up to 250"
+    assert raised.value.wanted.endswith(f"fewer than 4.0·10^9 nodes: here {told}")
 
 
 @pytest.mark.slow  # it compiles

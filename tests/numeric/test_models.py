@@ -91,6 +91,28 @@ def test_matrices_that_differ_by_chance_have_one_law():
 
 
 @pytest.mark.parametrize(
+    ("scales", "why"),
+    [((0.05, 0.0518), "standard deviation 0.05"), ((0.123, 0.1295), "")],  # by 5 and 9 errors
+)
+def test_what_is_known_and_what_differs_stay_as_they_are(scales, why):
+    random = np.random.default_rng(2)
+    shape = (30, 16, 32)
+    samples = {p: [*(s * random.standard_normal(shape))] for p, s in zip("ab", scales, strict=True)}
+    found = description._of_samples([Linear(0, path, None, 32, 16) for path in "ab"], samples)
+    assert found == {path: laws.of_matrix(samples[path]) for path in "ab"}
+    assert (found["a"].why, found["b"].why) == (why, "")
+
+
+def test_uniform_matrices_that_differ_by_chance_have_one_law():
+    random = np.random.default_rng(2)
+    samples = {path: [*random.uniform(-0.3, 0.3, (30, 16, 32))] for path in "ab"}
+    own = [laws.of_matrix(each) for each in samples.values()]
+    found = description._of_samples([Linear(0, path, None, 32, 16) for path in "ab"], samples)
+    assert own[0].C != own[1].C
+    assert found["a"] == found["b"]
+
+
+@pytest.mark.parametrize(
     ("draw", "why"),
     [
         (lambda r: abs(r.standard_normal((8, 9))), "a mean of"),

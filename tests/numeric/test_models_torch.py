@@ -13,6 +13,7 @@ import sympy
 from derivations import cli
 from derive import InputError, symbols
 from numeric import models
+from numeric.models.graph import Norm
 
 torch = pytest.importorskip("torch", reason="needs torch: wickgarten[torch], make test-models")
 nn, F = torch.nn, torch.nn.functional
@@ -409,6 +410,43 @@ class Alpha(nn.Module):
 
     def forward(self, x):
         return torch.add(self.a(x), x, alpha=2)
+
+
+class Between(nn.Module):
+    """A function between two matrices."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.a, self.b, self.function = nn.Linear(4, 4), nn.Linear(4, 1), function
+
+    def forward(self, x):
+        return self.b(self.function(self.a(x)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.flatten(torch.tanh(x)),
+        lambda x: torch.tanh(x).flatten(),
+        lambda x: torch.tanh(x).flatten(0, 1),
+        nn.Flatten(0),
+    ],
+)
+def test_inputs_are_not_joined(function):
+    with pytest.raises(InputError, match="flatten with start_dim=0, end_dim="):
+        models.read(lambda: Between(function))
+    kept = models.read(lambda: Between(lambda x: torch.tanh(x).flatten(1).float()), draws=8)
+    assert kept.widths == (4, 4, 1)
+
+
+def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
+    graphs = [
+        models.read(lambda each=each: Between(each), draws=8).reading.graph
+        for each in (nn.RMSNorm(4), lambda x: F.rms_norm(x, (4,)))
+    ]
+    one, other = ([n.eps for n in graph.nodes if isinstance(n, Norm)] for graph in graphs)
+    assert one == other
+    assert float(one[0]) == 2.0**-23
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ With σ' = (2/√π) e^{−z²}, ⟨Π_s σ'(z_s)⟩ = (2/√π)^d / √det(1 + 
 
 from __future__ import annotations
 
+import weakref
 from fractions import Fraction
 from itertools import product
 
@@ -14,7 +15,8 @@ from flint import arb, arb_mat, ctx
 
 from derive import Network, activations
 from numeric import flow
-from numeric.layers.precise.smooth import Sums
+from numeric.layers.precise.geometry import Factor
+from numeric.layers.precise.smooth import Sums, _widths
 
 ROWS = {
     "two": [[1.0, 0.0], [0.5, 0.7]],
@@ -83,3 +85,21 @@ def test_floats_agree_with_three_inputs(sigma: str) -> None:
     for name in ("K", "V"):
         values = precise[name].to_numpy().astype(float)
         np.testing.assert_allclose(floats[name].to_numpy(), values, rtol=1e-9, atol=1e-13)
+
+
+def test_a_bound_of_a_width_is_not_rounded_down() -> None:
+    with ctx.workprec(160):
+        wide = [arb(1) + arb(2) ** -60, arb(-3) - arb(2) ** -70]
+        factor = Factor([0], [wide], exact=True)
+        assert all(
+            arb(found) >= abs(each) for found, each in zip(_widths(factor), wide, strict=True)
+        )
+
+
+def test_sums_are_not_held_by_their_caches() -> None:
+    sums = Sums(activations.tanh, [((1,), (1,))])
+    with ctx.workprec(80):
+        sums(kernel(ROWS["two"]), [(Fraction(1), Fraction(0)), (Fraction(0), Fraction(1))], 10.0)
+    held = weakref.ref(sums)
+    del sums
+    assert held() is None

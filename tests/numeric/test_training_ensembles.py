@@ -144,6 +144,8 @@ def test_cross_entropy_is_learned():
         ({"batch": 4}, "batch"),
         ({"clip": -1}, "clip"),
         ({"targets": [1.0]}, "targets"),
+        ({"targets": 1e307 * TARGETS, "eta": 0.1, "steps": 1}, "targets"),
+        ({"targets": 1e100 * TARGETS, "eta": 0.1, "steps": 1}, "targets"),
         ({"width": None}, "width, depth"),
         ({"net": Network("tanh", layer="normalized(rms)")}, "net"),
     ],

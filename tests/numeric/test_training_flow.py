@@ -148,6 +148,21 @@ def test_the_whole_square_doubles_the_rate():
     assert whole["loss1"].to_numpy() == pytest.approx(2 * half["loss1"].to_numpy())
 
 
+def test_nothing_moves_without_rates():
+    still = Network("tanh", C_b=0.1, lambda_b=0, lambda_W=0)
+    with np.errstate(divide="raise", invalid="raise"):
+        table = trained(still, [1.0, 0.5], 1.0, depth=2, eta=0.3, steps=[0, 5])
+    for name in ("prediction1", "covariance", "covariance1", "loss"):
+        start, end = table[name].to_numpy()
+        assert end == pytest.approx(start, abs=1e-14)
+
+
+@pytest.mark.parametrize("eta", [0, 0.1])
+def test_targets_that_overflow_are_not_blamed_on_eta(eta):
+    with pytest.raises(InputError, match=r"^targets: got 1e\+200; wanted smaller"):
+        trained(Network("tanh"), [1.0, 0.5], 1e200, depth=2, eta=eta, steps=3)
+
+
 def test_the_bound_on_eta_is_that_of_the_loss_that_was_asked_for():
     least = {}
     for half in (True, False):

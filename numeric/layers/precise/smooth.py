@@ -16,12 +16,13 @@ vary too far for either have `broad` sums, whose rule is estimated and not prove
 from __future__ import annotations
 
 import math
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations_with_replacement, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flint import acb, arb, arb_mat, ctx
 
@@ -39,6 +40,8 @@ Product: TypeAlias = "tuple[Orders, ...]"
 Widths: TypeAlias = "tuple[float, ...]"
 """Of each latent variable, what no sample's coefficient exceeds."""
 
+_KEPT = 1024
+"""Bounds, rules and errors of each set that are kept."""
 _STEP = 2.0**-20
 """Steps are multiples of this, so that they are exact."""
 _STEPS = 8
@@ -82,9 +85,10 @@ class Sums:
         self._activation, self._products = activation, list(products)
         self._envelopes: dict[float, list[Envelope] | None] = {}
         self._derivatives: tuple[Sums, list[list[tuple[int, int, arb, int]]]] | None = None
-        self._bounds = cache(self._bounds_at)
-        self._rules = cache(self._rules_for)
-        self._errs = cache(self._errs_by)
+        own: Any = weakref.proxy(self)  # for caches that do not hold what holds them
+        self._bounds = lru_cache(_KEPT)(partial(Sums._bounds_at, own))
+        self._rules = lru_cache(_KEPT)(partial(Sums._rules_for, own))
+        self._errs = lru_cache(_KEPT)(partial(Sums._errs_by, own))
         self._pairs = broad.Sums(activation, self._products) if self._are_pairs else None
         heights = envelopes.heights(activation)
         known = bool(heights) and self._at(heights[0]) is not None
@@ -432,12 +436,17 @@ def _settles(activation: Activation) -> bool:
 def _widths(factor: Factor) -> Widths:
     """max_s |B_sj| of each latent variable, or a little more: of a single one up to the next of
     some steps, by which layers of nearly the same kernel have one rule."""
-    found = tuple(
-        max(float(abs(row[j]).upper()) for row in factor.B) for j in range(len(factor.B[0]))
-    )
+    found = tuple(max(_above(row[j]) for row in factor.B) for j in range(len(factor.B[0])))
     if len(found) != 1 or not 0.0 < found[0] < math.inf:
         return found
     return (max(found[0], 2.0 ** (math.ceil(_STEPS * math.log2(found[0])) / _STEPS)),)
+
+
+def _above(x: arb) -> float:
+    """A double that |x| does not exceed: `float` rounds to the nearest."""
+    bound = abs(x).upper()
+    found = float(bound)
+    return found if arb(found) >= bound else math.nextafter(found, math.inf)
 
 
 class _Box(NamedTuple):

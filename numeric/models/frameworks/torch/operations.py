@@ -113,12 +113,13 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         if len(module.normalized_shape) != 1:
             raise UnreadableError(f"a norm over the axes {module.normalized_shape}")
         kind = "layer" if isinstance(module, nn.LayerNorm) else "rms"
-        eps = torch.finfo(torch.float32).eps if module.eps is None else module.eps
         gains = {each.path: each.value for each in own.values()}
-        return tracer.norm(u, kind, eps, gains)
+        return tracer.norm(u, kind, _eps(module.eps), gains)
     if isinstance(module, nn.Dropout):
         return tracer.dropped(u, module.p)
-    if isinstance(module, nn.Flatten | nn.Identity):
+    if isinstance(module, nn.Flatten):
+        return _flat(tracer, u, module.start_dim, module.end_dim)
+    if isinstance(module, nn.Identity):
         return u
     if fault := _why_not(module):
         raise UnreadableError(fault)
@@ -195,7 +196,12 @@ def _rms_norm(
     tracer: Tracer, u: Value, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> Value:
     gains = {} if weight is None else {weight.path: weight.value}
-    return tracer.norm(u, "rms", torch.finfo(torch.float64).eps if eps is None else eps, gains)
+    return tracer.norm(u, "rms", _eps(eps), gains)
+
+
+def _eps(given: float | None) -> float:
+    """A norm's ε; None is the machine epsilon, of single precision as models have."""
+    return torch.finfo(torch.float32).eps if given is None else given
 
 
 def _dropout(
@@ -207,7 +213,17 @@ def _dropout(
     return tracer.dropped(u, p)
 
 
-def _flat(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
+def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
+    return u
+
+
+def _flat(tracer: Tracer, u: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
+    """The values of a layer as they are: with start_dim = 0 inputs would be joined."""
+    if not isinstance(u, Neurons) or start_dim != 1 or end_dim not in (1, -1):
+        raise UnreadableError(
+            f"flatten with start_dim={start_dim}, end_dim={end_dim}: start_dim=1 keeps a row for "
+            "each input"
+        )
     return u
 
 
@@ -291,7 +307,7 @@ _ANY: dict[str, Any] = {
 _METHODS = (
     _SPELLED
     | _ANY
-    | dict.fromkeys(("contiguous", "float", "double", "clone"), _flat)
+    | dict.fromkeys(("contiguous", "float", "double", "clone"), _same)
     | {
         "view": _reshaped,
         "size": _sized,
