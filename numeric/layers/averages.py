@@ -48,6 +48,8 @@ _CLOSE = 1e-4
 
 _NEAR = 0.1
 """How far K of one input may go, relative to it, with one slope."""
+_MANY = 64
+"""Layers at a time from which on a slope takes less than averages at every copy."""
 
 _ALIKE, _STEP = 1e-6, 1e-3
 """The least 1 ∓ correlation where kinks have a gradient; its differences in units of that."""
@@ -87,7 +89,7 @@ class Averages:
         to copy, block after block: values and sizes, (count, layers, copies).
 
         The copies follow the first by d⟨f⟩/dK = ½⟨f''⟩, taken anew where K has changed by more than
-        `_NEAR`; where ⟨f''⟩ is not finite each has its own average.
+        `_NEAR`; where ⟨f''⟩ is not finite, and of few layers, each has its own average.
         """
         at, slope = -math.inf, np.zeros(self.count)
 
@@ -111,6 +113,7 @@ class Averages:
             moved = K - first
             if (
                 K.shape[1] == 1
+                or len(K) < _MANY
                 or not np.isfinite(K).all()
                 or not (np.abs(moved) <= _CLOSE * first).all()
             ):
