@@ -107,6 +107,19 @@ def test_an_atom_that_is_about_to_be_born_within_a_bulk_parts_it() -> None:
     check_moments(s)
 
 
+@pytest.mark.parametrize(
+    ("gamma", "skip", "C"), [("9/10", "0.3", 25), ("9/10", "0.03", "0.55"), ("19/20", "1.05", "29")]
+)
+def test_a_bulk_between_the_atom_that_vanishes_and_another_gap(gamma, skip, C) -> None:
+    """Two gaps on one branch of the curve, whose M is infinite at γ²: the first alone begins
+    there."""
+    s = around("relu", LowRankOrthogonal(gamma=gamma), 1, skip, C)
+    _, (low, high), (last, _) = s.edges
+    assert float(skip) ** 2 < low < high < last
+    assert s.density([0.5 * (low + high)])[0] > 0.0
+    check_moments(s)
+
+
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(
     gamma=st.floats(0.1, 3.0).map(lambda x: round(x, 2)),
