@@ -35,6 +35,7 @@ ACCURACY = 1e-11
 """What |log z(w) − log z| may be, over the number of factors plus |log z|."""
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
+_MISSING = 1e-6  # mass that no rule leaves out
 _RESTARTS = 4
 _NODES = 24  # of each panel of `Spectrum.cumulative`
 _TINY = 1e-300
@@ -165,7 +166,7 @@ class Spectrum:
         Of the shape of `eigenvalues`; −Im G(λ + i0)/π (source 002, eq. 8).
 
         Raises InputError for a λ that is not a positive number, and ArithmeticError where the
-        solver does not certify a value.
+        solver does not certify a value, or where density and atoms have not the mass 1.
         """
         lam = _positive("eigenvalues", eigenvalues)
         return np.asarray(self.log_density(np.log(lam)) / lam)
@@ -268,9 +269,18 @@ class Spectrum:
         return rf"$\displaystyle {self.latex()}$"
 
     def log_density(self, heights: ArrayLike) -> Array:
-        """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|."""
+        """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|.
+
+        Raises ArithmeticError where the solver does not certify a value, and where density and
+        atoms together have not the mass 1.
+        """
         solved = self.solve(heights)
         self._certify(solved, np.asarray(heights, float))
+        if abs(self._missing) > _MISSING:
+            raise ArithmeticError(
+                f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
+                "not 1"
+            )
         resolved = solved.status == kernel.SOLVED
         return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
 
@@ -356,6 +366,24 @@ class Spectrum:
         exact = np.concatenate([[1.0], self.moments(order)])
         own = np.concatenate([[0.0], self.moments_error(order)])
         return np.asarray(np.abs(self.integrated_moments(order) - exact) + own)
+
+    @cached_property
+    def _missing(self) -> float:
+        """1 less the mass of the atoms and the bulks, by adaptive quadrature where one rule leaves
+        some out; not a number where its points are not certified."""
+        power = np.zeros(1, int)
+        rule = np.polynomial.legendre.leggauss(_NODES)
+        left = 1.0 - sum(float(sympy.N(mass, 20)) for mass in self.law.atoms.values())
+        try:
+            once = sum(
+                float(self._panel_sums(each, self._panels(each), power, *rule).sum())
+                for each in self._bulks
+            )
+            if abs(left - once) <= _MISSING:
+                return left - once
+            return left - sum(float(self._integrate(each, power)[0]) for each in self._bulks)
+        except ArithmeticError:
+            return np.nan
 
     def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Array:
         """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
