@@ -36,6 +36,7 @@ ACCURACY = 1e-11
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
 _MISSING = 1e-6  # mass that no rule leaves out
+_AT_POLE = 1e-3  # θ beside a pole of M, where the integrand is flat to 1e-6
 _RESTARTS = 4
 _NODES = 24  # of each panel of `Spectrum.cumulative`
 _TINY = 1e-300
@@ -442,7 +443,10 @@ class Spectrum:
         return np.asarray((sums * half).T)
 
     def _mass(self, bulk: Bulk, s: Array) -> tuple[Array, Array]:
-        """log λ and ρ |dλ/ds| at s."""
+        """log λ and ρ |dλ/ds| at s.
+
+        Beside a pole of M, a + b s² + …, where a point that is lost has its neighbour's.
+        """
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
             thetas, rate = s, np.real(b) * np.sin(s)
@@ -457,9 +461,19 @@ class Spectrum:
         density[order] = np.where(status == kernel.SOLVED, -M.imag / np.pi, 0.0)
         mass = density * rate
         lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
+        kept = np.ones(len(s), bool)
+        for end, edge in ((0.0, bulk.upper), (np.pi, bulk.lower)):
+            if lost.size and edge is not None and np.isinf(edge.w):
+                away = np.abs(thetas[order] - end)
+                solved = np.flatnonzero((status == kernel.SOLVED) & (away < 10 * _AT_POLE))
+                at_pole = lost[away[lost] < _AT_POLE]
+                if solved.size:
+                    mass[order[at_pole]] = mass[order[solved[np.argmin(away[solved])]]]
+                    kept[at_pole] = False
+        lost = lost[kept[lost]]
         beside = np.concatenate([lost - 1, lost + 1]).clip(0, len(s) - 1)
         if lost.size and np.max(mass[order][beside]) >= _NEGLIGIBLE * np.max(mass):
-            self._certify(Solution(M, residual, status), t[order])
+            self._certify(Solution(M[kept], residual[kept], status[kept]), t[order[kept]])
         return t, mass
 
     def _reach(self, bulk: Bulk) -> float:

@@ -47,6 +47,16 @@ def test_a_number_and_a_haar_matrix_have_the_arcsine_law(gamma, c) -> None:
     check_moments(s)
 
 
+@pytest.mark.parametrize(("gamma", "c"), [(1.0, 0.1), (1.0, 0.05), (0.3, 5.0)])
+def test_the_arcsine_law_is_integrated_up_to_its_poles(gamma, c) -> None:
+    """Points beside them, where w is some 10⁵, are lost."""
+    s = around("linear", "orthogonal", 1, gamma, c**2)
+    cosines = np.linspace(-1, 1, 11)[1:-1]
+    lam = gamma**2 + c**2 + 2 * gamma * c * cosines
+    np.testing.assert_allclose(s.cumulative(lam), 1 - np.arccos(cosines) / np.pi, atol=1e-8)
+    check_moments(s)
+
+
 @pytest.mark.parametrize(("gamma", "variance"), [(1.0, 1.0), (2.0, 0.5), (0.5, 2.0)])
 def test_a_number_and_a_gaussian_matrix_obey_a_cubic(gamma, variance) -> None:
     """m = ∫ρ(λ)/(λ − z) dλ has m = 1/(γ²/(1 + c²m) − (1 + c²m) z), c² the variance: Dozier and
