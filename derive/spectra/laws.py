@@ -528,7 +528,7 @@ def product_atoms(
     others: list[tuple[sympy.Expr, sympy.Expr]] = []
     for law, count, scale in factors:
         masses = law.atoms
-        at_zero = sympy.Max(at_zero, 1 - (1 - masses.get(sympy.S.Zero, sympy.S.Zero)) / scale)
+        at_zero = larger(at_zero, 1 - (1 - masses.get(sympy.S.Zero, sympy.S.Zero)) / scale)
         ranked = sorted(
             ((mass, at) for at, mass in masses.items() if at != 0),
             key=lambda pair: -sympy.N(pair[0]),
@@ -543,6 +543,16 @@ def product_atoms(
         if sympy.N(excess - lost) > 0:
             found[position * ratio] = sympy.simplify(excess - lost)
     return found
+
+
+def larger(one: sympy.Expr, other: sympy.Expr) -> sympy.Expr:
+    """The larger of two masses, as 1 − erf(22) is larger than 0; the first where they agree to 1000
+    digits. `sympy.Max` of symbols."""
+    difference = sympy.sympify(other - one)
+    if not difference.is_number:
+        return sympy.Max(one, other)
+    resolved = sympy.N(difference, 15, maxn=1000)
+    return other if resolved > 0 and resolved.is_comparable else one
 
 
 def _inverse(law: Law, generating: sympy.Expr) -> sympy.Expr:

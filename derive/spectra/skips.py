@@ -22,7 +22,7 @@ import sympy
 from ..arithmetic import powerseries
 from ..arithmetic.powerseries import Series
 from ..errors import InputError
-from .laws import Law, Product, Rational, Scaled
+from .laws import Law, Product, Rational, Scaled, larger
 
 DIGITS = 30
 """Of moments that are not rational numbers."""
@@ -74,7 +74,7 @@ class Around(Law):
         """
         zero = sympy.S.One
         for each in self.branches:
-            zero = sympy.Max(0, zero + each.atoms.get(sympy.S.Zero, sympy.S.Zero) - 1)
+            zero = larger(sympy.S.Zero, zero + each.atoms.get(sympy.S.Zero, sympy.S.Zero) - 1)
         mass = sympy.simplify(2 * zero - 1)
         return {self.skip**2: mass} if mass.is_positive else {}
 

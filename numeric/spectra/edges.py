@@ -21,6 +21,7 @@ from .problem import Problem
 from .roots import root
 
 _COMBINATIONS = 64
+_OVERLAP = 1e-6  # of gaps, in log z: more than what rounding leaves of M's poles
 _BESIDE = np.geomspace(1e-9, 0.1, 50)
 _POLE, _NO_MASS = 1e4, 1e-9  # where |w| is large, −w² d log z/dw is the mass of an atom
 
@@ -67,22 +68,35 @@ class Bulk:
 
 
 def bulks(problem: Problem) -> tuple[Bulk, ...]:
-    """The intervals on which JJᵀ has a density, ascending."""
+    """The intervals on which JJᵀ has a density, ascending.
+
+    Raises ArithmeticError for gaps that overlap: a bulk between them was not seen.
+    """
     gaps: list[tuple[float, float, Edge | None, Edge | None]] = []
     for arc in _arcs(problem):
         gaps.extend(arc.gaps())
     gaps.sort(key=lambda gap: gap[0])
     found = []
-    ceiling, below = -np.inf, None
+    floor, ceiling, below = -np.inf, -np.inf, None
     for low, high, low_edge, high_edge in gaps:
+        again = _same(low, floor) and _same(high, ceiling)  # found in several arcs
+        if min(high, ceiling) - low > _OVERLAP * (1.0 + abs(low)) and not again:
+            raise ArithmeticError(
+                f"gaps of the spectrum at log λ = {low:.6g} … {high:.6g} and up to {ceiling:.6g} "
+                "overlap"
+            )
         # A gap that begins where another ends holds an atom there and nothing else.
         if low_edge is not None and low > ceiling + 1e-13 * (1 + abs(low)):
             found.append(Bulk(below, low_edge))
         if high > ceiling:
-            ceiling, below = high, high_edge
+            floor, ceiling, below = low, high, high_edge
     for height in _born(problem):
         found = [part for bulk in found for part in _split(bulk, height)]
     return tuple(found)
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or abs(one - other) <= _OVERLAP * (1.0 + abs(one))
 
 
 def _split(bulk: Bulk, height: float) -> tuple[Bulk, ...]:
@@ -223,9 +237,9 @@ class _Arc:
         """One run, its ends refined. log z grows with x, and x with u where it is positive."""
         low_edge = high_edge = None
         if i > 0:
-            low_edge = self.end(grid[i - 1], grid[i], grid[0])
+            low_edge = self.end(grid, points, i, 0)
         if j + 1 < len(grid):
-            high_edge = self.end(grid[j + 1], grid[j], grid[-1])
+            high_edge = self.end(grid, points, j, len(grid) - 1)
         low, high = points.height[i], points.height[j]
         first = self.first
         support = first.group.support
@@ -252,13 +266,16 @@ class _Arc:
         factors = np.sum(problem.powers * np.log(problem.slopes))
         return float(problem.constant + np.sum(problem.counts * tops) + factors)
 
-    def end(self, outside: float, inside: float, limit: float) -> Edge | None:
-        """The edge that ends a run; the pole of M itself where an atom there has no mass left."""
-        last = self.points(np.array([limit]))
-        w, height, slope = last.w[0], last.height[0], last.slope[0]
-        if last.real[0] and abs(w) > _POLE and abs(slope * w**2) < _NO_MASS:
-            return _singular(height)
-        return self.refine(outside, inside)
+    def end(self, grid: Array, points: _Points, at: int, last: int) -> Edge | None:
+        """The edge that ends a run before the grid's end `last`; the pole of M itself where an atom
+        there has no mass left and nothing but the pole is between."""
+        beyond, between = (at + 1, points.w[at + 1 :]) if last > at else (at - 1, points.w[:at])
+        if (np.abs(between) > _POLE).all():
+            limit = self.points(grid[last : last + 1])
+            w, height, slope = limit.w[0], limit.height[0], limit.slope[0]
+            if limit.real[0] and abs(slope * w**2) < _NO_MASS:
+                return _singular(height)
+        return self.refine(grid[beyond], grid[at])
 
     def refine(self, outside: float, inside: float) -> Edge | None:
         """The critical point between two coordinates, or None where the run ends otherwise."""
@@ -345,11 +362,11 @@ class _BlockArc(_Arc):
         """One run, its ends refined; M at the ends of the grid says where z goes there,
         or it has come to the end of a density."""
         ends: list[tuple[float, Edge | None]] = []
-        for at, beyond, last in ((i, i - 1, 0), (j, j + 1, len(grid) - 1)):
+        for at, last in ((i, 0), (j, len(grid) - 1)):
             w, height = points.w[at], float(points.height[at])
             edge = None
             if at != last:
-                edge = self.end(grid[beyond], grid[at], grid[last])
+                edge = self.end(grid, points, at, last)
                 height = edge.height if edge else height
             elif abs(w) < NEAR:
                 height = np.inf

@@ -35,6 +35,8 @@ ACCURACY = 1e-11
 """What |log z(w) − log z| may be, over the number of factors plus |log z|."""
 
 _LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
+_MISSING = 1e-6  # mass that no rule leaves out
+_AT_POLE = 1e-3  # θ beside a pole of M, where the integrand is flat to 1e-6
 _RESTARTS = 4
 _NODES = 24  # of each panel of `Spectrum.cumulative`
 _TINY = 1e-300
@@ -165,7 +167,7 @@ class Spectrum:
         Of the shape of `eigenvalues`; −Im G(λ + i0)/π (source 002, eq. 8).
 
         Raises InputError for a λ that is not a positive number, and ArithmeticError where the
-        solver does not certify a value.
+        solver does not certify a value, or where density and atoms have not the mass 1.
         """
         lam = _positive("eigenvalues", eigenvalues)
         return np.asarray(self.log_density(np.log(lam)) / lam)
@@ -268,9 +270,18 @@ class Spectrum:
         return rf"$\displaystyle {self.latex()}$"
 
     def log_density(self, heights: ArrayLike) -> Array:
-        """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|."""
+        """λ ρ(λ) at log λ = heights, of any size: −Im M/π; 0 where that is less than 1e-12 |M|.
+
+        Raises ArithmeticError where the solver does not certify a value, and where density and
+        atoms together have not the mass 1.
+        """
         solved = self.solve(heights)
         self._certify(solved, np.asarray(heights, float))
+        if abs(self._missing) > _MISSING:
+            raise ArithmeticError(
+                f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
+                "not 1"
+            )
         resolved = solved.status == kernel.SOLVED
         return np.asarray(np.where(resolved, -solved.M.imag / np.pi, 0.0))
 
@@ -357,6 +368,24 @@ class Spectrum:
         own = np.concatenate([[0.0], self.moments_error(order)])
         return np.asarray(np.abs(self.integrated_moments(order) - exact) + own)
 
+    @cached_property
+    def _missing(self) -> float:
+        """1 less the mass of the atoms and the bulks, by adaptive quadrature where one rule leaves
+        some out; not a number where its points are not certified."""
+        power = np.zeros(1, int)
+        rule = np.polynomial.legendre.leggauss(_NODES)
+        left = 1.0 - sum(float(sympy.N(mass, 20)) for mass in self.law.atoms.values())
+        try:
+            once = sum(
+                float(self._panel_sums(each, self._panels(each), power, *rule).sum())
+                for each in self._bulks
+            )
+            if abs(left - once) <= _MISSING:
+                return left - once
+            return left - sum(float(self._integrate(each, power)[0]) for each in self._bulks)
+        except ArithmeticError:
+            return np.nan
+
     def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Array:
         """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
 
@@ -414,7 +443,10 @@ class Spectrum:
         return np.asarray((sums * half).T)
 
     def _mass(self, bulk: Bulk, s: Array) -> tuple[Array, Array]:
-        """log λ and ρ |dλ/ds| at s."""
+        """log λ and ρ |dλ/ds| at s.
+
+        Beside a pole of M, a + b s² + …, where a point that is lost has its neighbour's.
+        """
         kind, a, b = _path(bulk)
         if kind == kernel.COSINE:
             thetas, rate = s, np.real(b) * np.sin(s)
@@ -429,9 +461,19 @@ class Spectrum:
         density[order] = np.where(status == kernel.SOLVED, -M.imag / np.pi, 0.0)
         mass = density * rate
         lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
+        kept = np.ones(len(s), bool)
+        for end, edge in ((0.0, bulk.upper), (np.pi, bulk.lower)):
+            if lost.size and edge is not None and np.isinf(edge.w):
+                away = np.abs(thetas[order] - end)
+                solved = np.flatnonzero((status == kernel.SOLVED) & (away < 10 * _AT_POLE))
+                at_pole = lost[away[lost] < _AT_POLE]
+                if solved.size:
+                    mass[order[at_pole]] = mass[order[solved[np.argmin(away[solved])]]]
+                    kept[at_pole] = False
+        lost = lost[kept[lost]]
         beside = np.concatenate([lost - 1, lost + 1]).clip(0, len(s) - 1)
         if lost.size and np.max(mass[order][beside]) >= _NEGLIGIBLE * np.max(mass):
-            self._certify(Solution(M, residual, status), t[order])
+            self._certify(Solution(M[kept], residual[kept], status[kept]), t[order[kept]])
         return t, mass
 
     def _reach(self, bulk: Bulk) -> float:
