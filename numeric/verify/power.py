@@ -183,7 +183,8 @@ def resolved(
     Returns the comparison, what the theory was held against, the draws of each ensemble, and what
     was not reached.
 
-    Raises InputError as `simulate` and `compare` do.
+    Raises InputError as `simulate` and `compare` do, and for inputs that no widths here are of the
+    same theory with.
     """
     found = Sampled(example, flowed, {}, {}, false_alarms)
     for n in WIDTHS:
