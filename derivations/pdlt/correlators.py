@@ -180,8 +180,8 @@ def connected_four_points() -> Verdict:
 @claim("004", "3.30", "what two neurons know of each other")
 def two_neurons() -> Verdict:
     """$\\operatorname{Cov}(z_j^2,z_k^2)=G_4-G_2^2$ for $j\\ne k$, and $3G_4-G_2^2$ for $j=k$: of
-    the three pairings one survives, or all, which (3.44) has in any layer. Left: weight by weight, layers
-    1 to 3 of widths 2, 3, 2, 2; right: the engine's pairings."""
+    the three pairings one survives, or all, which (3.44) has in any layer. Left: weight by weight,
+    layers 1 to 3 of widths 2, 3, 2, 2; right: the engine's pairings."""
     network = Written((2, 3, 2, 2))
     found, printed = [], []
     for layer, (j, k) in product((1, 2, 3), ((0, 1), (0, 0))):

@@ -287,7 +287,7 @@ def _turned(A: Array, D: Array, out: Array) -> None:
 
 @driver
 def carry(A: Array, moved: Array, own: Array) -> None:
-    """ĝ ← A ĝ and D ← A D Aᵀ of each draw: (draws, pairs) and (draws, pairs, pairs), D symmetric."""
+    """ĝ ← A ĝ and D ← A D Aᵀ of each draw: (draws, pairs), (draws, pairs, pairs); D symmetric."""
     count = A.shape[0]
     g, half = np.empty(count), np.empty((count, count))
     for s in range(moved.shape[0]):

@@ -193,7 +193,7 @@ def test_what_is_taken_out_has_mean_zero(net, inputs):
 @pytest.mark.parametrize(("net", "inputs"), MEANS + MORE_MEANS)
 @pytest.mark.parametrize("width", [6, 24])
 def test_what_is_taken_out_has_mean_zero_in_many_draws(net, inputs, width):
-    check_means(net, inputs, width, 60_000)
+    check_means(net, inputs, width, 30_000)
 
 
 def test_memory_counts_what_is_held():

@@ -281,7 +281,7 @@ def test_designs_have_widths_of_the_same_theory(monkeypatch, size, narrowest):
     monkeypatch.setattr(power, "WIDTHS", (24, 48, 96))
     monkeypatch.setattr(power, "PILOT", 64)
     if narrowest is None:
-        with pytest.raises(InputError, match="inputs.*200 numbers"):
+        with pytest.raises(InputError, match=r"inputs.*200 numbers"):
             verify.verify(example, resolution=0.5, seconds=0.01)
         return
     asked = []
