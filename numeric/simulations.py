@@ -105,8 +105,8 @@ def simulate(
             2048.
             "innovations" takes out of V, by control variates, what different neurons do beside one
             another: a fraction of the draws where n is large beside the depth. It applies to z of
-            any inputs behind Gaussian or orthogonal weights, where ⟨σσ⟩ of two has a closed form,
-            as for ReLU, abs, erf and polynomials.
+            any inputs behind Gaussian or orthogonal weights, where `average_two` of σ has a closed
+            form of ⟨σσ⟩ of two, as ReLU's, erf's, GELU's, sin's and polynomials'.
             Networks of other layers than the dense one have "probes" and
             "explicit". The attribute `sampler` says which it was.
         executor: any `concurrent.futures.Executor`, of this machine or of a cluster, on which

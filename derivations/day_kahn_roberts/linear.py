@@ -266,7 +266,8 @@ def meijer() -> Verdict:
 def gaussian_points() -> Verdict:
     r"""At $C_W = 1$, of which the sentence before speaks, as printed; in general
     $c_{2m}(n)^{\ell-1} (C_W^\ell K_0)^m$. For any m and layer: the first is Gaussian, and each step
-    multiplies by a normal number's moment over a uniform direction's component's, $C_W^mc_{2m}$."""
+    multiplies by a normal number's moment over that of a component of a uniform direction, each an
+    integral of its own: $C_W^mc_{2m}$."""
     K = Component("K0", (1, 1))
     cases = [(m, depth) for m in (1, 2, 3) for depth in (1, 2, 4)]
     found = [linear.coefficient((1, 1) * m, [n] * depth, Gaussian(C_W)) for m, depth in cases]

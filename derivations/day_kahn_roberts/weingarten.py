@@ -74,7 +74,7 @@ def rising(m: sympy.Expr = ANY) -> sympy.Expr:
 
 def any_row_sum(m: sympy.Expr = ANY) -> sympy.Expr:
     """Σ_q W(p,q) for any m: Q_11^{2m} has the average Σ_pq W(p,q), over (2m − 1)!! rows p, and is
-    the power of a component of a uniform direction."""
+    the power of a component of a uniform direction, an integral over its angle."""
     return direction_moment(n, m) / pairings(m)
 
 
@@ -286,8 +286,9 @@ def pairs_of_all_indices() -> Verdict:
 
 @claim("000", "4.16", "2m-point functions do not see the depth")
 def depth_independence() -> Verdict:
-    r"""$G_{2m}^{(\ell+1)} = C_W^m G_{2m}^{(\ell)}$ exactly in $n$, for any m: the row sum undoes
-    the contractions of the layer below; by tables for $2m$ up to 16."""
+    r"""$G_{2m}^{(\ell+1)} = C_W^m G_{2m}^{(\ell)}$ exactly in $n$, for any m: the row sum, by an
+    integral over angles, undoes the contractions of the layer below, by one over the radius; by
+    tables for $2m$ up to 16."""
     orthogonal = [sympy.cancel(row_sum(k) * wick_sum(k)) for k in range(1, LARGEST + 1)]
     return both(
         equal(same(any_row_sum() * length_moment(ANY, n), sympy.Integer(1)), 1, "any m"),

@@ -42,10 +42,16 @@ def normal_moment(m: sympy.Expr) -> sympy.Expr:
 
 
 def direction_moment(n: sympy.Expr, *orders: sympy.Expr) -> sympy.Expr:
-    """E ω_1^{2a} ω_2^{2b} ⋯ of a uniform direction in n dimensions: g = |g| ω with independent
-    factors, so it is E g_1^{2a} E g_2^{2b} ⋯ over E |g|^{2(a+b+⋯)}."""
-    normal = sympy.Mul(*map(normal_moment, orders))
-    return sympy.gammasimp(normal / length_moment(sympy.Add(*orders), n))
+    """E ω_1^{2a} ω_2^{2b} ⋯ of a uniform direction in n dimensions, by its angles: ω_1 = cos θ_1,
+    ω_2 = sin θ_1 cos θ_2, …, of densities sin^{n−1−j} θ_j, and with c = a_{j+1} + a_{j+2} + ⋯
+
+        ∫ cos^{2a_j} θ sin^{n−1−j+2c} θ dθ = B(a_j + 1/2, (n − j)/2 + c) .
+    """
+    half, factors = sympy.Rational(1, 2), []
+    for j, order in enumerate(orders, 1):
+        size, later = (n - j) / 2, sympy.Add(*orders[j:])
+        factors.append(sympy.beta(order + half, size + later) / sympy.beta(half, size))
+    return sympy.gammasimp(sympy.Mul(*factors).rewrite(sympy.gamma))
 
 
 def same(derived: sympy.Expr, printed: sympy.Expr) -> sympy.Expr:

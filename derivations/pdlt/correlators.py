@@ -180,8 +180,8 @@ def connected_four_points() -> Verdict:
 @claim("004", "3.30", "what two neurons know of each other")
 def two_neurons() -> Verdict:
     """$\\operatorname{Cov}(z_j^2,z_k^2)=G_4-G_2^2$ for $j\\ne k$, and $3G_4-G_2^2$ for $j=k$: of
-    the three pairings one survives, or all, in any layer by (3.44). Left: weight by weight, layers
-    1 to 3 of widths 2, 3, 2, 2; right: the engine's pairings."""
+    the three pairings one survives, or all, which (3.44) has in any layer. Left: weight by weight,
+    layers 1 to 3 of widths 2, 3, 2, 2; right: the engine's pairings."""
     network = Written((2, 3, 2, 2))
     found, printed = [], []
     for layer, (j, k) in product((1, 2, 3), ((0, 1), (0, 0))):
@@ -193,7 +193,7 @@ def two_neurons() -> Verdict:
     surviving = [deltas((j, j, k, k)) * four - two**2 for j, k in ((0, 1), (0, 0))]
     return both(
         equal(found, printed, "layers 1 to 3"),
-        equal(surviving, [four - two**2, 3 * four - two**2], "any layer, from (3.44)"),
+        equal(surviving, [four - two**2, 3 * four - two**2], "count of pairings, times G_4"),
     )
 
 
@@ -238,9 +238,9 @@ def first_layer() -> Verdict:
     wave = sympy.integrate(sympy.cos(u * z) * density, (z, -sympy.oo, sympy.oo))
     logarithm = sympy.expand_log(sympy.log(wave), force=True)
     return both(
-        equal(same(normal_moment(ANY) * G_2**ANY / pairings(ANY), G_2**ANY), 1, "G_{2m}, any m"),
+        equal(same(normal_moment(ANY), pairings(ANY)), 1, "E g^{2m} = P(m) pairings, any m"),
         equal(sympy.simplify(logarithm), -G_2 * u**2 / 2, "no connected part, any m"),
-        equal(same(pairings(ANY), sympy.factorial2(2 * ANY - 1)), 1, "(2m − 1)!!, any m"),
+        equal(same(pairings(ANY), sympy.factorial2(2 * ANY - 1)), 1, "P(m) = (2m − 1)!!, any m"),
         equal([*found, *connected], [1] * MOST + [0] * (MOST - 1), f"m = 1 to {MOST}"),
         equal(counts, [double_factorial_pairings(2 * m) for m in orders], "(2m − 1)!! pairings"),
     )
@@ -334,7 +334,7 @@ def all_point_step() -> Verdict:
         for m in orders
     ]
     return both(
-        equal(same(step(), C_W**ANY * closed_factor()), 1, "any m, n and layer"),
+        equal(same(step(), C_W**ANY * closed_factor()), 1, "E g^{2m} over E ω^{2m}, any m and n"),
         equal(steps, printed, "layer 2 to 3, m = 1 to 4"),
     )
 

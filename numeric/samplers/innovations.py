@@ -65,7 +65,9 @@ _APART = 1.0 - 2.0**-50
 _LEAST = 1e-200
 """And the least variance."""
 _FEWEST = 128
-"""Networks that a thread takes down the layers together, at least."""
+"""Networks that a thread takes down the layers together, if they hold no more than"""
+_ROOM = 1 << 21
+"""so many numbers of one layer."""
 
 
 def applies(layers: Layers, plan: Plan, probes: Probes) -> bool:
@@ -88,20 +90,24 @@ class InnovationSampler(ProbeSampler):
 
     @property
     def numbers(self) -> int:
-        """Preactivations, and those behind Gaussian weights, of the widest layer."""
-        return 3 * self.plan.samples * max(self.ensemble.widths)
+        """Preactivations of two layers and those behind Gaussian weights, of the widest layers;
+        the dimension of a block's Haar matrix, where that is more; and two matrices on pairs."""
+        haar = (step.big for (step,) in self.ensemble.steps if step.kind == HAAR)
+        neurons = 3 * max(self.ensemble.widths) + max(haar, default=0)
+        return self.plan.samples * neurons + 2 * len(_pairs(self.plan.samples)) ** 2
 
     @property
     def batch(self) -> int:
-        """Enough for what NumPy does between two layers."""
-        return max(_FEWEST, super().batch)
+        """Enough for what NumPy does between two layers, where memory allows."""
+        return max(super().batch, min(_FEWEST, _ROOM // self.numbers))
 
     @cached_property
-    def _controlled(self) -> Array:
-        """Of each statistic of four z the coefficients of g g, (depth, pairs², statistics)."""
+    def _controlled(self) -> tuple[NDArray[np.int64], Array]:
+        """The products g g in statistics of four z: (first pair, second pair, statistic), (terms,
+        3), and their coefficients, (depth, terms)."""
         m, told = self.plan.samples, reading(self.ensemble.layers)
         place = {pair: k for k, pair in enumerate(_pairs(m))}
-        found = np.zeros((self.ensemble.depth, len(place) ** 2, len(self.plan.statistics)))
+        places, found = [], []
         trees = zip(self.plan.trees(), self.plan.statistics, strict=True)
         for number, (fields, statistic) in enumerate(trees):
             if len(fields) != 4:
@@ -111,8 +117,10 @@ class InnovationSampler(ProbeSampler):
             for monomial, coefficients in polynomial.items():
                 if len(monomial) == 2:
                     first, second = (place[a, b] for (_, a), (_, b) in monomial)
-                    found[:, first * len(place) + second, number] += coefficients
-        return found
+                    places.append((first, second, number))
+                    found.append(np.broadcast_to(coefficients, self.ensemble.depth))
+        terms = np.array(places, np.int64).reshape(-1, 3)
+        return terms, np.array(found, float).reshape(len(terms), -1).T.copy()
 
     @cached_property
     def _slopes(self) -> Array:
@@ -135,7 +143,7 @@ class InnovationSampler(ProbeSampler):
         ensemble, m = self.ensemble, self.plan.samples
         structure, coefficients = self._polynomials
         activation, pairs = ensemble.activation(1), np.array(_pairs(m))
-        averages = _averages(ensemble.net.activation)
+        averages, (terms, controlled) = _averages(ensemble.net.activation), self._controlled
         assert averages is not None
         X = np.zeros((draws.size, m, ensemble.widths[0]))
         X[:] = ensemble.inputs
@@ -145,8 +153,8 @@ class InnovationSampler(ProbeSampler):
         for layer in range(ensemble.depth):
             probing.kernels().grams(X, S)
             values = evaluated_once((structure, coefficients[layer]), S.reshape(draws.size, -1))
-            control = moved[:, :, None] * moved[:, None, :] - own
-            yield values - control.reshape(draws.size, -1) @ self._controlled[layer]
+            kernels().control((moved, own), terms, controlled[layer], values)
+            yield values
             if layer + 1 == ensemble.depth:
                 return
             (step,), C_b = ensemble.steps[layer], float(ensemble.C_b[layer])
@@ -166,12 +174,9 @@ class InnovationSampler(ProbeSampler):
                 activation.activate(Y)
             K, slopes = C_W * S, self._slopes[layer]
             of_w = K[:, pairs[:, 0], pairs[:, 1]]
-            new, squares = np.empty_like(moved), np.empty_like(own)
+            kernels().carry(C_W * slopes, moved, own)
             given = averages(K + C_b), of_w
-            kernels().innovate((Y, W), pairs, given, slopes, (new, squares))
-            A = C_W * slopes
-            moved = moved @ A.T + new
-            own = A @ own @ A.T + squares
+            kernels().innovate((Y, W), pairs, given, slopes, (moved, own))
             X = Z
 
 
@@ -235,7 +240,7 @@ def innovate(
     slopes: Array,
     out: tuple[Array, Array],
 ) -> None:
-    """Σ_i h_i/n and Σ_i h_i h_i/n² of each draw: out (draws, pairs) and (draws, pairs, pairs).
+    """Add Σ_i h_i/n and Σ_i h_i h_i/n² of each draw to out: (draws, pairs), (draws, pairs, pairs).
 
     Arguments:
         vectors: σ(y), (draws, m, n), and w, (draws, m, N), or of N = 0.
@@ -243,10 +248,11 @@ def innovate(
         given: ⟨σσ⟩ and ⟨w w⟩ of the pairs, (draws, pairs).
         slopes: ∂⟨σσ⟩/∂K, (pairs, pairs).
     """
-    (Y, W), (mean, of_w), (new, squares) = vectors, given, out
+    (Y, W), (mean, of_w), (moved, own) = vectors, given, out
     count, n, N = pairs.shape[0], Y.shape[2], W.shape[2]
     size = max(n, N)
     H, T = np.zeros((count, size)), np.empty((count, N))
+    squares = np.empty((count, count))
     for s in range(Y.shape[0]):
         for p in range(count):
             _products(Y[s, pairs[p, 0]], Y[s, pairs[p, 1]], mean[s, p], H[p, :n])
@@ -259,18 +265,64 @@ def innovate(
                     if slopes[p, q] != 0.0:
                         add_multiple(H[p], -slopes[p, q], T[q])
         for p in range(count):
-            new[s, p] = _sum(H[p])
-        gram(H, squares[s])
+            moved[s, p] += _sum(H[p])
+        gram(H, squares)
         for p in range(count):
+            add_multiple(own[s, p], size, squares[p])
+
+
+@driver
+def _turned(A: Array, D: Array, out: Array) -> None:
+    """(A D)ᵀ for a matrix A that is mostly 0."""
+    count = A.shape[0]
+    row = np.empty(count)
+    for p in range(count):
+        row.fill(0.0)
+        for q in range(count):
+            if A[p, q] != 0.0:
+                add_multiple(row, A[p, q], D[q])
+        for q in range(count):
+            out[q, p] = row[q]
+
+
+@driver
+def carry(A: Array, moved: Array, own: Array) -> None:
+    """ĝ ← A ĝ and D ← A D Aᵀ of each draw: (draws, pairs), (draws, pairs, pairs); D symmetric."""
+    count = A.shape[0]
+    g, half = np.empty(count), np.empty((count, count))
+    for s in range(moved.shape[0]):
+        for p in range(count):
+            total = 0.0
             for q in range(count):
-                squares[s, p, q] *= size
+                total += A[p, q] * moved[s, q]
+            g[p] = total
+        moved[s] = g
+        _turned(A, own[s], half)
+        _turned(A, half, own[s])
+
+
+@driver
+def control(
+    innovations: tuple[Array, Array], terms: NDArray[np.int64], coefficients: Array, values: Array
+) -> None:
+    """Take ĝ ĝ − D, (draws, pairs) and (draws, pairs, pairs), out of values (draws, statistics).
+
+    Arguments:
+        terms: (first pair, second pair, statistic), (terms, 3).
+        coefficients: of ĝ ĝ in the statistic, (terms,).
+    """
+    moved, own = innovations
+    for s in range(values.shape[0]):
+        for t in range(terms.shape[0]):
+            p, q, number = terms[t]
+            values[s, number] -= coefficients[t] * (moved[s, p] * moved[s, q] - own[s, p, q])
 
 
 @cache
 def kernels() -> ModuleType:
-    """`apply_both` and `innovate`, compiled."""
+    """`apply_both`, `innovate`, `carry` and `control`, compiled."""
     doc = "Preactivations beside those behind Gaussian weights, and their innovations."
-    return load_kernels("innovations", doc, (apply_both, innovate))
+    return load_kernels("innovations", doc, (apply_both, innovate, carry, control))
 
 
 @lru_cache(maxsize=8)
@@ -290,15 +342,16 @@ class _Averages:
 
     def __call__(self, K: Array) -> Array:
         """(draws, m, m) → (draws, pairs)."""
-        variances = np.maximum(K.diagonal(axis1=1, axis2=2), _LEAST)
+        # contiguous: other strides may have NumPy take another routine, of other last bits
+        variances = np.ascontiguousarray(np.maximum(K.diagonal(axis1=1, axis2=2).T, _LEAST))
         found = np.empty((len(K), len(_pairs(K.shape[1]))))
         for k, (a, b) in enumerate(_pairs(K.shape[1])):
             if a == b:
-                found[:, k] = self.one(variances[:, a])
+                found[:, k] = self.one(variances[a])
             else:
-                most = _APART * np.sqrt(variances[:, a]) * np.sqrt(variances[:, b])
+                most = _APART * np.sqrt(variances[a]) * np.sqrt(variances[b])
                 c = np.clip(K[:, a, b], -most, most)
-                found[:, k] = self.two(variances[:, a], c, variances[:, b])
+                found[:, k] = self.two(variances[a], c, variances[b])
         return found
 
     def slopes(self, K: Array) -> Array:

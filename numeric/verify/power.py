@@ -183,7 +183,8 @@ def resolved(
     Returns the comparison, what the theory was held against, the draws of each ensemble, and what
     was not reached.
 
-    Raises InputError as `simulate` and `compare` do.
+    Raises InputError as `simulate` and `compare` do, and for inputs that no widths here are of the
+    same theory with.
     """
     found = Sampled(example, flowed, {}, {}, false_alarms)
     for n in WIDTHS:
@@ -193,7 +194,14 @@ def resolved(
             except InputError:
                 if n > 2 * min(WIDTHS):  # too narrow for its cumulants' pairings otherwise
                     raise
-    designs = [each for each in DESIGNS if all(n in found.tables for n in each)]
+    designs = _sampled_of(found, DESIGNS)
+    if not designs:
+        found = found.at([n for n in WIDER if _fits(example, n)], PILOT)
+        designs = _sampled_of(found, WIDE_DESIGNS)
+    if not designs:
+        got = f"{example.inputs.shape[-1]} numbers each, and {example.net.weights_at(1)}"
+        most = max(each[0] for each in WIDE_DESIGNS)
+        raise InputError("inputs", got, f"{most} at most, or independent weights at layer 1")
     plan = best(found, designs, resolution, seconds)
     rows, needed = found.compared(plan.widths).rows, _needed(found, plan.widths, resolution)
     coarse = [row for row, draws in zip(rows, needed, strict=True) if draws > plan.draws]
@@ -203,12 +211,18 @@ def resolved(
     found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
     narrow = comparison.weak and not np.isfinite(_needed(found, plan.widths, WEAK)).all()
     if narrow and PILOT * cost(example, WIDER) <= PATIENCE * seconds:
-        found, designs = found.at(WIDER, PILOT), [*designs, *WIDE_DESIGNS]
+        found = found.at([n for n in WIDER if _fits(example, n)], PILOT)
+        designs = _sampled_of(found, (*DESIGNS, *WIDE_DESIGNS))
         plan = best(found, designs, resolution, seconds)
         found, plan, comparison = _followed(found, designs, plan, resolution, seconds)
     draws = min(found.draws[n] for n in plan.widths)
     missed = _beyond(found, plan, comparison, resolution, seconds)
     return comparison, found.evidence(plan.widths), draws, missed
+
+
+def _sampled_of(found: Sampled, designs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Those of these designs of which every width has been sampled."""
+    return [each for each in designs if all(n in found.tables for n in each)]
 
 
 def _followed(

@@ -14,11 +14,11 @@ left out, a condition negated, two arguments exchanged. Lines were drawn by a fi
 that have some, in `derive` without what prints, reports or checks a user's input; then one of the
 line's faults was drawn. The list is kept in `faults.jsonl`, each fault with the text of its line,
 which it is found by while other lines come and go. Each is planted in a copy of the tracked files,
-and the tests that are most likely to find it run first: the one that the list names, the module's
-own examples, the tests of `derive` that are fewest imports away, the others, all tests, the book. A
-fault that all of them pass is a *survivor*: equivalent, where the list gives the reason under
-"equivalent", or a gap. For each that is equivalent the list has one more, the next that was drawn,
-so that it has 100 others.
+and the tests that are most likely to find it run first: the one that the list names, if it names
+one, the module's own examples, the tests of `derive` that are fewest imports away, the others, all
+tests, the book. A fault that all of them pass is a *survivor*: equivalent, where the list gives the
+reason under "equivalent", or a gap. For each that is equivalent the list has one more, the next
+that was drawn, so that it has 100 others.
 
 Results are one line of JSON a fault, in a file that is written whole after each: the next call goes
 on from there. A result holds while its line of the source does.

@@ -5,15 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from scipy import stats
 
 from derive import InputError, activations, exact
 from derive.network import Network
+from derive.recursions import wanted
 from derive.weights import Gaussian, LowRankGaussian, Orthogonal, Truncated
 from numeric import simulate
+from numeric.estimators.observables import plan_of
 from numeric.samplers import innovations
+from numeric.samplers.ensemble import checked_ensemble
+from numeric.samplers.innovations import InnovationSampler
+from numeric.samplers.probing import ProbeSampler
+from numeric.simulations import make_sampler
 
 X = np.array([[1.0, -0.5, 2.0, 0.25], [0.5, 1.0, 1.5, -1.0], [1.0, 1.0, 0.5, 0.5]])
 RELU = activations.relu
+
+
+def sampler_of(net, inputs, width, depth, tensors="V"):
+    ensemble = checked_ensemble(net, inputs, width, depth, 7)
+    plan = plan_of(wanted(tensors, net, depth), ensemble.data.measured)
+    return make_sampler(ensemble, plan, "innovations")
 
 
 @pytest.mark.parametrize(
@@ -114,3 +127,93 @@ def test_slopes_are_those_of_the_averages():
         moved[a, b] = moved[b, a] = step
         found = (averages((K + moved)[None]) - averages((K - moved)[None]))[0] / (2 * step)
         np.testing.assert_allclose(found, averages.slopes(K)[:, q], atol=1e-8)
+
+
+FOUR = np.vstack([X, [0.25, 2.0, -0.5, 0.75]])
+
+
+@pytest.mark.parametrize("weights", [Gaussian(2), Orthogonal(2)], ids=str)
+def test_the_bits_are_the_seeds(weights):
+    """Whatever draws are taken down together: a thread's stripe of them, or one alone."""
+    sampler = sampler_of(Network(RELU, weights, C_b=0.5), FOUR, 30, 3)
+    reference = sampler.reference
+    alone = sampler.sums(0, 101, reference)
+    for threads in (3, 5, 16):
+        assert (sampler.sums(0, 101, reference, threads=threads) == alone).all()
+    together = sampler.statistics(np.arange(9))
+    for draw in range(9):
+        assert (sampler.statistics(np.arange(draw, draw + 1))[0] == together[draw]).all()
+
+
+REPEATED = np.array([X[0], 2 * X[0], X[1]])
+ZERO = np.array([X[0], np.zeros(4), X[2]])
+MEANS = [
+    (Network(RELU, Gaussian(2)), REPEATED),
+    (Network(RELU, Gaussian(2), C_b=1), ZERO),
+    (Network(activations.erf, Orthogonal(2)), X),
+    (Network(activations.sin, Gaussian(1), C_b=1), ZERO),
+]
+MORE_MEANS = [
+    (Network(RELU, Orthogonal(2)), REPEATED),
+    (Network(RELU, Orthogonal(2), C_b=1), ZERO),
+    (Network(RELU, Gaussian(2), C_b=1), REPEATED),
+    (Network(activations.erf, Gaussian(2), C_b=1), REPEATED),
+    (Network(activations.gelu, Gaussian(2), C_b=1), ZERO),
+    (Network(activations.gelu, Orthogonal(1), C_b=1), REPEATED),
+    (Network(activations.sin, Gaussian(1)), X),
+    (Network(activations.sin, Truncated(1, ratio=2), C_b=1), ZERO),
+    (Network(activations.polynomial([0, 1, sympy.Rational(1, 8)]), Gaussian(1)), REPEATED),
+    (Network(activations.polynomial([0, 1, sympy.Rational(1, 8)]), Orthogonal(1)), X),
+]
+
+
+def check_means(net, inputs, width, draws):
+    """z-scores of what is taken out, of the same networks, against 0: of two sides 1e-4, divided
+    by their number."""
+    sampler = sampler_of(net, inputs, width, 4)
+    plain = ProbeSampler(sampler.ensemble, sampler.plan, sampler.probes)
+    numbers = np.arange(draws)
+    taken = plain.statistics(numbers) - sampler.statistics(numbers)
+    mean, error = taken.mean(axis=0), taken.std(axis=0, ddof=1) / np.sqrt(draws)
+    size = abs(plain.statistics(numbers[:16])).max()
+    moves = error > 1e-13 * size
+    assert moves[1:].any(axis=1).all()
+    assert abs(mean[~moves]).max(initial=0) < 1e-11 * size
+    z = mean[moves] / error[moves]
+    assert abs(z).max() < stats.norm.isf(0.5e-4 / z.size)
+
+
+@pytest.mark.parametrize(("net", "inputs"), MEANS)
+def test_what_is_taken_out_has_mean_zero(net, inputs):
+    """Repeated inputs, zero ones with biases, and σ other than ReLU, at n = 6."""
+    check_means(net, inputs, 6, 4000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("net", "inputs"), MEANS + MORE_MEANS)
+@pytest.mark.parametrize("width", [6, 24])
+def test_what_is_taken_out_has_mean_zero_in_many_draws(net, inputs, width):
+    check_means(net, inputs, width, 30_000)
+
+
+def test_memory_counts_what_is_held():
+    """W of a small block of a large matrix, and matrices on pairs: a batch holds no more numbers
+    than are allowed."""
+    wide = sampler_of(Network(RELU, Truncated(1, ratio=200)), X, 100, 2)
+    assert wide.numbers >= 3 * 200 * 100
+    assert wide.batch * wide.numbers <= innovations._ROOM
+    many = sampler_of(
+        Network(RELU, Gaussian(2)), np.random.default_rng(1).normal(size=(12, 4)), 6, 2, "K"
+    )
+    assert many.numbers >= 2 * (12 * 13 // 2) ** 2
+    assert isinstance(many, InnovationSampler)
+
+
+def test_controls_are_as_many_as_products():
+    """Of m inputs some m⁴/8 components of V with a few products each: not pairs² of each."""
+    sampler = sampler_of(
+        Network(RELU, Gaussian(2)), np.random.default_rng(1).normal(size=(5, 4)), 6, 2
+    )
+    terms, coefficients = sampler._controlled
+    assert coefficients.shape == (2, len(terms))
+    assert len(terms) < 12 * len(sampler.plan.statistics)

@@ -272,6 +272,26 @@ def test_draws_are_planned_that_resolve_what_is_asked():
     assert coarse.beyond == fine.beyond == ()
 
 
+@pytest.mark.parametrize(("size", "narrowest"), [(30, 48), (60, 96), (200, None)])
+def test_designs_have_widths_of_the_same_theory(monkeypatch, size, narrowest):
+    """A block's first layer with more columns than rows is another theory: no design has it, and
+    where none is left that is said."""
+    inputs = np.linspace(-1, 1, size)
+    example = Example(Network(activations.linear, Orthogonal(1)), inputs, 2, ("V",), 5)
+    monkeypatch.setattr(power, "WIDTHS", (24, 48, 96))
+    monkeypatch.setattr(power, "PILOT", 64)
+    if narrowest is None:
+        with pytest.raises(InputError, match=r"inputs.*200 numbers"):
+            verify.verify(example, resolution=0.5, seconds=0.01)
+        return
+    asked = []
+    monkeypatch.setattr(
+        power, "sampled", lambda *given, of=power.sampled: asked.append(given[1]) or of(*given)
+    )
+    verify.verify(example, resolution=0.5, seconds=0.01)
+    assert min(asked) == narrowest
+
+
 def test_what_cannot_be_reached_says_why():
     net = Network(activations.relu)
     example = Example(net, np.array([0.3, -0.8]), 3, ("K", "V"))
