@@ -300,7 +300,7 @@ def average(K: Array, shape: Counts, pieces: Array) -> float:
             product *= size if h[g] < 39.0 else 0.0
             for k in range(g):
                 a, b = leaders[g], leaders[k]
-                r = K[a, b] / scale[a] / scale[b]
+                r = K[a, b] / (scale[a] * scale[b])
                 gap[g, k] = 1.0 - abs(r)
                 r *= -1.0 if side < 0.0 else 1.0
                 r *= -1.0 if atoms[chosen[k], 3] < 0.0 else 1.0

@@ -285,8 +285,10 @@ def _moments(sites: tuple[int, ...], members: Sequence[_Alike], K: Array) -> Mom
 
 
 def _correlation(alike: _Alike, g: int, k: int, K: Array) -> Array:
+    """Of two groups' leaders, the same in either order to the last bit: averages of variables that
+    are almost alike add up to less than the last digit of 1 − |r| changes in each."""
     a, b = alike.groups[g][0], alike.groups[k][0]
-    r: Array = K[a, b, alike.rows] / alike.scale[a] / alike.scale[b]
+    r: Array = K[a, b, alike.rows] / (alike.scale[a] * alike.scale[b])
     return r
 
 

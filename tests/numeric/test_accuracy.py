@@ -450,3 +450,16 @@ def test_derivatives_keep_their_digits_far_out(name, order):
     (found,) = sigma.derivatives(by_name(name), (order,))(at)
     exact = [float(derivative.subs(z, sympy.Integer(int(each))).evalf(30, maxn=300)) for each in at]
     np.testing.assert_allclose(found, exact, rtol=1e-13)
+
+
+def test_brackets_of_almost_equal_inputs_have_one_correlation():
+    """At layer 2 of |z| − 1 both inputs are −1, and 1 − 2·10⁻⁷ correlated: δδ is 10³, and cancels
+    in G1 where all brackets have the same 1 − |r|, in whatever order their samples are."""
+    inputs = [
+        [-5.816241138860575e-05, -0.0001669448726133075, 0.0006360357247737488, -0.0002999021489],
+        [-0.00023843938732940595, -0.001746155842601236, 0.0002303983088795619, -0.0008744646269],
+    ]
+    net = Network(activations.from_expr("Abs(z) - 1"), Orthogonal())
+    floats, digits = (flow(net, inputs, 3, "G1", precision=each, seconds=0) for each in (None, 20))
+    off = np.abs(floats["G1"] - digits["G1"].astype(float))[2]
+    assert (off < 10 * floats["G1_error"][2]).all()
