@@ -371,7 +371,8 @@ class Spectrum:
     @cached_property
     def _missing(self) -> float:
         """1 less the mass of the atoms and the bulks, by adaptive quadrature where one rule leaves
-        some out; not a number where its points are not certified."""
+        some out; not a number where its points are not certified, and where quadrature sees
+        nothing in a bulk: far down towards 0 a density is too narrow for it."""
         power = np.zeros(1, int)
         rule = np.polynomial.legendre.leggauss(_NODES)
         left = 1.0 - sum(float(sympy.N(mass, 20)) for mass in self.law.atoms.values())
@@ -382,7 +383,8 @@ class Spectrum:
             )
             if abs(left - once) <= _MISSING:
                 return left - once
-            return left - sum(float(self._integrate(each, power)[0]) for each in self._bulks)
+            masses = [float(self._integrate(each, power)[0]) for each in self._bulks]
+            return left - sum(masses) if min(masses, default=1.0) > _NEGLIGIBLE else np.nan
         except ArithmeticError:
             return np.nan
 

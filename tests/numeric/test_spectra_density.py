@@ -313,3 +313,11 @@ def test_dropout_with_digits() -> None:
     s = spectra.jacobian("tanh", Gaussian(), 1, 1, layer="dropout(4/5)")
     digits, floats = (s.table([0.5], 1, precision=each) for each in (20, None))
     np.testing.assert_allclose(digits["density"].astype(float), floats["density"], rtol=1e-10)
+
+
+def test_a_density_that_quadrature_does_not_see_is_drawn_all_the_same() -> None:
+    """Softplus' slopes reach so far down that the mass cannot be added up: nothing is refused."""
+    s = spectra.jacobian("softplus", Orthogonal(), 3, 0.3)
+    found, error = s.density([0.1, 1.0]), s.density_error([0.1, 1.0])
+    assert (found > 0.1).all()
+    assert (error < 1e-9).all()
