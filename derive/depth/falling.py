@@ -49,7 +49,16 @@ from ..gaussian.small_kernel import around_zero
 from ..symbols import K, constant, ell, z
 from .criticality import CriticalPoint, criticality
 from .logarithmic import LogarithmicKernel, beyond, logarithmic_kernel
-from .systems import MOST, SQUARE, Quantity, Solution, System, label_of, without_layer
+from .systems import (
+    MOST,
+    SQUARE,
+    Quantity,
+    Solution,
+    System,
+    label_of,
+    powers_of,
+    without_layer,
+)
 
 _SHIFT = 8
 """Orders of n by which s is found."""
@@ -444,13 +453,7 @@ class _Solver:
         system = self.system
         held = [value for found in expansions for value in found.values()]
         held += [self.distance, *without_layer(system.lambda_b), *without_layer(system.lambda_W)]
-        held += [
-            self.parameters[atom.name] ** power
-            for made in system.recursions
-            for mono, _ in made.terms
-            for atom, power in mono
-            if isinstance(atom, Parameter) and atom.name in self.parameters
-        ]
+        held += powers_of(self.parameters, system.recursions)
         return ring(held)
 
     def _rate(self, name: str) -> KernelSeries:

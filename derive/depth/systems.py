@@ -8,7 +8,7 @@ Around K* > 0 they are powers of K − K*, with numbers for coefficients (`aroun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
@@ -224,6 +224,17 @@ def quotient(numerator: LogSeries, divisor: LogSeries, power: sympy.Rational) ->
     return in_field(numerator) * below.power(-sympy.Rational(power), extent)
 
 
+def powers_of(parameters: Mapping[str, sympy.Expr], recursions: Iterable[Step]) -> list[sympy.Expr]:
+    """What these recursions have of the parameters, each to its power."""
+    return [
+        parameters[atom.name] ** power
+        for made in recursions
+        for mono, _ in made.terms
+        for atom, power in mono
+        if isinstance(atom, Parameter) and atom.name in parameters
+    ]
+
+
 class _Solver:
     """One solution of a system, through a given relative order."""
 
@@ -408,13 +419,7 @@ class _Solver:
         if any(not power.is_Integer for found, _ in self.expansions.values() for power in found):
             held.append(sympy.sqrt(self.leading))
         held += [*without_layer(system.lambda_b), *without_layer(system.lambda_W)]
-        held += [
-            self.parameters[atom.name] ** power
-            for made in system.recursions
-            for mono, _ in made.terms
-            for atom, power in mono
-            if isinstance(atom, Parameter) and atom.name in self.parameters
-        ]
+        held += powers_of(self.parameters, system.recursions)
         return ring(held)
 
     def _rate(self, name: str) -> LogSeries:
