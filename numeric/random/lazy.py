@@ -170,6 +170,15 @@ def _whole(ensemble: WeightEnsemble, name: str, width: int) -> int:
 
 
 @reduction
+def sum_of(x: Array) -> float:
+    """The sum of x."""
+    found = 0.0
+    for i in range(x.size):
+        found += x[i]
+    return found
+
+
+@reduction
 def dot(x: Array, y: Array) -> float:
     """x·y."""
     total = 0.0
@@ -386,6 +395,23 @@ def factorise(S: Array, X: Array, R: Array, spare: tuple[Array, Array, Array]) -
 
 
 @driver
+def fill_columns(
+    G: Array, drawn: int, draw: int, source: tuple[NDArray[np.uint64], int, int]
+) -> None:
+    """The normal numbers of a factor's columns, `drawn` in each row of G, and zeros behind them.
+
+    Arguments:
+        draw: the network's number.
+        source: as of `apply`.
+    """
+    key, layer, use = source
+    for k in range(G.shape[0]):
+        fill_normals(G[k], key, draw, layer, use + k)
+        for i in range(drawn, G.shape[1]):
+            G[k, i] = 0.0
+
+
+@driver
 def apply(
     S: Array,
     X: Array,
@@ -403,7 +429,6 @@ def apply(
         source: (key, layer, stream of the first column) of the random numbers.
     """
     kind, big, scale = factor
-    key, layer, use = source
     _, vectors, n_in = X.shape
     drawn = big if kind == HAAR else Z.shape[2]
     scale *= math.sqrt(n_in)
@@ -412,10 +437,7 @@ def apply(
     spare = (np.empty((vectors, n_in)), np.empty((vectors, n_in)), np.empty((2, vectors)))
     for s in range(draws.size):
         rank = factorise(S[s], X[s], R, spare)
-        for k in range(rank):
-            fill_normals(G[k], key, draws[s], layer, use + k)
-            for i in range(drawn, G.shape[1]):
-                G[k, i] = 0.0
+        fill_columns(G[:rank], drawn, draws[s], source)
         if kind == HAAR:
             orthogonal(G[:rank], drawn, R, rows[:rank], U[:rank])
         for k in range(rank):

@@ -38,7 +38,7 @@ from derive.activations.functions import Activation
 from derive.groups.pairings import as_pairing
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction
+from ..emit.jit import driver
 from ..emit.kernels import load_kernels
 from ..estimators import unbiased
 from ..estimators.observables import Plan
@@ -50,11 +50,13 @@ from ..random.lazy import (
     add_multiple,
     combine,
     factorise,
+    fill_columns,
     gram,
     orthogonal,
     put_multiple,
+    sum_of,
 )
-from ..random.philox import fill_normals, padded
+from ..random.philox import padded
 from . import probing
 from .base import evaluated_once
 from .ensemble import Layers
@@ -193,7 +195,6 @@ def apply_both(
     """`lazy.apply`, and of a block of a Haar matrix on N also W (draws, vectors, N): what the
     normal numbers that its frame is made of do to X instead, √(C_W) G R."""
     kind, big, scale = factor
-    key, layer, use = source
     _, vectors, n_in = X.shape
     drawn = big if kind == HAAR else Z.shape[2]
     scale *= math.sqrt(n_in)
@@ -202,10 +203,7 @@ def apply_both(
     spare = (np.empty((vectors, n_in)), np.empty((vectors, n_in)), np.empty((2, vectors)))
     for s in range(draws.size):
         rank = factorise(S[s], X[s], R, spare)
-        for k in range(rank):
-            fill_normals(G[k], key, draws[s], layer, use + k)
-            for i in range(drawn, G.shape[1]):
-                G[k, i] = 0.0
+        fill_columns(G[:rank], drawn, draws[s], source)
         if kind == HAAR:
             combine(R, rank, G, W[s])
             for a in range(vectors):
@@ -222,14 +220,6 @@ def _products(x: Array, y: Array, mean: float, out: Array) -> None:
     part = 1.0 / out.size
     for i in range(out.size):
         out[i] = part * (x[i] * y[i] - mean)
-
-
-@reduction
-def _sum(x: Array) -> float:
-    total = 0.0
-    for i in range(x.size):
-        total += x[i]
-    return total
 
 
 @driver
@@ -265,7 +255,7 @@ def innovate(
                     if slopes[p, q] != 0.0:
                         add_multiple(H[p], -slopes[p, q], T[q])
         for p in range(count):
-            moved[s, p] += _sum(H[p])
+            moved[s, p] += sum_of(H[p])
         gram(H, squares)
         for p in range(count):
             add_multiple(own[s, p], size, squares[p])
@@ -292,10 +282,9 @@ def carry(A: Array, moved: Array, own: Array) -> None:
     g, half = np.empty(count), np.empty((count, count))
     for s in range(moved.shape[0]):
         for p in range(count):
-            total = 0.0
+            g[p] = 0.0
             for q in range(count):
-                total += A[p, q] * moved[s, q]
-            g[p] = total
+                g[p] += A[p, q] * moved[s, q]
         moved[s] = g
         _turned(A, own[s], half)
         _turned(A, half, own[s])

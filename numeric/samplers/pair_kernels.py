@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver, reduction
-from ..random.lazy import dot, four_dots
+from ..random.lazy import dot, four_dots, sum_of
 
 LABELS = 4
 SQUARE = 16
@@ -85,7 +85,7 @@ def sum_products(
                 _product(slope, left, A[k])
                 low, high = (0, squares) if even[k] else (squares, squares + m * m)
                 if even[k]:
-                    out[s, row[k]] += _total(A[k])
+                    out[s, row[k]] += sum_of(A[k])
                 whole = high - (high - low) % 4
                 for b in range(low, whole, 4):
                     sums = four_dots(A[k], B[b : b + 4])
@@ -97,14 +97,6 @@ def sum_products(
             if even[k]:
                 for b in range(squares):
                     out[s, row[k] + place[1, b]] = out[s, row[k] + place[0, b]]
-
-
-@reduction
-def _total(x: Array) -> float:
-    total = 0.0
-    for i in range(x.size):
-        total += x[i]
-    return total
 
 
 @driver
