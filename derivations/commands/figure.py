@@ -50,6 +50,11 @@ def arguments(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="keep pictures, numbers and finished chunks there; the same command goes on",
     )
+    command.add_argument(
+        "--ensembles",
+        metavar="DIR",
+        help="keep finished chunks there instead: figures of the same networks share them",
+    )
     command.add_argument("--seed", type=int, default=0, help="of every ensemble")
     command.add_argument(
         "--data",
@@ -83,12 +88,16 @@ def run(options: argparse.Namespace) -> int:
     about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
     about |= {"data": data}
     _open(directory, about)
+    ensembles = directory / ENSEMBLES
+    if options.ensembles is not None:
+        make_directory("--ensembles", options.ensembles)
+        ensembles = Path(options.ensembles)
     sampled = sum(each.sampled for each in chosen.claims)
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share, data)
     outcomes, seconds = [], []
     for each in chosen.claims:
         progress = _Progress(f"{chosen.name}, {each.name}", full_seconds(each), options.full)
-        outcome = prove(each, sampling, Runs(directory / ENSEMBLES, progress.began))
+        outcome = prove(each, sampling, Runs(ensembles, progress.began))
         outcomes.append(outcome)
         seconds.append(progress.ended())
         print(line(outcome), flush=True)

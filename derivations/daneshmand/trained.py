@@ -48,10 +48,10 @@ class Size:
         )
 
 
-DENSE = Size(300, 32, (3, 8, 20), 0.03, 20, 15, 6), Size(1797, 800, (15, 30, 45), 0.01, 50, 30, 4)
+DENSE = Size(300, 32, (3, 8, 20), 0.03, 20, 15, 6), Size(1797, 200, (15, 30, 45), 0.01, 50, 30, 6)
 """The book's, and that of --full; the paper's width, depths, step, batch and epochs are 800, 15 to
 75, 0.01, 500 and 30."""
-CONVOLUTIONAL = Size(150, 6, (3, 10), 0.01, 15, 12, 6), Size(1797, 32, (5, 20), 0.01, 30, 20, 4)
+CONVOLUTIONAL = Size(150, 6, (3, 10), 0.01, 15, 12, 6), Size(1797, 32, (5, 20), 0.01, 30, 20, 6)
 SHORT = 2 / 3
 """Of the epochs, those of Figure 9."""
 UNTRAINED = 24

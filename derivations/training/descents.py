@@ -68,11 +68,9 @@ class Size:
 
 
 BOOK = Size((16, 8), (4, 20, 32), (100, 300, 300), (500, 200), (20, 12, 6), (4, 20))
-LARGER = Size(
-    (30, 100), (4, 11, 21, 31, 41), (1200, 300, 297), (10_000, 3000), (10,) * 5, (4, 31)
-)  # fmt: skip
+LARGER = Size((30, 100), (4, 11, 21, 31), (1200, 300, 297), (2000, 1000), (8,) * 4, (4, 31))
 """What --full runs; of other images than digits so many:"""
-LARGER_IMAGES = (3000, 1000, 1000)
+LARGER_IMAGES = (1200, 500, 500)
 
 
 def size(sampling: Sampling) -> Size:
@@ -115,9 +113,10 @@ def _over_layer(layer: int) -> sympy.Rational:
     return sympy.Rational(1, layer)
 
 
-def looked_at(last: int) -> list[int]:
-    """Epochs at which networks are looked at: 0, and then some that grow by a fifth or more."""
-    return [0, *sorted({round(each) for each in np.geomspace(2, last, LOOKS)})] if last else [0]
+def looked_at(last: int, also: int = 0) -> list[int]:
+    """Epochs at which networks are looked at: 0, some that grow by a fifth or more, and `also`."""
+    grown = {round(each) for each in np.geomspace(2, last, LOOKS)} if last else set()
+    return sorted({0, *grown, *({also} if 0 < also < last else ())})
 
 
 @cache
@@ -140,8 +139,9 @@ def trained(
     of = size(sampling)
     return curves(
         how.network(start, depth), split(of.data, of.images, part), width, depth, how.eta,
-        looked_at(epochs), draws or of.networks(depth), sampling.seed, optimizer=how.optimizer,
-        loss=how.loss, probe=CLASS if how == Descent() and epochs and not part else None,
+        looked_at(epochs, of.epochs[1]), draws or of.networks(depth), sampling.seed,
+        optimizer=how.optimizer, loss=how.loss,
+        probe=CLASS if how == Descent() and epochs and not part else None,
     )  # fmt: skip
 
 

@@ -33,14 +33,15 @@ ALIKE = 0.25
 
 
 def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
-    """By weights and depth, the shallow and the deep one's L; in the book the plain ones are those
-    of Figure 4, for more epochs."""
+    """By weights and depth, the shallow and the deep one's L; the plain ones are those of Figure 4,
+    as long as the others are trained: what they reach later is not compared."""
     of = descents.size(sampling)
     shallow, deep = of.pair
-    book = sampling.full is None  # where those of Figure 4 have been trained
-    epochs = of.epochs[0 if how == Descent() and book else 1]
+    trained_for, shown = of.epochs[0 if how == Descent() else 1], slice(0, of.epochs[1])
     found = {
-        (start, depth): trained(how, start, of.widths[0], depth, sampling, epochs)
+        (start, depth): trained(how, start, of.widths[0], depth, sampling, trained_for).sel(
+            epoch=shown
+        )
         for start in STARTS
         for depth in (shallow, deep)
     }
