@@ -48,7 +48,7 @@ from derive import (
     weingarten,
 )
 from derive.batchnorm.chain import mean_spectrum
-from derive.depth.asymptotics import breakdown
+from derive.depth.breakdown import breakdown
 from derive.engine.tensors import named
 from derive.expressions import parse_layer_expression, parse_number
 from derive.groups.moments import parse_moment

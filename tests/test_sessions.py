@@ -34,7 +34,7 @@ from derive import (
 )
 from derive import spectra as symbolic
 from derive.citations import SOURCES, entries
-from derive.depth.asymptotics import breakdown
+from derive.depth.breakdown import breakdown
 from derive.engine.fields import H
 from derive.engine.tensors import NAMES
 from derive.layers.per_layer import Tabulated

@@ -30,11 +30,11 @@ from derive.depth.asymptotics import (
     Asymptotics,
     Term,
     asymptotics,
-    breakdown,
     counterterm,
     ell,
     together,
 )
+from derive.depth.breakdown import breakdown
 from derive.depth.information import mutual_information, optimal_aspect_ratio, v
 from derive.engine.tensors import FIRST_ORDER, named
 from derive.network import Network

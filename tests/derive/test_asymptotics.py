@@ -11,7 +11,8 @@ from sympy import log
 from derive import activations as a
 from derive import exact, symbols
 from derive.arithmetic.rings import ring
-from derive.depth.asymptotics import asymptotics, breakdown, counterterm, ell, together
+from derive.depth.asymptotics import asymptotics, counterterm, ell, together
+from derive.depth.breakdown import breakdown
 from derive.depth.systems import in_layers
 from derive.engine.tensors import FIRST_ORDER
 from derive.errors import InputError

@@ -11,7 +11,8 @@ import sympy
 
 from derive import Gaussian, Network, Orthogonal, recursion
 from derive import activations as a
-from derive.depth.asymptotics import breakdown, counterterm, together
+from derive.depth.asymptotics import counterterm, together
+from derive.depth.breakdown import breakdown
 from derive.depth.criticality import criticality
 from derive.depth.falling import _core, _tail
 from derive.depth.logarithmic import logarithmic_kernel
