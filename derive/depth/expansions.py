@@ -22,7 +22,8 @@ from ..symbols import K, ell
 from ..weights import WeightEnsemble
 from ..work.progress import telling
 from . import staged
-from .falling import FallingSystem, KernelSeries
+from .falling import FallingSystem
+from .kernel_series import KernelSeries
 from .systems import Quantity, Solution, System, quotient
 from .terms import DIGITS, Term, number, printed, rounded
 

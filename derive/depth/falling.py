@@ -29,26 +29,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, factorial, inf, log, pi, sqrt
+from math import exp, inf, pi, sqrt
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import sympy
 
-from ..activations.closed_forms import deltas
 from ..activations.functions import Activation
-from ..activations.pieces import series_at_zero
-from ..arithmetic import powerseries
-from ..arithmetic.hermite import by_parts
-from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, least, plus, size
+from ..arithmetic.logseries import EXACT, ONE, ZERO, LogSeries, plus, size
 from ..arithmetic.parameters import Parameter
 from ..arithmetic.rings import Ring, ring
 from ..engine.step import Step
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
-from ..gaussian.small_kernel import around_zero
-from ..symbols import K, constant, ell, z
+from ..symbols import K, constant, ell
 from .criticality import CriticalPoint, criticality
-from .logarithmic import LogarithmicKernel, beyond, logarithmic_kernel
+from .kernel_series import NOTHING, Dropped, KernelSeries
+from .logarithmic import LogarithmicKernel, logarithmic_kernel
 from .systems import (
     MOST,
     SQUARE,
@@ -59,6 +55,7 @@ from .systems import (
     powers_of,
     without_layer,
 )
+from .tails import core, tail
 
 _SHIFT = 8
 """Orders of n by which s is found."""
@@ -70,97 +67,6 @@ def falls(activation: Activation) -> bool:
     found = criticality(activation)
     point = found.points[0] if found.universality_class == "K* = 0" else None
     return point is not None and not point.coefficient
-
-
-class _Shown(NamedTuple):
-    """Coefficients that are expressions in K already, exact."""
-
-    def expr(self, value: sympy.Expr) -> sympy.Expr:
-        return value
-
-    def radius(self, value: sympy.Expr) -> sympy.Expr:
-        return ZERO
-
-
-class Dropped(NamedTuple):
-    """ℓ^{−gap} K^kernel, up to log ℓ and a factor of order one; of what the first layers fix, the
-    power of ((1 + s)/(ℓ + s)) that it is smaller by, and the power of K that goes with it."""
-
-    gap: sympy.Expr
-    kernel: sympy.Expr
-    free: sympy.Expr = EXACT
-    start: sympy.Expr = ZERO
-
-    @classmethod
-    def largest(cls, parts: Iterable[Dropped]) -> Dropped:
-        """Of several; shifts and differences of K are ℓ^{−1} everywhere."""
-        every = [cls(ONE, ZERO), *parts]
-        found = min(every, key=lambda each: (size(each.gap), size(each.kernel)))
-        free = least(*(each.free for each in every))
-        return found._replace(free=free, start=min((each.start for each in every), key=size))
-
-    def beside(self, power: sympy.Expr) -> Dropped:
-        """Of a part that is K^power of what it is relative to now."""
-        kernel, start = plus(self.kernel, power), plus(self.start, power)
-        return self._replace(kernel=kernel, start=start)
-
-    def at(self, layer: float, kernel: float, shift: float) -> float:
-        """An estimate of it at a layer, s counted in."""
-        steady = (1.0 + log(layer)) / layer ** size(self.gap) * kernel ** size(self.kernel)
-        start = ((1.0 + max(shift, 0.0)) / layer) ** size(self.free) * kernel ** size(self.start)
-        return float(5.0 * (steady + start))
-
-
-NOTHING = Dropped(EXACT, ZERO)
-
-
-@dataclass(frozen=True)
-class KernelSeries:
-    """ℓ^power · series(K), with the series in powers of K: its terms are smaller and smaller.
-
-    Attributes:
-        dropped: what is left out, relative to it.
-    """
-
-    power: sympy.Expr
-    series: LogSeries
-    dropped: Dropped
-
-    ring = _Shown()
-
-    @property
-    def order(self) -> sympy.Expr:
-        """Of ℓ^{−order}: where what is left out begins; `EXACT` of K itself."""
-        return EXACT if self.series.order is EXACT else -self.power
-
-    @property
-    def terms(self) -> dict[tuple[sympy.Expr, sympy.Expr], sympy.Expr]:
-        """By the powers of 1/ℓ and of K."""
-        value = self.series.ring.expr
-        return {
-            (-self.power, q): value(each) * K**q
-            for (q, _), each in sorted(self.series.terms.items(), key=lambda item: size(item[0][0]))
-        }
-
-    def ordered(self) -> list[tuple[tuple[sympy.Expr, int], sympy.Expr]]:
-        """The terms, the largest first, none with a logarithm beside K."""
-        return [((power, 0), value) for (power, _), value in self.terms.items()]
-
-    def __mul__(self, other: KernelSeries) -> KernelSeries:
-        product = self.series * other.series
-        dropped = Dropped.largest([self.dropped, other.dropped])
-        return KernelSeries(plus(self.power, other.power), product, dropped)
-
-    def raised(self, power: sympy.Expr, extent: sympy.Expr) -> KernelSeries:
-        """A power of it, to this many relative orders of K."""
-        return KernelSeries(self.power * power, self.series.power(power, extent), self.dropped)
-
-    def quotient(self, divisor: KernelSeries, power: sympy.Expr) -> KernelSeries:
-        """self/divisor^power, as far as both are known."""
-        extent = sympy.Integer(1)
-        for each in (self.series, divisor.series):
-            extent = max(extent, sympy.Integer(len(each.terms)))
-        return self * divisor.raised(-power, extent)
 
 
 _Product: TypeAlias = tuple[tuple[str, int], ...]
@@ -272,8 +178,8 @@ class _Solver:
         self.system, self.extent = system, sympy.Integer(extent)
         self.activation, self.distance = system.activation, system.law.distance
         brackets = {each for made in system.recursions for each in made.atoms(Bracket)} | {SQUARE}
-        cores = {each: _core(self.activation, each) for each in brackets}
-        tails = {each: _tail(self.activation, each, self.distance, extent + 2) for each in brackets}
+        cores = {each: core(self.activation, each) for each in brackets}
+        tails = {each: tail(self.activation, each, self.distance, extent + 2) for each in brackets}
         self.parameters = self._parameters()
         self.ring = self._ring([*cores.values(), *(found for found, _ in tails.values())])
         self.one = LogSeries.monomial(self.ring, self.ring.domain.one)
@@ -480,72 +386,3 @@ def _slope(series: LogSeries) -> LogSeries:
     over = series.ring
     terms = {(plus(q, -ONE), 0): value * over(q) for (q, _), value in series.terms.items() if q}
     return LogSeries(over, terms, plus(series.order, -ONE))
-
-
-def _core(activation: Activation, bracket: Bracket) -> dict[sympy.Expr, sympy.Expr]:
-    """The bracket as if σ went on beyond ±d as it is around 0: exact, for it is linear there."""
-    bare = sum(order == 0 for _, order in bracket.factors)
-    return dict(around_zero(activation, bracket, sympy.Rational(bare, 2)))
-
-
-def _tail(
-    activation: Activation, bracket: Bracket, distance: sympy.Expr, extent: int
-) -> tuple[dict[sympy.Expr, sympy.Expr], sympy.Expr]:
-    """What the kinks at ±d add to that, over ρ = e^{−d²/2K}/√(2πK), and the power of its cut.
-
-    With f the product, g what it has beyond d against its continuation and w the polynomial that
-    differentiates a Gaussian average,
-
-        ∫_0^∞ g(d + t) w(d + t) e^{−dt/K} e^{−t²/2K} dt = Σ g_k w_i (−1/2K)^j/j! n! (K/d)^{n+1},
-
-    n = k + i + 2j, where g_k, w_i are Taylor's coefficients; and δ-functions on the kink.
-    """
-    orders = tuple(order for _, order in bracket.factors)
-    outer = len(bracket.outer)
-    weight = by_parts(outer, z, K)
-    many = extent + outer + 1
-    cut = sympy.Integer(extent + 1)
-    found: dict[sympy.Expr, sympy.Expr] = defaultdict(lambda: ZERO)
-    for kink in (each for each in activation.kinks if abs(each) == distance):
-        side = int(sympy.sign(kink))
-        jump = _product(beyond(activation, kink, side), orders, kink, side, many)
-        jump = tuple(
-            a - b
-            for a, b in zip(
-                jump, _product(activation.beside_zero(side), orders, kink, side, many), strict=True
-            )
-        )
-        at = sympy.Poly(sympy.expand(weight.subs(z, kink + side * z)), z)
-        for k, value in enumerate(jump):
-            for (i,), factor in at.terms() if value != 0 else ():
-                for j in range(many - k + 1):
-                    n = k + i + 2 * j
-                    part = value * factor * sympy.Rational(factorial(n), (-2) ** j * factorial(j))
-                    _add(found, sympy.expand(part * K ** (n + 1 - j) / distance ** (n + 1)))
-        for (place, m), value in deltas(activation, orders).items():
-            if place == kink:
-                density = sympy.exp((distance**2 - z**2) / (2 * K))
-                part = (weight * density).diff(z, m).subs(z, kink)
-                _add(found, sympy.expand(value * (-1) ** m * part))
-    return {q: value for q, value in found.items() if value != 0 and size(q) < cut}, cut
-
-
-def _product(
-    piece: sympy.Expr, orders: tuple[int, ...], kink: sympy.Expr, side: int, degree: int
-) -> tuple[sympy.Expr, ...]:
-    """The Taylor coefficients of Π σ^{(o)}(kink + side·t) in t of σ's analytic piece."""
-    series = series_at_zero(piece.subs(z, kink + side * z), degree + max(orders, default=0))
-    total: tuple[sympy.Expr, ...] = (sympy.Integer(1),) + (ZERO,) * degree
-    for order in orders:
-        taken = tuple(
-            side**order * series[k + order] * sympy.ff(k + order, order) for k in range(degree + 1)
-        )
-        total = tuple(powerseries.multiply(total, taken))
-    return tuple(map(sympy.expand, total))
-
-
-def _add(found: dict[sympy.Expr, sympy.Expr], expression: sympy.Expr) -> None:
-    """Its powers of K."""
-    for term in sympy.Add.make_args(expression):
-        value, rest = term.as_independent(K)
-        found[rest.as_base_exp()[1] if rest != 1 else ZERO] += value

@@ -11,10 +11,10 @@ import sympy
 
 from derive import Gaussian, Network, Orthogonal, recursion
 from derive import activations as a
+from derive.depth import tails
 from derive.depth.asymptotics import counterterm, together
 from derive.depth.breakdown import breakdown
 from derive.depth.criticality import criticality
-from derive.depth.falling import _core, _tail
 from derive.depth.logarithmic import logarithmic_kernel
 from derive.depth.systems import label_of
 from derive.errors import InputError
@@ -149,7 +149,10 @@ def test_brackets_are_a_core_and_a_tail(activation, orders, outer):
     places = ((1,) * outer,) if outer else ()
     bracket = Bracket(tuple((1, each) for each in orders), places[0] if places else ())
     distance = logarithmic_kernel(activation).distance
-    core, (tail, cut) = _core(activation, bracket), _tail(activation, bracket, distance, 6)
+    core, (tail, cut) = (
+        tails.core(activation, bracket),
+        tails.tail(activation, bracket, distance, 6),
+    )
     with mpmath.workdps(60):
         at = mpmath.mpf(sympy.N(distance, 60)) ** 2 / 100
         rho = mpmath.exp(-50) / mpmath.sqrt(2 * mpmath.pi * at)
