@@ -24,6 +24,7 @@ from ..runs import chunks
 from ..runs.directory import digest
 from ..runs.totals import Rows
 from ..runs.work import Work
+from ..training.losses import per_input
 from .initialization import orthogonality_gap, orthogonalizing_weights
 from .modules import (
     BatchNorm,
@@ -209,9 +210,7 @@ class _Descents(Work):
             part = slice(at, min(at + step, whole))
             with np.errstate(over="ignore", invalid="ignore"):
                 *_, below, last = outputs(modules, self.images[part])
-            logs = last - last.max(axis=1, keepdims=True)
-            logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
-            losses.append(-(targets[part] * logs).sum(axis=1))
+                losses.append(per_input(last, targets[part], "cross-entropy"))
             for own in below.reshape(-1, self.batch, below[0].size):
                 good = np.isfinite(own).all() and (own != 0).any()
                 gaps.append(orthogonality_gap(own.T) if good else np.nan)

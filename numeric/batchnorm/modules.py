@@ -15,6 +15,7 @@ import numpy as np
 from derive.errors import InputError
 
 from ..arrays import Array
+from ..training.losses import log_softmax
 
 
 class Module(ABC):
@@ -196,10 +197,9 @@ def gradients(
     for each in modules:
         x, memory = each.forward(x)
         kept.append(memory)
-    raised = np.exp(x - x.max(axis=1, keepdims=True))
-    chances = raised / raised.sum(axis=1, keepdims=True)
-    lost = -float((targets * np.log(np.maximum(chances, 1e-300))).sum(axis=1).mean())
-    back = (chances - targets) / len(x)
+    logs = log_softmax(x)
+    lost = -float((targets * logs).sum(axis=1).mean())
+    back = (np.exp(logs) - targets) / len(x)
     found: list[tuple[Array, ...]] = []
     for each, memory in zip(reversed(modules), reversed(kept), strict=True):
         back, own = each.backward(back, memory)

@@ -20,6 +20,10 @@ def per_input(z: Array, targets: Array, loss: str) -> Array:
     if loss == "squared":
         return np.asarray(((z - targets) ** 2).sum(axis=-1) / 2)
     logs = z if loss == "cross-entropy" else -np.logaddexp(0, -z)
-    most = logs.max(axis=-1, keepdims=True)
-    total = most + np.log(np.exp(logs - most).sum(axis=-1, keepdims=True))
-    return np.asarray(-(targets * (logs - total)).sum(axis=-1))
+    return np.asarray(-(targets * log_softmax(logs)).sum(axis=-1))
+
+
+def log_softmax(z: Array) -> Array:
+    """log(e^{z_i} / Σ_j e^{z_j}), over the last axis."""
+    from_most = z - z.max(axis=-1, keepdims=True)
+    return np.asarray(from_most - np.log(np.exp(from_most).sum(axis=-1, keepdims=True)))
