@@ -83,15 +83,14 @@ def run(options: argparse.Namespace) -> int:
     data = _data(options.data, chosen)
     seed = checks.seed(options.seed)
     run_ = f"figure-{chosen.source}-{chosen.number}" if options.run is None else options.run
+    if options.ensembles is not None:
+        make_directory("--ensembles", options.ensembles)
     make_directory("--run", run_)
     directory = Path(run_)
+    ensembles = Path(options.ensembles or directory / ENSEMBLES)
     about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
     about |= {"data": data}
     _open(directory, about)
-    ensembles = directory / ENSEMBLES
-    if options.ensembles is not None:
-        make_directory("--ensembles", options.ensembles)
-        ensembles = Path(options.ensembles)
     sampled = sum(each.sampled for each in chosen.claims)
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share, data)
     outcomes, seconds = [], []

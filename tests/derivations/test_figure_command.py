@@ -77,6 +77,7 @@ def test_what_is_no_figure_is_told_with_what_there_is(name, wanted, capsys):
         (["--full", "--seed", "-1"], "seed"),
         (["--run", "no/such"], "--run"),
         (["--run", ""], "--run"),
+        (["--ensembles", "no/such"], "--ensembles"),
         (["--data", "mnist:"], "--data"),
     ],
 )
@@ -115,6 +116,29 @@ def test_images_of_a_figure_are_those_that_are_given(tmp_path, capsys, monkeypat
     words[-1] += "-others"
     assert cli.main([*words, "--data", f"cifar10:{tmp_path}"]) == 0
     assert seen == ["digits", "digits", f"cifar10:{tmp_path}"]
+
+
+def test_figures_share_the_ensembles_of_a_directory(tmp_path, monkeypatch, capsys):
+    """What one has drawn another reads back, and neither keeps it in its own directory."""
+    drawn = []
+
+    def experiment(sampling):
+        table = batchnorm.simulate(4, 3, 2, 10, sampling.seed)
+        drawn.append(table["gap_sq"].to_numpy())
+        return Verdict("statistical", "")
+
+    own = figures.SourceFigure
+    made = {f"000:{k}": own("000", k, (Claim("000", f"Figure {k}", "", experiment, True),), ())
+            for k in (5, 6)}  # fmt: skip
+    monkeypatch.setattr(figures, "figure", made.__getitem__)
+    shared = tmp_path / "networks"
+    for name in made:
+        where = ["--run", str(tmp_path / name[-1]), "--ensembles", str(shared)]
+        assert cli.main(["figure", name, *where]) == 0
+        assert [path.name for path in (tmp_path / name[-1]).iterdir()] == [command.RECORD]
+        assert len(list(shared.iterdir())) == 1
+    capsys.readouterr()
+    np.testing.assert_array_equal(*drawn)
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path, capsys):
