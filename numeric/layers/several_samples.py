@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import leibniz
-from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -100,6 +99,7 @@ class Sums:
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
+        self._check_cost(h, math.sqrt(2.0 * ROUGH))
         found[:] = 0.0
         in_order = self._ordered(order)
         for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
@@ -158,7 +158,7 @@ class Sums:
         nodes = ball / float(np.prod(h))
         if nodes > _MOST:
             wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
-            wanted += f"{number(_MOST)} nodes: this one has {number(int(nodes))}"
+            wanted += f"{_MOST:.0e} nodes: this one has {nodes:.0e}"
             raise InputError("inputs", f"{len(self._products[0])} inputs", wanted)
 
 
