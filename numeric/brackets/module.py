@@ -80,8 +80,8 @@ def single_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
 def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """For each shape a function `bracket_name(shape)` of K, the (d, d) covariance of its positions.
 
-    Positions may coincide, be collinear or vanish. A K with no finite bracket gives nan, as does one
-    of a rank above 4.
+    Positions may coincide, be collinear or vanish. A K with no finite bracket gives nan, one of a
+    rank above 4 included.
 
     Raises:
         InputError: for more than 8 positions.
