@@ -95,18 +95,20 @@ class Averages:
 
         def slopes(K: Array) -> Array:
             nonlocal at, slope
-            found, begin = np.empty((self.count, len(K))), 0
-            while begin < len(K):
-                far = ~(np.abs(K[begin:] - at) <= _NEAR * at)
-                end = begin + int(np.argmax(far)) if far.any() else len(K)
-                found[:, begin:end] = slope[:, None]
-                if end < len(K):
-                    assert self._raised is not None
-                    at, slope = float(K[end]), 0.5 * self._raised(K[end : end + 1])[0][:, 0]
-                    if at == 0.0:  # where all copies are
-                        slope[~np.isfinite(slope)] = 0.0
-                begin = end
-            return found
+            anchors, which = [], []
+            for layer, value in enumerate(K.tolist()):
+                if not abs(value - at) <= _NEAR * at:
+                    at = value
+                    anchors.append(layer)
+                which.append(len(anchors))
+            found = slope[:, None]
+            if anchors:
+                assert self._raised is not None
+                fresh = 0.5 * self._raised(K[anchors])[0]
+                fresh[(K[anchors] == 0.0) & ~np.isfinite(fresh)] = 0.0  # where all copies are
+                found = np.concatenate([found, fresh], axis=1)
+            slope = found[:, -1]
+            return found[:, which]
 
         def average(K: Array) -> tuple[Array, Array]:
             first = K[:, :1]
