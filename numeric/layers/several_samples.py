@@ -95,11 +95,12 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), ROUGH)
+        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
+        h = self.step(scale, len(scale), ROUGH)
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
-        self._check_cost(h, math.sqrt(2.0 * ROUGH))
+        self._check_cost(self.step(scale, rank), float(self.reach(rank, np.abs(B).sum())))
         found[:] = 0.0
         in_order = self._ordered(order)
         for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
