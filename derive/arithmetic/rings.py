@@ -45,6 +45,9 @@ class Ring:
             product = self.domain.one
             for factor in sympy.Mul.make_args(term):
                 base, exponent = _power(factor)
+                if _is_sum_below(base, exponent):
+                    product /= self(base) ** int(-exponent)
+                    continue
                 if base in self.units:
                     inner = self.placeholders[base] ** (exponent / self.units[base])
                 else:
@@ -129,8 +132,17 @@ def _factors(expression: sympy.Expr) -> Iterator[tuple[sympy.Expr, sympy.Rationa
     for term in sympy.Add.make_args(_tidy(expression)):
         for factor in sympy.Mul.make_args(term):
             base, exponent = _power(factor)
-            if not factor.is_Rational:
+            if _is_sum_below(base, exponent):
+                for each, power in _factors(base):
+                    yield each, power
+                    yield each, -power  # so that the ring is a field
+            elif not factor.is_Rational:
                 yield base, exponent
+
+
+def _is_sum_below(base: sympy.Expr, exponent: sympy.Rational) -> bool:
+    """Whether a factor is one over a sum of numbers, such as 1/(1 + π)."""
+    return bool(base.is_Add and base.is_number and exponent.is_Integer and exponent < 0)
 
 
 def _power(factor: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational]:

@@ -476,12 +476,15 @@ def _point_at_zero(activation: Activation) -> CriticalPoint | None:
     if all(activation.beside_zero(side).diff(z, 2) == 0 for side in (-1, 1)):
         return CriticalPoint(zero, C, zero, zero, zero, _beyond_powers(activation, C))
     for power in range(2, _MAX_ORDER):
-        deviation = sympy.expand(C * small_kernel_average(activation, (0, 0), power) - K)
-        terms = [term.as_coeff_exponent(K) for term in sympy.Add.make_args(deviation)]
-        if deviation != 0:
-            coefficient, exponent = min(terms, key=lambda term: term[1])
-            stability = "stable" if coefficient < 0 else "unstable"
-            return CriticalPoint(zero, C, zero, coefficient, exponent - 1, stability)
+        beyond = small_kernel_average(activation, (0, 0), power) - slope
+        powers: dict[sympy.Expr, sympy.Expr] = {}
+        for term in sympy.Add.make_args(sympy.expand(beyond)):
+            coefficient, exponent = term.as_coeff_exponent(K)
+            powers[exponent] = powers.get(exponent, zero) + C * coefficient
+        for exponent, total in sorted(powers.items()):
+            if (coefficient := sympy.simplify(total)) != 0:
+                stability = "stable" if coefficient < 0 else "unstable"
+                return CriticalPoint(zero, C, zero, coefficient, exponent - 1, stability)
     raise InputError("activation", str(activation), f"nonlinear terms below z^{2 * _MAX_ORDER}")
 
 

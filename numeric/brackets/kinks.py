@@ -33,6 +33,7 @@ from ..emit.jit import driver, scalar
 from . import orthants
 from .orthants import Counts, moment
 from .pieces import SLACK, table
+from .shapes import MAX_INPUTS
 
 
 @scalar
@@ -256,13 +257,14 @@ def average(K: Array, shape: Counts, pieces: Array) -> float:
     """⟨∂^outer Π_p σ^{(orders_p)}(z_p)⟩ over z ~ N(0, K), with shape = (orders, outer).
 
     pieces: a row (lower end, constant, slope) for each piece of σ, from left to right.
+    nan where more than 4 positions are no multiples of one another.
     """
     orders, outer = shape[0], shape[1]
     d = len(orders)
     group, scale = np.empty(d, np.int64), np.empty(d)
     leaders = grouped(K, group, scale)
     count = leaders[d]
-    if count < 0:
+    if not 0 <= count <= MAX_INPUTS:
         return math.nan
     value = 1.0
     atoms = np.empty((d * (d + 1) + d * len(pieces) * (d + 2 + max(orders)), 4))
@@ -326,7 +328,8 @@ def source(activation: Activation) -> str:
         raise InputError("activation", activation.name, "a continuous, piecewise linear one")
     rows = ", ".join(printer.listing(map(printer.literal, row)) for row in pieces.tolist())
     constants = [
-        f"GONE, SLACK = {orthants.GONE!r}, {SLACK!r}\nArray = Counts = np.ndarray\n",
+        f"GONE, SLACK, MAX_INPUTS = {orthants.GONE!r}, {SLACK!r}, {MAX_INPUTS!r}\n"
+        "Array = Counts = np.ndarray\n",
         printer.constant("PATH_NODES", orthants.PATH_NODES, array=True),
         printer.constant("PATH_WEIGHTS", orthants.PATH_WEIGHTS, array=True),
         f"PIECES = np.array([{rows}])  # lower end, constant, slope\n",

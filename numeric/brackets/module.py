@@ -1,7 +1,7 @@
 """Gaussian brackets ⟨∂^{outer} Π_p σ^{(order_p)}(z_p)⟩_K as source of numba kernels.
 
 The functions return pieces of a module's source, to put after `modules.PRELUDE` in this order:
-`support_source`, then `single_source` (all positions at one z) and `multi_source` (1 to 4
+`support_source`, then `single_source` (all positions at one z) and `multi_source` (1 to 8
 positions, each at its own). Such a module needs numpy and numba alone; `evaluate` makes one.
 
 What bounds the error is told in `quadrature`. For analytic σ it is 2e^{−36} ≈ 5e-16 of the
@@ -80,10 +80,11 @@ def single_source(activation: Activation, shapes: Sequence[SingleShape]) -> str:
 def multi_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """For each shape a function `bracket_name(shape)` of K, the (d, d) covariance of its positions.
 
-    Positions may coincide, be collinear or vanish. A K with no finite bracket gives nan.
+    Positions may coincide, be collinear or vanish. A K with no finite bracket gives nan, one of a
+    rank above 4 included.
 
     Raises:
-        InputError: for more than 4 positions.
+        InputError: for more than 8 positions.
     """
     _check(shapes)
     emit = several_inputs.smooth_source if activation.is_smooth else several_inputs.kinked_source

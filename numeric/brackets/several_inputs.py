@@ -1,8 +1,8 @@
 """Brackets with each position at its own z_p, z ~ N(0, K), as source: a function for each shape.
 
 Piecewise linear σ has closed forms: `kinks`. For the others the positions are z = B y, K = B Bᵀ,
-with as many normal y as K has rank, and nested loops sum over y, each factor computed at the first
-level that fixes its z.
+with as many normal y as K has rank, four at most, and nested loops sum over y, each factor computed
+at the first level that fixes its z.
 
 Analytic σ: derivatives go inside, and every level is a trapezoid rule. Piecewise analytic σ: every
 level has panels, ending at the kinks. A derivative goes inside where σ has no jump; the others stay
@@ -23,7 +23,7 @@ from derive.gaussian.shapes import Shape, is_even
 
 from ..emit import printer
 from . import kinks, pieces, quadrature
-from .shapes import describe
+from .shapes import MAX_INPUTS, describe
 
 
 def bracket_name(shape: Shape) -> str:
@@ -105,14 +105,14 @@ class _Level(NamedTuple):
     after: Sequence[str] = ()
 
 
-def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
+def _loops(d: int, levels: Sequence[_Level], summand: str) -> list[str]:
     """Nested loops over the latent variables; what a variable fixes is computed on its level.
 
-    Row k of B gives the position z_k = Σ_j B_kj y_j; p_j is the product of
-    the weights and factors so far.
+    Row k of B gives the position z_k = Σ_j B_kj y_j of d; p_j is the product of the weights and
+    factors so far. The last variable fixes all positions that are left.
     """
-    d = len(levels)
-    lines = [f"B{k}{j} = B[{k}, {j}]" for k in range(d) for j in range(k + 1)]
+    deepest = len(levels) - 1
+    lines = [f"B{k}{j} = B[{k}, {j}]" for k in range(d) for j in range(min(k, deepest) + 1)]
     lines += [f"m{k} = orders[order[{k}]]" for k in range(d)] + ["total = 0.0"]
     for j, level in enumerate(levels):
         mean = f"z{j}_{j - 1} + " if j else ""
@@ -123,20 +123,21 @@ def _loops(levels: Sequence[_Level], summand: str) -> list[str]:
             f"p{j} = {product}w{j}[i{j}] * sigma(m{j}, {mean}B{j}{j} * v{j})",
             *level.after,
         ]
-        if j == d - 1:
-            body += [f"total += {summand}"]
-        else:
+        if j < deepest:
             body += [f"if p{j} == 0.0:", "    continue"]
         for k in range(j + 1, d):
             body.append(f"z{k}_{j} = {f'z{k}_{j - 1} + ' if j else ''}B{k}{j} * v{j}")
+        if j == deepest:
+            body += [f"p{j} *= sigma(m{k}, z{k}_{j})" for k in range(j + 1, d)]
+            body += [f"total += {summand}"]
         loop = [*level.rule, f"for i{j} in range({level.start}len(y{j})):", *printer.indented(body)]
         lines += printer.indented(loop, j)
     return lines
 
 
 def _nested_smooth(d: int, odd: bool, rate: float, powers: float) -> str:
-    levels = []
-    for j in range(d):
+    levels, most = [], min(d, MAX_INPUTS)
+    for j in range(most):
         squares = " + ".join(f"v{k} * v{k}" for k in range(j + 1))
         levels.append(
             _Level(before=[f"if {squares} > reach * reach:", "    continue"] if j > 1 else [])
@@ -148,11 +149,12 @@ def _nested_smooth(d: int, odd: bool, rate: float, powers: float) -> str:
     return printer.filled(
         _SMOOTH,
         d=d,
+        most=most,
         accuracies=printer.listing(map(repr, allowed)),
-        reaches=printer.listing(repr(quadrature.reach(rank, powers)) for rank in range(d + 1)),
+        reaches=printer.listing(repr(quadrature.reach(rank, powers)) for rank in range(most + 1)),
         farther=_farther(rate, d),
-        rules=[f"y{j}, w{j} = trapezoid({j}, {rule})" for j in range(d)],
-        loops=_loops(levels, f"p{d - 1}"),
+        rules=[f"y{j}, w{j} = trapezoid({j}, {rule})" for j in range(most)],
+        loops=_loops(d, levels, f"p{most - 1}"),
     )
 
 
@@ -161,7 +163,7 @@ _SMOOTH = '''\
 def nested_$d(K, orders, growth):
     """The average of $d derivatives of σ, of these orders, over z ~ N(0, K)."""
     order, B, rank = factorise(K)
-    if rank < 0:
+    if not 0 <= rank <= $most:
         return math.nan
     accuracy = $accuracies[rank]
     reach = $reaches[rank]
@@ -192,7 +194,12 @@ def _both(shape: Shape) -> str:
 def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     """The functions for any piecewise analytic activation."""
     both = {shape: pieces.forms(activation, shape) for shape in shapes}
-    used = [form for pair in both.values() for form in pair if form is not None]
+    used = [
+        form
+        for regular, singular in both.values()
+        for form in (singular, *([regular] if len(regular.orders) <= MAX_INPUTS else []))
+        if form is not None
+    ]
     parts = [
         _sigma(activation, {m for form in used for m in form.orders}),
         quadrature.FACTORISE_SOURCE,
@@ -205,8 +212,10 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
     for shape, (regular, singular) in both.items():
         d = len(shape.orders)
         outside = "return math.nan"
-        lines = ["order, B, rank = factorise(K)", "if rank < 0:", f"    {outside}"]
-        lines += [f"if rank == {d}:", f"    return {_call(regular)}"]
+        most = min(d, MAX_INPUTS)
+        lines = ["order, B, rank = factorise(K)", f"if not 0 <= rank <= {most}:", f"    {outside}"]
+        if d == most:
+            lines += [f"if rank == {d}:", f"    return {_call(regular)}"]
         for p in range(d):
             if singular is not None and 0 in activation.jumps(singular.orders[p]):
                 lines += [f"if K[{p}, {p}] == 0.0:", f"    {outside}"]
@@ -226,24 +235,24 @@ def _nested_name(outer: tuple[int, ...]) -> str:
 def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
     d = len(outer)
     active = [p for p, count in enumerate(outer) if count]
-    levels = []
-    for j in range(d):
-        after = [f"latent[{j}] = v{j}"] if j < d - 1 else []
+    levels, most = [], min(d, MAX_INPUTS)
+    for j in range(most):
+        after = [f"latent[{j}] = v{j}"] if j < most - 1 else []
         after += [f"u{p}_{j} = {f'u{p}_{j - 1} + ' if j else ''}M{p}{j} * v{j}" for p in active]
         rule = f"panels({j}, rank, B, latent, KINKS, SMOOTH, reach, width, nodes, weights)"
         levels.append(_Level(rule=[f"y{j}, w{j} = {rule}"], after=after))
-    source, derivatives, summand = "", list[str](), f"p{d - 1}"
+    source, derivatives, summand = "", list[str](), f"p{most - 1}"
     if active:
         polynomial, u, Q = hermite.polynomial(outer)
         name = "hermite" + _suffix((), outer)
         doc = "Hermite's polynomial of u = M y and Q = M Mᵀ for the derivatives outside."
         source = printer.function(name, [*u, *Q.values()], polynomial, decorator="@scalar", doc=doc)
         derivatives.append("M = inverse(order, B, rank)")
-        derivatives += [f"M{p}{j} = M[{p}, {j}]" for p in active for j in range(d)]
+        derivatives += [f"M{p}{j} = M[{p}, {j}]" for p in active for j in range(most)]
         for (p, q), symbol in Q.items():
-            products = " + ".join(f"M{p}{j} * M{q}{j}" for j in range(d))
+            products = " + ".join(f"M{p}{j} * M{q}{j}" for j in range(most))
             derivatives.append(f"{symbol} = {products}")
-        arguments = ", ".join([*(f"u{p}_{d - 1}" for p in active), *map(str, Q.values())])
+        arguments = ", ".join([*(f"u{p}_{most - 1}" for p in active), *map(str, Q.values())])
         summand += f" * {name}({arguments})"
     nested = printer.filled(
         _KINKED,
@@ -252,7 +261,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         outer=outer,
         farther=_farther(rate, d),
         derivatives=derivatives,
-        loops=_loops(levels, summand),
+        loops=_loops(d, levels, summand),
     )
     return f"{source}\n\n{nested}" if source else nested
 

@@ -14,7 +14,11 @@ from derive.errors import InputError, whole
 from derive.gaussian.brackets import Average, Bracket
 from derive.gaussian.shapes import Shape, SingleShape
 
-MAX_POSITIONS = 4
+MAX_INPUTS = 4
+"""Of one average, none a combination of the others: it is an integral over as many dimensions."""
+
+MAX_POSITIONS = 8
+"""Of one average of a written module, each with a factor."""
 
 
 def shape_of(bracket: Bracket) -> SingleShape:
@@ -45,7 +49,7 @@ def describe(shape: SingleShape | Shape) -> str:
 
 
 def check(shape: SingleShape | Shape) -> None:
-    """Raise InputError for counts that are not whole, or a `Shape` of more than 4 positions."""
+    """Raise InputError for counts that are not whole, or a `Shape` of more than 8 positions."""
     outer = (shape.outer,) if isinstance(shape, SingleShape) else shape.outer
     for k in (*shape.orders, *outer):
         whole("shape", k, 0, wanted="orders and outer derivatives that are whole, 0 or more")
@@ -58,8 +62,8 @@ def check(shape: SingleShape | Shape) -> None:
 def check_inputs(count: int, alike: str) -> None:
     """Raise InputError where so many inputs of one average, none of them `alike` to others, are
     more than there is a rule for."""
-    if count > MAX_POSITIONS:
-        wanted = f"tensors whose averages are over at most {MAX_POSITIONS} inputs at once"
+    if count > MAX_INPUTS:
+        wanted = f"tensors whose averages are over at most {MAX_INPUTS} inputs at once"
         raise InputError("inputs", f"{count} of them in one average, none {alike}", wanted)
 
 

@@ -118,12 +118,28 @@ class Module:
 
     def expression(self, made: Step, names: dict[Atom, str]) -> str:
         """The right-hand side as Python source, each atom printed as `names` says."""
+        expr, printed = self._printable(made, names)
+        return printer.expression(expr, printed)
+
+    def terms(self, made: Step, names: dict[Atom, str]) -> tuple[str, list[str]]:
+        """The same as a factor, and the terms of the sum that it multiplies."""
+        expr, printed = self._printable(made, names)
+        sums = [factor for factor in sympy.Mul.make_args(expr) if factor.is_Add]
+        total = sums[0] if len(sums) == 1 else expr
+        return printer.expression(expr / total, printed), [
+            printer.expression(term, printed) for term in total.as_ordered_terms()
+        ]
+
+    def _printable(
+        self, made: Step, names: dict[Atom, str]
+    ) -> tuple[sympy.Expr, dict[sympy.Symbol, str]]:
+        """The right-hand side, and how its symbols are printed."""
         in_order = sorted(names, key=lambda atom: names[atom])  # not by hashes: the text is a key
         symbols = {  # terms are sorted by these names, and a count of dummies has no fixed length
             atom: sympy.Dummy(f"x{place:04d}", real=True) for place, atom in enumerate(in_order)
         }
         printed = {symbol: names[atom] for atom, symbol in symbols.items()}
-        return printer.expression(right_side(made, symbols), printed)
+        return right_side(made, symbols), printed
 
     def header(self, digest: str) -> str:
         """The docstring: what is computed, from which network, and how to call it."""

@@ -20,6 +20,9 @@ from .module import Module, tensors_of
 
 _LETTERS = "abcdefghijkl"
 
+_LONG = 100
+"""Terms that take minutes to compile as one loop over samples; arrays are added up instead."""
+
 _MASKS = (
     "",
     "Each input has masks of its own. The equations below are those of different inputs: a bracket",
@@ -122,7 +125,8 @@ class MultiModule(Module):
         )
 
     def _kernel(self, name: str, made: Step, arguments: str, stage: int) -> str:
-        """A loop over the samples of one tensor; what is symmetric is computed all the same."""
+        """A loop over the samples of one tensor, or a sum of arrays over all of them at once; what
+        is symmetric is computed all the same."""
         tables = {
             bracket: names
             for group, names in zip(self.groups, self.called, strict=True)
@@ -145,13 +149,26 @@ class MultiModule(Module):
             array = "K0" if made.first_layer else self.behind(stage - 1, tensor.identifier)
             known[component] = f"{array}[{', '.join(index[label] for label in labels)}]"
         letters = [index[label] for label in made.samples]
+        samples = arguments.split(",", maxsplit=1)[0]
+        if len(made.terms) > _LONG:
+            factor, terms = self.terms(made, known)
+            return printer.filled(
+                _LONG_KERNEL,
+                name=name,
+                arguments=arguments,
+                samples=samples,
+                letters=", ".join(letters),
+                rank=rank,
+                terms=[f"total += {term}" for term in terms],
+                factor=factor,
+            ).replace("math.", "np.")
         loops = [f"{'    ' * k}for {letter} in range(m):" for k, letter in enumerate(letters)]
         loops += [f"{'    ' * rank}out[{', '.join(letters)}] = {self.expression(made, known)}"]
         return printer.filled(
             _KERNEL,
             name=name,
             arguments=arguments,
-            samples=arguments.split(",", maxsplit=1)[0],
+            samples=samples,
             shape="m, " * rank,
             loops=loops,
         )
@@ -167,10 +184,11 @@ class MultiModule(Module):
         if keep is None:
             return ""
         met = (
-            " or ".join(f"{label} == {other}" for other in labels[:place])
+            " | ".join(f"({label} == {other})" for other in labels[:place])
             for place, label in enumerate(labels[1:], start=1)
         )
-        return "".join(f" * (1.0 / {float(keep.expr)!r} if {each} else 1.0)" for each in met)
+        more = f"(1.0 / {float(keep.expr)!r} - 1.0)"
+        return "".join(f" * (1.0 + {more} * ({each}))" for each in met)
 
 
 def _values(kernel: str, rank: int, *, extra: bool) -> str:
@@ -268,6 +286,15 @@ def $name($arguments):
     out = np.empty(($shape))
     $loops
     return out
+"""
+
+_LONG_KERNEL = """\
+def $name($arguments):
+    m = $samples.shape[0]
+    $letters = np.indices((m,) * $rank, sparse=True)
+    total = np.zeros((m,) * $rank)
+    $terms
+    return $factor * total
 """
 
 _VALUES = """\

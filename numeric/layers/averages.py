@@ -29,7 +29,7 @@ from derive.gaussian.shapes import Shape, SingleShape
 
 from ..arrays import Array
 from ..brackets import pieces
-from ..brackets.shapes import MAX_POSITIONS, check_inputs, positions_of, shape_of
+from ..brackets.shapes import MAX_INPUTS, check_inputs, positions_of, shape_of
 from . import joint, kinked, one_sample, piecewise_linear, several_samples
 
 Places = NDArray[np.int64]
@@ -95,18 +95,20 @@ class Averages:
 
         def slopes(K: Array) -> Array:
             nonlocal at, slope
-            found, begin = np.empty((self.count, len(K))), 0
-            while begin < len(K):
-                far = ~(np.abs(K[begin:] - at) <= _NEAR * at)
-                end = begin + int(np.argmax(far)) if far.any() else len(K)
-                found[:, begin:end] = slope[:, None]
-                if end < len(K):
-                    assert self._raised is not None
-                    at, slope = float(K[end]), 0.5 * self._raised(K[end : end + 1])[0][:, 0]
-                    if at == 0.0:  # where all copies are
-                        slope[~np.isfinite(slope)] = 0.0
-                begin = end
-            return found
+            anchors, which = [], []
+            for layer, value in enumerate(K.tolist()):
+                if not abs(value - at) <= _NEAR * at:
+                    at = value
+                    anchors.append(layer)
+                which.append(len(anchors))
+            found = slope[:, None]
+            if anchors:
+                assert self._raised is not None
+                fresh = 0.5 * self._raised(K[anchors])[0]
+                fresh[(K[anchors] == 0.0) & ~np.isfinite(fresh)] = 0.0  # where all copies are
+                found = np.concatenate([found, fresh], axis=1)
+            slope = found[:, -1]
+            return found[:, which]
 
         def average(K: Array) -> tuple[Array, Array]:
             first = K[:, :1]
@@ -206,7 +208,7 @@ def of_several(
     found = {each: np.where(places == _NOWHERE, zero, places) for each, places in found.items()}
     averages, gradient, reach = _kinked(activation, list(wanted))
     sets = {tuple(sorted(set(samples))) for _, samples in wanted}
-    evaluate = _checked(averages, [each for each in sets if len(each) > MAX_POSITIONS], m)
+    evaluate = _checked(averages, [each for each in sets if len(each) > MAX_INPUTS], m)
     return Averages(evaluate, len(wanted), found, gradient, reach)
 
 
@@ -251,7 +253,7 @@ def _of_sets(
                 table[part, rows] = begins[d] + block * sets[d] + ranks.place[rows]
         found[bracket] = table.reshape(longest, *(m,) * rank)
     averages, gradient = joint.evaluators(activation, [list(of) for of in by_size], m)
-    chosen = [d for d in range(MAX_POSITIONS + 1, m + 1) if by_size[d]]
+    chosen = [d for d in range(MAX_INPUTS + 1, m + 1) if by_size[d]]
     crowded = [members for d in chosen for members in combinations(range(m), d)]
     return Averages(_checked(averages, crowded, m), int(begins[-1]), found, gradient)
 
@@ -409,7 +411,7 @@ def _kinked(
         room = _between(K)
         if not (room >= _ALIKE * np.abs(K)).all() or not (K.diagonal() > 0.0).all():
             return None
-        if max(by_rank) > MAX_POSITIONS:
+        if max(by_rank) > MAX_INPUTS:
             return None
         entries = [(a, b) for a in range(len(K)) for b in range(a + 1)]
         moved = np.repeat(K[None], 1 + len(entries), axis=0)

@@ -19,7 +19,7 @@ from derive.gaussian.shapes import SingleShape, is_even, leibniz
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..brackets.shapes import MAX_POSITIONS
+from ..brackets.shapes import MAX_INPUTS
 from . import broad, crowds, one_sample, several_samples
 from .vectors import Places
 
@@ -84,7 +84,7 @@ class _Group:
         self._live = [k for k, row in enumerate(self._rows) if row is not None]
         self._chosen = [row for row in self._rows if row is not None]
         self._joint = _Joint(activation, list(shapes)) if shapes and samples > 1 else None
-        self._crowded = m > crowds.FEW and 1 < samples <= MAX_POSITIONS
+        self._crowded = m > crowds.FEW and 1 < samples <= MAX_INPUTS
         alone = [each[0] for each in shapes] if samples == 1 else []
         self._alone = one_sample.averages(activation, alone)
         twice = [SingleShape(each.orders, each.outer + 2) for each in alone]

@@ -26,6 +26,9 @@ Averages = Callable[[Array], tuple[Array, Array]]
 """Of K, (c,): the brackets, (shapes, c), and their sizes, the sums of the absolute values of what
 is added up: the rounding error is machine epsilon times a small multiple of that."""
 
+_WIDEST = 0.5
+"""The widest step in x."""
+
 _REACH = math.sqrt(2.0 * quadrature.ACCURACY[0]) + 0.5
 _NEGLIGIBLE = 1e-17
 _OF_PANELS = 4.0
@@ -83,13 +86,14 @@ class _Smooth:
         self._growth = np.array(sums.growth)
         self._stretch, self._stretched_step = sums.stretch, sums.stretched_step
         self._rules: dict[int, _Rule | None] = {}
+        self._smallest = self._scale_of_widest()
 
     def __call__(self, K: Array) -> tuple[Array, Array]:
         values = np.zeros((2, self._count, len(K)))
         if not self._kept.size:
             return values[0], values[1]
         scale = np.sqrt(K)
-        exponents = np.ceil(4.0 * np.log2(np.maximum(scale, 1e-300)))
+        exponents = np.ceil(4.0 * np.log2(np.maximum(scale, self._smallest)))
         smallest, largest = exponents.min(), exponents.max()
         if smallest == largest:
             values[:, self._kept] = self._averages(scale, largest)
@@ -154,12 +158,20 @@ class _Smooth:
             self._rules[exponent] = self._made(2.0 ** (exponent / 4), self._rows(exponent))
         return self._rules[exponent]
 
+    def _steps(self, scale: Array) -> Array:
+        """The step in x for these scales, `_WIDEST` at most."""
+        digits = quadrature.accuracy(1)
+        return quadrature.steps(scale, self._strips, self._growth, digits, _WIDEST, self._degree)
+
+    def _scale_of_widest(self) -> float:
+        """A scale up to which one rule is for all, of the widest step: below, σ is straight."""
+        scales = 2.0 ** -np.arange(0.0, 50.0)
+        widest = np.flatnonzero(self._steps(scales) >= _WIDEST)
+        return float(scales[widest[0]]) if len(widest) else 1e-300
+
     def _made(self, scale: float, rows: Sequence[_Row]) -> _Rule | None:
         """The rule for scales up to this one: as far as there is something to add."""
-        digits = quadrature.accuracy(1)
-        h = float(
-            quadrature.steps(np.array(scale), self._strips, self._growth, digits, 0.5, self._degree)
-        )
+        h = float(self._steps(np.array(scale)))
         stretched = self._is_stretched(scale, h)
         if stretched:
             h = self._stretched_step

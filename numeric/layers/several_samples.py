@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from derive.activations.functions import Activation
 from derive.errors import InputError
 from derive.gaussian.shapes import leibniz
-from derive.work.resources import number
 
 from ..arrays import Array
 from ..brackets import quadrature
@@ -96,10 +95,12 @@ class Sums:
         To some percent: with it errors in K are carried on.
         """
         order, B, rank = factorise(K)
-        h = self.step(np.abs(B).max(axis=0)[: max(rank, 0)], max(rank, 0), ROUGH)
+        scale = np.abs(B).max(axis=0)[: max(rank, 0)]
+        h = self.step(scale, len(scale), ROUGH)
         found = np.full((len(self._products), len(K), len(K)), math.nan)
         if rank < 0 or np.isnan(h).any():
             return found
+        self._check_cost(self.step(scale, rank), float(self.reach(rank, np.abs(B).sum())))
         found[:] = 0.0
         in_order = self._ordered(order)
         for y, weights in _lattice(h, math.sqrt(2.0 * ROUGH)):
@@ -158,7 +159,7 @@ class Sums:
         nodes = ball / float(np.prod(h))
         if nodes > _MOST:
             wanted = f"kernels, or a σ, for which a sum over {rank} of them has fewer than "
-            wanted += f"{number(_MOST)} nodes: this one has {number(int(nodes))}"
+            wanted += f"{_MOST:.0e} nodes: this one has {nodes:.0e}"
             raise InputError("inputs", f"{len(self._products[0])} inputs", wanted)
 
 

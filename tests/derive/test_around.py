@@ -216,3 +216,11 @@ def test_texts_say_where():
     assert "K = 3.5615528 + 6962.5074/ℓ + O(log(ℓ)/ℓ**2)" in text
     assert "K* = 3/2 + sqrt(17)/2, C_W = 1.9830583" in text
     assert "6962.5074" in recursion("K").asymptotics(a.gelu).latex()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensor", ["B", "P", "R", "S"])
+def test_large_coefficients_cancel_to_a_zero(tensor):
+    """Of GELU at its half-stable point they have 74 digits before the decimal point."""
+    solved = recursion(tensor, Orthogonal()).asymptotics(a.gelu)
+    assert len(solved.terms) == 2

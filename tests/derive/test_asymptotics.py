@@ -239,3 +239,10 @@ def test_rates_with_logarithms_are_series():
     over = ring([sympy.Integer(1)])
     found = in_layers((1 + 3 * log(ell)) / ell, over, sympy.Integer(4))
     assert found.terms == {(1, 0): over(1), (1, 1): over(3)}
+
+
+def test_denominators_with_several_numbers():
+    """C_W = (2/√π + 1/5)^{−2}: one over a sum is exact as well."""
+    solved = deep("K", Gaussian(), a.from_expr("erf(z)+z/5"), terms=1)
+    root = sympy.sqrt(sympy.pi)
+    assert sympy.simplify(solved.expr * ell - (2 / root + R(1, 5)) * root / 4) == 0

@@ -299,3 +299,13 @@ def test_half_of_an_even_integrand_is_integrated(sigma):
     whole, half = (gaussian_average(each, R(3, 2), 20) for each in (product, even))
     assert abs(whole.value - half.value) <= whole.radius + half.radius + mpmath.mpf(10) ** -19
     assert half.radius < mpmath.mpf(10) ** -19
+
+
+@pytest.mark.slow
+def test_coefficients_that_vanish_when_simplified():
+    """With s = σ'(0) = 2/√π + 1/5, and t the third derivative there, K' − K = (t/s) K² + …."""
+    point = criticality(from_expr("erf(z)+z/5")).points[0]
+    assert (point.exponent, point.stability) == (1, "stable")
+    slope = 2 / sympy.sqrt(sympy.pi) + sympy.Rational(1, 5)
+    third = -4 / sympy.sqrt(sympy.pi)
+    assert sympy.simplify(point.coefficient - third / slope) == 0

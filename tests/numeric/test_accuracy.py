@@ -463,3 +463,11 @@ def test_brackets_of_almost_equal_inputs_have_one_correlation():
     floats, digits = (flow(net, inputs, 3, "G1", precision=each, seconds=0) for each in (None, 20))
     off = np.abs(floats["G1"] - digits["G1"].astype(float))[2]
     assert (off < 10 * floats["G1_error"][2]).all()
+
+
+@pytest.mark.parametrize(("activation", "m"), [("erf", 3), ("sin", 2)])
+def test_too_many_nodes_are_refused_before_slopes_are_summed(activation, m):
+    """Slopes come first, and have fewer nodes than what they are slopes of."""
+    inputs = 1e4 * np.random.default_rng(0).normal(size=(m, 5))
+    with pytest.raises(InputError, match="nodes: this one has"):
+        flow(Network(activation), inputs, 2, ["V"], seconds=0)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 import sympy
@@ -15,7 +16,10 @@ from derive import Gaussian, Network, Orthogonal, activations, recursion
 from derive.engine.scheme import Scheme
 from derive.engine.tensors import named
 from derive.errors import InputError
+from derive.gaussian.shapes import Shape
 from numeric import flow, write_module
+from numeric.brackets.module import bracket_name
+from numeric.brackets.module import module_source as module_source_of_brackets
 from numeric.codegen.python import module_source
 
 ONES = np.ones(4)
@@ -38,6 +42,60 @@ def test_single_input_module_runs_the_recursion(activation, tmp_path):
     table = flow(Network(activation, Orthogonal()), np.ones(5), 4, ["K", "V"])
     out = module.flow(1.0, *values)
     np.testing.assert_allclose(out, np.stack([table["K"], table["V"]], axis=1), rtol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("activation", "weights", "tensors", "m"),
+    [
+        (activations.tanh, Gaussian(), ["U6"], 2),
+        (activations.erf, Orthogonal(), ["G2", "V2"], 3),
+        (activations.leaky_relu(sympy.Rational(1, 5)), Orthogonal(), ["G2"], 3),
+        (activations.from_expr("Max(0, z)**2/2"), Gaussian(), ["U6"], 2),
+    ],
+    ids=str,
+)
+def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
+    """U6 and what needs it, of several inputs of which none is a combination of the others."""
+    made = [recursion(name, weights=weights) for name in tensors]
+    module = imported(
+        write_module(made, activation, tmp_path / f"six_{activation.name[:4]}_{m}.py")
+    )
+    inputs = np.random.default_rng(m).normal(size=(m, 7))
+    table = flow(Network(activation, weights, C_b=0.05), inputs, 3, [*module.TENSORS], width=7)
+    known = {"C_W": 1.0, "C_b": 0.05, "r_big": 1.0, "r_in": 1.0}
+    values = [known[name] * np.ones(3) for name in module.PARAMETERS]
+    for name, found in zip(
+        module.TENSORS, module.flow(inputs @ inputs.T / 7, *values), strict=True
+    ):
+        errors = np.maximum(table[f"{name}_error"], 1e-13 * np.abs(table[name]).max())
+        assert (np.abs(found - table[name]) <= 10.0 * errors).all(), name
+
+
+def test_averages_of_six_factors(monkeypatch, tmp_path):
+    """At three positions twice each: pairings for the identity; ReLU's at one z; five that are
+    independent have none."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    shape = Shape((0,) * 6, (0,) * 6)
+    K = np.array([[1.0, 0.3, -0.2], [0.3, 0.5, 0.1], [-0.2, 0.1, 2.0]])
+    twice = np.repeat(np.repeat(K, 2, axis=0), 2, axis=1)
+    for activation, at, expected in (
+        (activations.linear, twice, wick(twice)),
+        (activations.relu, np.full((6, 6), 3.0), 0.5 * wick(np.full((6, 6), 3.0))),
+    ):
+        path = tmp_path / f"six_{activation.name}.py"
+        path.write_text(module_source_of_brackets(activation, (), (shape,)), encoding="utf-8")
+        average = getattr(imported(path), bracket_name(shape))
+        assert average(at) == pytest.approx(expected, rel=1e-12)
+        assert np.isnan(average(np.eye(6)))
+
+
+def wick(K):
+    """⟨Π z_p⟩: a sum over pairings."""
+    if not len(K):
+        return 1.0
+    rest = (np.delete(np.delete(K, [0, k], 0), [0, k], 1) for k in range(1, len(K)))
+    return sum(each * wick(left) for each, left in zip(K[0, 1:], rest, strict=True))
 
 
 def test_the_module_needs_numpy_and_numba_alone(tmp_path):
