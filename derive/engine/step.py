@@ -102,7 +102,7 @@ class Step(Shown):
             self.target.fields,
             self._labels,
             self.target.pairing,
-            self.weights,
+            self.weights.standard,
             self._power,
             self.first_layer,
             self.square,

@@ -16,7 +16,9 @@ from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
 from derivations.report import Book
 from derivations.report.chapters import Proof, Prose, sections
-from derivations.report.mathematics import code, mathml, phrase, prose
+from derivations.report.code import marked, source
+from derivations.report.formulas import keeping, mathml
+from derivations.report.mathematics import phrase, prose
 from derivations.report.pages import pages
 from derivations.report.terminal import last, ledger_lines, line, measure, summary
 from derivations.report.views import cited, duration
@@ -250,7 +252,7 @@ def test_text_is_not_taken_for_markdown():
 
 
 def test_code_is_coloured_and_escaped():
-    shown = code('if a < b:  # <i>\n    return "&"\n')
+    shown = marked('if a < b:  # <i>\n    return "&"\n')
     assert '<i class="k">if</i> a &lt; b' in shown
     assert '<i class="c"># &lt;i&gt;</i>' in shown
     assert '<i class="s">&#34;&amp;&#34;</i>' in shown
