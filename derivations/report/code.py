@@ -42,7 +42,7 @@ def source(function: Callable[..., object]) -> str:
     file, made at a prompt, say."""
     try:
         lines, ends = _functions(function.__module__)
-        first: int = function.__code__.co_firstlineno  # type: ignore[attr-defined]
+        first: int = function.__code__.co_firstlineno
         return inspect.cleandoc("\n" + "".join(lines[first - 1 : ends[first]]))
     except (OSError, TypeError, KeyError, AttributeError):
         return ""

@@ -47,9 +47,10 @@ _ATTRIBUTES = {
 """Those of MathML that only change how a formula looks; `href`, `style`, `class` are not kept."""
 
 
+_NAMES = "|".join(sorted({*_ATTRIBUTES, "xmlns"}))
+_TAGS = "math|m[a-z]+|semantics|annotation"
 _WRITTEN = re.compile(
-    rf"""(?=<math[\ >])(?:[^<>]++|</?[a-z]+(?:\ (?:{"|".join(sorted(_ATTRIBUTES))}|xmlns)="[^"<>]*")*\ ?/?>)*""",
-    re.VERBOSE,
+    rf"""(?=<math[ >])(?:[^<>]++|</?(?:{_TAGS})(?: (?:{_NAMES})="[^"<>]*")*(?: ?/)?>)*"""
 )
 """What a formula that was kept is, tags of MathML with attributes that only change how it looks."""
 
@@ -90,7 +91,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _is_formula(made: object) -> bool:
-    return made == "" or isinstance(made, str) and _WRITTEN.fullmatch(made) is not None
+    return made == "" or (isinstance(made, str) and _WRITTEN.fullmatch(made) is not None)
 
 
 @cache
