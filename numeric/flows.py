@@ -6,6 +6,7 @@ flow(net, inputs, depth=30, tensors=["K", "V"])["V"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -183,7 +184,9 @@ def _in_floats(
     schemes, order = net.schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, len(X)) else None
-    layers = made(asked.names, net.activation, schemes, net.weights_at(1), len(X), change, own)
+    every = tuple(replace(each, weights=each.weights.standard) for each in schemes)
+    first = net.weights_at(1).standard
+    layers = made(asked.names, net.activation, every, first, len(X), change, own)
     if isinstance(layers, StagedLayers):
         layers = layers.along(order)
     unknown = [name for name in layers.parameters if name not in values]

@@ -23,7 +23,6 @@ BOOK = (
     "markdown_it",
     "matplotlib",
     "mdit_py_plugins",
-    "pygments",
     "sklearn",
 )
 """What the book and its report import beyond `derive` and `numeric`: the extra `book`."""

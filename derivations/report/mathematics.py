@@ -1,119 +1,16 @@
-"""LaTeX as MathML and Markdown as HTML, so that a page needs no script."""
+"""Markdown as HTML, with its formulas as MathML, so that a page needs no script."""
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections.abc import Sequence
-from functools import cache
-from itertools import groupby
 from typing import Any
-from xml.etree.ElementTree import Element, tostring
 
-from latex2mathml.converter import convert_to_element
 from markdown_it import MarkdownIt
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-LONG = 24
-"""Characters of a formula that fit on a phone."""
-
-_ATTRIBUTES = {
-    "accent",
-    "columnalign",
-    "columnspacing",
-    "display",
-    "displaystyle",
-    "form",
-    "linethickness",
-    "lspace",
-    "mathvariant",
-    "maxsize",
-    "minsize",
-    "rowspacing",
-    "rspace",
-    "separator",
-    "stretchy",
-    "width",
-}
-"""Those of MathML that only change how a formula looks; `href`, `style`, `class` are not kept."""
-
-
-@cache
-def mathml(latex: str, display: bool = False, boxed: bool = False) -> Markup:
-    """A formula; the LaTeX if it has no MathML. If it is long it scrolls in a box of its own,
-    unless it stands in one, `boxed`."""
-    try:
-        element = convert_to_element(latex, display="block" if display else "inline")
-    except Exception:  # its parser raises IndexError, TypeError … besides its own errors
-        element = None
-    if element is None or any("\\" in (each.text or "") for each in element.iter()):
-        return Markup('<code class="tex">{}</code>').format(latex)
-    for each in element.iter():
-        _clean(each)
-    _unwrap(element)
-    made = Markup(tostring(element, encoding="unicode"))
-    length = sum(len(each.text or "") for each in element.iter())
-    if length <= LONG or boxed:
-        return Markup('<div class="formula">{}</div>').format(made) if display else made
-    tag = "div" if display else "span"
-    kind = "formula scroll" if display else "scroll"
-    return Markup(
-        '<{tag} class="{kind}" tabindex="0" role="group" aria-label="formula">{made}</{tag}>'
-    ).format(tag=tag, kind=kind, made=made)
-
-
-def _clean(element: Element) -> None:
-    """Text that is escaped when it is written, attributes that are harmless, letters in Unicode."""
-    element.text = html.unescape(element.text or "")
-    variant = element.get("mathvariant")
-    for name in set(element.attrib) - _ATTRIBUTES:
-        del element.attrib[name]
-    if element.get("stretchy") == "true" and element.text in _FENCES:
-        del element.attrib["stretchy"]  # they do of themselves
-    if element.tag == "mi" and element.text == "~":  # latex2mathml's \sim
-        element.tag, element.text = "mo", "∼"
-    if variant in _ALPHABETS:
-        del element.attrib["mathvariant"]
-        element.text = "".join(_letter(each, _ALPHABETS[variant]) for each in element.text)
-
-
-_FENCES = set("()[]{}⟨⟩|")
-
-
-def _unwrap(element: Element) -> None:
-    """Rows of one thing give way to it: half of a long formula's markup is such rows."""
-    for place, child in enumerate(element):
-        _unwrap(child)
-        if child.tag == "mrow" and len(child) == 1 and not child.attrib:
-            element[place] = child[0]
-
-
-_ALPHABETS = {
-    "bold": ("BOLD",),
-    "script": ("SCRIPT",),
-    "double-struck": ("DOUBLE-STRUCK",),
-    "fraktur": ("FRAKTUR", "BLACK-LETTER"),
-    "bold-italic": ("BOLD ITALIC",),
-}
-"""Browsers draw these alphabets from Unicode, and not for an attribute."""
-
-
-def _letter(letter: str, alphabets: Sequence[str]) -> str:
-    case = "CAPITAL" if letter.isupper() else "SMALL"
-    kind = f"{case} {unicodedata.name(letter, '').rpartition(' ')[2]}"
-    kind = f"DIGIT {unicodedata.name(letter)[6:]}" if letter.isdigit() else kind
-    for name in alphabets:
-        for prefix in ("MATHEMATICAL ", ""):
-            try:
-                return unicodedata.lookup(f"{prefix}{name} {kind}")
-            except KeyError:
-                continue
-    return letter
-
-
-# Markdown
+from .formulas import mathml
 
 
 def _renderer(md: MarkdownIt) -> MarkdownIt:
@@ -172,24 +69,3 @@ def phrase(text: str) -> Markup:
 def plain(text: str) -> str:
     """A line of text without its dollar signs and backticks, where there is no place for markup."""
     return re.sub(r"[$`]", "", text)
-
-
-# Code
-
-_CLASSES = (("Comment", "c"), ("Keyword", "k"), ("Literal.String", "s"), ("Literal.Number", "n"))
-
-
-def code(source: str) -> Markup:
-    """Python with its comments, keywords, strings and numbers marked."""
-    from pygments.lexers import PythonLexer  # noqa: PLC0415
-
-    parts = []
-    for style, tokens in groupby(PythonLexer().get_tokens(source), lambda token: _style(token[0])):
-        text = "".join(text for _, text in tokens)
-        parts.append(Markup('<i class="{}">{}</i>').format(style, text) if style else escape(text))
-    return Markup("").join(parts)
-
-
-def _style(kind: object) -> str:
-    name = str(kind).removeprefix("Token.")
-    return next((style for start, style in _CLASSES if name.startswith(start)), "")

@@ -17,7 +17,9 @@ from derive import citations
 
 from .book import Book, count
 from .chapters import Proof, Prose, sections
-from .mathematics import code, mathml, phrase, plain, prose
+from .code import marked, source
+from .formulas import mathml
+from .mathematics import phrase, plain, prose
 from .sources import SOURCES
 from .terminal import measure
 
@@ -230,16 +232,9 @@ def _claim(proof: Proof, anchor: str, beyond: bool) -> ClaimView:
         witness=str(verdict.witness or ""),
         pictures=tuple(pictures),
         table=verdict.table,
-        code=code(_source(claim)),
+        code=marked(source(claim.prove)),
         beyond=beyond,
     )
-
-
-def _source(claim: Claim) -> str:
-    try:
-        return inspect.cleandoc("\n" + inspect.getsource(claim.prove))
-    except (OSError, TypeError):  # made at a prompt, say
-        return ""
 
 
 def cited(equation: str) -> str:

@@ -61,7 +61,7 @@ def equations(weights: WeightEnsemble | str | None = None) -> Equations:
     >>> equations().covariance, equations().chi
     (C_W*⟨σ₁ σ₂⟩ + C_b, C_W*⟨σ'²⟩)
     """
-    return _equations(Gaussian() if weights is None else as_weights("weights", weights))
+    return _equations(Gaussian() if weights is None else as_weights("weights", weights).standard)
 
 
 @cache

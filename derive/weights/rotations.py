@@ -19,12 +19,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import sympy
 
@@ -102,6 +102,12 @@ class WeightEnsemble(ABC):
         if any(len(block) > 2 for block in rows):
             return {}
         return self.expansion(coset_type(rows, columns), order, square)  # type: ignore[arg-type]
+
+    @cached_property
+    def standard(self) -> Self:
+        """The same law with C_W = 1. Recursions hold the symbol C_W, so that those derived for it
+        are those of every C_W."""
+        return self if self.C_W == 1 else replace(self, C_W=1)
 
     @property
     def name(self) -> str:

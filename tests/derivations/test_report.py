@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import inspect
 import json
 import re
 from dataclasses import replace
@@ -9,14 +10,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 from derivations import claims, report
 from derivations.claims.registry import Outcome
 from derivations.claims.verdicts import Verdict
 from derivations.ledger import Entry
-from derivations.report import Book
+from derivations.report import Book, formulas
 from derivations.report.chapters import Proof, Prose, sections
-from derivations.report.mathematics import code, mathml, phrase, prose
+from derivations.report.code import marked, source
+from derivations.report.formulas import keeping, mathml
+from derivations.report.mathematics import phrase, prose
 from derivations.report.pages import pages
 from derivations.report.terminal import last, ledger_lines, line, measure, summary
 from derivations.report.views import cited, duration
@@ -243,6 +247,48 @@ def test_formulas_become_mathml_or_stay_what_they_are():
     assert '<mo form="prefix">(</mo><mfrac>' in mathml(r"\left(\frac{a}{b}\right)")
 
 
+def test_formulas_are_kept_from_one_report_to_the_next(tmp_path, monkeypatch):
+    path, latex = tmp_path / "cache" / "formulas.json", r"\frac{K_{12}}{\pi} + \zeta_{5}"
+    with keeping(path):
+        made = mathml(latex)
+    mathml.cache_clear()
+    with monkeypatch.context() as without:
+        without.setattr(formulas, "convert_to_element", None)
+        with keeping(path):
+            assert mathml(latex) == made
+            other = r"\alpha + 1"
+            assert mathml(other) == Markup('<code class="tex">{}</code>').format(other)
+    mathml.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["<script>x</script>", "<math><script src>x</script></math>", '<math onclick="x">y</math>', 3],
+)
+def test_what_is_no_formula_is_not_read_back(tmp_path, kept):
+    path, latex = tmp_path / "formulas.json", r"\xi_{77}"
+    with keeping(path):
+        made = mathml(latex)
+    record = json.loads(path.read_text("utf-8"))
+    assert list(record["formulas"]) == [f"inline {latex}"]
+    record["formulas"] = {f"inline {latex}": kept}
+    path.write_text(json.dumps(record), "utf-8")
+    mathml.cache_clear()
+    with keeping(path):
+        assert mathml(latex) == made
+    mathml.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": "", "formulas": {}}', "{"])
+def test_another_versions_formulas_are_made_anew(tmp_path, text):
+    path, latex = tmp_path / "formulas.json", r"\chi_{78}"
+    path.write_text(text, "utf-8")
+    with keeping(path):
+        assert "<math" in mathml(latex)
+    assert f"inline {latex}" in json.loads(path.read_text("utf-8"))["formulas"]
+    mathml.cache_clear()
+
+
 def test_text_is_not_taken_for_markdown():
     assert phrase("a*b*c and C_W_b <b>") == "a*b*c and C_W_b &lt;b&gt;"
     assert prose("- 3K\n> 2\n1. x") == "<p>- 3K\n&gt; 2\n1. x</p>\n"
@@ -250,10 +296,25 @@ def test_text_is_not_taken_for_markdown():
 
 
 def test_code_is_coloured_and_escaped():
-    shown = code('if a < b:  # <i>\n    return "&"\n')
+    shown = marked('if a < b:  # <i>\n    return "&"\n')
     assert '<i class="k">if</i> a &lt; b' in shown
     assert '<i class="c"># &lt;i&gt;</i>' in shown
     assert '<i class="s">&#34;&amp;&#34;</i>' in shown
+
+
+def test_code_is_marked_as_python_reads_it():
+    shown = marked('x1 = f(2.5e-3, r"""a\n# b""")  # c"\nnotin = 0x1F if x else None\n')
+    found = re.findall('<i class="(.)">(.*?)</i>', shown, re.DOTALL)
+    assert found == [
+        ("n", "2.5e-3"), ("s", "r&#34;&#34;&#34;a\n# b&#34;&#34;&#34;"), ("c", "# c&#34;"),
+        ("n", "0x1F"), ("k", "if"), ("k", "else"), ("k", "None"),
+    ]  # fmt: skip
+
+
+def test_a_claims_source_is_all_of_its_function():
+    claim = next(each for each in claims.claims(["004"]) if each.sampled)
+    assert source(claim.prove) == inspect.cleandoc("\n" + inspect.getsource(claim.prove))
+    assert source(print) == ""
 
 
 # On the terminal and as JSON

@@ -9,12 +9,21 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from derive import Equation, Gaussian, Orthogonal, activations, recursion, symbols
+from derive import (
+    BiInvariant,
+    Equation,
+    Gaussian,
+    LowRankGaussian,
+    Orthogonal,
+    activations,
+    recursion,
+    symbols,
+)
 from derive.arithmetic.polynomials import add, constant, distinct_neurons, monomial, multiply
 from derive.engine.cumulants import hidden_layer, layer_cumulant
 from derive.engine.fields import DDH_I, DDH_II, DH, Field, H, Z, forward
 from derive.engine.scheme import Scheme
-from derive.engine.step import closure
+from derive.engine.step import _coefficient, closure
 from derive.engine.tensors import NAMES, spell, tensor
 from derive.errors import InputError
 from derive.gaussian.brackets import Average, Component
@@ -323,3 +332,29 @@ def test_layer_1_has_no_width_of_its_inputs():
         C_W, C_b, K0 = sympy.symbols("C_W C_b K0")
         found = made.expr.subs({each: sympy.Symbol(each.name) for each in made.expr.free_symbols})
         assert sympy.expand(found - C_W * K0 - C_b) == 0
+
+
+@pytest.mark.parametrize("name", ["K", "G1", "V", "F"])
+@pytest.mark.parametrize("weights", [*ENSEMBLES, BiInvariant()], ids=str)
+def test_what_terms_share_is_put_in_front_as_sympy_does(name, weights):
+    made = recursion(name, weights)
+    for each in (made, made.single_input()):
+        total = sum(
+            sympy.Rational(value.numerator, value.denominator)
+            * sympy.prod([each.symbol(atom) ** exponent for atom, exponent in mono])
+            for (mono, _), value in each.terms.items()
+        )
+        assert each.expr == sympy.factor_terms(total)
+        assert str(each.expr) == str(sympy.factor_terms(total))
+
+
+def test_one_derivation_serves_every_variance_of_the_weights():
+    first = recursion("V", LowRankGaussian("3/2", gamma="1/4"))
+    assert first.weights.standard == LowRankGaussian(1, gamma="1/4")
+    _coefficient.cache_clear()
+    known = first.terms
+    misses = _coefficient.cache_info().misses
+    other = recursion("V", LowRankGaussian("7/5", gamma="1/4"))
+    assert other.terms == known
+    assert _coefficient.cache_info().misses == misses
+    assert str(other.weights.C_W) == "7/5"
