@@ -11,6 +11,7 @@ Avramidis and Wilson's splitting (*Oper. Res.* 41, 1993) carried to its end.
 from __future__ import annotations
 
 import numpy as np
+
 from derive.errors import InputError
 
 from ..arrays import Array

@@ -9,7 +9,8 @@ are u_i = √C_W R₀ w_i and b_i, alike and independent in every network: for a
 
 are 0 on average. f are the products of two vectors' neurons, and of the σ's and gates that the next
 matrix meets. What is carried past a matrix, s_i, gives s_i u_i, of mean 0 given what is below. To
-leading order a network's Gram matrices are sums of such c, by slopes that a fit tells. Derived here.
+leading order a network's Gram matrices are sums of such c, by slopes that a fit tells. Derived
+here.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from derive.activations.functions import z
 from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
 from derive.spectra import Atomic, Density, Law, Masked, Moments, Rational, Scaled, Slopes
+from derive.spectra.gates import Gates, HaarGates
 from derive.spectra.laws import Product
 from derive.spectra.skips import Around
-from derive.spectra.through import Gates
 
 from ..brackets.functions import OWN
 from ..emit.stable import stable
@@ -123,7 +123,7 @@ def has_nodes(law: Law) -> bool:
         parts = [part for branch in law.branches for part in parts_of(branch)]
         inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
         return len(law.branches) == 1 and not inner
-    return not isinstance(law, Gates | Moments)
+    return not isinstance(law, Gates | HaarGates | Moments)
 
 
 def parts_of(law: Law) -> list[Law]:

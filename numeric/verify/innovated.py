@@ -162,7 +162,9 @@ class Innovated:
                 for k, places_of in enumerate(members):
                     for place in places_of:
                         whole[:, *place] = each[:, k]
-                arrays[name + suffix] = xarray.Variable(dims, whole.reshape(whole.shape[: len(dims)]))
+                arrays[name + suffix] = xarray.Variable(
+                    dims, whole.reshape(whole.shape[: len(dims)])
+                )
         about = {"width": ensemble.width, "draws": draws, "seed": ensemble.seed}
         about |= {"blocks": draws // 64, "sampler": self.sampler.name}
         return layout.dataset(
@@ -185,8 +187,8 @@ def innovated(
         inputs: as in `simulate`; no two of them on one line.
         width, depth, seed: as in `simulate`.
 
-    Its `part(k)` draws networks 8192 k to 8192 (k + 1) − 1, with a fit of their own, and `table` makes of
-    several parts a table as that of `simulate`, K, G1 and V for layers 1 … depth.
+    Its `part(k)` draws networks 8192 k to 8192 (k + 1) − 1, with a fit of their own, and `table`
+    makes of several parts a table as that of `simulate`, K, G1 and V for layers 1 … depth.
 
     Raises InputError for other weights, and as `simulate` does. Derived here.
 
@@ -214,7 +216,7 @@ def _places(plan: Plan) -> Places:
     of_pair: dict[tuple[int, ...], int] = {}
     for component, places in components(K, plan.samples).items():
         ((_, (statistic,)),) = expanded(component)
-        of_pair |= {place: plan.position[statistic] for place in places}
+        of_pair |= dict.fromkeys(places, plan.position[statistic])
     pairs = tuple(combinations_with_replacement(range(plan.samples), 2))
     own = tuple(of_pair[pair] for pair in pairs)
     rows, members = [], []
@@ -259,7 +261,7 @@ class _Chance:
         self._before: Array | None = None
 
     def columns(self, groups: list[Group], slopes: Array) -> Array:
-        """All of mean zero that is known below this layer, in units of 1."""
+        """All of mean zero that is known below this layer."""
         c, (moved, spent) = reduced(groups), spread(groups, slopes)
         new, a, b = c[:, self._functions :], *self._both
         products = [moved[:, a] * moved[:, b] - spent[:, a, b]]
@@ -272,15 +274,15 @@ class _Chance:
         self._own = (self._own + squares)[-2 * len(recent) :]
         self._squares = (self._squares + products)[-_LAYERS:]
         self._before, self._functions, self._groups = moved, c.shape[1], len(groups)
-        found = np.concatenate([c, *self._squares, *self._own], axis=1)
-        scale = found.std(axis=0)
-        return np.asarray(found / np.where(scale > 0.0, scale, 1.0))
+        return np.concatenate([c, *self._squares, *self._own], axis=1)
 
 
 def _average(y: list[Array], c: list[Array]) -> tuple[Array, Array]:
     Y = np.concatenate(y)
     if c:
-        return controlled(Y, np.concatenate(c))
+        controls = np.concatenate(c)
+        scale = controls.std(axis=0)  # of all draws: one for each batch would have a mean
+        return controlled(Y, controls / np.where(scale > 0.0, scale, 1.0))
     return Y.mean(axis=0), Y.std(axis=0, ddof=1) / np.sqrt(len(Y))
 
 

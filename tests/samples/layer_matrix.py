@@ -4,8 +4,8 @@
     python tests/samples/layer_matrix.py DIR --table      # what there is, as a table
 
 A cell is a layer, σ, an ensemble of weights and whether there are biases; layers 2 to 6, two inputs
-(of a convolution three positions), so that K_ab, G1_ab and V_(ab)(cd) of one input and of two are in
-it. Ensembles of two widths, of which innovations take most of the chance out
+(of a convolution three positions), so that K_ab, G1_ab and V_(ab)(cd) of one input and of two are
+in it. Ensembles of two widths, of which innovations take most of the chance out
 (`numeric.verify.innovated`), are extrapolated by a line in 1/n. A cell is drawn until V resolves to
 3 % of its largest component in each layer, and G^{1} to 3 % of that or, with `--of K`, of K.
 A file for each cell keeps what its chunks of 8192 networks came to.
@@ -133,10 +133,7 @@ def judged(cell: Cell, ensembles: dict[int, Innovated], kept: Kept) -> Result:
     # K at n is K + G1/n: it is one number with G1, which says it times n
     tables = [each.drop_vars(["K", "K_se"]).sel(layer=later) for each in tables]
     found = compare(theory.sel(layer=later), tables, degree=1)
-    K = {
-        int(at): float(abs(each).max())
-        for at, each in theory["K"].groupby("layer")
-    }
+    K = {int(at): float(abs(each).max()) for at, each in theory["K"].groupby("layer")}
     rows = {name: [row for row in found.rows if row.tensor == name] for name in ("V", "G1")}
     shares = {name: max(row.share for row in own) for name, own in rows.items()}
     of_K = max(found.bound * row.se / K[int(row.layer)] for row in rows["G1"])
