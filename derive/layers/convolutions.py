@@ -4,9 +4,9 @@ A sample is a signal at a position, α at p = 0 … P − 1, and the neurons are
 
     z'_{i,p} = b_i + s^{-1/2} Σ_k W^{(k)}_{ij} σ(z_{j,p+k}) ,    E[W^{(k)}_{ij}²] = C_W/n .
 
-with the normalized z in its place behind a norm. All positions share the W^{(k)}, so that the law of the channels is as invariant as that of the
-dense layer; K' = C_b + C_W mean_k ⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower
-become.
+with the normalized z in its place behind a norm over the channels. All positions share the W^{(k)},
+so that the law of the channels is as invariant as that of the dense layer; K' = C_b + C_W mean_k
+⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower become.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ g ~ N(0, K_g) are independent. Of Gaussian matrices M is, in law, a Gaussian one
 C₁ σ(g)² + C₂ h² σ'(g)². Of Haar matrices √C₁ U₁, √C₂ U₂, with letters U_i U_j* in turn and the
 diagonals D_j D_i between U_j* and U_i,
 
-    E tr (M Mᵀ)^k/n = Σ_π κ_π Σ_c Π_{V ∈ K(π)} ⟨Π_{r ∈ V} D_{j_r} D_{i_{r+1}}⟩,   κ_{2m} = (−1)^{m−1} Cat_{m−1},
+    E tr (M Mᵀ)^k/n = Σ_π κ_π Σ_c Π_{V ∈ K(π)} ⟨Π_{r ∈ V} D_{j_r} D_{i_{r+1}}⟩,
+    κ_{2m} = (−1)^{m−1} Cat_{m−1},
 
 over the non-crossing partitions π of the 2k letters whose blocks have U and U* in turn, a colour c
 for each block, and K(π) Kreweras's complement (Nica and Speicher, *Lectures on the Combinatorics of
@@ -34,6 +35,8 @@ MOST = 7
 
 Averages = tuple[tuple[int, int], ...]
 """A product of averages ⟨D₁^a D₂^b⟩, sorted."""
+
+Blocks = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +116,7 @@ class HaarGates(_Gate):
     """
 
     def moment(self, k: int) -> sympy.Expr:
-        """m_k for k up to 7, its averages kept where they have no closed form; InputError beyond."""
+        """m_k for k up to 7, its averages kept where they have no closed form; InputError above."""
         if k > MOST:
             raise InputError("k", k, f"{MOST} at most, for gates of orthogonal weights")
         known: dict[tuple[int, int], sympy.Expr] = {}
@@ -168,15 +171,13 @@ def words(k: int) -> Counter[Averages]:
     return found
 
 
-def alternating(letters: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+def alternating(letters: tuple[int, ...]) -> Iterator[Blocks]:
     """Non-crossing partitions whose blocks have odd and even letters in turn, evenly many."""
     if not letters:
         yield ()
         return
 
-    def grown(
-        block: tuple[int, ...], rest: tuple[int, ...]
-    ) -> Iterator[tuple[tuple[int, ...], ...]]:
+    def grown(block: tuple[int, ...], rest: tuple[int, ...]) -> Iterator[Blocks]:
         if len(block) % 2 == 0:
             for others in alternating(rest):
                 yield (block, *others)
@@ -189,7 +190,7 @@ def alternating(letters: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...
     yield from grown(letters[:1], letters[1:])
 
 
-def complement(blocks: tuple[tuple[int, ...], ...], size: int) -> list[list[int]]:
+def complement(blocks: Blocks, size: int) -> list[list[int]]:
     """Kreweras's complement, of the gaps behind the letters: the cycles of π⁻¹ after one step."""
     back = {}
     for block in blocks:

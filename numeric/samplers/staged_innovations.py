@@ -72,7 +72,7 @@ class Group:
     @property
     def products(self) -> int:
         """Of every two functions."""
-        count = sum(each.shape[1] for each in self.functions)
+        count: int = sum(each.shape[1] for each in self.functions)
         return count * (count + 1) // 2
 
 
@@ -142,9 +142,13 @@ class InnovatingSampler(LayerSampler):
             arithmetic.found[self._key(stream)] = float(weights.C_W) * S.mean(axis=0)
         else:
             normal = W[:, :, :n] if frame else Z
-            own = np.linalg.cholesky(float(weights.C_W) * S)
-            mean = np.linalg.cholesky(arithmetic.means[self._key(stream)])
-            arithmetic.drawn[stream] = mean @ np.linalg.solve(own, normal)
+            try:
+                own = np.linalg.cholesky(float(weights.C_W) * S)
+                mean = np.linalg.cholesky(arithmetic.means[self._key(stream)])
+            except np.linalg.LinAlgError:
+                got = f"{self.ensemble.width}, where vectors of a network are on one line"
+                raise InputError("width", got, "wider layers, or inputs apart") from None
+            arithmetic.drawn[stream] = np.asarray(mean @ np.linalg.solve(own, normal), float)
         return Z.reshape(*met.jet.shape[:3], n)
 
     @cached_property
@@ -242,8 +246,8 @@ class InnovatingSampler(LayerSampler):
             own = arithmetic.groups[group].functions
             for x, covariance in zip(pieces, covariances, strict=True):
                 own.append(_products(x, x, covariance))
-            total, covariance = sum(pieces), sum(covariances)
-            assert isinstance(total, np.ndarray)
+            total = np.asarray(sum(pieces), float)
+            covariance = np.asarray(sum(covariances), float)
             if len(pieces) > 1:
                 own.append(_products(total, total, covariance))
             if self._has_centres:
@@ -252,7 +256,7 @@ class InnovatingSampler(LayerSampler):
                 carried = each.carried.rows
                 own.append(_all_products(carried, total))
             else:
-                arithmetic.fresh[kind] = Fresh(total, np.asarray(covariance), group)
+                arithmetic.fresh[kind] = Fresh(total, covariance, group)
         return after
 
 

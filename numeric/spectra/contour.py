@@ -109,8 +109,14 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Moments):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = "one without gates, and skips around one branch without a skip of its own: of "
-        wanted += "others the moments and atoms alone are known"
+        wanted = (
+            "one without gates, and skips around one branch without a skip of its own: a gate's "
+        )
+        wanted += (
+            "h σ'(g), h Gaussian, has no largest value, so that the curve has no upper edge to "
+        )
+        wanted += "be followed from, and of several branches no S-transform is a function of one "
+        wanted += "coordinate; moments and atoms of both are known"
     raise InputError("law", str(law), wanted)
 
 
