@@ -47,6 +47,10 @@ Means = dict[Key, Array]
 """Mean Gram matrices."""
 
 
+_APART = 1e-6
+"""Of its length: what a vector has beside the others, or it is on a line with them."""
+
+
 class Fresh(NamedTuple):
     """A variable as it would be at the mean Gram matrices, (draws, m, n): independent neurons.
 
@@ -145,6 +149,9 @@ class InnovatingSampler(LayerSampler):
             try:
                 own = np.linalg.cholesky(float(weights.C_W) * S)
                 mean = np.linalg.cholesky(arithmetic.means[self._key(stream)])
+                least = np.diagonal(own, axis1=1, axis2=2).min(axis=1)
+                if (least < _APART * np.abs(own).max(axis=(1, 2))).any():
+                    raise np.linalg.LinAlgError
             except np.linalg.LinAlgError:
                 got = f"{self.ensemble.width}, where vectors of a network are on one line"
                 raise InputError("width", got, "wider layers, or inputs apart") from None
