@@ -98,4 +98,4 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="on one line"):
         innovated(network("residual(skip=1/2)"), [PAIR[0], 2 * PAIR[0]], 8, 2)
     with pytest.raises(InputError, match="orthogonal"):
-        innovated(network("normalized(rms)", LowRankGaussian(gamma="1/2")), PAIR, 8, 2)
+        innovated(network("normalized(rms)", LowRankGaussian(gamma="1/2")), PAIR, 8, 3)
