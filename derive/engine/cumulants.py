@@ -143,11 +143,11 @@ def layer_cumulant(
             first = 0
             while stage.has_centres and not plain and first < 2 * order:
                 first += 1  # what a mean multiplies is 0 in the limit
-                plain = tuple(_wholes(parts, first, pairs))
+                plain = tuple(_wholes(parts, first, pairs, matrix_of))
             carried = [_carried(whole, pairs) for whole in plain]
             last = first + _degrees(stage, carried, found, order, first)
             for degree in range(max(1, first), last + 1):
-                alike.update(map(_normal, _wholes(parts, degree, pairs)))
+                alike.update(map(_normal, _wholes(parts, degree, pairs, matrix_of)))
         for whole, count in alike.items():
             evaluate(whole, pairs, count, result)
         return result

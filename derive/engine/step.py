@@ -594,7 +594,8 @@ def _coefficient(
     ties: Ties | None = None,
 ) -> Expansion:
     if not stage.is_dense:
-        return _through_stage(fields, samples, pairing, weights, power, square, corrections, stage)
+        given = fields, samples, pairing, weights, power, square, corrections
+        return _through_stage(*given, stage, ties)
     below = partial(input_layer if first_layer else hidden_layer, weights=weights)
     what = f"kappa({', '.join(map(str, fields))})"
     averages, terms = work(fields, samples, pairing, power, most=DAY * RATE)
@@ -634,6 +635,7 @@ def _through_stage(
     square: bool,
     corrections: int,
     stage: Stage,
+    ties: Ties | None = None,
 ) -> Expansion:
     """The cumulant behind a stage of a layer, its numbers multiplied out."""
     what = f"kappa({', '.join(map(str, fields))})"
@@ -653,6 +655,7 @@ def _through_stage(
             pairing=pairing,
             corrections=corrections,
             stage=stage,
+            ties=ties,
         )[pairing]
     found: Expansion = {}
     for (mono, at), value in cumulant.items():

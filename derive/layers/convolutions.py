@@ -4,9 +4,9 @@ A sample is a signal at a position, α at p = 0 … P − 1, and the neurons are
 
     z'_{i,p} = b_i + s^{-1/2} Σ_k W^{(k)}_{ij} σ(z_{j,p+k}) ,    E[W^{(k)}_{ij}²] = C_W/n .
 
-All positions share the W^{(k)}, so that the law of the channels is as invariant as that of the
-dense layer; K' = C_b + C_W mean_k ⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower
-become.
+with the normalized z in its place behind a norm over the channels. All positions share the W^{(k)},
+so that the law of the channels is as invariant as that of the dense layer; K' = C_b + C_W mean_k
+⟨σ_{p+k} σ_{q+k}⟩, and `engine.taps` has what V and the tower become.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..citations import rests_on
 from ..engine.taps import Taps
 from ..errors import InputError, whole
 from .layer import Layer
+from .norms import Norm
 
 _DENSE = "z[i] = b[i] + W[i,a] s(z[a])"
 
@@ -26,8 +27,10 @@ def convolution(
     weights: str = "gaussian",
     boundary: str = "circular",
     readout: str | None = None,
+    norm: str | None = None,
+    eps: object = 0,
 ) -> Layer:
-    """z'_p = b + size^{-1/2} Σ_k W^{(k)} σ(z_{p+k}), k = −⌊(size−1)/2⌋ … ⌊size/2⌋.
+    """z'_p = b + size^{-1/2} Σ_k W^{(k)} σ(y_{p+k}), k = −⌊(size−1)/2⌋ … ⌊size/2⌋.
 
     Arguments:
         size: s, how many positions a filter has, 1 … positions.
@@ -40,7 +43,9 @@ def convolution(
         boundary: "circular", p + k modulo P; or "zero", what σ gives outside is 0.
         readout: None: a table has z at all positions, the sample αp having the number αP + p.
             "mean" or "flatten": at layer ℓ it has `pooling` or `flattening` of layer ℓ − 1, so
-            that a sample is a signal; at layer 1 that of the inputs.
+            that a sample is a signal; at layer 1 that of the inputs. Not beside a norm.
+        norm, eps: as those of `normalized`, over the channels at each position by itself; y = z
+            without one.
 
     K is that of L. Xiao et al., "Dynamical isometry and a mean field theory of CNNs", ICML 2018;
     the other tensors are derived here. Raises InputError for sizes and profiles that are none of
@@ -58,17 +63,23 @@ def convolution(
         raise InputError("boundary", boundary, '"circular" or "zero"')
     if readout is not None and (not isinstance(readout, str) or readout not in _READOUTS):
         raise InputError("readout", readout, f"one of {', '.join(_READOUTS)}, or None")
+    given = Norm(norm, eps)
+    if norm is not None and readout is not None:
+        raise InputError("readout", readout, "None, beside a norm")
     offsets = range(-((s - 1) // 2), s // 2 + 1) if weights == "gaussian" else range(1)
     reads = tuple(tuple(_read(p + k, P, boundary) for p in range(P)) for k in offsets)
     parts = [str(s), str(P)]
     parts += [] if weights == "gaussian" else ["weights=delta"]
     parts += [] if boundary == "circular" else ["boundary=zero"]
     parts += [] if readout is None else [f"readout={readout}"]
+    parts += given.shown("norm=")
     return Layer(
-        _DENSE,
+        *given.lines,
+        f"z[i] = b[i] + W[i,a] s({given.name}[a])",
         label=f"convolution({', '.join(parts)})",
         taps=Taps(reads, P),
         readout=None if readout is None else _READOUTS[readout](P),
+        **given.values,
     )
 
 

@@ -171,9 +171,11 @@ def _assembled(layer: Layer) -> tuple[tuple[Stage, ...], str | None]:
         return (replace(DENSE, keep=Value(layer.keep)),), None
     if layer.taps is None or layer.taps.is_identity:
         return stages, None if made.reason is None else made.reason.wanted
-    if stages != (DENSE,):
-        raise InputError("taps", layer.lines, "the dense layer's equation, with a convolution")
-    return (replace(DENSE, taps=layer.taps),), None
+    *before, last = stages
+    if made.reason or any(stage.matrices for stage in before) or len(last.matrices) != 1:
+        wanted = "the dense layer's equation, or a norm's and it, with a convolution"
+        raise InputError("taps", layer.lines, wanted)
+    return (*before, replace(last, taps=layer.taps)), None
 
 
 def _checked(given: Mapping[str, object], least: int | None = None, strict: bool = False) -> Values:

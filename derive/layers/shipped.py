@@ -13,12 +13,7 @@ from ..errors import InputError, listed
 from ..expressions import MAX_LENGTH, as_expression, parse_number
 from .convolutions import convolution, flattening, pooling
 from .layer import Layer
-
-NORMS: dict[str | None, tuple[str, ...]] = {
-    None: (),
-    "rms": ("q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q + eps)"),
-    "layer": ("m = z[a]/n", "q = z[a] z[a]/n", "y[i] = (z[i] - m)/sqrt(q - m^2 + eps)"),
-}
+from .norms import NORMS, Norm, shown_as
 
 
 @cache
@@ -74,7 +69,7 @@ def normalized(norm: str, eps: object = 0) -> Layer:
     >>> print(normalized("rms"))
     normalized(rms)
     """
-    given = _Norm(norm, eps)
+    given = Norm(norm, eps)
     if norm is None:
         raise InputError("norm", norm, '"rms" or "layer"')
     label = f"normalized({', '.join([*given.shown('')])})"
@@ -102,14 +97,14 @@ def residual(
     >>> residual(skip=1, norm="rms")
     residual(skip=1, norm=rms)
     """
-    given = _Norm(norm, eps)
+    given = Norm(norm, eps)
     gamma = as_expression("skip", skip, _NUMBER)
     variances = _variances(C, 2)
     wanted = "a width of the hidden layer over n, above 0"
     width = as_expression("ratio", ratio, wanted)
     if width.is_nonpositive:
         raise InputError("ratio", ratio, wanted)
-    shape = _shown(ratio=None if width == 1 else width, C=C)
+    shape = shown_as(ratio=None if width == 1 else width, C=C)
     parts = [f"skip={gamma}", *given.shown("norm="), *shape]
     return Layer(
         *given.lines,
@@ -141,10 +136,10 @@ def gated(
     >>> gated(norm="rms")
     gated(norm=rms)
     """
-    given = _Norm(norm, eps)
+    given = Norm(norm, eps)
     gamma = as_expression("skip", skip, _NUMBER)
     shown = [f"skip={gamma}"] if gamma != 0 else []
-    parts = [*shown, *given.shown("norm="), *_shown(C=C)]
+    parts = [*shown, *given.shown("norm="), *shown_as(C=C)]
     return Layer(
         *given.lines,
         f"h[i] = W1[i,a] {given.name}[a]",
@@ -173,7 +168,7 @@ def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
     >>> skip("1/2")
     skip(1/2)
     """
-    given = _Norm(norm, eps)
+    given = Norm(norm, eps)
     value = as_expression("gamma", gamma, _NUMBER)
     if value.is_zero:
         raise InputError("gamma", gamma, "a number other than 0; without a skip it is dense()")
@@ -186,37 +181,7 @@ def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
     )
 
 
-class _Norm:
-    """The equations of a norm, what it makes of z, and its ε."""
-
-    def __init__(self, norm: str | None, eps: object) -> None:
-        if not isinstance(norm, str | None) or norm not in NORMS:
-            raise InputError("norm", norm, '"rms", "layer" or None')
-        self.norm, self.lines = norm, NORMS[norm]
-        self.eps = as_expression("eps", eps, "a finite number, 0 or more, or a symbol")
-        if self.eps.is_negative:
-            raise InputError("eps", eps, "a finite number, 0 or more, or a symbol")
-        self.name = "z" if norm is None else "y"
-        self.values: dict[str, Any] = {} if norm is None else {"eps": self.eps}
-
-    def shown(self, before: str) -> list[str]:
-        """The norm as it stands in a layer's text."""
-        if self.norm is None:
-            return []
-        return [f"{before}{self.norm}", *_shown(eps=self.eps if self.eps != 0 else None)]
-
-
 _NUMBER = "a finite real number, or a symbol"
-
-
-def _shown(**given: object) -> list[str]:
-    """name=value of what is given."""
-    texts = {
-        name: f"({', '.join(map(str, value))})" if isinstance(value, list | tuple) else str(value)
-        for name, value in given.items()
-        if value is not None
-    }
-    return [f"{name}={text}" for name, text in texts.items()]
 
 
 def _variances(C: Sequence[object] | None, count: int) -> dict[str, object]:
@@ -236,7 +201,10 @@ _SHIPPED: dict[str, tuple[Callable[..., Layer], tuple[str, ...]]] = {
     "residual": (residual, ("skip", "norm", "eps", "ratio", "C")),
     "gated": (gated, ("skip", "norm", "eps", "C")),
     "skip": (skip, ("gamma", "norm", "eps")),
-    "convolution": (convolution, ("size", "positions", "weights", "boundary", "readout")),
+    "convolution": (
+        convolution,
+        ("size", "positions", "weights", "boundary", "readout", "norm", "eps"),
+    ),
     "pooling": (pooling, ("positions",)),
     "flattening": (flattening, ("positions",)),
 }

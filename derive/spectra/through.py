@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import comb
 
 import sympy
 
@@ -29,9 +28,9 @@ from ..engine.trees import STREAM, Kind
 from ..errors import InputError
 from ..gaussian.brackets import GaussianAverage
 from ..layers import Layer
-from ..symbols import z
-from ..weights import Gaussian, WeightEnsemble
+from ..weights import Gaussian, Orthogonal, WeightEnsemble
 from .ensembles import weight_law
+from .gates import Gates, HaarGates
 from .laws import Law, Rational, Scaled
 from .laws import Product as FreeProduct
 from .skips import Around
@@ -55,7 +54,7 @@ class _Branch:
 class _Derivative:
     """∂v/∂u = scalar + Σ branches; u is None for z.
 
-    `drawn` has C of a single Gaussian matrix and what it meets, where v is that.
+    `drawn` has C of a single Gaussian or Haar matrix and what it meets, where v is that.
     """
 
     over: _Derivative | None
@@ -123,8 +122,8 @@ def layer_factors(
         K: the variance of z.
         C_b: of its biases; they move the variances of σ's arguments.
 
-    Raises InputError for branches that share a matrix, gates whose weights are not Gaussian, and
-    widths that differ.
+    Raises InputError for branches that share a matrix, gates whose weights are neither Gaussian nor
+    orthogonal, and widths that differ.
     """
     if layer.taps is not None:
         raise InputError("layer", str(layer), "one without positions, for the spectra of Jacobians")
@@ -227,7 +226,7 @@ class _Reader:
             matrices = _disjoint(own, below.matrices)
             rest = () if below.scalar == 1 and not below.branches else below.factors
             drawn = None
-            if not functions and isinstance(self._weights, Gaussian):
+            if not functions and isinstance(self._weights, Gaussian | Orthogonal):
                 drawn = variance * scale**2, below
             branch = _Branch((law, *inside, *rest), matrices)
             return _Derivative(below.over, sympy.S.Zero, (branch,), drawn)
@@ -244,20 +243,22 @@ class _Reader:
         kinds: tuple[Kind, Kind],
         kernels: Mapping[Kind, sympy.Expr],
     ) -> _Derivative:
-        """W₃ (D_{σ(g)} W₁ + D_{hσ'(g)} W₂): for Gaussian W₁, W₂ a Gaussian one behind the root of
-        C₁ σ(g)² + C₂ h² σ'(g)², in law."""
+        """W₃ (D_{σ(g)} W₁ + D_{hσ'(g)} W₂), of Gaussian or of Haar matrices (`gates`)."""
         value, gate = both
         if value.drawn is None or gate.drawn is None or value.drawn[1] != gate.drawn[1]:
             wanted = (
-                "gates of two Gaussian matrices of one variable, as of others nothing is known here"
+                "gates of two Gaussian or two orthogonal matrices of one variable: only these are "
             )
+            wanted += "free of it in a way that is known here"
             raise InputError("layer", str(self._layer), wanted)
         (C_1, below), (C_2, _) = value.drawn, gate.drawn
-        rows = Gates(self._activation, kernels[kinds[0]], kernels[kinds[1]], C_1, C_2)
-        gaussian = weight_law(Gaussian(1))
+        given = self._activation, kernels[kinds[0]], kernels[kinds[1]], C_1, C_2
+        inside: tuple[Law, ...] = (HaarGates(*given),)
+        if isinstance(self._weights, Gaussian):
+            inside = Gates(*given), weight_law(Gaussian(1))
         rest = () if below.scalar == 1 and not below.branches else below.factors
         matrices = _disjoint(own, _disjoint(value.matrices, gate.matrices))
-        branch = _Branch((law, rows, gaussian, *rest), matrices)
+        branch = _Branch((law, *inside, *rest), matrices)
         return _Derivative(below.over, sympy.S.Zero, (branch,))
 
     def _collective(
@@ -283,44 +284,6 @@ class _Reader:
             return atom.expr.subs(self._values)
         assert isinstance(atom, Parameter)
         return symbols.PARAMETERS[atom.name].subs(self._values)
-
-
-@dataclass(frozen=True, repr=False)
-class Gates(Law):
-    """The law of C₁ σ(g)² + C₂ h² σ'(g)², h ~ N(0, K_h) and g ~ N(0, K_g) independent.
-
-    By the binomial theorem m_k = Σ_j binom(k, j) C₁^{k−j} (C₂ K_h)^j (2j−1)!! ⟨σ^{2k−2j} σ'^{2j}⟩.
-    """
-
-    activation: Activation
-    K_h: sympy.Expr
-    K_g: sympy.Expr
-    C_1: sympy.Expr
-    C_2: sympy.Expr
-
-    def moment(self, k: int) -> sympy.Expr:
-        """m_k, its averages kept where they have no closed form."""
-        total = sympy.S.Zero
-        for j in range(k + 1):
-            orders = (0,) * (2 * (k - j)) + (1,) * (2 * j)
-            average = self.activation.average(orders, self.K_g) if k <= 2 else None
-            if average is None:
-                integrand = sympy.prod([self.activation.derivative(order) for order in orders])
-                average = GaussianAverage(integrand, (z,), (self.K_g,))
-            times = comb(k, j) * sympy.factorial2(2 * j - 1)
-            total += times * self.C_1 ** (k - j) * (self.C_2 * self.K_h) ** j * average
-        return total
-
-    def __str__(self) -> str:
-        return (
-            f"{self.C_1} σ(g)² + {self.C_2} h² σ'(g)² of {self.activation}, "
-            f"h ~ N(0, {self.K_h}), g ~ N(0, {self.K_g})"
-        )
-
-    def latex(self) -> str:
-        """The square of a gate's slope in LaTeX."""
-        first, second = sympy.latex(self.C_1), sympy.latex(self.C_2)
-        return rf"{first}\,\sigma(g)^2 + {second}\,h^2 \sigma'(g)^2"
 
 
 def _node(of: _Derivative) -> _Derivative:

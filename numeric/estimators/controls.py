@@ -11,15 +11,14 @@ Avramidis and Wilson's splitting (*Oper. Res.* 41, 1993) carried to its end.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from derive.errors import InputError
 
 from ..arrays import Array
 
 _VANISHES = 1e-9
-_REPEATS = 1e-10
-"""Of a column's length: what is left of it beside those that it is a sum of."""
+_REPEATS = 1e-12
+"""Of a column's square: what is left of it beside those that it is a sum of."""
 _DECIDES = 1 - 1e-9
 """The leverage of a draw without which the slopes cannot be had."""
 
@@ -45,31 +44,34 @@ def controlled(values: Array, controls: Array) -> tuple[Array, Array]:
     (3.0, 0.0)
     """
     draws = len(values)
-    c = _independent(controls[:, controls.std(axis=0) > _VANISHES])
-    if len(c) != draws or c.shape[1] + 3 > draws:
+    c = controls[:, controls.std(axis=0) > _VANISHES]
+    Q, first = _basis(c)
+    if len(c) != draws or Q.shape[1] + 2 > draws:
         wanted = f"({draws}, {draws - 3} or fewer) numbers"
         raise InputError("controls", f"shape {controls.shape}", wanted)
     y = values.reshape(draws, -1)
-    Q, R = np.linalg.qr(np.column_stack([np.ones(draws), c]))
     leverage = np.einsum("ij,ij->i", Q, Q)
     if leverage.max() > _DECIDES:
         got = f"controls that draw {leverage.argmax()} alone tells a slope of"
         raise InputError("controls", got, "slopes from every draws − 1 of the draws")
-    alone = Q @ (Q.T @ y)
-    left_out = (y - alone) / (1 - leverage)[:, None]
+    parts = Q.T @ y
+    left_out = (y - Q @ parts) / (1 - leverage)[:, None]
     # x_i·β − x_i·(0, β) is the intercept: both are taken without draw i
-    first = linalg.solve_triangular(R, np.eye(len(R))[0], trans="T")
-    intercept = first @ (Q.T @ y) - (Q @ first)[:, None] * left_out
+    intercept = first @ parts - (Q @ first)[:, None] * left_out
     each = left_out + intercept  # y_i − β_{−i}·c_i
     error = each.std(axis=0, ddof=1) / np.sqrt(draws)
     return each.mean(axis=0).reshape(values.shape[1:]), error.reshape(values.shape[1:])
 
 
-def _independent(controls: Array) -> Array:
-    """Columns of deviation 1 that span, beside constants, what all do."""
-    scaled = np.asarray(controls / controls.std(axis=0))
-    if not scaled.size:
-        return scaled
-    R, order = linalg.qr(scaled - scaled.mean(axis=0), mode="r", pivoting=True)
-    rank = np.count_nonzero(abs(np.diag(R)) > _REPEATS * np.sqrt(len(scaled)))
-    return scaled[:, np.sort(order[:rank])]
+def _basis(controls: Array) -> tuple[Array, Array]:
+    """An orthonormal basis Q of what constants and controls span, (draws, k), and the row that
+    controls of 0 would have in it: by the controls' Gram matrix, most of them being orthogonal."""
+    draws, mean = len(controls), controls.mean(axis=0)
+    scale = controls.std(axis=0)
+    scaled = (controls - mean) / scale
+    sizes, turns = np.linalg.eigh(scaled.T @ scaled)
+    kept = sizes > _REPEATS * draws
+    turns = turns[:, kept] / np.sqrt(sizes[kept])
+    one = 1 / np.sqrt(draws)
+    first = np.concatenate([[one], -(mean / scale) @ turns])
+    return np.column_stack([np.full(draws, one), scaled @ turns]), first

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias
 
@@ -17,9 +18,10 @@ import numpy as np
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.engine.scheme import Scheme
-from derive.engine.stages import Stage
+from derive.engine.stages import DENSE, Stage
 from derive.engine.step import Step, at_inputs, hidden
 from derive.engine.tensors import Name, named
+from derive.errors import InputError
 from derive.weights import WeightEnsemble
 
 from ..arrays import Array
@@ -188,7 +190,11 @@ def _passage(
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     if stage.taps is not None:
-        return Tapped(below, steps, activation, parameters, m, stage.taps)
+        if m > 1 and stage.has_centres and not activation.is_smooth and is_merged(stage, steps):
+            wanted = f"a smooth activation, or norm=rms: {activation} has kinks"
+            raise InputError("layer", "a convolution behind norm=layer", wanted)
+        own = stage != replace(DENSE, taps=stage.taps)
+        return Tapped(below, steps, activation, parameters, m, stage.taps, apart=own)
     if m > 1 and not activation.is_smooth and is_merged(stage, steps):
         return Merged(below, steps, activation, parameters, m)
     return stages.Stage(below, steps, activation, parameters, m, keep=stage.keep)

@@ -97,6 +97,7 @@ class Tapped:
 
     Arguments:
         taps: the positions that its matrices read.
+        apart: as of `averages.of_several`; the dense layer's equation needs none.
 
     The others are those of `Stage`.
     """
@@ -109,6 +110,8 @@ class Tapped:
         parameters: Sequence[str],
         m: int,
         taps: Taps,
+        *,
+        apart: bool,
     ) -> None:
         self.names = tuple(step.target for step in steps)
         parts = [(k, part) for k, step in enumerate(steps) for part in step.parts]
@@ -119,7 +122,7 @@ class Tapped:
         ]
         self._reader, self._m = Reader(taps, m // taps.positions), m
         dense = below, [part for _, part in parts], activation, parameters, m
-        self._dense = Stage(*dense, apart=False)
+        self._dense = Stage(*dense, apart=apart)
         self.noises = self._dense.noises
 
     def averages(self) -> list[Average]:

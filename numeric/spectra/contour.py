@@ -23,9 +23,9 @@ from derive.activations.functions import z
 from derive.activations.piecewise import analytic_strip, logistic_to_tanh
 from derive.errors import InputError
 from derive.spectra import Atomic, Density, Law, Masked, Moments, Rational, Scaled, Slopes
+from derive.spectra.gates import Gates, HaarGates
 from derive.spectra.laws import Product
 from derive.spectra.skips import Around
-from derive.spectra.through import Gates
 
 from ..brackets.functions import OWN
 from ..emit.stable import stable
@@ -109,8 +109,14 @@ def nodes(law: Law, alone: bool = False, more: int = 0) -> Nodes:
     if isinstance(law, Moments):
         wanted = "one with a density or atoms; moments have no density"
     elif not has_nodes(law):
-        wanted = "one without gates, and skips around one branch without a skip of its own: of "
-        wanted += "others the moments and atoms alone are known"
+        wanted = (
+            "one without gates, and skips around one branch without a skip of its own: a gate's "
+        )
+        wanted += (
+            "h σ'(g), h Gaussian, has no largest value, so that the curve has no upper edge to "
+        )
+        wanted += "be followed from, and of several branches no S-transform is a function of one "
+        wanted += "coordinate; moments and atoms of both are known"
     raise InputError("law", str(law), wanted)
 
 
@@ -123,7 +129,7 @@ def has_nodes(law: Law) -> bool:
         parts = [part for branch in law.branches for part in parts_of(branch)]
         inner = any(isinstance(part, Around) or not has_nodes(part) for part in parts)
         return len(law.branches) == 1 and not inner
-    return not isinstance(law, Gates | Moments)
+    return not isinstance(law, Gates | HaarGates | Moments)
 
 
 def parts_of(law: Law) -> list[Law]:

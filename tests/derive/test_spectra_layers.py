@@ -12,6 +12,7 @@ import sympy
 from derive import Gaussian, InputError, Network, Orthogonal, layers, spectra
 from derive.spectra import Atomic, Product, Rational
 from derive.spectra.ensembles import gaussian
+from derive.spectra.gates import HaarGates, alternating, complement, words
 from derive.spectra.skips import Around
 
 ONE = sympy.Integer(1)
@@ -76,7 +77,6 @@ def test_moments_are_exact_in_the_depth() -> None:
 @pytest.mark.parametrize(
     ("layer", "wanted"),
     [
-        ("gated(skip=1, norm=rms)", "gates of two Gaussian"),
         ("residual(ratio=4)", "as many neurons"),
         (
             layers.Layer("h[i] = W1[i,a] z[a]", "z[i] = z[i] + W2[i,a] s(h[a]) + W3[i,a] h[a]"),
@@ -128,12 +128,21 @@ def two_skips(rng, n, z):
     return u / 2 + W4 @ np.tanh(g), J / 2 + W4 @ (slope(g)[:, None] * W3) @ J
 
 
+def haar_gate(rng, n, z):
+    y, P = normed(z)
+    W1, W2, W3 = (haar(rng, n) for _ in range(3))
+    h, g = W1 @ y, W2 @ y
+    inside = np.maximum(g, 0.0)[:, None] * W1 + (h * (g > 0))[:, None] * W2
+    return z + W3 @ (h * np.maximum(g, 0.0)), np.eye(n) + W3 @ inside @ P
+
+
 @pytest.mark.parametrize(
     ("activation", "weights", "layer", "move"),
     [
         ("relu", Orthogonal(), "residual(skip=1, norm=rms)", block),
         ("tanh", Gaussian(), "gated(skip=1, norm=rms)", gate),
         ("tanh", Gaussian(), TWO_SKIPS, two_skips),
+        ("relu", Orthogonal(), "gated(skip=1, norm=rms)", haar_gate),
     ],
 )
 def test_explicit_networks_have_these_moments(activation, weights, layer, move) -> None:
@@ -180,3 +189,32 @@ def test_masked_slopes(sigma: str) -> None:
     assert found.atoms == {0: half}
     at = mpmath.mpc(-1, 2)
     assert abs(found.M_at(at) - law.M_at(at / 4) / 2) < 1e-12
+
+
+def test_partitions_of_letters_in_turn() -> None:
+    """(3k choose k)/(2k + 1) of them; with its complement each has 2k + 1 blocks, and the
+    complement's have gaps of one parity, which is what leaves one diagonal behind each."""
+    for k in range(1, 5):
+        found = list(alternating(tuple(range(2 * k))))
+        assert len(found) == len(set(found)) == comb(3 * k, k) // (2 * k + 1)
+        for blocks in found:
+            gaps = complement(blocks, 2 * k)
+            assert len(blocks) + len(gaps) == 2 * k + 1
+            assert all(len({gap % 2 for gap in each}) == 1 for each in gaps)
+
+
+def test_gates_that_are_constants() -> None:
+    """With D₁ = 1 and D₂ a random sign M is U₁ + U₂ in law, the arcsine's."""
+    for k in range(1, 6):
+        assert sum(words(k).values()) == comb(2 * k, k)
+        alone = {each: c for each, c in words(k).items() if all(b == 0 for _, b in each) and c}
+        assert alone == {((2 * k, 0),): 1}
+
+
+def test_a_gate_that_is_shut_has_an_atom() -> None:
+    """ReLU gates half of the neurons, so that J has rank n/2."""
+    for weights in (Gaussian(), Orthogonal()):
+        law = spectra.jacobian("relu", weights, 1, 1, layer="gated")
+        assert law.atoms == {0: sympy.Rational(1, 2)}
+    with pytest.raises(InputError, match="7"):
+        HaarGates(Network("relu").activation, ONE, ONE, ONE, ONE).moment(8)

@@ -1,0 +1,336 @@
+r"""Networks of any layer with their innovations: what chance adds at each stage, of mean 0.
+
+Behind a matrix on the vectors x stand n neurons √C_W R w_i, RRᵀ the vectors' Gram matrix, with w_i
+standard normal and independent of all that is below, or, of a Haar matrix, w's frame
+(wwᵀ/n)^{−1/2} w. With the *mean* Gram matrix R₀R₀ᵀ in the place of the network's own, the neurons
+are u_i = √C_W R₀ w_i and b_i, alike and independent in every network: for any f
+
+    c = (1/n) Σ_i (f(u_i) − E f)    and    c c' − (1/n²) Σ_i (f − E f)(f' − E f')(u_i)
+
+are 0 on average. f are the products of two vectors' neurons, and of the σ's and gates that the next
+matrix meets. What is carried past a matrix, s_i, gives s_i u_i, of mean 0 given what is below. To
+leading order a network's Gram matrices are sums of such c, by slopes that a fit tells. Derived
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from derive.activations.functions import Activation
+from derive.engine.stages import LEFT, Equation, Function, Stage, Variable
+from derive.engine.trees import Kind
+from derive.errors import InputError
+from derive.network import Network
+from derive.weights import Gaussian, WeightEnsemble
+
+from ..arrays import Array
+from ..estimators.probes import Probes
+from ..flows import flow
+from ..random import lazy
+from ..random.lazy import COLUMN, GAUSSIAN, HAAR
+from .arithmetic import Arithmetic
+from .ensemble import Ensemble
+from .innovations import kernels
+from .staged import LayerSampler, Place, State, _Parts, _Vectors
+
+Key = tuple[int, int]
+"""0 and a stream; of what is carried a layer, and less than 0."""
+
+Means = dict[Key, Array]
+"""Mean Gram matrices."""
+
+
+_APART = 1e-6
+"""Of its length: what a vector has beside the others, or it is on a line with them."""
+
+
+class Fresh(NamedTuple):
+    """A variable as it would be at the mean Gram matrices, (draws, m, n): independent neurons.
+
+    `covariance` is (m, m), `group` the number of its neurons' group.
+    """
+
+    rows: Array
+    covariance: Array
+    group: int
+
+
+@dataclass
+class Group:
+    """Centred functions of neurons that are independent of each other, (draws, functions, n)."""
+
+    n: int
+    functions: list[Array] = field(default_factory=list)
+
+    def all(self) -> Array:
+        """(draws, functions, n)."""
+        return np.concatenate(self.functions, axis=1)
+
+    @property
+    def products(self) -> int:
+        """Of every two functions."""
+        count: int = sum(each.shape[1] for each in self.functions)
+        return count * (count + 1) // 2
+
+
+class Noted(Arithmetic):
+    """Arithmetic that remembers normals.
+
+    Arguments:
+        means: the mean Gram matrix of each key; None while they are being found.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        draws: NDArray[np.int64],
+        means: Means | None,
+    ) -> None:
+        super().__init__(ensemble, Probes(), draws)
+        self.means = means
+        self.found: Means = {}
+        self.drawn: dict[int, Array] = {}
+        self.fresh: dict[Kind, Fresh] = {}
+        self.groups: list[Group] = []
+
+
+@dataclass(frozen=True, eq=False)
+class InnovatingSampler(LayerSampler):
+    """`LayerSampler`'s networks, the innovations beside their statistics."""
+
+    name: ClassVar[str] = "innovations"
+
+    def mean_grams(self, draws: NDArray[np.int64]) -> Means:
+        """What the vectors' Gram matrices are on average, of these networks."""
+        noted = Noted(self.ensemble, draws, None)
+        for _ in self.passed(noted):
+            pass
+        return noted.found
+
+    def followed(
+        self, draws: NDArray[np.int64], means: Means
+    ) -> Iterator[tuple[Array, list[Group]]]:
+        """The statistics at layers 1, 2, …, each with the innovations that are below it."""
+        noted = Noted(self.ensemble, draws, means)
+        for values in self.passed(noted):
+            yield values, list(noted.groups)
+
+    def _applied(
+        self,
+        weights: WeightEnsemble,
+        rate: float,
+        met: _Vectors,
+        n: int,
+        stream: int,
+        arithmetic: Arithmetic,
+    ) -> Array:
+        assert isinstance(arithmetic, Noted)
+        steps = lazy.steps(weights, met.jet.shape[3], n)
+        if len(steps) > 1 or steps[0].kind not in (GAUSSIAN, HAAR):
+            raise InputError("weights", str(weights), "Gaussian or orthogonal ones")
+        (step,), S, X = steps, met.gram, met.rows
+        Z = np.empty((*X.shape[:2], n))
+        frame = step.kind == HAAR
+        W = np.empty((*X.shape[:2], step.big if frame else 0))
+        source = (self.ensemble.key, stream, COLUMN)
+        factor = step.kind, step.big, step.scale
+        kernels().apply_both(S, X, Z, W, arithmetic.draws, factor, source)
+        if arithmetic.means is None:
+            arithmetic.found[self._key(stream)] = float(weights.C_W) * S.mean(axis=0)
+        else:
+            normal = W[:, :, :n] if frame else Z
+            try:
+                own = np.linalg.cholesky(float(weights.C_W) * S)
+                mean = np.linalg.cholesky(arithmetic.means[self._key(stream)])
+                least = np.diagonal(own, axis1=1, axis2=2).min(axis=1)
+                if (least < _APART * np.abs(own).max(axis=(1, 2))).any():
+                    raise np.linalg.LinAlgError
+            except np.linalg.LinAlgError:
+                got = f"{self.ensemble.width}, where vectors of a network are on one line"
+                raise InputError("width", got, "wider layers, or inputs apart") from None
+            arithmetic.drawn[stream] = np.asarray(mean @ np.linalg.solve(own, normal), float)
+        return Z.reshape(*met.jet.shape[:3], n)
+
+    @cached_property
+    def _has_centres(self) -> bool:
+        layers = range(2, self.ensemble.depth + 1)
+        return any(s.has_centres for at in layers for s in self.ensemble.stages_at(at))
+
+    def _key(self, stream: int) -> Key:
+        return 0, stream
+
+    def _parts(
+        self, stage: Stage, place: Place, state: State, arithmetic: Arithmetic
+    ) -> dict[Kind, _Parts]:
+        assert isinstance(arithmetic, Noted)
+        if arithmetic.means is not None and stage.matrices:
+            for _, equation in stage.equations:
+                self._note_bodies(stage, equation, arithmetic)
+        return super()._parts(stage, place, state, arithmetic)
+
+    def _note_bodies(self, stage: Stage, equation: Equation, noted: Noted) -> None:
+        """Add what matrices meet, as far as it is a product of fresh variables and their σ's."""
+        for term in equation.right:
+            if term.weight is None:
+                continue
+            here = [
+                each
+                for each in term.factors
+                if isinstance(each, Variable | Function) and each.at == term.weight[1]
+            ]
+            kinds = [
+                each.kind if isinstance(each, Variable) else stage.argument_kinds[each.argument]
+                for each in here
+            ]
+            fresh = [noted.fresh.get(kind) for kind in kinds]
+            alone = len(set(kinds)) == len(kinds) > 0 and not (
+                len(here) == 1 and isinstance(here[0], Variable)
+            )
+            if not alone or any(each is None for each in fresh):
+                continue
+            known = [each for each in fresh if each is not None]
+            if len({each.group for each in known}) > 1:
+                continue
+            body, mean = np.ones(()), np.ones(())
+            for factor, each in zip(here, known, strict=True):
+                rows, average = each.rows, each.covariance
+                if isinstance(factor, Function):
+                    rows = np.ascontiguousarray(rows).copy()
+                    self.ensemble.activate(rows)
+                    average = average_of(self.ensemble.net.activation, each.covariance)
+                body, mean = body * rows, mean * average
+            noted.groups[known[0].group].functions.append(_products(body, body, mean))
+
+    def _after(
+        self,
+        stage: Stage,
+        place: Place,
+        parts: dict[Kind, _Parts],  # type: ignore[override]
+        arithmetic: Arithmetic,
+    ) -> State:
+        assert isinstance(arithmetic, Noted)
+        arithmetic.drawn.clear()
+        after = super()._after(stage, place, parts, arithmetic)
+        if arithmetic.means is None:
+            for number, each in enumerate(parts.values()):
+                if each.carried is not None:
+                    arithmetic.found[place.layer, -1 - place.biases(number)] = (
+                        each.carried.gram.mean(axis=0)
+                    )
+            return after
+        before, arithmetic.fresh = arithmetic.fresh, {}
+        group: int | None = None
+        for number, (kind, each) in enumerate(parts.items()):
+            if not each.bodies:
+                mean = arithmetic.means[place.layer, -1 - place.biases(number)]
+                if (same := _source(stage, kind, before)) is not None:
+                    t = np.sqrt(np.trace(mean) / np.trace(same.covariance))
+                    arithmetic.fresh[kind] = Fresh(
+                        t * same.rows, t**2 * same.covariance, same.group
+                    )
+                continue
+            shared = [k for other, own in parts.items() if other != kind for k in own.bodies]
+            if set(shared) & set(each.bodies):
+                continue
+            n = after[kind].shape[3]
+            if group is None or arithmetic.groups[group].n != n:
+                arithmetic.groups.append(Group(n))
+                group = len(arithmetic.groups) - 1
+            streams = [place.weights(k) for k in each.bodies]
+            pieces = [arithmetic.drawn[stream] for stream in streams]
+            covariances = [arithmetic.means[self._key(stream)] for stream in streams]
+            bias = arithmetic.drawn.get(place.biases(number))
+            if bias is not None:
+                pieces.append(bias)
+                covariances.append(arithmetic.means[self._key(place.biases(number))])
+            own = arithmetic.groups[group].functions
+            for x, covariance in zip(pieces, covariances, strict=True):
+                own.append(_products(x, x, covariance))
+            total = np.asarray(sum(pieces), float)
+            covariance = np.asarray(sum(covariances), float)
+            if len(pieces) > 1:
+                own.append(_products(total, total, covariance))
+            if self._has_centres:
+                own.append(total)
+            if each.carried is not None:
+                carried = each.carried.rows
+                own.append(_all_products(carried, total))
+            else:
+                arithmetic.fresh[kind] = Fresh(total, covariance, group)
+        return after
+
+
+def _source(stage: Stage, kind: Kind, before: dict[Kind, Fresh]) -> Fresh | None:
+    """The fresh variable that this one is a multiple of, in a stage without matrices for it."""
+    terms = [term for term in stage.equation(kind).right if term.weight is None]
+    kinds = {
+        each.kind
+        for term in terms
+        for each in term.factors
+        if isinstance(each, Variable) and each.at == LEFT
+    }
+    if len(kinds) != 1 or any(isinstance(f, Function) for term in terms for f in term.factors):
+        return None
+    return before.get(kinds.pop())
+
+
+def _products(x: Array, y: Array, mean: Array) -> Array:
+    """x_a y_b − mean_ab for a ≤ b, (draws, pairs, n)."""
+    a, b = np.triu_indices(x.shape[1])
+    if len(mean) == 1:
+        a, b = a[:1], b[:1]
+    found: Array = x[:, a] * y[:, b] - mean[a, b][:, None]
+    return found
+
+
+def _all_products(x: Array, y: Array) -> Array:
+    """x_a y_b, (draws, rows·rows, n)."""
+    return (x[:, :, None] * y[:, None]).reshape(len(x), -1, x.shape[2])
+
+
+def average_of(activation: Activation, K: Array) -> Array:
+    """⟨σ_a σ_b⟩ at this covariance, (m, m)."""
+    return _average_of(activation, K.shape[0], K.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _average_of(activation: Activation, m: int, K: bytes) -> Array:
+    covariance = np.frombuffer(K).reshape(m, m)
+    inputs = np.sqrt(m) * np.linalg.cholesky(covariance)
+    table = flow(Network(activation, Gaussian(1)), inputs if m > 1 else inputs[0], 2, ["K"])
+    return np.asarray(table["K"].values[1], float).reshape(m, m)
+
+
+def reduced(groups: Sequence[Group]) -> Array:
+    """c = (1/n) Σ_i f of all functions, (draws, functions)."""
+    return np.concatenate([each.all().mean(axis=2) for each in groups], axis=1)
+
+
+def spread(groups: Sequence[Group], slopes: Array) -> tuple[Array, Array]:
+    """ĝ = Σ β c and D = Σ_i h h/n², h = Σ β f: (draws, p) and (draws, p, p) for slopes (p,
+    functions)."""
+    draws = len(groups[0].functions[0])
+    moved, own = np.zeros((draws, len(slopes))), np.zeros((draws, len(slopes), len(slopes)))
+    at = 0
+    for each in groups:
+        f = each.all()
+        h = slopes[:, at : at + f.shape[1]] @ f
+        at += f.shape[1]
+        moved += h.mean(axis=2)
+        own += h @ h.swapaxes(1, 2) / each.n**2
+    return moved, own
+
+
+def own_squares(group: Group) -> Array:
+    """c c' − (1/n²) Σ_i f f' of every two functions of a group, (draws, products)."""
+    f = group.all()
+    c, square = f.mean(axis=2), f @ f.swapaxes(1, 2) / group.n**2
+    a, b = np.triu_indices(f.shape[1])
+    return np.asarray(c[:, a] * c[:, b] - square[:, a, b])

@@ -1,0 +1,294 @@
+"""Ensembles of any layer with little chance left: K, G1 and V less what innovations explain.
+
+    innovated(net, inputs, width=48, depth=6, draws=20_000)
+
+Pilot networks tell the mean Gram matrices, and by least squares the slopes β of each K_ab in the
+innovations c below it (`samplers.staged_innovations`). The others then have controls of mean zero:
+c, and ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n². What is left of K is of order
+1/n, where K fluctuates by n^{-1/2}, so that G1 = n(E K − K) has an error that does not grow with n;
+of V ~ n ĝ ĝ what is left is smaller by the root of L/n. The fit leaves out the draw that it is
+applied to (`estimators.controls`), so that both are unbiased at every width. Derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike, NDArray
+
+from derive.network import Network
+from derive.recursions import wanted
+
+from ..arrays import Array
+from ..estimators.controls import controlled
+from ..estimators.observables import Plan, components, expanded, plan_of
+from ..estimators.probes import Probes
+from ..flows import flow
+from ..samplers.base import keep_memory
+from ..samplers.ensemble import Ensemble, checked_ensemble
+from ..samplers.staged_innovations import (
+    Group,
+    InnovatingSampler,
+    Means,
+    own_squares,
+    reduced,
+    spread,
+)
+from ..tables import layout
+
+PILOT = 512
+"""Networks that tell the mean Gram matrices."""
+LEARNED = 4096
+"""And the slopes."""
+CHUNK = 8192
+"""Networks whose averages are taken together."""
+MOST = 320
+"""Products of one layer that are controls, or none of them."""
+_OFFSET = 1 << 40
+"""Networks of the pilot have numbers from here on: none of the others is among them."""
+_REPEATS = 1e-8
+"""Of the largest singular value: slopes in less are 0."""
+_LAYERS = 12
+"""Kinds of products that are kept from below."""
+_HELD = 1 << 19
+"""Numbers of one layer that are held at a time."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which statistics K and V are made of.
+
+    Attributes:
+        pairs: of inputs.
+        K: the statistic of each pair.
+        V: of each component the statistic of four z, and which pairs it joins.
+        members: the components that are equal by symmetry.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    K: tuple[int, ...]
+    V: tuple[tuple[int, int, int], ...]
+    members: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some networks come to: averages of K_ab − K and V's components, with their errors.
+
+    Attributes:
+        draws: networks.
+        values, errors: (depth, pairs of inputs + components of V), the theory's K taken off.
+    """
+
+    draws: int
+    values: Array
+    errors: Array
+
+
+@dataclass(frozen=True)
+class Innovated:
+    """An ensemble at one width, its pilot drawn.
+
+    Attributes:
+        ensemble: the networks.
+        sampler: what follows them.
+        K: the theory's, (depth, pairs).
+        means: the mean Gram matrices.
+        slopes: β of each layer's K_ab in the innovations, (pairs, functions).
+    """
+
+    ensemble: Ensemble
+    sampler: InnovatingSampler
+    places: Places
+    K: Array
+    means: Means
+    slopes: list[Array]
+
+    @property
+    def _batch(self) -> int:
+        return max(1, _HELD // self.sampler.numbers)
+
+    def part(self, number: int) -> Part:
+        """The networks of this chunk, from 0, `CHUNK` of them."""
+        depth, count = self.K.shape
+        four, first, second = np.array(self.places.V).T
+        both = np.triu_indices(count)
+        y: list[list[Array]] = [[] for _ in range(depth)]
+        c: list[list[Array]] = [[] for _ in range(depth)]
+        draws = np.arange(number * CHUNK, (number + 1) * CHUNK)
+        for batch in _batches(draws, self._batch):
+            chance = _Chance(both)
+            for layer, (values, groups) in enumerate(self.sampler.followed(batch, self.means)):
+                K, off = self.K[layer], values[:, self.places.K] - self.K[layer]
+                # M − K_ab K_cd, less (K_ab − K) K_cd + K_ab (K_cd − K)
+                v = values[:, four] - K[first] * K[second]
+                v -= K[first] * off[:, second] + off[:, first] * K[second]
+                y[layer].append(np.concatenate([off, v], axis=1))
+                if groups:
+                    c[layer].append(chance.columns(groups, self.slopes[layer]))
+        found = [_average(*each) for each in zip(y, c, strict=True)]
+        values, errors = (np.array(each) for each in zip(*found, strict=True))
+        return Part(len(draws), values, errors)
+
+    def table(self, parts: Sequence[Part]) -> xarray.Dataset:
+        """What parts come to, as `simulate` has it."""
+        draws = sum(each.draws for each in parts)
+        share = [each.draws / draws for each in parts]
+        values = sum(s * each.values for s, each in zip(share, parts, strict=True))
+        square = sum((s * each.errors) ** 2 for s, each in zip(share, parts, strict=True))
+        return self._table(np.asarray(values), np.sqrt(np.asarray(square)), draws)
+
+    def _table(self, values: Array, errors: Array, draws: int) -> xarray.Dataset:
+        ensemble, places, n = self.ensemble, self.places, float(self.ensemble.width)
+        depth, count = self.K.shape
+        m, single = self.sampler.plan.samples, ensemble.data.single
+        off, v = values[:, :count], values[:, count:]
+        pairs = tuple((pair, pair[::-1]) for pair in places.pairs)
+        lowered = v - off[:, [k for _, k, _ in places.V]] * off[:, [k for _, _, k in places.V]]
+        numbers: dict[str, tuple[tuple[tuple[tuple[int, ...], ...], ...], Array, Array]] = {
+            "K": (pairs, off + self.K, errors[:, :count]),
+            "G1": (pairs, n * off, n * errors[:, :count]),
+            "V": (places.members, n * lowered, n * errors[:, count:]),
+        }
+        arrays = {}
+        for name, (members, value, error) in numbers.items():
+            dims = layout.axes(len(members[0][0]), single=single)
+            for suffix, each in (("", value), ("_se", error)):
+                whole = np.zeros((depth, *[m] * len(members[0][0])))
+                for k, places_of in enumerate(members):
+                    for place in places_of:
+                        whole[(slice(None), *place)] = each[:, k]
+                arrays[name + suffix] = xarray.Variable(
+                    dims, whole.reshape(whole.shape[: len(dims)])
+                )
+        about: dict[str, int | float | str] = {
+            "width": ensemble.width,
+            "draws": draws,
+            "seed": ensemble.seed,
+        }
+        about |= {"blocks": draws // 64, "sampler": self.sampler.name}
+        return layout.dataset(
+            arrays,
+            range(1, depth + 1),
+            about,
+            net=ensemble.net,
+            inputs=ensemble.data.given,
+            symbols=ensemble.symbols,
+        )
+
+
+def innovated(
+    net: Network, inputs: ArrayLike, width: int, depth: int, *, seed: int = 0
+) -> Innovated:
+    """K, G1 and V of an ensemble at one width, with what innovations explain taken out.
+
+    Arguments:
+        net: of any layer, under Gaussian or orthogonal weights.
+        inputs: as in `simulate`; no two of them on one line.
+        width, depth, seed: as in `simulate`.
+
+    Its `part(k)` draws networks 8192 k to 8192 (k + 1) − 1, with a fit of their own, and `table`
+    makes of several parts a table as that of `simulate`, K, G1 and V for layers 1 … depth.
+
+    Raises InputError for other weights, and as `simulate` does. Derived here.
+
+    >>> from derive import Gaussian
+    >>> net = Network("tanh", Gaussian(1), layer="normalized(rms)")
+    >>> ensemble = innovated(net, [1.0, 0.5], 24, 2)
+    >>> table = ensemble.table([ensemble.part(0)])
+    >>> table.attrs["draws"], bool(table["V_se"][1] < 0.01 * table["V"][1])
+    (8192, True)
+    """
+    ensemble = checked_ensemble(net, inputs, width, depth, seed)
+    plan = plan_of(wanted(("K", "V"), net, depth), ensemble.data.measured)
+    sampler = InnovatingSampler(ensemble, plan, Probes())
+    places = _places(plan)
+    a, b = np.array(places.pairs).T
+    K = flow(net, inputs, depth, ["K"])["K"].values.reshape(depth, plan.samples, plan.samples)
+    keep_memory()
+    means = sampler.mean_grams(np.arange(_OFFSET, _OFFSET + PILOT))
+    unlearned = Innovated(ensemble, sampler, places, K[:, a, b], means, [])
+    return replace(unlearned, slopes=_slopes(unlearned))
+
+
+def _places(plan: Plan) -> Places:
+    K, V = plan.targets
+    of_pair: dict[tuple[int, ...], int] = {}
+    for component, places in components(K, plan.samples).items():
+        ((_, (statistic,)),) = expanded(component)
+        of_pair |= dict.fromkeys(places, plan.position[statistic])
+    pairs = tuple(combinations_with_replacement(range(plan.samples), 2))
+    own = tuple(of_pair[pair] for pair in pairs)
+    rows, members = [], []
+    for component, places in components(V, plan.samples).items():
+        factors = {len(each): each for _, each in expanded(component)}
+        (four,), (one, two) = factors[1], factors[2]
+        at = own.index(plan.position[one]), own.index(plan.position[two])
+        rows.append((plan.position[four], *at))
+        members.append(tuple(places))
+    return Places(pairs, own, tuple(rows), tuple(members))
+
+
+def _slopes(given: Innovated) -> list[Array]:
+    targets: list[list[Array]] = [[] for _ in given.K]
+    below: list[list[Array]] = [[] for _ in given.K]
+    draws = np.arange(_OFFSET + PILOT, _OFFSET + PILOT + LEARNED)
+    for batch in _batches(draws, given._batch):
+        for layer, (values, groups) in enumerate(given.sampler.followed(batch, given.means)):
+            targets[layer].append(values[:, given.places.K])
+            if groups:
+                below[layer].append(reduced(groups))
+    found = []
+    for y, c in zip(map(np.concatenate, targets), below, strict=True):
+        if not c:
+            found.append(np.zeros((y.shape[1], 0)))
+            continue
+        X = np.concatenate(c)
+        scale = np.maximum(X.std(axis=0), np.finfo(float).tiny)
+        solved = np.linalg.lstsq(X / scale, y - y.mean(axis=0), rcond=_REPEATS)[0]
+        found.append((solved / scale[:, None]).T)
+    return found
+
+
+class _Chance:
+    """The controls of some networks, layer by layer."""
+
+    def __init__(self, both: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
+        self._both = both
+        self._squares: list[Array] = []
+        self._own: list[Array] = []
+        self._groups = self._functions = 0
+        self._before: Array | None = None
+
+    def columns(self, groups: list[Group], slopes: Array) -> Array:
+        """All of mean zero that is known below this layer."""
+        c, (moved, spent) = reduced(groups), spread(groups, slopes)
+        new, a, b = c[:, self._functions :], *self._both
+        products = [moved[:, a] * moved[:, b] - spent[:, a, b]]
+        if self._before is not None:
+            crossed = self._before[:, :, None] * new[:, None]
+            if crossed[0].size <= MOST:
+                products.append(crossed.reshape(len(c), -1))
+        recent = groups[self._groups :]
+        squares = [own_squares(each) for each in recent if each.products <= MOST]
+        self._own = (self._own + squares)[-2 * len(recent) :]
+        self._squares = (self._squares + products)[-_LAYERS:]
+        self._before, self._functions, self._groups = moved, c.shape[1], len(groups)
+        return np.concatenate([c, *self._squares, *self._own], axis=1)
+
+
+def _average(y: list[Array], c: list[Array]) -> tuple[Array, Array]:
+    Y = np.concatenate(y)
+    if c:
+        controls = np.concatenate(c)
+        scale = controls.std(axis=0)  # of all draws: one for each batch would have a mean
+        return controlled(Y, controls / np.where(scale > 0.0, scale, 1.0))
+    return Y.mean(axis=0), Y.std(axis=0, ddof=1) / np.sqrt(len(Y))
+
+
+def _batches(draws: NDArray[np.int64], batch: int) -> list[NDArray[np.int64]]:
+    return [draws[k : k + batch] for k in range(0, draws.size, batch)]
