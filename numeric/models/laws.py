@@ -68,6 +68,16 @@ class Law:
         """Whether the matrix's law is invariant under rotations, so far as is known."""
         return self.kind.removeprefix("low-rank ") in {"gaussian", "orthogonal", "zero"}
 
+    @property
+    def has_free_rows(self) -> bool:
+        """Whether the rows of the matrix are independent, and of one law."""
+        return self.kind in {"gaussian", "uniform", "truncated normal", "signs", "sparse"}
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether `draw` knows it."""
+        return self.has_free_rows or self.kind in {"orthogonal", "zero"}
+
     def ensemble(self) -> WeightEnsemble | None:
         """The ensemble of `derive.weights` that it is; None where there is none."""
         match self.kind:

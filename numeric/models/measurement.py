@@ -8,15 +8,17 @@ Over the neurons i ≠ j of a layer of N, S_ab = Σ_i z_ia z_ib,
 whatever the law of the weights, so long as permutations keep it. Matrices of different layers are
 independent, so a network whose layers come from different initializations is an initialization,
 too: within a group of g of them, layer by layer, each one's matrices meet values that others led
-to, which gives up to g^ℓ networks at layer ℓ for the price of g. Groups share nothing: products of
+to, which gives up to g^ℓ networks at layer ℓ for the price of g. Where a layer is one matrix with
+independent rows, as layer 1 and a head are, g of them over the same values below are one layer of
+g N neurons, and any N of these a layer of an initialization. Groups share nothing: products of
 means are taken over different groups, so that the estimates have no bias, and leaving out one group
 after another gives their standard errors. Θ is that of the first neuron, of whole initializations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import xarray
@@ -30,15 +32,16 @@ from .graph import Linear
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
-_WORK = 4e9
+_WORK = 1e10
 """Multiplications for a layer's mixed networks, all groups together."""
-_POOL = 2048
-"""Values of a layer that are kept for the next, in a group."""
+_POOL, _POOL_BYTES = 8192, 2.0**26
+"""Networks whose values at a layer are kept for the next, in a group, and the bytes of these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
 _FEWEST, _MOST = 96, 2000
-_PARAMETERS = 1.5e8
-"""Parameters that are drawn, all initializations together, by default."""
+_PARAMETERS, _TANGENTS = 4e8, 4e8
+"""Parameters that are drawn, all initializations together, by default; and whose part of Θ is
+measured, at all layers."""
 
 
 class Sample(NamedTuple):
@@ -64,10 +67,11 @@ def enough(description: Description) -> int:
 
 
 class Plan(NamedTuple):
-    """How many groups, and initializations of each."""
+    """How many groups, initializations of each, and of these with which Θ is measured."""
 
     groups: int
     per_group: int
+    tangents: int
 
     @property
     def total(self) -> int:
@@ -80,7 +84,27 @@ def plan(description: Description, draws: int) -> Plan:
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
     wanted = max(_LEAST, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
     per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
-    return Plan(max(_LEAST, -(-draws // per_group)), per_group)
+    groups = max(_LEAST, -(-draws // per_group))
+    most = _TANGENTS / (size * groups * description.depth)
+    return Plan(groups, per_group, int(np.clip(most, min(2, per_group), per_group)))
+
+
+class Initialized(Protocol):
+    """What draws initializations and computes with them, as `Reading` does."""
+
+    precision: float
+
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`."""
+
+    def first(self, made: Any, count: int) -> Any:
+        """See `Reading`."""
+
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """See `Reading`."""
+
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`."""
 
 
 def measure(
@@ -89,33 +113,38 @@ def measure(
     planned: Plan,
     seed: int,
     advance: Callable[[int], object] = lambda count: None,
+    by: Initialized | None = None,
 ) -> Sample:
-    """Initialize the model as planned and measure it at these inputs, (m, n_0)."""
-    reading, blocks = description.reading, description.structure.blocks
+    """Initialize the model as planned and measure it at these inputs, (m, n_0): in its own
+    framework, or what is given."""
+    reading, blocks = by or description.reading, description.structure.blocks
     nodes, depth = [block.node for block in blocks], len(blocks)
     widths = np.array([block.width for block in blocks])
-    m, (groups, per_group) = len(X), planned
+    m, (groups, per_group, own) = len(X), planned
     costs = [_cost(description, number) * planned.total * m for number in range(depth)]
-    H = np.empty((groups, per_group, depth, m, m))
+    free, n = [_has_free_rows(description, number) for number in range(depth)], int(widths[0])
+    H = np.empty((groups, own, depth, m, m))
     K, P = np.empty((groups, depth, m, m)), np.zeros((groups, depth, m, m, m, m))
     networks = np.zeros(depth, np.int64)
     for group in range(groups):
-        made = reading.initialize(range(seed + group * per_group, seed + (group + 1) * per_group))
-        H[group] = reading.tangents(made, X, nodes)
+        first = seed + group * per_group
+        made = reading.initialize(range(first, first + per_group))
+        H[group] = reading.tangents(reading.first(made, own), X, nodes)
         random = np.random.default_rng((seed, group))
         states, below = X[None], 0
         for at, node in enumerate(nodes):
             count = int(min(len(states), max(1, _WORK // costs[at])))
-            chosen = _dealt(len(states), per_group, count, random)
+            hands = 1 if free[at] and _is_narrow(widths[at], n, per_group) else per_group
+            chosen = _dealt(len(states), hands, count, random)
             given = states[chosen].reshape(len(chosen), count * m, -1)
             values = reading.propagate(made, below, given, node)
-            z = values.reshape(per_group * count, m, -1)
-            K[group, at], P[group, at] = _moments(z)
-            networks[at] += len(z)
-            kept = min(len(z), _POOL)
-            states, below = z[random.permutation(len(z))[:kept]], node
+            z = values.reshape(per_group, count, m, -1)
+            is_one = free[at] and len(chosen) == 1
+            K[group, at], P[group, at] = _moments(_side_by_side(z) if is_one else _each(z))
+            networks[at] += per_group * count
+            kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
+            states, below = (_recombined if is_one else _some)(z, kept, random), node
         advance(per_group)
-    n = int(widths[0])
     about: dict[str, int | float | str] = {
         "width": n,
         "draws": planned.total,
@@ -165,6 +194,47 @@ def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> ND
     places = np.arange(count) + count * np.arange(hands)[:, None]
     order: NDArray[np.int64] = random.permutation(pool)
     return np.asarray(order[places % pool])
+
+
+def _has_free_rows(description: Description, number: int) -> bool:
+    """Whether the layer is one matrix whose rows, and biases, are independent and of one law: given
+    the layer below, its neurons are."""
+    nodes, block = description.structure.graph.nodes, description.structure.blocks[number]
+    end = nodes[block.node]
+    if len(block.matrices) > 1 or not isinstance(end, Linear):
+        return False
+    return description.laws[end.weight].has_free_rows
+
+
+def _is_narrow(N: int, n: int, per_group: int) -> bool:
+    """Whether V of a layer with free rows is known better from all matrices over the same values
+    below than from each over others: with v ≈ 2/n the errors are as v + 2/gN, and (v + 2/N)/√g."""
+    return bool((1 / n + 1 / (per_group * N)) ** 2 < (1 / n + 1 / N) ** 2 / per_group)
+
+
+def _each(z: Array) -> Array:
+    """A network each: (hands · count, m, N)."""
+    return z.reshape(-1, *z.shape[2:])
+
+
+def _side_by_side(z: Array) -> Array:
+    """All hands' neurons over the same values as one layer: (count, m, hands · N)."""
+    hands, count, m, N = z.shape
+    return np.ascontiguousarray(z.transpose(1, 2, 0, 3)).reshape(count, m, hands * N)
+
+
+def _some(z: Array, kept: int, random: np.random.Generator) -> Array:
+    """As many of the networks, (kept, m, N)."""
+    every = _each(z)
+    return every[random.permutation(len(every))[:kept]]
+
+
+def _recombined(z: Array, kept: int, random: np.random.Generator) -> Array:
+    """Networks with each neuron of any hand, (kept, m, N): as many as g of layer 1 can make."""
+    hands, count, _, N = z.shape
+    below = np.arange(kept) % count if count > 1 else np.zeros(kept, np.int64)
+    chosen = random.integers(0, hands, (kept, N))
+    return np.ascontiguousarray(z[chosen, below[:, None], :, np.arange(N)].transpose(0, 2, 1))
 
 
 def _moments(z: Array) -> tuple[Array, Array]:

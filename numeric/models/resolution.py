@@ -37,16 +37,20 @@ class Limits(NamedTuple):
 def limits(comparison: Comparison, sampled: xarray.Dataset) -> Limits:
     """Of a comparison with this table of samples, at one width.
 
-    A row's standard error is √(s² + d²), s that of the samples and d what is left out; s falls as
-    1/√draws. Derived here.
+    A row resolves w + √(s² + d²), s of the samples, d what theory may leave out, and w what it is
+    known to; s falls as 1/√draws. Derived here.
     """
     draws, theory, needed = 0.0, 0.0, 0.0
     for row in (each for each in comparison.rows if each.se):
-        unit = row.share / row.se
+        noticed = comparison.bound * row.se + row.within
+        unit = row.share / noticed
         own = min(_error(row, sampled), row.se)
-        s, d = own * unit, math.sqrt(row.se**2 - own**2) * unit
-        draws, theory = max(draws, s), max(theory, d)
-        rest = WEAK**2 - d**2
+        s, d = (
+            comparison.bound * each * unit for each in (own, math.sqrt(row.se**2 - own**2))
+        )
+        known = row.within * unit
+        draws, theory = max(draws, s), max(theory, d + known)
+        rest = max(WEAK - known, 0.0) ** 2 - d**2
         needed = max(needed, s**2 / rest if rest > 0 else math.inf)
     return Limits(draws, theory, needed)
 
