@@ -11,8 +11,9 @@ too: within a group of g of them, layer by layer, each one's matrices meet value
 to, which gives up to g^ℓ networks at layer ℓ for the price of g. Where a layer is one matrix with
 independent rows, as layer 1 and a head are, g of them over the same values below are one layer of
 g N neurons, and any N of these a layer of an initialization. Groups share nothing: products of
-means are taken over different groups, so that the estimates have no bias, and leaving out one group
-after another gives their standard errors. Θ is that of the first neuron, of whole initializations.
+means are taken over different groups, or over halves of one that share no matrix, so that the
+estimates have no bias, and leaving out one group after another gives their standard errors. Θ is
+that of the first neuron, of whole initializations.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ from .graph import Linear
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
-_WORK = 1e10
+_WORK = 6e9
 """Multiplications for a layer's mixed networks, all groups together."""
-_POOL, _POOL_BYTES = 8192, 2.0**26
-"""Networks whose values at a layer are kept for the next, in a group, and the bytes of these."""
+_POOL, _POOL_BYTES = 2048, 2.0**25
+"""Networks whose values at a layer are kept for the next, in half a group, and the bytes of
+these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
 _FEWEST, _MOST = 96, 2000
-_PARAMETERS, _TANGENTS = 4e8, 4e8
+_PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
 measured, at all layers."""
 
@@ -114,36 +116,27 @@ def measure(
     seed: int,
     advance: Callable[[int], object] = lambda count: None,
     by: Initialized | None = None,
+    with_networks: bool = True,
 ) -> Sample:
-    """Initialize the model as planned and measure it at these inputs, (m, n_0): in its own
-    framework, or what is given."""
+    """Initialize the model as planned and measure it at these inputs, (m, n_0).
+
+    Arguments:
+        by: instead of the model's own framework.
+        with_networks: K and V, too.
+    """
     reading, blocks = by or description.reading, description.structure.blocks
-    nodes, depth = [block.node for block in blocks], len(blocks)
+    nodes, depth, m = [block.node for block in blocks], len(blocks), len(X)
     widths = np.array([block.width for block in blocks])
-    m, (groups, per_group, own) = len(X), planned
-    costs = [_cost(description, number) * planned.total * m for number in range(depth)]
-    free, n = [_has_free_rows(description, number) for number in range(depth)], int(widths[0])
-    H = np.empty((groups, own, depth, m, m))
-    K, P = np.empty((groups, depth, m, m)), np.zeros((groups, depth, m, m, m, m))
-    networks = np.zeros(depth, np.int64)
+    (groups, per_group, own), n = planned, int(widths[0])
+    steps = _steps(description, planned, m) if with_networks else []
+    H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
         first = seed + group * per_group
         made = reading.initialize(range(first, first + per_group))
         H[group] = reading.tangents(reading.first(made, own), X, nodes)
-        random = np.random.default_rng((seed, group))
-        states, below = X[None], 0
-        for at, node in enumerate(nodes):
-            count = int(min(len(states), max(1, _WORK // costs[at])))
-            hands = 1 if free[at] and _is_narrow(widths[at], n, per_group) else per_group
-            chosen = _dealt(len(states), hands, count, random)
-            given = states[chosen].reshape(len(chosen), count * m, -1)
-            values = reading.propagate(made, below, given, node)
-            z = values.reshape(per_group, count, m, -1)
-            is_one = free[at] and len(chosen) == 1
-            K[group, at], P[group, at] = _moments(_side_by_side(z) if is_one else _each(z))
-            networks[at] += per_group * count
-            kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
-            states, below = (_recombined if is_one else _some)(z, kept, random), node
+        if steps:
+            random = np.random.default_rng((seed, group))
+            found.append(_group(reading, made, X, steps, per_group, random))
         advance(per_group)
     about: dict[str, int | float | str] = {
         "width": n,
@@ -153,22 +146,23 @@ def measure(
     }
     layers = range(1, depth + 1)
     single, precision = m == 1, reading.precision
-    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept]), groups)
     spread = _left_out(lambda kept: _deviation(H[kept]), groups)
-    means, tangents = layout.averaged(K), layout.averaged(H.mean(axis=1))
-    first = layout.table(
-        layers,
-        about,
-        K=_shaped(means, single),
-        Theta=_shaped(tangents, single),
-        spread=_shaped(spread, single),
-        K_floor=precision * _largest(means[0]),
-        Theta_floor=precision * _largest(tangents[0]),
-        spread_floor=precision * _largest(tangents[0]),
-    )
+    tangents = layout.averaged(H.mean(axis=1))
+    floor = precision * _largest(tangents[0])
+    arrays = {"Theta": _shaped(tangents, single), "spread": _shaped(spread, single)}
+    floors = {"Theta_floor": floor, "spread_floor": floor}
+    if not steps:
+        table = layout.table(layers, about, **arrays, **floors)
+        return Sample(table, None, np.zeros(depth, np.int64))
+    K, P, counts = (np.array(each) for each in zip(*found, strict=True))
+    apart = np.array([step.is_apart for step in steps])
+    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept], apart), groups)
+    means = layout.averaged(K)
+    arrays["K"], floors["K_floor"] = _shaped(means, single), precision * _largest(means[0])
+    table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
-        return Sample(first, None, networks)
+        return Sample(table, None, networks)
     values, errors = _shaped(V, single)
     second = layout.table(
         [int(at) + 1 for at in wide],
@@ -176,7 +170,92 @@ def measure(
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(first, second, networks)
+    return Sample(table, second, networks)
+
+
+class _Step(NamedTuple):
+    """A layer of a group's networks.
+
+    Attributes:
+        node: of its preactivations.
+        most: networks of each initialization's matrices, at most.
+        is_free: whether its neurons are independent, given the layer below.
+        is_apart: whether what its own matrices make of V is taken off within a group.
+    """
+
+    node: int
+    most: int
+    is_free: bool
+    is_apart: bool
+
+
+def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
+    found = []
+    n = description.structure.blocks[0].width
+    for number, block in enumerate(description.structure.blocks):
+        most = max(1, int(_WORK // (_cost(description, number) * planned.total * m)))
+        free = _has_free_rows(description, number)
+        apart = number > 0 and free and _is_narrow(block.width, n, planned.per_group)
+        found.append(_Step(block.node, most, free, apart))
+    return found
+
+
+def _group(
+    reading: Initialized,
+    made: Any,
+    X: Array,
+    steps: Sequence[_Step],
+    hands: int,
+    random: np.random.Generator,
+) -> tuple[Array, Array, NDArray[np.int64]]:
+    """K and P by layer, and how many networks they are means over.
+
+    There are two halves of networks that share no matrix, each in a pool of those led there by a
+    half of the initializations. Where all matrices meet both,
+
+        E z_ia z_ib z_jc z_jd − E z_ia z_ib z'_jc z'_jd = V_(ab)(cd)/n
+
+    for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
+    """
+    K, P, counts = [], [], []
+    m, half, below = len(X), (hands + 1) // 2, 0
+    pools = [X[None], X[None]]
+    for step in steps:
+        together = step.is_apart or below == 0
+        count = min(step.most, *map(len, pools))
+        if below == 0:
+            given = X[None]
+        elif step.is_apart:
+            count = max(1, min(count, step.most // 2))
+            given = np.concatenate([_some(pool[None], count, random) for pool in pools])
+        else:
+            dealt = [_dealt(len(pools[k]), size, count, random) for k, size in _sizes(hands)]
+            given = np.concatenate([pools[k][each] for k, each in enumerate(dealt)])
+        rows = given.reshape(1 if together else hands, -1, given.shape[-1])
+        z = reading.propagate(made, below, rows, step.node)
+        z = z.reshape(hands, -1, m, z.shape[-1])
+        is_one = together and step.is_free
+        networks = _side_by_side(z) if is_one else _each(z)
+        own, product = _moments(networks)
+        if step.is_apart:
+            product = product - _product(networks[:count], networks[count:])
+        K.append(own)
+        P.append(product)
+        counts.append(hands * z.shape[1])
+        first, second = (
+            (z[:half, :count], z[half:, count:]) if step.is_apart else (z[:half], z[half:])
+        )
+        kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
+        keep = _recombined if is_one else _some
+        pools = [keep(each, kept, random) for each in (first, second)]
+        below = step.node
+    return np.array(K), np.array(P), np.array(counts)
+
+
+def _sizes(hands: int) -> list[tuple[int, int]]:
+    """Of each half, how many initializations it has."""
+    half = (hands + 1) // 2
+    return [(0, half), (1, hands - half)]
 
 
 def _cost(description: Description, number: int) -> int:
@@ -187,10 +266,7 @@ def _cost(description: Description, number: int) -> int:
 
 
 def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """For each of the hands as many of the pool, all as often as can be: (hands, count), or
-    (1, pool) where each has all."""
-    if count == pool:
-        return np.arange(pool)[None]
+    """For each of the hands as many of the pool, all as often as can be: (hands, count)."""
     places = np.arange(count) + count * np.arange(hands)[:, None]
     order: NDArray[np.int64] = random.permutation(pool)
     return np.asarray(order[places % pool])
@@ -250,6 +326,18 @@ def _moments(z: Array) -> tuple[Array, Array]:
     return K, P.reshape((m,) * 4)
 
 
+def _product(z: Array, other: Array) -> Array:
+    """The mean of z_ia z_ib z'_jc z'_jd over i ≠ j and both, z and z' (count, m, N) of the same
+    neurons; symmetric in the two."""
+    _, m, N = z.shape
+    own, others = (
+        np.einsum("kai,kbi->abi", each, each).reshape(m * m, N) / len(each) for each in (z, other)
+    )
+    sums = np.outer(own.sum(axis=1), others.sum(axis=1)) - own @ others.T
+    found = (sums + sums.T) / (2 * N * (N - 1))
+    return np.asarray(found.reshape((m,) * 4))
+
+
 def _deviation(H: Array) -> Array:
     """The standard deviation of H_aa, (depth, m), of (groups, draws, depth, m, m) ones."""
     own = np.einsum("gklaa->gkla", H).reshape(-1, *H.shape[2:4])
@@ -269,11 +357,12 @@ def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:
     return values.reshape(len(values)), errors.reshape(len(errors))
 
 
-def _covariance(P: Array, K: Array) -> Array:
-    """E P − E K E K, the product over different groups."""
+def _covariance(P: Array, K: Array, apart: NDArray[np.bool_]) -> Array:
+    """E P − E K E K, the product over different groups; E P of the layers where P is without it."""
     count, total = len(K), K.sum(axis=0)
     own = np.einsum("klab,klcd->labcd", K, K)
     both = (np.einsum("lab,lcd->labcd", total, total) - own) / (count * (count - 1))
+    both[apart] = 0.0
     return np.asarray(P.mean(axis=0) - both)
 
 

@@ -7,6 +7,8 @@ standard error; nothing of it is on the measured side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray
 
@@ -19,12 +21,15 @@ _BOUND = 6.0
 """Standard errors that verdicts here allow for, about."""
 
 
-def is_coarse(derived: Theory) -> bool:
-    """Whether the estimate of what is left out keeps a verdict from resolving a quarter of
+_TENSORS = ("K", "Theta", "spread", "V")
+
+
+def is_coarse(derived: Theory, tensors: Sequence[str] = _TENSORS) -> bool:
+    """Whether the estimate of what is left out of these keeps a verdict from resolving a quarter of
     `WEAK`."""
     K = np.square(_largest(derived.second["K"]))
-    for table, names in ((derived.first, ("K", "Theta", "spread")), (derived.second, ("V",))):
-        for name in (each for each in names if each in table):
+    for table, names in ((derived.first, _TENSORS[:-1]), (derived.second, _TENSORS[-1:])):
+        for name in (each for each in names if each in tensors and each in table):
             errors, sizes = (_largest(table[each]) for each in (f"{name}_error", name))
             sizes = np.maximum(sizes, VANISHES * K) if name == "V" else sizes
             if (_BOUND * errors > WEAK / 4 * sizes).any():

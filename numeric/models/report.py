@@ -171,7 +171,8 @@ def _bounded(
         return derived
     with telling("drawing the network as it was read", total=planned.total) as progress:
         own = planned._replace(tangents=planned.per_group)
-        ensemble = measure(description, X, own, seed, progress.advance, drawn)
+        networks = omissions.is_coarse(derived, ("K", "V"))
+        ensemble = measure(description, X, own, seed, progress.advance, drawn, networks)
     return omissions.bounded(derived, ensemble)
 
 
