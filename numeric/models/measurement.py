@@ -33,14 +33,14 @@ from .graph import Linear
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
-_WORK = 6e9
-"""Multiplications for a layer's mixed networks, all groups together."""
+_WORK, _VALUE = 6e9, 200
+"""Multiplications for a layer's mixed networks, all groups together; and of a function's value."""
 _POOL, _POOL_BYTES = 2048, 2.0**25
 """Networks whose values at a layer are kept for the next, in half a group, and the bytes of
 these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
-_FEWEST, _MOST = 96, 2000
+_FEWEST, _MOST = 96, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
 measured, at all layers."""
@@ -180,23 +180,30 @@ class _Step(NamedTuple):
         node: of its preactivations.
         most: networks of each initialization's matrices, at most.
         is_free: whether its neurons are independent, given the layer below.
-        is_apart: whether what its own matrices make of V is taken off within a group.
+        is_together: whether all of a group's matrices meet the same values below.
     """
 
     node: int
     most: int
     is_free: bool
-    is_apart: bool
+    is_together: bool
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether what its own matrices make of V is taken off within a group."""
+        return self.is_free and self.is_together
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
     found = []
     n = description.structure.blocks[0].width
     for number, block in enumerate(description.structure.blocks):
-        most = max(1, int(_WORK // (_cost(description, number) * planned.total * m)))
         free = _has_free_rows(description, number)
-        apart = number > 0 and free and _is_narrow(block.width, n, planned.per_group)
-        found.append(_Step(block.node, most, free, apart))
+        together = number > 0 and _is_narrow(block.width, n, planned.per_group)
+        products, values = _cost(description, number)
+        cost = products + values / (planned.per_group if together else 1)
+        most = max(1, int(_WORK / (cost * planned.total * m)))
+        found.append(_Step(block.node, most, free, together))
     return found
 
 
@@ -221,11 +228,11 @@ def _group(
     m, half, below = len(X), (hands + 1) // 2, 0
     pools = [X[None], X[None]]
     for step in steps:
-        together = step.is_apart or below == 0
+        together = step.is_together or below == 0
         count = min(step.most, *map(len, pools))
         if below == 0:
             given = X[None]
-        elif step.is_apart:
+        elif step.is_together:
             count = max(1, min(count, step.most // 2))
             given = np.concatenate([_some(pool[None], count, random) for pool in pools])
         else:
@@ -243,7 +250,7 @@ def _group(
         P.append(product)
         counts.append(hands * z.shape[1])
         first, second = (
-            (z[:half, :count], z[half:, count:]) if step.is_apart else (z[:half], z[half:])
+            (z[:half, :count], z[half:, count:]) if step.is_together else (z[:half], z[half:])
         )
         kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
         keep = _recombined if is_one else _some
@@ -258,11 +265,13 @@ def _sizes(hands: int) -> list[tuple[int, int]]:
     return [(0, half), (1, hands - half)]
 
 
-def _cost(description: Description, number: int) -> int:
-    """Multiplications of a layer for one input."""
+def _cost(description: Description, number: int) -> tuple[int, int]:
+    """Multiplications of a layer for one input: of its matrices, and as many as its functions take
+    the time of."""
     nodes = description.structure.graph.nodes
     matrices = [nodes[at] for at in description.structure.blocks[number].matrices]
-    return sum(each.fan_in * each.fan_out for each in matrices if isinstance(each, Linear))
+    sizes = [(each.fan_in, each.fan_out) for each in matrices if isinstance(each, Linear)]
+    return sum(a * b for a, b in sizes), _VALUE * sum(a for a, _ in sizes)
 
 
 def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -283,8 +292,8 @@ def _has_free_rows(description: Description, number: int) -> bool:
 
 
 def _is_narrow(N: int, n: int, per_group: int) -> bool:
-    """Whether V of a layer with free rows is known better from all matrices over the same values
-    below than from each over others: with v ≈ 2/n the errors are as v + 2/gN, and (v + 2/N)/√g."""
+    """Whether V is known better from all matrices over the same values below than from each over
+    others: with free rows and v ≈ 2/n the errors are as v + 2/gN, and (v + 2/N)/√g."""
     return bool((1 / n + 1 / (per_group * N)) ** 2 < (1 / n + 1 / N) ** 2 / per_group)
 
 

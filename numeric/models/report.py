@@ -23,7 +23,7 @@ from . import omissions, page
 from .description import Description, read
 from .drawn import Drawn
 from .measurement import Plan, Sample, enough, measure, plan
-from .resolution import Limits, limits
+from .resolution import Limits, limits, of_fluctuations
 from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
@@ -83,7 +83,11 @@ class Report:
             of_V = any(row.tensor == "V" for row in each.rows)
             table = self.sample.second if of_V else self.sample.first
             assert table is not None
-            found.append(limits(each, table))
+            told = limits(each, table)
+            if of_V:
+                n = self.description.widths[1]
+                told = of_fluctuations(told, each, self.theory.second, n)
+            found.append(told)
         return tuple(found)
 
     @property

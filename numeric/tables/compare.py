@@ -356,7 +356,8 @@ def _rows(
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
         numbers = (float(each[place]) for each in (left_out, scales, largest))
         derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
-        yield Row(name, layer, place[1:], derived, sample, se, z, *numbers, within=within)
+        row = Row(name, layer, place[1:], derived, sample, se, z, *numbers)
+        yield replace(row, within=within)
 
 
 def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
