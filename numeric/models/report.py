@@ -133,7 +133,8 @@ def report(
         Θ is the tangent kernel of descent on the model's own matrices and biases.
 
     Theory is as far as it is known in 1/n at the model's width, and z-scores count in what the next
-    term may be (`numeric.compare`). Derived here.
+    term may be (`numeric.compare`); where that is coarse, by how much an ensemble of the network
+    as it was read differs from it. Derived here.
 
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """

@@ -72,6 +72,15 @@ def test_a_cut_normal_law_is_named_by_what_is_cut():
     assert abs(float(law.C) - 96 * 0.01 * cut.var()) < 1e-5
 
 
+def test_the_gain_of_a_leaky_relu_is_known():
+    """2/(1 + 0.2²) whatever the shape, so that such layers have one ensemble."""
+    random = np.random.default_rng(1)
+    for shape in ((24, 96), (96, 96)):
+        bound = math.sqrt(6 / 1.04 / shape[1])
+        law = laws.of_matrix([*random.uniform(-bound, bound, (30, *shape))])
+        assert (law.C, law.error) == (sympy.Rational(25, 13), 0)
+
+
 def test_matrices_that_differ_by_chance_have_one_law():
     random = np.random.default_rng(2)
 
