@@ -217,26 +217,27 @@ def _group(
 ) -> tuple[Array, Array, NDArray[np.int64]]:
     """K and P by layer, and how many networks they are means over.
 
-    There are two halves of networks that share no matrix, each in a pool of those led there by a
-    half of the initializations. Where all matrices meet both,
+    Where V of a layer is taken so, there are two halves of networks that share no matrix, each in a
+    pool of those led there by a half of the initializations. Where all matrices meet both,
 
         E z_ia z_ib z_jc z_jd − E z_ia z_ib z'_jc z'_jd = V_(ab)(cd)/n
 
     for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
     """
     K, P, counts = [], [], []
-    m, half, below = len(X), (hands + 1) // 2, 0
-    pools = [X[None], X[None]]
+    m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
+    pools = [X[None]] * len(parts)
     for step in steps:
         together = step.is_together or below == 0
         count = min(step.most, *map(len, pools))
         if below == 0:
             given = X[None]
         elif step.is_together:
-            count = max(1, min(count, step.most // 2))
+            count = max(1, min(count, step.most // len(parts)))
             given = np.concatenate([_some(pool[None], count, random) for pool in pools])
         else:
-            dealt = [_dealt(len(pools[k]), size, count, random) for k, size in _sizes(hands)]
+            sizes = [part.stop - part.start for part in parts]
+            dealt = [_dealt(len(pools[k]), size, count, random) for k, size in enumerate(sizes)]
             given = np.concatenate([pools[k][each] for k, each in enumerate(dealt)])
         rows = given.reshape(1 if together else hands, -1, given.shape[-1])
         z = reading.propagate(made, below, rows, step.node)
@@ -249,20 +250,20 @@ def _group(
         K.append(own)
         P.append(product)
         counts.append(hands * z.shape[1])
-        first, second = (
-            (z[:half, :count], z[half:, count:]) if step.is_together else (z[:half], z[half:])
-        )
         kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
         keep = _recombined if is_one else _some
-        pools = [keep(each, kept, random) for each in (first, second)]
+        pools = []
+        for k, part in enumerate(parts):
+            over = slice(k * count, (k + 1) * count) if step.is_together else slice(None)
+            pools.append(keep(z[part, over], kept, random))
         below = step.node
     return np.array(K), np.array(P), np.array(counts)
 
 
-def _sizes(hands: int) -> list[tuple[int, int]]:
-    """Of each half, how many initializations it has."""
+def _parts(hands: int, halves: bool) -> list[slice]:
+    """The initializations of each half, or all of them."""
     half = (hands + 1) // 2
-    return [(0, half), (1, hands - half)]
+    return [slice(0, half), slice(half, hands)] if halves else [slice(0, hands)]
 
 
 def _cost(description: Description, number: int) -> tuple[int, int]:
