@@ -127,6 +127,17 @@ class Graph:
         self.origins.append(origin)
         return len(self.nodes) - 1
 
+    def between(self, before: int, behind: int) -> list[int]:
+        """The nodes that lead from one to the other, the last included, in order."""
+        needed, todo = {behind} - {before}, [behind]
+        while todo:
+            at = todo.pop()
+            for source in () if at == before else self.nodes[at].sources:
+                if source not in needed and source != before:
+                    needed.add(source)
+                    todo.append(source)
+        return sorted(needed)
+
     def cuts(self) -> list[int]:
         """The nodes through which every path from the inputs to the output goes, in order.
 

@@ -68,6 +68,16 @@ class Law:
         """Whether the matrix's law is invariant under rotations, so far as is known."""
         return self.kind.removeprefix("low-rank ") in {"gaussian", "orthogonal", "zero"}
 
+    @property
+    def has_free_rows(self) -> bool:
+        """Whether the rows of the matrix are independent, and of one law."""
+        return self.kind in {"gaussian", "uniform", "truncated normal", "signs", "sparse"}
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether `draw` knows it."""
+        return self.has_free_rows or self.kind in {"orthogonal", "zero"}
+
     def ensemble(self) -> WeightEnsemble | None:
         """The ensemble of `derive.weights` that it is; None where there is none."""
         match self.kind:
@@ -337,6 +347,9 @@ _GAINS = {
     sympy.Rational(9, 16): "gain 3/4, of selu",
 }
 
+_BOUNDED = {sympy.Rational(25, 13): "gain √(2/1.04), of leaky_relu(0.2)"}
+"""Too near to others, but where C is known by a largest entry."""
+
 
 def _named(
     kind: str, variance: float, error: float, shape: tuple[int, int]
@@ -351,7 +364,8 @@ def _named(
         (sympy.Rational(2 * fan_in, out + fan_in), "2/(fan-in + fan-out)"),
         (sympy.Rational(fan_in, out), "1/fan-out"),
     )
-    for gain, told in _GAINS.items():
+    gains = _GAINS | _BOUNDED if kind == "uniform" else _GAINS
+    for gain, told in gains.items():
         known += [(gain * C, f"{name}{told and ', '}{told}") for C, name in scales]
     for std in ("0.02", "0.01", "0.05", "0.1", "0.001"):
         square = sympy.Rational(std) ** 2 * fan_in

@@ -8,15 +8,18 @@ Over the neurons i ≠ j of a layer of N, S_ab = Σ_i z_ia z_ib,
 whatever the law of the weights, so long as permutations keep it. Matrices of different layers are
 independent, so a network whose layers come from different initializations is an initialization,
 too: within a group of g of them, layer by layer, each one's matrices meet values that others led
-to, which gives up to g^ℓ networks at layer ℓ for the price of g. Groups share nothing: products of
-means are taken over different groups, so that the estimates have no bias, and leaving out one group
-after another gives their standard errors. Θ is that of the first neuron, of whole initializations.
+to, which gives up to g^ℓ networks at layer ℓ for the price of g. Where a layer is one matrix with
+independent rows, as layer 1 and a head are, g of them over the same values below are one layer of
+g N neurons, and any N of these a layer of an initialization. Groups share nothing: products of
+means are taken over different groups, or over halves of one that share no matrix, so that the
+estimates have no bias, and leaving out one group after another gives their standard errors. Θ is
+that of the first neuron, of whole initializations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import xarray
@@ -30,15 +33,17 @@ from .graph import Linear
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
-_WORK = 4e9
-"""Multiplications for a layer's mixed networks, all groups together."""
-_POOL = 2048
-"""Values of a layer that are kept for the next, in a group."""
+_WORK, _VALUE = 6e9, 200
+"""Multiplications for a layer's mixed networks, all groups together; and of a function's value."""
+_POOL, _POOL_BYTES = 2048, 2.0**25
+"""Networks whose values at a layer are kept for the next, in half a group, and the bytes of
+these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
-_FEWEST, _MOST = 96, 2000
-_PARAMETERS = 1.5e8
-"""Parameters that are drawn, all initializations together, by default."""
+_FEWEST, _MOST = 96, 1500
+_PARAMETERS, _TANGENTS = 4.6e8, 4e8
+"""Parameters that are drawn, all initializations together, by default; and whose part of Θ is
+measured, at all layers."""
 
 
 class Sample(NamedTuple):
@@ -64,10 +69,11 @@ def enough(description: Description) -> int:
 
 
 class Plan(NamedTuple):
-    """How many groups, and initializations of each."""
+    """How many groups, initializations of each, and of these with which Θ is measured."""
 
     groups: int
     per_group: int
+    tangents: int
 
     @property
     def total(self) -> int:
@@ -80,7 +86,27 @@ def plan(description: Description, draws: int) -> Plan:
     size = sum(np.size(each) for each in description.reading.graph.parameters.values())
     wanted = max(_LEAST, min(_GROUPS, draws // _MIXED), min(20, draws // 2))
     per_group = int(min(-(-draws // wanted), max(2, _BYTES // (8 * size))))
-    return Plan(max(_LEAST, -(-draws // per_group)), per_group)
+    groups = max(_LEAST, -(-draws // per_group))
+    most = _TANGENTS / (size * groups * description.depth)
+    return Plan(groups, per_group, int(np.clip(most, min(2, per_group), per_group)))
+
+
+class Initialized(Protocol):
+    """What draws initializations and computes with them, as `Reading` does."""
+
+    precision: float
+
+    def initialize(self, seeds: Sequence[int]) -> Any:
+        """See `Reading`."""
+
+    def first(self, made: Any, count: int) -> Any:
+        """See `Reading`."""
+
+    def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
+        """See `Reading`."""
+
+    def tangents(self, made: Any, X: Array, nodes: Sequence[int]) -> Array:
+        """See `Reading`."""
 
 
 def measure(
@@ -89,33 +115,29 @@ def measure(
     planned: Plan,
     seed: int,
     advance: Callable[[int], object] = lambda count: None,
+    by: Initialized | None = None,
+    with_networks: bool = True,
 ) -> Sample:
-    """Initialize the model as planned and measure it at these inputs, (m, n_0)."""
-    reading, blocks = description.reading, description.structure.blocks
-    nodes, depth = [block.node for block in blocks], len(blocks)
+    """Initialize the model as planned and measure it at these inputs, (m, n_0).
+
+    Arguments:
+        by: instead of the model's own framework.
+        with_networks: K and V, too.
+    """
+    reading, blocks = by or description.reading, description.structure.blocks
+    nodes, depth, m = [block.node for block in blocks], len(blocks), len(X)
     widths = np.array([block.width for block in blocks])
-    m, (groups, per_group) = len(X), planned
-    costs = [_cost(description, number) * planned.total * m for number in range(depth)]
-    H = np.empty((groups, per_group, depth, m, m))
-    K, P = np.empty((groups, depth, m, m)), np.zeros((groups, depth, m, m, m, m))
-    networks = np.zeros(depth, np.int64)
+    (groups, per_group, own), n = planned, int(widths[0])
+    steps = _steps(description, planned, m) if with_networks else []
+    H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
-        made = reading.initialize(range(seed + group * per_group, seed + (group + 1) * per_group))
-        H[group] = reading.tangents(made, X, nodes)
-        random = np.random.default_rng((seed, group))
-        states, below = X[None], 0
-        for at, node in enumerate(nodes):
-            count = int(min(len(states), max(1, _WORK // costs[at])))
-            chosen = _dealt(len(states), per_group, count, random)
-            given = states[chosen].reshape(len(chosen), count * m, -1)
-            values = reading.propagate(made, below, given, node)
-            z = values.reshape(per_group * count, m, -1)
-            K[group, at], P[group, at] = _moments(z)
-            networks[at] += len(z)
-            kept = min(len(z), _POOL)
-            states, below = z[random.permutation(len(z))[:kept]], node
+        first = seed + group * per_group
+        made = reading.initialize(range(first, first + per_group))
+        H[group] = reading.tangents(reading.first(made, own), X, nodes)
+        if steps:
+            random = np.random.default_rng((seed, group))
+            found.append(_group(reading, made, X, steps, per_group, random))
         advance(per_group)
-    n = int(widths[0])
     about: dict[str, int | float | str] = {
         "width": n,
         "draws": planned.total,
@@ -124,22 +146,23 @@ def measure(
     }
     layers = range(1, depth + 1)
     single, precision = m == 1, reading.precision
-    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept]), groups)
     spread = _left_out(lambda kept: _deviation(H[kept]), groups)
-    means, tangents = layout.averaged(K), layout.averaged(H.mean(axis=1))
-    first = layout.table(
-        layers,
-        about,
-        K=_shaped(means, single),
-        Theta=_shaped(tangents, single),
-        spread=_shaped(spread, single),
-        K_floor=precision * _largest(means[0]),
-        Theta_floor=precision * _largest(tangents[0]),
-        spread_floor=precision * _largest(tangents[0]),
-    )
+    tangents = layout.averaged(H.mean(axis=1))
+    floor = precision * _largest(tangents[0])
+    arrays = {"Theta": _shaped(tangents, single), "spread": _shaped(spread, single)}
+    floors = {"Theta_floor": floor, "spread_floor": floor}
+    if not steps:
+        table = layout.table(layers, about, **arrays, **floors)
+        return Sample(table, None, np.zeros(depth, np.int64))
+    K, P, counts = (np.array(each) for each in zip(*found, strict=True))
+    apart = np.array([step.is_apart for step in steps])
+    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept], apart), groups)
+    means = layout.averaged(K)
+    arrays["K"], floors["K_floor"] = _shaped(means, single), precision * _largest(means[0])
+    table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
-        return Sample(first, None, networks)
+        return Sample(table, None, networks)
     values, errors = _shaped(V, single)
     second = layout.table(
         [int(at) + 1 for at in wide],
@@ -147,24 +170,157 @@ def measure(
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(first, second, networks)
+    return Sample(table, second, networks)
 
 
-def _cost(description: Description, number: int) -> int:
-    """Multiplications of a layer for one input."""
+class _Step(NamedTuple):
+    """A layer of a group's networks.
+
+    Attributes:
+        node: of its preactivations.
+        most: networks of each initialization's matrices, at most.
+        is_free: whether its neurons are independent, given the layer below.
+        is_together: whether all of a group's matrices meet the same values below.
+    """
+
+    node: int
+    most: int
+    is_free: bool
+    is_together: bool
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether what its own matrices make of V is taken off within a group."""
+        return self.is_free and self.is_together
+
+
+def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
+    found = []
+    n = description.structure.blocks[0].width
+    for number, block in enumerate(description.structure.blocks):
+        free = _has_free_rows(description, number)
+        together = number > 0 and _is_narrow(block.width, n, planned.per_group)
+        products, values = _cost(description, number)
+        cost = products + values / (planned.per_group if together else 1)
+        most = max(1, int(_WORK / (cost * planned.total * m)))
+        found.append(_Step(block.node, most, free, together))
+    return found
+
+
+def _group(
+    reading: Initialized,
+    made: Any,
+    X: Array,
+    steps: Sequence[_Step],
+    hands: int,
+    random: np.random.Generator,
+) -> tuple[Array, Array, NDArray[np.int64]]:
+    """K and P by layer, and how many networks they are means over.
+
+    Where V of a layer is taken so, there are two halves of networks that share no matrix, each in a
+    pool of those led there by a half of the initializations. Where all matrices meet both,
+
+        E z_ia z_ib z_jc z_jd − E z_ia z_ib z'_jc z'_jd = V_(ab)(cd)/n
+
+    for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
+    """
+    K, P, counts = [], [], []
+    m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
+    pools = [X[None]] * len(parts)
+    for step in steps:
+        together = step.is_together or below == 0
+        count = min(step.most, *map(len, pools))
+        if below == 0:
+            given = X[None]
+        elif step.is_together:
+            count = max(1, min(count, step.most // len(parts)))
+            given = np.concatenate([_some(pool[None], count, random) for pool in pools])
+        else:
+            sizes = [part.stop - part.start for part in parts]
+            dealt = [_dealt(len(pools[k]), size, count, random) for k, size in enumerate(sizes)]
+            given = np.concatenate([pools[k][each] for k, each in enumerate(dealt)])
+        rows = given.reshape(1 if together else hands, -1, given.shape[-1])
+        z = reading.propagate(made, below, rows, step.node)
+        z = z.reshape(hands, -1, m, z.shape[-1])
+        is_one = together and step.is_free
+        networks = _side_by_side(z) if is_one else _each(z)
+        own, product = _moments(networks)
+        if step.is_apart:
+            product = product - _product(networks[:count], networks[count:])
+        K.append(own)
+        P.append(product)
+        counts.append(hands * z.shape[1])
+        kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
+        keep = _recombined if is_one else _some
+        pools = []
+        for k, part in enumerate(parts):
+            over = slice(k * count, (k + 1) * count) if step.is_together else slice(None)
+            pools.append(keep(z[part, over], kept, random))
+        below = step.node
+    return np.array(K), np.array(P), np.array(counts)
+
+
+def _parts(hands: int, halves: bool) -> list[slice]:
+    """The initializations of each half, or all of them."""
+    half = (hands + 1) // 2
+    return [slice(0, half), slice(half, hands)] if halves else [slice(0, hands)]
+
+
+def _cost(description: Description, number: int) -> tuple[int, int]:
+    """Multiplications of a layer for one input: of its matrices, and as many as its functions take
+    the time of."""
     nodes = description.structure.graph.nodes
     matrices = [nodes[at] for at in description.structure.blocks[number].matrices]
-    return sum(each.fan_in * each.fan_out for each in matrices if isinstance(each, Linear))
+    sizes = [(each.fan_in, each.fan_out) for each in matrices if isinstance(each, Linear)]
+    return sum(a * b for a, b in sizes), _VALUE * sum(a for a, _ in sizes)
 
 
 def _dealt(pool: int, hands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """For each of the hands as many of the pool, all as often as can be: (hands, count), or
-    (1, pool) where each has all."""
-    if count == pool:
-        return np.arange(pool)[None]
+    """For each of the hands as many of the pool, all as often as can be: (hands, count)."""
     places = np.arange(count) + count * np.arange(hands)[:, None]
     order: NDArray[np.int64] = random.permutation(pool)
     return np.asarray(order[places % pool])
+
+
+def _has_free_rows(description: Description, number: int) -> bool:
+    """Whether the layer is one matrix whose rows, and biases, are independent and of one law: given
+    the layer below, its neurons are."""
+    nodes, block = description.structure.graph.nodes, description.structure.blocks[number]
+    end = nodes[block.node]
+    if len(block.matrices) > 1 or not isinstance(end, Linear):
+        return False
+    return description.laws[end.weight].has_free_rows
+
+
+def _is_narrow(N: int, n: int, per_group: int) -> bool:
+    """Whether V is known better from all matrices over the same values below than from each over
+    others: with free rows and v ≈ 2/n the errors are as v + 2/gN, and (v + 2/N)/√g."""
+    return bool((1 / n + 1 / (per_group * N)) ** 2 < (1 / n + 1 / N) ** 2 / per_group)
+
+
+def _each(z: Array) -> Array:
+    """A network each: (hands · count, m, N)."""
+    return z.reshape(-1, *z.shape[2:])
+
+
+def _side_by_side(z: Array) -> Array:
+    """All hands' neurons over the same values as one layer: (count, m, hands · N)."""
+    hands, count, m, N = z.shape
+    return np.ascontiguousarray(z.transpose(1, 2, 0, 3)).reshape(count, m, hands * N)
+
+
+def _some(z: Array, kept: int, random: np.random.Generator) -> Array:
+    """As many of the networks, (kept, m, N)."""
+    every = _each(z)
+    return every[random.permutation(len(every))[:kept]]
+
+
+def _recombined(z: Array, kept: int, random: np.random.Generator) -> Array:
+    """Networks with each neuron of any hand, (kept, m, N): as many as g of layer 1 can make."""
+    hands, count, _, N = z.shape
+    below = np.arange(kept) % count if count > 1 else np.zeros(kept, np.int64)
+    chosen = random.integers(0, hands, (kept, N))
+    return np.ascontiguousarray(z[chosen, below[:, None], :, np.arange(N)].transpose(0, 2, 1))
 
 
 def _moments(z: Array) -> tuple[Array, Array]:
@@ -178,6 +334,18 @@ def _moments(z: Array) -> tuple[Array, Array]:
     squares = np.einsum("kai,kbi->kiab", z, z).reshape(-1, m * m)
     P = (S.T @ S - squares.T @ squares) / (count * N * (N - 1))
     return K, P.reshape((m,) * 4)
+
+
+def _product(z: Array, other: Array) -> Array:
+    """The mean of z_ia z_ib z'_jc z'_jd over i ≠ j and both, z and z' (count, m, N) of the same
+    neurons; symmetric in the two."""
+    _, m, N = z.shape
+    own, others = (
+        np.einsum("kai,kbi->abi", each, each).reshape(m * m, N) / len(each) for each in (z, other)
+    )
+    sums = np.outer(own.sum(axis=1), others.sum(axis=1)) - own @ others.T
+    found = (sums + sums.T) / (2 * N * (N - 1))
+    return np.asarray(found.reshape((m,) * 4))
 
 
 def _deviation(H: Array) -> Array:
@@ -199,11 +367,12 @@ def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:
     return values.reshape(len(values)), errors.reshape(len(errors))
 
 
-def _covariance(P: Array, K: Array) -> Array:
-    """E P − E K E K, the product over different groups."""
+def _covariance(P: Array, K: Array, apart: NDArray[np.bool_]) -> Array:
+    """E P − E K E K, the product over different groups; E P of the layers where P is without it."""
     count, total = len(K), K.sum(axis=0)
     own = np.einsum("klab,klcd->labcd", K, K)
     both = (np.einsum("lab,lcd->labcd", total, total) - own) / (count * (count - 1))
+    both[apart] = 0.0
     return np.asarray(P.mean(axis=0) - both)
 
 

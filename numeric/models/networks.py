@@ -139,7 +139,7 @@ def _is_place(node: Node) -> bool:
 
 def _block(graph: Graph, before: int, behind: int) -> Block:
     """What lies between two preactivations."""
-    between = _between(graph, before, behind)
+    between = graph.between(before, behind)
     nodes = [graph.nodes[at] for at in between]
     functions = list(dict.fromkeys(each.function for each in nodes if isinstance(each, Applied)))
     if len(functions) > 1:
@@ -159,17 +159,6 @@ def _block(graph: Graph, before: int, behind: int) -> Block:
         any(isinstance(each, Product) for each in nodes),
         functions[0] if functions else None,
     )
-
-
-def _between(graph: Graph, before: int, behind: int) -> list[int]:
-    """The nodes that lead from one to the other, the last included, in order."""
-    needed, todo = {behind}, [behind]
-    while todo:
-        for source in graph.nodes[todo.pop()].sources:
-            if source not in needed and source != before:
-                needed.add(source)
-                todo.append(source)
-    return sorted(needed)
 
 
 def _matrix(graph: Graph, at: int) -> Linear:

@@ -19,10 +19,11 @@ from ..arrays import Array
 from ..spectra import layered
 from ..tables import layout
 from ..tables.compare import FALSE_ALARMS, Comparison, compare
-from . import page
+from . import omissions, page
 from .description import Description, read
-from .measurement import Sample, enough, measure, plan
-from .resolution import Limits, limits
+from .drawn import Drawn
+from .measurement import Plan, Sample, enough, measure, plan
+from .resolution import Limits, limits, of_fluctuations
 from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
@@ -82,7 +83,11 @@ class Report:
             of_V = any(row.tensor == "V" for row in each.rows)
             table = self.sample.second if of_V else self.sample.first
             assert table is not None
-            found.append(limits(each, table))
+            told = limits(each, table)
+            if of_V:
+                n = self.description.widths[1]
+                told = of_fluctuations(told, each, self.theory.second, n)
+            found.append(told)
         return tuple(found)
 
     @property
@@ -128,7 +133,8 @@ def report(
         Θ is the tangent kernel of descent on the model's own matrices and biases.
 
     Theory is as far as it is known in 1/n at the model's width, and z-scores count in what the next
-    term may be (`numeric.compare`). Derived here.
+    term may be (`numeric.compare`); where that is coarse, by how much an ensemble of the network
+    as it was read differs from it. Derived here.
 
     Raises InputError for what `read` refuses, and for inputs that cannot be used.
     """
@@ -144,6 +150,7 @@ def report(
     what = f"initializing the model {planned.total} times"
     with telling(what, total=planned.total) as progress:
         sampled = measure(description, X, planned, seed + 1000, progress.advance)
+    derived = _bounded(description, derived, X, planned, seed)
     comparisons = tuple(_compared(derived, sampled))
     theta = derived.first["Theta"].to_numpy()[-1]
     return Report(
@@ -159,14 +166,30 @@ def report(
     )
 
 
+def _bounded(
+    description: Description, derived: Theory, X: Array, planned: Plan, seed: int
+) -> Theory:
+    """With what theory leaves out by an ensemble of the network as it was read, where the estimate
+    of it is coarse."""
+    drawn = Drawn(description.structure.graph, description.laws)
+    if not omissions.is_coarse(derived) or not drawn.is_known:
+        return derived
+    with telling("drawing the network as it was read", total=planned.total) as progress:
+        own = planned._replace(tangents=planned.per_group)
+        networks = omissions.is_coarse(derived, ("K", "V"))
+        ensemble = measure(description, X, own, seed, progress.advance, drawn, networks)
+    return omissions.bounded(derived, ensemble)
+
+
 def _compared(derived: Theory, sampled: Sample) -> Iterator[Comparison]:
     """Three verdicts: each resolves what its theory and its samples let it."""
     share = FALSE_ALARMS / 3
-    yield compare(derived.first.drop_vars("spread", errors="ignore"), sampled.first, share)
+    fluctuations = [str(name) for name in derived.first if str(name).startswith("spread")]
+    yield compare(derived.first.drop_vars(fluctuations), sampled.first, share)
     if sampled.second is not None:
         yield compare(derived.second, sampled.second, share)
     if "spread" in derived.first:
-        yield compare(derived.first[["spread", "spread_error"]], sampled.first, share)
+        yield compare(derived.first[fluctuations], sampled.first, share)
 
 
 def _checked(inputs: ArrayLike) -> Array:

@@ -69,14 +69,15 @@ class Row:
         theory: what was derived.
         sample: what was sampled, extrapolated where there are several widths.
         se: its standard error, with the next term and what is known of the theory's error.
-        z: (sample − theory)/se.
+        z: (sample − theory)/se; with `within` what is beyond that, over se.
         next_term: of se, what is allowed for the first term in 1/n that the fit leaves out.
         scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
             its natural size; or what the flow says.
         largest: |theory| of the tensor's largest component in the layer, or `scale`, if more.
-        resolution: bound·se/scale, the relative difference that would have been noticed.
-        share: bound·se/largest, by which a comparison is judged: the difference that would have
-            been noticed, as a share of the tensor.
+        resolution: (bound·se + within)/scale, the relative difference that would have been noticed.
+        share: (bound·se + within)/largest, by which a comparison is judged: the difference that
+            would have been noticed, as a share of the tensor.
+        within: what theory is known to leave out, which is no error by chance.
     """
 
     tensor: str
@@ -91,6 +92,7 @@ class Row:
     largest: float = math.nan
     resolution: float = math.nan
     share: float = math.nan
+    within: float = 0.0
 
     @property
     def name(self) -> str:
@@ -224,7 +226,8 @@ def compare(
 
     What rounding may change in a sample, its `<name>_floor`, or `ACCURACY` times the number where
     the table has none, joins the standard error, and so does the theory's `<name>_error`: an entry
-    that does not fluctuate is compared to rounding.
+    that does not fluctuate is compared to rounding. The theory's `<name>_within`, a difference that
+    its omissions are known to make, is taken off the difference, and counts in what is resolved.
 
     The bound and the error of the extrapolation are derived here: Bonferroni's, with Student's t,
     and weighted least squares. So is the resolution: each row says which relative difference would
@@ -271,7 +274,7 @@ def compare(
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
-    rows = tuple(_resolved(row, bound * row.se) for row in rows)
+    rows = tuple(_resolved(row, bound * row.se + row.within) for row in rows)
     return Comparison(rows, bound, false_alarms, widths, degree)
 
 
@@ -338,6 +341,7 @@ def _rows(
     floors = np.array([_twin(table, name, "_floor", "simulated") for table in tables])
     width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
     theory, doubt = _theory(name, flowed, width)
+    allowed = _twin(flowed, name, "_within", "flowed")
     scales = _scales(name, flowed, tables, theory)
     largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
@@ -347,11 +351,13 @@ def _rows(
     ses, differences = np.hypot(error, doubt), found - theory
     layers = flowed[_axis(flowed)].to_numpy().tolist()
     for place in distinct:
-        difference, se = float(differences[place]), float(ses[place])
+        difference, se, within = (float(each[place]) for each in (differences, ses, allowed))
+        difference = math.copysign(max(abs(difference) - within, 0.0), difference)
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
         numbers = (float(each[place]) for each in (left_out, scales, largest))
         derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
-        yield Row(name, layer, place[1:], derived, sample, se, z, *numbers)
+        row = Row(name, layer, place[1:], derived, sample, se, z, *numbers)
+        yield replace(row, within=within)
 
 
 def _distinct(theory: Array, measured: Array) -> Iterator[tuple[int, ...]]:
@@ -374,7 +380,7 @@ def _largest(theory: Array) -> Array:
 
 
 def _resolved(row: Row, noticed: float) -> Row:
-    """With what its error, times the bound, is of its own scale and of its tensor."""
+    """With what would have been noticed is of its own scale and of its tensor."""
     own, share = (_over(noticed, size) for size in (row.scale, row.largest))
     return replace(row, resolution=own, share=share)
 

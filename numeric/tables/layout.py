@@ -38,6 +38,7 @@ from ..arrays import Array
 TWINS = {
     "_se": "standard error of",
     "_error": "estimated error of",
+    "_within": "what theory is known to leave out of",
     "_floor": "what rounding may change in",
     "_size": "what differences are small against in",
 }

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import sympy
 
+from numeric import models
+from numeric.models import description, networks
 from numeric.models.frameworks.base import Reading
 from numeric.models.tracing import Neurons, Parameter, Tracer
 
@@ -90,3 +92,30 @@ class Perceptron(Reading):
             slope = 1 if layer == 1 else 1 - np.tanh(z[layer - 2][0]) ** 2
             found = values[f"W{layer}"] @ (np.reshape(slope, (-1, 1)) * found)
         return found
+
+
+def traced(build, n=5):
+    """The graph of what `build` does with a tracer."""
+    tracer = Tracer()
+    tracer.graph.widths[0] = 3
+
+    def W(name, out, fan_in):
+        return Parameter(name, np.ones((out, fan_in)))
+
+    return tracer.finish(build(tracer, W, Neurons(0)))
+
+
+def norm_by_hand(t, u):
+    mean = t.mean(u)
+    centred = t.add(u, mean, -1)
+    variance = t.mean(t.power(centred, 2))
+    root = t.apply(sympy.sqrt, t.add(variance, sympy.Rational("0.001")))
+    return t.divide(centred, root)
+
+
+def described(reading):
+    """As `read` describes a model."""
+    made = networks.structure(reading.graph)
+    told = description._laws(reading, None)
+    net, remarks = networks.network(made, told)
+    return models.Description("numpy", "Perceptron", net, told, remarks, made, reading)

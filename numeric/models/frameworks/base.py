@@ -47,6 +47,10 @@ class Reading(ABC):
     def initialize(self, seeds: Sequence[int]) -> Any:
         """The initializations of these seeds, as the framework keeps them, for what follows."""
 
+    def first(self, made: Any, count: int) -> Any:
+        """The first of the initializations that `initialize` gave."""
+        return made[:count]
+
     @abstractmethod
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """A node's values from those of a node below it, in each initialization.

@@ -121,6 +121,10 @@ class JaxReading(Reading):
             return self._programs["draw", ()](jax.numpy.asarray(seeds))
         return self._one_by_one(seeds)
 
+    def first(self, made: Any, count: int) -> Any:
+        """See `Reading`."""
+        return [leaf[:count] for leaf in made]
+
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
         several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
         return [jax.numpy.stack(each) for each in zip(*several, strict=True)]

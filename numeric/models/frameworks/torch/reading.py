@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,10 @@ class TorchReading(Reading):
                 several.append(self._parameter(path).detach().clone())
         return {path: torch.stack(several) for path, several in found.items()}
 
+    def first(self, made: Any, count: int) -> Any:
+        """See `Reading`."""
+        return {path: each[:count] for path, each in made.items()}
+
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
@@ -90,9 +95,14 @@ class TorchReading(Reading):
                 for each in firsts
             ]
             for each in zip(*gradients, strict=True):
-                if each[0] is not None:
-                    flat = torch.stack([one.reshape(count, -1) for one in each], dim=1)
-                    grams[:, at] += (flat @ flat.transpose(1, 2)).numpy()
+                if each[0] is None:
+                    continue
+                turned = each[0].ndim == 3 and not each[0].is_contiguous()  # as W.T has it
+                flat = [(one.mT if turned else one).reshape(count, 1, -1) for one in each]
+                for a, b in combinations_with_replacement(range(m), 2):
+                    product = (flat[a] @ flat[b].transpose(1, 2)).reshape(count).numpy()
+                    grams[:, at, a, b] += product
+                    grams[:, at, b, a] = grams[:, at, a, b]
         return grams
 
     @_one_thread()

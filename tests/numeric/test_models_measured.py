@@ -1,0 +1,201 @@
+"""How models are measured, and what their theory leaves out: ensembles whose answers are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from sample_models import Perceptron, described, norm_by_hand, traced
+
+from numeric.models import functions, laws, measurement, networks, omissions, theory
+from numeric.models.description import Description
+from numeric.models.drawn import Drawn
+from numeric.models.resolution import limits, of_fluctuations
+from numeric.models.tracing import Parameter
+from numeric.tables import compare, layout
+
+
+def linear_network(kind, n=8, outputs=2):
+    """Two matrices of one law and C_W = 1, 3 → n → outputs, without a function between them."""
+
+    def build(t, W, x):
+        return t.linear(t.linear(x, W("a", n, 3), None), W("b", outputs, n), None)
+
+    graph = traced(build)
+    return described_by(graph, {"a": (kind, (n, 3)), "b": (kind, (outputs, n))})
+
+
+def described_by(graph, kinds):
+    """As it is read, but drawn by these laws alone."""
+    told = {path: laws.Law(kind, shape, sympy.Integer(1)) for path, (kind, shape) in kinds.items()}
+    made = networks.structure(graph)
+    net, remarks = networks.network(made, told)
+    own = Drawn(graph, told)
+    return Description("numpy", "x", net, told, remarks, made, own)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "uniform", "signs"])
+def test_V_of_a_linear_head_is_that_of_the_length_below(kind):
+    """V/n = Var(Σ_j h_j²/n) = (E h⁴ − K²)/n whatever W_b, K = |x|²/3: with i ≠ j of other heads,
+    too. Six comparisons at 5 standard errors."""
+    x = np.array([[1.0, -0.5, 2.0]])
+    made = linear_network(kind)
+    K = float(x[0] @ x[0]) / 3
+    excess = {"gaussian": 0.0, "uniform": -1.2, "signs": -2.0}[kind]
+    fourth = 3 * K**2 + excess * float((x**4).sum()) / 9
+    planned = measurement.Plan(40, 10, 2)
+    sampled = measurement.measure(made, x, planned, 3)
+    V, se = (sampled.second[name].to_numpy() for name in ("V", "V_se"))
+    assert abs(V[0]) < 5 * se[0]
+    assert abs(V[1] - (fourth - K**2)) < 5 * se[1]
+    assert se[1] < 0.2 * K**2
+    assert sampled.networks[1] > 100 * planned.total
+
+
+def test_products_over_other_neurons_and_halves():
+    """Against the sums, one by one."""
+    random = np.random.default_rng(0)
+    z, other = random.standard_normal((2, 3, 2, 4))
+    found = measurement._product(z, other)
+    expected = np.zeros((2, 2, 2, 2))
+    for one, two in ((z, other), (other, z)):
+        left, right = (np.einsum("kai,kbi->iab", each, each) / 3 for each in (one, two))
+        for i in range(4):
+            for j in (j for j in range(4) if j != i):
+                expected += np.multiply.outer(left[i], right[j]) / (2 * 4 * 3)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_neurons_are_recombined_one_by_one():
+    z = np.arange(3 * 2 * 1 * 4).reshape(3, 2, 1, 4)
+    made = measurement._recombined(z, 200, np.random.default_rng(0))
+    assert made.shape == (200, 1, 4)
+    for i in range(4):
+        assert set(made[:, 0, i]) == set(z[:, :, 0, i].ravel())
+    below = (made // 4) % 2
+    assert (below == below[..., :1]).all()  # over one network below
+
+
+def test_orthogonal_rows_are_not_recombined():
+    made = linear_network("orthogonal")
+    steps = measurement._steps(made, measurement.Plan(5, 4, 2), 1)
+    assert [step.is_free for step in steps] == [False, False]
+    assert not any(step.is_apart for step in steps)
+    steps = measurement._steps(linear_network("uniform"), measurement.Plan(5, 4, 2), 1)
+    assert [step.is_free for step in steps] == [True, True]
+    assert [step.is_apart for step in steps] == [False, True]
+
+
+def many_nodes(t, W, x):
+    """A norm, a gate, a skip with a factor, and a layer norm before the head."""
+    u = t.linear(x, W("stem", 4, 3), Parameter("bias", np.zeros(4)))
+    y = t.norm(u, "rms", 1e-3, {})
+    gate = t.multiply(
+        t.linear(y, W("a", 5, 4), None), t.apply(functions.silu, t.linear(y, W("b", 5, 4), None))
+    )
+    u = t.add(u, t.multiply(t.linear(gate, W("c", 4, 5), None), sympy.Rational(1, 2)))
+    return t.linear(norm_by_hand(t, u), W("head", 2, 4), Parameter("last", np.zeros(2)))
+
+
+def test_tangents_are_sums_of_squared_derivatives():
+    """Against differences of every parameter."""
+    graph = traced(many_nodes)
+    told = {
+        path: laws.Law("gaussian", np.shape(value), sympy.Integer(1))
+        for path, value in graph.parameters.items()
+    }
+    drawn = Drawn(graph, told)
+    assert drawn.is_known
+    made = drawn.initialize([4, 5])
+    X = np.array([[1.0, -0.5, 2.0], [0.3, 0.7, -1.0]])
+    found = drawn.tangents(made, X, [graph.output])[:, 0]
+    step, expected = 1e-5, np.zeros_like(found)
+    for path, values in made.items():
+        for at in np.ndindex(values.shape[1:]):
+            moved = []
+            for sign in (1, -1):
+                changed = {key: each.copy() for key, each in made.items()}
+                changed[path][(slice(None), *at)] += sign * step
+                moved.append(drawn.propagate(changed, 0, X[None], graph.output)[..., 0])
+            slope = (moved[0] - moved[1]) / (2 * step)
+            expected += slope[:, :, None] * slope[:, None, :]
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_what_is_drawn_is_the_model():
+    """The same matrices give the same values and tangent kernels as the model's own framework."""
+    own = Perceptron((3, 6, 5, 2), bias=lambda random, out: random.standard_normal(out))
+    made = described(own)
+    drawn = Drawn(own.graph, made.laws)
+    values = own.draw(3)
+    stacked = {path: each[None] for path, each in values.items()}
+    X = np.random.default_rng(0).standard_normal((2, 3))
+    nodes = [block.node for block in made.structure.blocks]
+    for below, node in ((0, nodes[0]), (nodes[0], nodes[2])):
+        states = X[None] if below == 0 else drawn.propagate(stacked, 0, X[None], below)
+        np.testing.assert_allclose(
+            drawn.propagate(stacked, below, states, node),
+            own.propagate([values], below, states, node),
+        )
+    np.testing.assert_allclose(drawn.tangents(stacked, X, nodes), own.tangents([values], X, nodes))
+
+
+def small_theory(error):
+    values = {"K": np.array([1.0, 2.0]), "K_error": np.array([0.0, error])}
+    first = layout.table([1, 2], **values)
+    second = layout.table(
+        [1, 2], V=np.ones(2), V_error=np.zeros(2), K=np.ones(2), K_error=np.zeros(2)
+    )
+    return theory.Theory(first, second, np.ones(2), np.ones(2), {})
+
+
+def small_sample(K, se):
+    table = layout.table([1, 2], {"width": 8}, K=(np.array([1.0, K]), np.full(2, se)))
+    return measurement.Sample(table, None, np.zeros(2, np.int64))
+
+
+def test_an_ensemble_says_what_is_left_out_where_that_is_less():
+    coarse = small_theory(0.5)
+    assert omissions.is_coarse(coarse)
+    assert not omissions.is_coarse(coarse, ("V",))
+    assert not omissions.is_coarse(small_theory(0.01))
+    found = omissions.bounded(coarse, small_sample(2.1, 0.01)).first
+    np.testing.assert_allclose(found["K_within"], [0, 0.1])
+    np.testing.assert_allclose(found["K_error"], [0, 0.01])
+    same = omissions.bounded(coarse, small_sample(6.0, 0.01)).first  # 4 away: no closer
+    np.testing.assert_allclose(same["K_within"], [0, 0])
+    np.testing.assert_allclose(same["K_error"], [0, 0.5])
+
+
+def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
+    derived = omissions.bounded(small_theory(0.5), small_sample(2.1, 0.01))
+    about = {"width": 8, "draws": 100, "blocks": 50}
+    sampled = layout.table([1, 2], about, K=(np.array([1.0, 2.15]), np.array([0.01, 0.02])))
+    found = compare.compare(derived.first, sampled)
+    (row,) = [each for each in found.rows if each.layer == 2]
+    se = math.hypot(0.01, 0.02)
+    assert row.z == pytest.approx(0.05 / se)
+    assert row.share == pytest.approx((found.bound * se + 0.1) / 2)
+    limit = limits(found, sampled)
+    assert limit.theory == pytest.approx((found.bound * 0.01 + 0.1) / 2)
+    beyond = layout.table([1, 2], about, K=(np.array([1.0, 2.4]), np.array([0.01, 0.02])))
+    assert not compare.compare(derived.first, beyond).agrees
+
+
+def test_a_small_V_is_told_as_a_fluctuation():
+    """V/(nK²), of n = 8 and K = 2: V = 0.32 is 0.01, and a difference of 0.64 is 0.02."""
+    table = layout.table([2], V=np.array([0.32]), K=np.array([2.0]))
+    sampled = layout.table([2], {"width": 8}, V=(np.array([0.3]), np.array([0.1])))
+    found = compare.compare(table[["V"]], sampled)
+    told = of_fluctuations(limits(found, sampled), found, table, 8)
+    assert told.at_most == pytest.approx(0.01)
+    assert told.off_by == pytest.approx(found.bound * 0.1 / 32)
+    assert f"off by {told.off_by:.2g}" in str(told)
+
+
+def test_laws_that_cannot_be_drawn_have_no_ensemble():
+    graph = traced(lambda t, W, x: t.linear(x, W("a", 4, 3), None))
+    for kind, known in (("low-rank gaussian", False), ("sparse", True), ("orthogonal", True)):
+        assert Drawn(graph, {"a": laws.Law(kind, (4, 3), sympy.Integer(1))}).is_known == known
