@@ -26,7 +26,6 @@ from derivations.nait_saada_tanner.maps import IN_SOURCE, cubic, one
 from derivations.pictures.panels import one_panel
 from derivations.section import show
 from derive import Network, activations, propagation
-from derive.expressions import parse_number
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.symbols import C_W
@@ -39,7 +38,7 @@ tanh = activations.tanh
 
 def rescaled(weight: float | sympy.Expr, bias: float | sympy.Expr) -> Network:
     """tanh with γ = 1/4, by γσ_α² and γσ_b²."""
-    weight, bias = (parse_number("weight, bias", value) for value in (weight, bias))
+    weight, bias = (sympy.nsimplify(value) for value in (weight, bias))
     return propagation.network(tanh, weight / GAMMA, bias / GAMMA, GAMMA)
 
 
