@@ -161,7 +161,8 @@ class Innovated:
                 whole = np.zeros((depth, *[m] * len(members[0][0])))
                 for k, places_of in enumerate(members):
                     for place in places_of:
-                        whole[(slice(None), *place)] = each[:, k]
+                        at: tuple[slice | int, ...] = (slice(None), *place)
+                        whole[at] = each[:, k]
                 arrays[name + suffix] = xarray.Variable(
                     dims, whole.reshape(whole.shape[: len(dims)])
                 )
