@@ -185,8 +185,11 @@ def shallow_losses(sampling: Sampling) -> Verdict:
     hyperparameters", and the difference to become "increasingly small" at $L/n \ll 1$. The
     shallowest networks of Figures 6 and 7."""
     of = descents.size(sampling)
+    shallow = of.depths[:1]
     strata = [
-        pair for width in of.widths for pair in pairs(runs(sampling, width), of.depths[:1], "best")
+        pair
+        for width in of.widths
+        for pair in pairs(runs(sampling, width, depths=shallow), shallow, "best")
     ]
     return reproduced(
         [smaller("shallow orthogonal networks have the smaller loss", strata)],
