@@ -27,7 +27,7 @@ from derive.gaussian.shapes import Shape, SingleShape
 from ..emit import modules
 from . import one_input, pieces, quadrature, several_inputs
 from .several_inputs import bracket_name
-from .shapes import check, describe
+from .shapes import MAX_INPUTS, check, describe
 
 
 def evaluate(activation: Activation, shape: SingleShape | Shape, K: ArrayLike) -> float:
@@ -46,6 +46,11 @@ def evaluate(activation: Activation, shape: SingleShape | Shape, K: ArrayLike) -
         function = getattr(_module(activation, (), (shape,)), bracket_name(shape))
         value = function(_covariance(K, len(shape.orders)))
     if not math.isfinite(value):
+        rank = int(np.linalg.matrix_rank(K)) if isinstance(shape, Shape) else 1
+        if rank > MAX_INPUTS:
+            raise InputError(
+                "K", f"one of rank {rank}", f"a covariance of rank {MAX_INPUTS} at most"
+            )
         raise InputError(
             "K", K, f"a kernel at which {describe(shape)} of {activation.name} is finite"
         )

@@ -131,10 +131,10 @@ def test_every_figure_is_run_and_judged(module, full, monkeypatch):
 def test_full_is_larger_and_takes_its_share():
     assert descents.size(Sampling(0, 1e-9)) == descents.BOOK
     full, part = (descents.size(Sampling(0, 1e-9, share)) for share in (1.0, 0.4))
-    assert (full.widths, full.draws, part.draws) == ((30, 100), (10,) * 5, (4,) * 5)
+    assert (full.widths, full.draws, part.draws) == ((30, 100), (8,) * 4, (4,) * 4)
     assert full.images == (1200, 300, 297)
     other = descents.size(Sampling(0, 1e-9, 1.0, "mnist5k"))
-    assert (other.images, other.data) == ((3000, 1000, 1000), "mnist5k")
+    assert (other.images, other.data) == ((1200, 500, 500), "mnist5k")
     assert descents.size(Sampling(0, 1e-9, data="mnist:a")).data == "mnist:a"
     for size in (descents.BOOK, full):
         assert len(size.draws) == len(size.depths)

@@ -469,7 +469,8 @@ def test_outside_its_domain_a_kernel_gives_nan_not_a_number(road):
         (Shape((0, 0), (0, 0)), [[1.0, 0.2], [0.1, 1.0]], "K"),
         (Shape((0, 0), (0, 0)), [[1.0, 2.0], [2.0, 1.0]], "K"),
         (Shape((0, 0), (0, 0)), [[1.0, math.inf], [math.inf, 1.0]], "K"),
-        (Shape((0,) * 5, (0,) * 5), np.eye(5), "shape"),
+        (Shape((0,) * 9, (0,) * 9), np.eye(9), "shape"),
+        (Shape((0,) * 6, (0,) * 6), np.eye(6), "K"),
         (Shape((0, 0), (0,)), np.eye(2), "shape"),
     ],
 )
