@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+FIGURE = "figure.json"
+"""In a directory of `wickgarten figure`: what is drawn, and what came of it."""
+
 
 def write_text(text: str, path: str | os.PathLike[str], argument: str = "path") -> None:
     """Put the text at `path`; InputError, naming the option, where that cannot be written."""

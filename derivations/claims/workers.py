@@ -71,7 +71,12 @@ def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -
     """The claim's outcome with its figures drawn; whatever it raises makes it fail.
 
     Ensembles that are on the shelf, or among the runs, are read back, and those that are not are
-    put there."""
+    put there.
+
+    Raises:
+        InputError: for a run that is in use, damaged or cannot be written, which is no failure of
+            the claim.
+    """
     start, busy = time.perf_counter(), time.process_time()
     try:
         with keeping(shelf) as ensembles:
@@ -81,6 +86,8 @@ def prove(claim: Claim, sampling: Sampling, shelf: Shelf | Runs | None = None) -
         figures = {stem: drawn(figure) for stem, figure in verdict.figures.items()}
         verdict = replace(verdict, figures=figures)
     except Exception as error:
+        if isinstance(shelf, Runs) and isinstance(error, InputError) and error.argument == "run":
+            raise
         verdict = Verdict("fails", "", detail=_reason(error))
     seconds, processor = time.perf_counter() - start, time.process_time() - busy
     return Outcome(claim, verdict, seconds, ensembles, processor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from derive.errors import InputError, check_installed
 from derive.work.progress import say
 from derive.work.resources import duration
 
-from ..files import make_directory, write_text
+from ..files import FIGURE as RECORD
+from ..files import check_parent, make_directory, write_text
 from .check import BOOK
 from .options import loaded
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from derivations.claims import Outcome, Verdict
     from derivations.ledger.figures import SourceFigure
 
-RECORD, ENSEMBLES = "figure.json", "ensembles"
-"""In a figure's directory: what is drawn and what came of it, and the runs."""
+ENSEMBLES = "ensembles"
+"""In a figure's directory: the runs."""
 TRUST = 5.0
 """Seconds as recorded, after which how long they took here tells how long the others take."""
 
@@ -65,7 +67,12 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0 if every claim about the figure holds, else 1."""
+    """0 if every claim about the figure holds, else 1.
+
+    Raises:
+        InputError: for bad options; for an ensemble that another process draws, or whose directory
+            is damaged or cannot be written: that says nothing about a claim, and none is recorded.
+    """
     check_installed("figure", "book", *BOOK)
     from derivations.claims import FALSE_ALARMS, Sampling
     from derivations.claims.costs import full_seconds
@@ -84,13 +91,15 @@ def run(options: argparse.Namespace) -> int:
     seed = checks.seed(options.seed)
     run_ = f"figure-{chosen.source}-{chosen.number}" if options.run is None else options.run
     if options.ensembles is not None:
-        make_directory("--ensembles", options.ensembles)
+        _check_ensembles(options.ensembles, run_)
     make_directory("--run", run_)
     directory = Path(run_)
     ensembles = Path(options.ensembles or directory / ENSEMBLES)
     about = {"source": chosen.source, "figure": chosen.number, "full": share, "seed": seed}
     about |= {"data": data}
     _open(directory, about)
+    if options.ensembles is not None:
+        make_directory("--ensembles", ensembles)
     sampled = sum(each.sampled for each in chosen.claims)
     sampling = Sampling(seed, FALSE_ALARMS / max(1, sampled), share, data)
     outcomes, seconds = [], []
@@ -145,6 +154,30 @@ def _listed(figures: Sequence[SourceFigure]) -> list[str]:
         for number, claim in enumerate(each.claims):
             lines.append(f"{each.name if number == 0 else '':8}{claim.title}")
     return lines
+
+
+def _check_ensembles(given: str, run_: str) -> None:
+    """Refuse, before anything is made, what is no place for runs that figures share.
+
+    Raises:
+        InputError: for a directory that holds anything else, or the figure's own.
+    """
+    from numeric import checks
+    from numeric.runs.directory import is_run
+
+    checks.path("--ensembles", given)
+    path, own = (Path(os.path.realpath(each)) for each in (given, run_))
+    if own.is_relative_to(path):
+        raise InputError("--ensembles", given, f"a directory that does not hold --run, {run_}")
+    if not os.path.lexists(given):
+        if path.parent != own:  # which is made first
+            check_parent("--ensembles", given)
+        return
+    if not path.is_dir():
+        raise InputError("--ensembles", given, "a directory, or the name of a new one")
+    if other := next((each.name for each in sorted(path.iterdir()) if not is_run(each)), None):
+        wanted = f"a new directory, or one of ensembles alone: it holds {other}"
+        raise InputError("--ensembles", given, wanted)
 
 
 def _open(directory: Path, about: Mapping[str, Any]) -> None:

@@ -9,24 +9,29 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from derivations.files import FIGURE as RECORD
 from derivations.files import write_text
+from derivations.ledger import figures
 from derive.errors import InputError
 
-RECORD = "figure.json"
 _HEAD = """\
 # Training experiments, recorded
 
-The [figures that train networks](figure.md) at the size that `--full` has, each with the command
-that repeats it, to the same bits on the same machine, and with its numbers. Figures that train the
-same networks share them by `--ensembles`. A verdict is on the size that stands there, and on no
-other; a sentence that is not borne out is NOT so, or NOT SHOWN where there are too few networks to
-decide. Margins are the book's, set before any of these were run. Processor seconds are of one
-thread of a busy two-core x86-64 machine, with what an earlier figure has trained read back.
+[Figures that train networks](figure.md) at the size that `--full` has, each with its numbers and
+with the command that repeats it; one that was killed goes on to the bits that it would have come
+to. Figures that train the same networks share them by `--ensembles`. A verdict is on the size that
+stands there, and on no other; a sentence that is not borne out is NOT so, or NOT SHOWN where there
+are too few networks to decide. Margins are the book's, set before any of these were run. Claims
+that are compared with theory alone, at initialization or in the first epochs, are left to the book.
+Processor seconds are of one thread of a busy two-core x86-64 machine, with what an earlier figure
+has trained read back.
 """
+_LEFT = "Not recorded at this size:"
 
 
 def page(directory: Path, shown_from: str) -> str:
@@ -40,20 +45,35 @@ def page(directory: Path, shown_from: str) -> str:
     Raises:
         InputError: where there is none, or one that is not whole.
     """
-    records = sorted(
-        (_read(path) for path in directory.glob(f"*/{RECORD}")),
-        key=lambda each: (each["source"], each["figure"]),
-    )
-    if not records:
+    sections = sorted(_figure(path, shown_from) for path in directory.glob(f"*/{RECORD}"))
+    if not sections:
         raise InputError("directory", str(directory), f"folders of figures, each with {RECORD}")
-    return "\n".join([_HEAD, *(_section(each, shown_from) for each in records)])
+    left = _left({(source, number) for source, number, _ in sections})
+    return "\n".join([_HEAD, *left, *(text for *_, text in sections)])
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if record.get("full") != 1 or "claims" not in record:
+def _left(recorded: Iterable[tuple[str, int]]) -> list[str]:
+    """Which figures that train networks are not among these."""
+    names = [
+        each.name
+        for each in figures.drawn()
+        if any(claim.images for claim in each.claims) and (each.source, each.number) not in recorded
+    ]
+    return [textwrap.fill(f"{_LEFT} {', '.join(names)}.", 100) + "\n"] if names else []
+
+
+def _figure(path: Path, shown_from: str) -> tuple[str, int, str]:
+    """A figure's source, number and section."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        whole = record.get("full") == 1 and "claims" in record
+        section = _section({**record, "folder": path.parent.name}, shown_from) if whole else ""
+        source, number = str(record["source"]), int(record["figure"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise InputError("directory", str(path), "records of `wickgarten figure`") from None
+    if not whole:
         raise InputError("directory", str(path), "whole figures at their full size")
-    return {**record, "folder": path.parent.name}
+    return source, number, section
 
 
 def _section(record: Mapping[str, Any], shown_from: str) -> str:
@@ -84,7 +104,19 @@ def _section(record: Mapping[str, Any], shown_from: str) -> str:
     return "\n".join(lines)
 
 
+def main(argv: Sequence[str]) -> int:
+    """Write the page; 2, with a line on stderr, where that cannot be."""
+    try:
+        if len(argv) != 2:
+            raise InputError("arguments", " ".join(argv), "a directory of figures, and the page")
+        directory, made = map(Path, argv)
+        shown_from = Path(os.path.relpath(directory, made.parent)).as_posix()
+        write_text(page(directory, shown_from), made, "page")
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    directory, made = map(Path, sys.argv[1:])
-    shown_from = Path(os.path.relpath(directory, made.parent)).as_posix()
-    write_text(page(directory, shown_from), made, "page")
+    sys.exit(main(sys.argv[1:]))

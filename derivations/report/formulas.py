@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 
 from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
@@ -46,13 +46,32 @@ _ATTRIBUTES = {
 }
 """Those of MathML that only change how a formula looks; `href`, `style`, `class` are not kept."""
 
-
-_NAMES = "|".join(sorted({*_ATTRIBUTES, "xmlns"}))
-_TAGS = "math|m[a-z]+|semantics|annotation"
-_WRITTEN = re.compile(
-    rf"""(?=<math[ >])(?:[^<>]++|</?(?:{_TAGS})(?: (?:{_NAMES})="[^"<>]*")*(?: ?/)?>)*"""
-)
-"""What a formula that was kept is, tags of MathML with attributes that only change how it looks."""
+_TAGS = {
+    "math",
+    "menclose",
+    "mfrac",
+    "mi",
+    "mn",
+    "mo",
+    "mover",
+    "mpadded",
+    "mphantom",
+    "mroot",
+    "mrow",
+    "mspace",
+    "msqrt",
+    "mstyle",
+    "msub",
+    "msubsup",
+    "msup",
+    "mtable",
+    "mtd",
+    "mtext",
+    "mtr",
+    "munder",
+    "munderover",
+}
+"""Those of MathML that formulas have."""
 
 _known: ContextVar[dict[str, str] | None] = ContextVar("known", default=None)
 
@@ -62,8 +81,8 @@ def keeping(path: Path) -> Iterator[None]:
     """Read this block's formulas from a file, and keep there those that are not, as text by their
     LaTeX: a book's are seconds to make, and the same from one check to the next.
 
-    What the file has of another version, or what is no formula, is left; where the file cannot be
-    read or written all are made anew.
+    What the file has of another version, or what is no formula, is left, and LaTeX that has none is
+    not kept; where the file cannot be read or written all are made anew.
     """
     before = _read(path)
     known = dict(before)
@@ -85,13 +104,33 @@ def _read(path: Path) -> dict[str, str]:
         if record["version"] != _version():
             return {}
         found = dict(record["formulas"])
-        return {latex: made for latex, made in found.items() if _is_formula(made)}
-    except (OSError, ValueError, TypeError, KeyError):
+        return {
+            latex: made for latex, made in found.items() if _is_text(latex) and _is_formula(made)
+        }
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {}
 
 
+def _is_text(latex: str) -> bool:
+    """Whether it can be written: JSON has halves of letters."""
+    return latex.isascii() or not any("\ud800" <= each <= "\udfff" for each in latex)
+
+
 def _is_formula(made: object) -> bool:
-    return made == "" or (isinstance(made, str) and _WRITTEN.fullmatch(made) is not None)
+    """Whether it is an element of MathML as this module writes it, with tags and attributes that
+    only change how it looks."""
+    if not isinstance(made, str) or "<!" in made:
+        return False
+    try:
+        root = fromstring(made)
+        written = tostring(root, encoding="unicode")
+    except (ParseError, RecursionError, ValueError):
+        return False
+    return (
+        root.tag == "math"
+        and written == made
+        and all(each.tag in _TAGS and _ATTRIBUTES.issuperset(each.attrib) for each in root.iter())
+    )
 
 
 @cache
@@ -109,7 +148,7 @@ def mathml(latex: str, display: bool = False, boxed: bool = False) -> Markup:
     written = None if known is None else known.get(key)
     if written is None:
         written = _converted(latex, display)
-        if known is not None:
+        if known is not None and written:
             known[key] = written
     if not written:
         return Markup('<code class="tex">{}</code>').format(latex)

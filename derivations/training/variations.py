@@ -34,7 +34,11 @@ ALIKE = 0.25
 
 def runs(how: Descent, sampling: Sampling) -> tuple[Runs, int, int]:
     """By weights and depth, the shallow and the deep one's L; the plain ones are those of Figure 4,
-    as long as the others are trained: what they reach later is not compared."""
+    as long as the others are trained: what they reach later is not compared.
+
+    Up to there the plain ones are looked at less often than the others, at epochs that are spread
+    over their longer training (`descents.looked_at`), and at the last one compared: their best loss
+    is one of fewer, and until when a loss is reached is read off longer steps."""
     of = descents.size(sampling)
     shallow, deep = of.pair
     trained_for, shown = of.epochs[0 if how == Descent() else 1], slice(0, of.epochs[1])

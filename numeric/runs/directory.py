@@ -246,6 +246,11 @@ def check_path(path: object) -> Path:
     return Path(checks.path("run", path))
 
 
+def is_run(path: Path) -> bool:
+    """Whether a directory is a run's: it holds files of one, or nothing yet, and no others."""
+    return path.is_dir() and all(_is_own(each.name) for each in path.iterdir())
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:60]} … {text[-30:]}"

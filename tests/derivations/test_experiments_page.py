@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import derive
+from derivations.ledger import figures
+from derivations.report import experiments
 from derivations.report.experiments import RECORD, page
 from derive.errors import InputError
 
@@ -36,3 +38,23 @@ def test_a_share_of_a_figure_is_not_recorded(tmp_path):
         (tmp_path / "000-8" / RECORD).write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match="full size"):
             page(tmp_path, ".")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"full": 1, "claims": []}', "[" * 200_000])
+def test_what_is_no_record_is_refused_in_a_line(text, tmp_path, capsys):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / RECORD).write_text(text, encoding="utf-8")
+    made = tmp_path / "page.md"
+    for words in ([], [str(tmp_path)], [str(tmp_path), str(made)], [str(tmp_path / "no"), "x"]):
+        assert experiments.main(words) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not made.exists()
+
+
+def test_figures_that_are_not_recorded_are_named():
+    assert experiments._left([("000", 8)])[0].startswith("Not recorded at this size: 000:4, 000:5")
+    training = [each for each in figures.drawn() if any(claim.images for claim in each.claims)]
+    every = [(each.source, each.number) for each in training]
+    assert len(every) == 17
+    assert experiments._left(every) == []
+    assert "000:3," not in experiments._left([])[0]

@@ -1,11 +1,15 @@
 """`wickgarten figure`: small, at a share of its printed size, killed and taken up again."""
 
+import io
 import json
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +27,7 @@ from derivations.training import descents
 from derive.errors import InputError
 from numeric import batchnorm, compare
 from numeric.runs import chunks, kept
+from numeric.runs.directory import Directory
 
 ROOT = Path(derive.__file__).parents[1]
 SIZES = ((40, 3000), (80, 2000))
@@ -78,6 +83,10 @@ def test_what_is_no_figure_is_told_with_what_there_is(name, wanted, capsys):
         (["--run", "no/such"], "--run"),
         (["--run", ""], "--run"),
         (["--ensembles", "no/such"], "--ensembles"),
+        (["--ensembles", ""], "--ensembles"),
+        (["--ensembles", "."], "--ensembles"),
+        (["--run", "new", "--ensembles", "new"], "--ensembles"),
+        (["--run", "new", "--ensembles", "new/a/b"], "--ensembles"),
         (["--data", "mnist:"], "--data"),
     ],
 )
@@ -139,6 +148,74 @@ def test_figures_share_the_ensembles_of_a_directory(tmp_path, monkeypatch, capsy
         assert len(list(shared.iterdir())) == 1
     capsys.readouterr()
     np.testing.assert_array_equal(*drawn)
+
+
+@pytest.fixture
+def one(monkeypatch):
+    """A figure of one small ensemble."""
+
+    def experiment(sampling):
+        batchnorm.simulate(4, 3, 2, 10, sampling.seed)
+        return Verdict("statistical", "")
+
+    claim = Claim("000", "Figure 5", "an ensemble", experiment, True)
+    made = figures.SourceFigure("000", 5, (claim,), ())
+    monkeypatch.setattr(figures, "figure", lambda name: made)
+    return ["figure", "000:5"]
+
+
+def test_ensembles_may_be_in_a_new_directory_of_the_figure(one, tmp_path):
+    words = [*one, "--run", str(tmp_path / "five"), "--ensembles", str(tmp_path / "five" / "own")]
+    for _ in range(2):
+        assert cli.main(words) == 0
+        assert len(list((tmp_path / "five" / "own").iterdir())) == 1
+
+
+@pytest.mark.parametrize("kind", ["a file", "a folder", "a link", "no folder"])
+def test_ensembles_are_put_beside_ensembles_alone(one, kind, tmp_path, capsys):
+    """In a directory of anything else no folder is strewn, and --run is not made."""
+    shared, own = tmp_path / "networks", tmp_path / "five"
+    words = [*one, "--run", str(own), "--ensembles", str(shared)]
+    if kind == "a link":
+        shared.symlink_to(tmp_path / "nothing")
+    elif kind == "no folder":
+        shared.write_text("mine", encoding="utf-8")
+    else:
+        assert cli.main([*one, "--run", str(tmp_path / "before"), *words[4:]]) == 0
+        (shared / "work").mkdir()
+        thesis = shared / ("thesis.tex" if kind == "a file" else "work/thesis.tex")
+        thesis.write_text("mine", encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    capsys.readouterr()
+    assert cli.main(words) == cli.BAD_INPUT
+    err = capsys.readouterr().err
+    assert err.startswith("wickgarten: --ensembles")
+    assert len(err.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def _told(words):
+    """Of another process: a command's status, and what it tells of an error."""
+    with redirect_stderr(io.StringIO()) as err:
+        return cli.main(words), err.getvalue()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the other process is a fork")
+def test_an_ensemble_that_another_process_draws_ends_the_command(one, tmp_path):
+    """The claim is not refuted by it, and nothing is recorded."""
+    shared, own = tmp_path / "networks", tmp_path / "five"
+    words = [*one, "--ensembles", str(shared), "--run"]
+    assert cli.main([*words, str(tmp_path / "before")]) == 0
+    (path,) = shared.iterdir()
+    content = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    fork = multiprocessing.get_context("fork")
+    with Directory(path, content), ProcessPoolExecutor(1, fork) as other:
+        status, err = other.submit(_told, [*words, str(own)]).result()
+    assert status == cli.BAD_INPUT
+    assert "in use" in err
+    assert len(err.splitlines()) == 1
+    assert "claims" not in json.loads((own / command.RECORD).read_text(encoding="utf-8"))
+    assert cli.main([*words, str(own)]) == 0
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path, capsys):

@@ -3,9 +3,12 @@
 import csv
 import importlib
 import inspect
+import io
 import json
 import re
+import tokenize
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -259,11 +262,27 @@ def test_formulas_are_kept_from_one_report_to_the_next(tmp_path, monkeypatch):
             other = r"\alpha + 1"
             assert mathml(other) == Markup('<code class="tex">{}</code>').format(other)
     mathml.cache_clear()
+    with keeping(path):
+        assert "<math" in mathml(other)  # a failure is not kept
+    mathml.cache_clear()
 
 
 @pytest.mark.parametrize(
     "kept",
-    ["<script>x</script>", "<math><script src>x</script></math>", '<math onclick="x">y</math>', 3],
+    [
+        "<script>x</script>",
+        "<math><script src>x</script></math>",
+        '<math onclick="x">y</math>',
+        '<math></math><marquee width="9"></marquee>',
+        "<math><marquee>x</marquee></math>",
+        "<math><mtext>",
+        "<mrow><mi>x</mi></mrow>",
+        "<math><!-- x --></math>",
+        "<math>\ud800</math>",
+        "<math>" + "<mrow>" * 5000 + "</mrow>" * 5000 + "</math>",
+        "",
+        3,
+    ],
 )
 def test_what_is_no_formula_is_not_read_back(tmp_path, kept):
     path, latex = tmp_path / "formulas.json", r"\xi_{77}"
@@ -279,7 +298,23 @@ def test_what_is_no_formula_is_not_read_back(tmp_path, kept):
     mathml.cache_clear()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": "", "formulas": {}}', "{"])
+def test_a_key_that_cannot_be_written_is_not_read_back(tmp_path):
+    path, latex = tmp_path / "formulas.json", r"\xi_{79}"
+    formula = "<math><mi>x</mi></math>"
+    kept = {"inline \ud800": formula, f"inline {latex}": formula}
+    path.write_text(json.dumps({"version": formulas._version(), "formulas": kept}), "utf-8")
+    with keeping(path):
+        assert mathml(latex) == formula
+        mathml(r"\xi_{80}")
+    assert list(json.loads(path.read_text("utf-8"))["formulas"]) == [
+        f"inline {latex}", r"inline \xi_{80}",
+    ]  # fmt: skip
+    mathml.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": "", "formulas": {}}', "{", "[" * 200_000]
+)
 def test_another_versions_formulas_are_made_anew(tmp_path, text):
     path, latex = tmp_path / "formulas.json", r"\chi_{78}"
     path.write_text(text, "utf-8")
@@ -309,6 +344,17 @@ def test_code_is_marked_as_python_reads_it():
         ("n", "2.5e-3"), ("s", "r&#34;&#34;&#34;a\n# b&#34;&#34;&#34;"), ("c", "# c&#34;"),
         ("n", "0x1F"), ("k", "if"), ("k", "else"), ("k", "None"),
     ]  # fmt: skip
+
+
+def test_numbers_and_prefixes_are_marked_whole():
+    code = "a = [1E5, 0XFF, 0o17, 0B1_0, 1e1_0, 1J, .5, 1., 1_0.5e-3j, x1, x.e1, u'b', Rb'c', 7]\n"
+    found = [
+        token.string
+        for token in tokenize.generate_tokens(io.StringIO(code).readline)
+        if token.type in {tokenize.NUMBER, tokenize.STRING}
+    ]
+    assert len(found) == 12
+    assert [unescape(each) for each in re.findall('<i class=".">(.*?)</i>', marked(code))] == found
 
 
 def test_a_claims_source_is_all_of_its_function():

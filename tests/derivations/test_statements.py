@@ -200,3 +200,28 @@ def test_the_early_slope_is_that_of_small_steps():
     table = training.flow(Descent().network("Gaussian", 2), X, Y, None, 2, 1e-6, [0, 1])
     falls = float(table["loss"][1] - table["loss"][0])
     assert theory.early_slope(table) == pytest.approx(falls, rel=1e-4)
+
+
+def test_plain_networks_are_compared_as_long_as_the_others_are_trained(monkeypatch):
+    """They are trained on for Figure 4; what they reach after the others' last epoch is cut off."""
+    asked = []
+
+    def trained(how, start, width, depth, sampling, epochs):
+        asked.append(epochs)
+        at = descents.looked_at(epochs, descents.size(sampling).epochs[1])
+        losses = 1 / (1 + np.array([at, at]))
+        tables = dict.fromkeys(("training", "validation", "test"), (("network", "epoch"), losses))
+        return xarray.Dataset(tables, {"epoch": at})
+
+    monkeypatch.setattr(variations, "trained", trained)
+    sampling = Sampling(0, 1e-3)
+    longer, last = descents.size(sampling).epochs
+    assert longer > last
+    for how, epochs in ((Descent(), longer), (Descent("relu"), last)):
+        asked.clear()
+        found, shallow, deep = variations.runs(how, sampling)
+        assert set(asked) == {epochs}
+        assert set(found) == {(start, L) for start in descents.STARTS for L in (shallow, deep)}
+        for table in found.values():
+            assert table["epoch"].to_numpy()[-1] == last
+            np.testing.assert_array_equal(descents.best(table), [1 / (1 + last)] * 2)
