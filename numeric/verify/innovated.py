@@ -231,8 +231,8 @@ def lowered(places: Places, values: Array, covariances: Array) -> tuple[Array, A
     own = values[:, len(places.pairs) :] - one * two + covariances[:, first, second]
     slopes = np.zeros((len(values), len(first), values.shape[1]))
     slopes[:, count, len(places.pairs) + count] = 1.0
-    np.add.at(slopes, (slice(None), count, first), -two)
-    np.add.at(slopes, (slice(None), count, second), -one)
+    slopes[:, count, first] -= two
+    slopes[:, count, second] -= one
     return own, _deviations(slopes @ covariances @ slopes.swapaxes(1, 2))
 
 
