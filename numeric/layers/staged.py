@@ -98,7 +98,7 @@ class StagedLayers:
         given = activation, self.parameters, m
         self._layers = [
             [
-                _passage(before, of_stage, *given, stage)
+                _passage(before, of_stage, *given, stage, scheme)
                 for before, of_stage, stage in zip(
                     (behind[-1], *behind[:-1]), of_layer, scheme.stages, strict=True
                 )
@@ -110,8 +110,8 @@ class StagedLayers:
         self._readout: Passage | None = None
         if readout is not None:
             (stage,) = readout.stages
-            self._readout = _passage(names[0][-1], reading, *given, stage)
-            self._first.append(_passage(kernel, starts[own:], *given, stage))
+            self._readout = _passage(names[0][-1], reading, *given, stage, schemes[0])
+            self._first.append(_passage(kernel, starts[own:], *given, stage, schemes[0]))
         self.noises = sum(stage.noises for stage in self._all)
         self._order: Sequence[int] | None = None
 
@@ -187,12 +187,13 @@ def _passage(
     parameters: Sequence[str],
     m: int,
     stage: Stage,
+    scheme: Scheme,
 ) -> Passage:
     """The recursions through one stage; of a convolution, summed over its taps."""
     if stage.taps is not None:
         if m > 1 and stage.has_centres and not activation.is_smooth and is_merged(stage, steps):
-            wanted = f"a smooth activation, or norm=rms: {activation} has kinks"
-            raise InputError("layer", "a convolution behind norm=layer", wanted)
+            wanted = "norms without centres, such as rms, before taps, or a smooth activation: "
+            raise InputError("layer", str(scheme.layer), f"{wanted}{activation} has kinks")
         own = stage != replace(DENSE, taps=stage.taps)
         return Tapped(below, steps, activation, parameters, m, stage.taps, apart=own)
     if m > 1 and not activation.is_smooth and is_merged(stage, steps):

@@ -38,7 +38,7 @@ from ..random.lazy import COLUMN, GAUSSIAN, HAAR
 from .arithmetic import Arithmetic
 from .ensemble import Ensemble
 from .innovations import kernels
-from .staged import LayerSampler, Place, State, _Parts, _Vectors
+from .staged import LayerSampler, Place, State, _Parts, _Vectors, layer_of
 
 Key = tuple[int, int]
 """0 and a stream; of what is carried a layer, and less than 0."""
@@ -48,18 +48,20 @@ Means = dict[Key, Array]
 
 
 _APART = 1e-6
-"""Of its length: what a vector has beside the others, or it is on a line with them."""
+"""Of the largest length: what a vector has beside the others, or it is dependent on them."""
 
 
 class Fresh(NamedTuple):
     """A variable as it would be at the mean Gram matrices, (draws, m, n): independent neurons.
 
-    `covariance` is (m, m), `group` the number of its neurons' group.
+    `covariance` is (m, m), `group` the number of its neurons' group, `streams` the weights and
+    biases that it is made of: variables that share none are independent.
     """
 
     rows: Array
     covariance: Array
     group: int
+    streams: frozenset[int]
 
 
 @dataclass
@@ -153,10 +155,27 @@ class InnovatingSampler(LayerSampler):
                 if (least < _APART * np.abs(own).max(axis=(1, 2))).any():
                     raise np.linalg.LinAlgError
             except np.linalg.LinAlgError:
-                got = f"{self.ensemble.width}, where vectors of a network are on one line"
-                raise InputError("width", got, "wider layers, or inputs apart") from None
+                raise self._not_apart(weights, S, layer_of(stream)) from None
             arithmetic.drawn[stream] = np.asarray(mean @ np.linalg.solve(own, normal), float)
         return Z.reshape(*met.jet.shape[:3], n)
+
+    def _not_apart(self, weights: WeightEnsemble, S: Array, layer: int) -> InputError:
+        """What makes vectors of this layer, with these Gram matrices, linearly dependent."""
+        ensemble = self.ensemble
+        if float(ensemble.C_W[layer - 1]) == 0.0:
+            first = layer == 1 and ensemble.net.first_weights is not None
+            name = "first_weights" if first else "weights"
+            return InputError(name, str(weights), "C_W above 0")
+        if float(weights.C_W) == 0.0:
+            return InputError("layer", str(ensemble.net.layer), "matrices of C above 0")
+        if layer == 1:
+            return InputError(
+                "inputs", ensemble.inputs, "linearly independent ones, none of them 0"
+            )
+        if (np.diagonal(S, axis1=1, axis2=2) == 0.0).all(axis=0).any():
+            return InputError("layer", str(ensemble.net.layer), "matrices that meet no zeros")
+        got = f"{ensemble.width}, where vectors of a network are linearly dependent"
+        return InputError("width", got, "wider layers, or inputs apart")
 
     @cached_property
     def _has_centres(self) -> bool:
@@ -176,7 +195,8 @@ class InnovatingSampler(LayerSampler):
         return super()._parts(stage, place, state, arithmetic)
 
     def _note_bodies(self, stage: Stage, equation: Equation, noted: Noted) -> None:
-        """Add what matrices meet, as far as it is a product of fresh variables and their σ's."""
+        """Add what matrices meet, as far as it is a product of fresh variables and their σ's, all
+        independent of each other: its mean is then the product of theirs."""
         for term in equation.right:
             if term.weight is None:
                 continue
@@ -190,13 +210,13 @@ class InnovatingSampler(LayerSampler):
                 for each in here
             ]
             fresh = [noted.fresh.get(kind) for kind in kinds]
-            alone = len(set(kinds)) == len(kinds) > 0 and not (
-                len(here) == 1 and isinstance(here[0], Variable)
-            )
-            if not alone or any(each is None for each in fresh):
-                continue
             known = [each for each in fresh if each is not None]
-            if len({each.group for each in known}) > 1:
+            if len(known) < len(here) or len({each.group for each in known}) != 1:
+                continue
+            if len(here) == 1 and isinstance(here[0], Variable):
+                continue
+            streams = [stream for each in known for stream in each.streams]
+            if len(set(streams)) < len(streams):
                 continue
             body, mean = np.ones(()), np.ones(())
             for factor, each in zip(here, known, strict=True):
@@ -232,8 +252,8 @@ class InnovatingSampler(LayerSampler):
                 mean = arithmetic.means[place.layer, -1 - place.biases(number)]
                 if (same := _source(stage, kind, before)) is not None:
                     t = np.sqrt(np.trace(mean) / np.trace(same.covariance))
-                    arithmetic.fresh[kind] = Fresh(
-                        t * same.rows, t**2 * same.covariance, same.group
+                    arithmetic.fresh[kind] = same._replace(
+                        rows=t * same.rows, covariance=t**2 * same.covariance
                     )
                 continue
             shared = [k for other, own in parts.items() if other != kind for k in own.bodies]
@@ -246,10 +266,10 @@ class InnovatingSampler(LayerSampler):
             streams = [place.weights(k) for k in each.bodies]
             pieces = [arithmetic.drawn[stream] for stream in streams]
             covariances = [arithmetic.means[self._key(stream)] for stream in streams]
-            bias = arithmetic.drawn.get(place.biases(number))
-            if bias is not None:
-                pieces.append(bias)
-                covariances.append(arithmetic.means[self._key(place.biases(number))])
+            if (bias := place.biases(number)) in arithmetic.drawn:
+                streams.append(bias)
+                pieces.append(arithmetic.drawn[bias])
+                covariances.append(arithmetic.means[self._key(bias)])
             own = arithmetic.groups[group].functions
             for x, covariance in zip(pieces, covariances, strict=True):
                 own.append(_products(x, x, covariance))
@@ -263,7 +283,7 @@ class InnovatingSampler(LayerSampler):
                 carried = each.carried.rows
                 own.append(_all_products(carried, total))
             else:
-                arithmetic.fresh[kind] = Fresh(total, covariance, group)
+                arithmetic.fresh[kind] = Fresh(total, covariance, group, frozenset(streams))
         return after
 
 

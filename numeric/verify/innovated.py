@@ -1,13 +1,14 @@
 """Ensembles of any layer with little chance left: K, G1 and V less what innovations explain.
 
-    innovated(net, inputs, width=48, depth=6, draws=20_000)
+    innovated(net, inputs, width=48, depth=6)
 
 Pilot networks tell the mean Gram matrices, and by least squares the slopes β of each K_ab in the
 innovations c below it (`samplers.staged_innovations`). The others then have controls of mean zero:
 c, and ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n². What is left of K is of order
 1/n, where K fluctuates by n^{-1/2}, so that G1 = n(E K − K) has an error that does not grow with n;
 of V ~ n ĝ ĝ what is left is smaller by the root of L/n. The fit leaves out the draw that it is
-applied to (`estimators.controls`), so that both are unbiased at every width. Derived here.
+applied to (`estimators.controls`), so that averages are unbiased at every width; of the product of
+two in V their covariance is taken off. Derived here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from derive.network import Network
 from derive.recursions import wanted
 
 from ..arrays import Array
-from ..estimators.controls import controlled
+from ..estimators.controls import adjusted
 from ..estimators.observables import Plan, components, expanded, plan_of
 from ..estimators.probes import Probes
 from ..flows import flow
@@ -77,16 +78,17 @@ class Places:
 
 @dataclass(frozen=True)
 class Part:
-    """What some networks come to: averages of K_ab − K and V's components, with their errors.
+    """What some networks come to: averages of K_ab − K and V's components, with their covariances.
 
     Attributes:
         draws: networks.
-        values, errors: (depth, pairs of inputs + components of V), the theory's K taken off.
+        values: (depth, pairs of inputs + components of V), the theory's K taken off.
+        covariances: of one layer's averages, (depth, averages, averages).
     """
 
     draws: int
     values: Array
-    errors: Array
+    covariances: Array
 
 
 @dataclass(frozen=True)
@@ -131,28 +133,28 @@ class Innovated:
                 if groups:
                     c[layer].append(chance.columns(groups, self.slopes[layer]))
         found = [_average(*each) for each in zip(y, c, strict=True)]
-        values, errors = (np.array(each) for each in zip(*found, strict=True))
-        return Part(len(draws), values, errors)
+        values, covariances = (np.array(each) for each in zip(*found, strict=True))
+        return Part(len(draws), values, covariances)
 
     def table(self, parts: Sequence[Part]) -> xarray.Dataset:
         """What parts come to, as `simulate` has it."""
         draws = sum(each.draws for each in parts)
         share = [each.draws / draws for each in parts]
         values = sum(s * each.values for s, each in zip(share, parts, strict=True))
-        square = sum((s * each.errors) ** 2 for s, each in zip(share, parts, strict=True))
-        return self._table(np.asarray(values), np.sqrt(np.asarray(square)), draws)
+        own = sum(s**2 * each.covariances for s, each in zip(share, parts, strict=True))
+        return self._table(np.asarray(values), np.asarray(own), draws)
 
-    def _table(self, values: Array, errors: Array, draws: int) -> xarray.Dataset:
+    def _table(self, values: Array, covariances: Array, draws: int) -> xarray.Dataset:
         ensemble, places, n = self.ensemble, self.places, float(self.ensemble.width)
         depth, count = self.K.shape
         m, single = self.sampler.plan.samples, ensemble.data.single
-        off, v = values[:, :count], values[:, count:]
+        off, errors = values[:, :count], _deviations(covariances[:, :count, :count])
         pairs = tuple((pair, pair[::-1]) for pair in places.pairs)
-        lowered = v - off[:, [k for _, k, _ in places.V]] * off[:, [k for _, _, k in places.V]]
+        V, V_errors = lowered(places, values, covariances)
         numbers: dict[str, tuple[tuple[tuple[tuple[int, ...], ...], ...], Array, Array]] = {
-            "K": (pairs, off + self.K, errors[:, :count]),
-            "G1": (pairs, n * off, n * errors[:, :count]),
-            "V": (places.members, n * lowered, n * errors[:, count:]),
+            "K": (pairs, off + self.K, errors),
+            "G1": (pairs, n * off, n * errors),
+            "V": (places.members, n * V, n * V_errors),
         }
         arrays = {}
         for name, (members, value, error) in numbers.items():
@@ -189,13 +191,14 @@ def innovated(
 
     Arguments:
         net: of any layer, under Gaussian or orthogonal weights.
-        inputs: as in `simulate`; no two of them on one line.
+        inputs: as in `simulate`; linearly independent ones.
         width, depth, seed: as in `simulate`.
 
     Its `part(k)` draws networks 8192 k to 8192 (k + 1) − 1, with a fit of their own, and `table`
     makes of several parts a table as that of `simulate`, K, G1 and V for layers 1 … depth.
 
-    Raises InputError for other weights, and as `simulate` does. Derived here.
+    Raises InputError for other weights, where vectors of a network are linearly dependent, and as
+    `simulate` does. Derived here.
 
     >>> from derive import Gaussian
     >>> net = Network("tanh", Gaussian(1), layer="normalized(rms)")
@@ -214,6 +217,28 @@ def innovated(
     means = sampler.mean_grams(np.arange(_OFFSET, _OFFSET + PILOT))
     unlearned = Innovated(ensemble, sampler, places, K[:, a, b], means, [])
     return replace(unlearned, slopes=_slopes(unlearned))
+
+
+def lowered(places: Places, values: Array, covariances: Array) -> tuple[Array, Array]:
+    """V/n = v − k k' for averages k, k' of K's deviations, and its errors, (depth, components).
+
+    C the averages' covariance, v − k k' + C_kk' is unbiased; to first order in the averages' errors
+    it moves by δv − k' δk − k δk'. Arguments as `Part` has them. Derived here.
+    """
+    _, first, second = np.array(places.V).T
+    count = np.arange(len(first))
+    one, two = values[:, first], values[:, second]
+    own = values[:, len(places.pairs) :] - one * two + covariances[:, first, second]
+    slopes = np.zeros((len(values), len(first), values.shape[1]))
+    slopes[:, count, len(places.pairs) + count] = 1.0
+    slopes[:, count, first] -= two
+    slopes[:, count, second] -= one
+    return own, _deviations(slopes @ covariances @ slopes.swapaxes(1, 2))
+
+
+def _deviations(covariances: Array) -> Array:
+    """The roots of the diagonals, which rounding may leave below 0."""
+    return np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
 
 
 def _places(plan: Plan) -> Places:
@@ -283,12 +308,13 @@ class _Chance:
 
 
 def _average(y: list[Array], c: list[Array]) -> tuple[Array, Array]:
+    """Averages, and their covariance."""
     Y = np.concatenate(y)
     if c:
         controls = np.concatenate(c)
         scale = controls.std(axis=0)  # of all draws: one for each batch would have a mean
-        return controlled(Y, controls / np.where(scale > 0.0, scale, 1.0))
-    return Y.mean(axis=0), Y.std(axis=0, ddof=1) / np.sqrt(len(Y))
+        Y = adjusted(Y, controls / np.where(scale > 0.0, scale, 1.0))
+    return Y.mean(axis=0), np.atleast_2d(np.cov(Y, rowvar=False)) / len(Y)
 
 
 def _batches(draws: NDArray[np.int64], batch: int) -> list[NDArray[np.int64]]:

@@ -74,6 +74,18 @@ def test_controls_that_repeat_others_change_nothing():
     assert np.isfinite(controlled(y[:5], np.hstack([c, c])[:5])).all()
 
 
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7, 1e-8])
+def test_controls_that_nearly_repeat_others_keep_their_power(apart):
+    """c and c + εd are worth c and d, among others that repeat and others that do not."""
+    rng = np.random.default_rng(4)
+    c, d, e = rng.standard_normal((3, 400, 1))
+    y = 3 * d + c**2 / 100
+    want = controlled(y, np.hstack([c, d, e]))
+    found = controlled(y, np.hstack([c, c + apart * d, e, 2 * c - e, c + e]))
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    assert found[1] < 0.01 * y.std() / 20
+
+
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_control_of_one_draw_alone_is_refused(others):
     """Without that draw it has no slope: the formula by leverages is 0/0."""

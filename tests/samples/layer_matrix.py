@@ -96,13 +96,21 @@ class Kept:
             read = json.loads(self._path.read_text())
             self.seconds = read["seconds"]
             for n in WIDTHS:
-                for draws, values, errors in read["parts"][str(n)]:
-                    self.parts[n].append(Part(draws, np.array(values), np.array(errors)))
+                for each in read["parts"][str(n)]:
+                    values, covariances = np.array(each["values"]), np.array(each["covariances"])
+                    self.parts[n].append(Part(each["draws"], values, covariances))
 
     def save(self) -> None:
         """Written aside, then renamed."""
         parts = {
-            n: [(each.draws, each.values.tolist(), each.errors.tolist()) for each in own]
+            n: [
+                {
+                    "draws": each.draws,
+                    "values": each.values.tolist(),
+                    "covariances": each.covariances.tolist(),
+                }
+                for each in own
+            ]
             for n, own in self.parts.items()
         }
         aside = self._path.with_suffix(".part")
