@@ -258,8 +258,8 @@ def checked(tensors, layer):
         if np.isnan(values).any():
             at = ", ".join(str(place) for place in np.argwhere(np.isnan(values))[0])
             raise NotAveraged(
-                f"{name}[{at}] at layer {layer} is nan: K is no covariance, or an average is infinite "
-                "there, or over more than $most inputs none of which is a combination of the others"
+                f"{name}[{at}] at layer {layer} is nan: K is no covariance, or an average is "
+                "infinite there, or over more than $most inputs none of which is a combination of the others"
             )
     return tensors
 

@@ -18,6 +18,7 @@ from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 from numeric import flow, write_module
+from numeric.brackets import pieces, quadrature
 from numeric.brackets.module import bracket_name
 from numeric.brackets.module import module_source as module_source_of_brackets
 from numeric.codegen.python import module_source
@@ -57,7 +58,15 @@ def test_single_input_module_runs_the_recursion(activation, tmp_path):
     ids=str,
 )
 def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
-    """U6 and what needs it, of several inputs of which none is a combination of the others."""
+    """U6 and what needs it, of several inputs of which none is a combination of the others.
+
+    A module's averages are off by 2e^{−ACCURACY}, or by what TRUNCATED says, of their size; ten
+    times that, for three layers and the terms that cancel, beside the error that `flow` states.
+    """
+    if activation.is_smooth:
+        stated = 2.0 * np.exp(-quadrature.accuracy(m))
+    else:
+        stated = pieces.TRUNCATED[m] * np.finfo(float).eps
     made = [recursion(name, weights=weights) for name in tensors]
     module = imported(
         write_module(made, activation, tmp_path / f"six_{activation.name[:4]}_{m}.py")
@@ -69,9 +78,8 @@ def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
     for name, found in zip(
         module.TENSORS, module.flow(inputs @ inputs.T / 7, *values), strict=True
     ):
-        errors = table[f"{name}_error"] + 5 * stated * np.abs(table[name]).max(
-            axis=tuple(range(1, found.ndim)), keepdims=True
-        )
+        size = np.abs(table[name]).max(table[name].dims[1:])
+        errors = table[f"{name}_error"] + 10 * stated * size
         assert (np.abs(found - table[name]) <= errors).all(), name
 
 
@@ -103,7 +111,8 @@ def test_panels_reach_as_far_as_products_grow(factors, monkeypatch, tmp_path):
         (value,), _ = kinked.averages(activation, [shape], K[None])
         assert abs(value[0] / exact - 1) < bound
         if positions == 2:
-            assert abs(average(K) / exact - 1) < bound
+            with np.errstate(divide="ignore", invalid="ignore"):
+                assert abs(average(K) / exact - 1) < bound
 
 
 def test_averages_of_six_factors(monkeypatch, tmp_path):
