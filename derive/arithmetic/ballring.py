@@ -7,7 +7,7 @@ from; where that would decide something with fewer than half of the digits, it r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -35,8 +35,11 @@ class Polynomial:
     terms: Mapping[Powers, arb]
 
     def __add__(self, other: Polynomial) -> Polynomial:
+        terms = dict(self.terms)
         with ctx.workprec(BITS):
-            return _added([*self.terms.items(), *other.terms.items()])
+            for powers, value in other.terms.items():
+                terms[powers] = terms[powers] + value if powers in terms else value
+            return _sure(terms)
 
     def __neg__(self) -> Polynomial:
         with ctx.workprec(BITS):
@@ -49,14 +52,13 @@ class Polynomial:
         if isinstance(other, int):
             with ctx.workprec(BITS):
                 return _sure({powers: value * other for powers, value in self.terms.items()})
+        terms: dict[Powers, arb] = {}
         with ctx.workprec(BITS):
-            return _added(
-                [
-                    (tuple(p + q for p, q in zip(a, b, strict=True)), x * y)
-                    for a, x in self.terms.items()
-                    for b, y in other.terms.items()
-                ]
-            )
+            for a, x in self.terms.items():
+                for b, y in other.terms.items():
+                    powers = tuple(p + q for p, q in zip(a, b, strict=True))
+                    terms[powers] = terms[powers] + x * y if powers in terms else x * y
+            return _sure(terms)
 
     __rmul__ = __mul__
 
@@ -64,27 +66,12 @@ class Polynomial:
         return bool(self.terms)
 
 
-def _added(terms: Iterable[tuple[Powers, arb]]) -> Polynomial:
-    total: dict[Powers, arb] = {}
-    largest: dict[Powers, arb] = {}
-    for powers, value in terms:
-        if powers in total:
-            total[powers] += value
-            largest[powers] = largest[powers].max(abs(value))
-        else:
-            total[powers], largest[powers] = value, abs(value)
-    return _sure(total, largest)
-
-
-def _sure(terms: Mapping[Powers, arb], largest: Mapping[Powers, arb] | None = None) -> Polynomial:
-    """Those that are not 0, in units of the largest of what was added up where that is above 1."""
+def _sure(terms: Mapping[Powers, arb]) -> Polynomial:
     kept = {}
     for powers, value in terms.items():
         if not value.contains(0):
             kept[powers] = value
-            continue
-        unit = arb(1) if largest is None else largest[powers].max(arb(1))
-        if value.rad() > unit * arb(10) ** _UNSURE:
+        elif value.rad() > arb(10) ** _UNSURE:
             raise ArithmeticError(f"a coefficient {value} has lost its digits")
     return Polynomial(kept)
 

@@ -32,6 +32,7 @@ Key: TypeAlias = tuple[Any, int]
 """(a, b) of ℓ^{−a} log^b ℓ; a is an exact sympy number."""
 
 ZERO, ONE, EXACT = sympy.Integer(0), sympy.Integer(1), sympy.oo
+_SAME = sympy.Rational(1, 10**30)  # decimals as exponents have 45 digits and more
 
 
 @cache
@@ -229,7 +230,7 @@ def solve_linear(
 
     Raises ArithmeticError for a factor of another form: T would not be of powers and logarithms.
     """
-    exponent = indicial(factor)
+    exponent = _met(indicial(factor), source)
     ring = factor.ring
     start = exponent if source.is_zero else least(exponent, plus(source.lowest, -ONE))
     cut = plus(start, extent)
@@ -251,6 +252,16 @@ def solve_linear(
         include(_undone(ring, exponent, at, residual))
     ends = [cut] if not size(exponent) < size(cut) else []
     return solution.truncated(least(plus(residual.order, -ONE), *ends))
+
+
+def _met(exponent: sympy.Expr, source: LogSeries) -> sympy.Expr:
+    """The exponent, or the decimal of the source's that it is but for rounding, up to a whole
+    number: the source then meets T's own power, and brings forth a logarithm."""
+    for at, _ in source.ordered():
+        gap = plus(exponent, -at[0])
+        if gap.is_Rational and 0 < abs(off := gap - round(gap)) < _SAME:
+            return plus(exponent, -off)
+    return exponent
 
 
 def solve_driven(factor: LogSeries, source: LogSeries, extent: sympy.Expr) -> LogSeries:
@@ -323,6 +334,8 @@ def _undone(
     alpha = plus(at, -ONE)
     rows = {b: value for (a, b), value in residual.terms.items() if a == at}
     gap = plus(exponent, -alpha)
+    if gap.is_Rational and 0 < abs(gap) < _SAME:
+        raise ArithmeticError(f"exponents {float(alpha)} that may be one or two")
     found: dict[Key, Element] = {}
     for log in range(max(rows), -1, -1):
         row = rows.get(log, ring.domain.zero)

@@ -11,6 +11,7 @@ from derive.activations.functions import Activation, z
 from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
+from . import quadrature
 
 SLACK = 1e-14
 """Correlations that differ from ±1 by this or less are ±1: K has no more digits than that."""
@@ -47,6 +48,11 @@ def forms(activation: Activation, shape: Shape) -> tuple[Shape, Shape | None]:
         while outer[p] and not activation.jumps(orders[p]):
             orders[p], outer[p] = orders[p] + 1, outer[p] - 1
     return Shape(tuple(orders), tuple(outer)), singular
+
+
+def powers(activation: Activation, form: Shape) -> float:
+    """How fast the integrand of this form grows far out, Hermite's polynomial included."""
+    return sum(quadrature.degree(activation, m) for m in form.orders) + sum(form.outer)
 
 
 TRUNCATED = (1.0, 1e2, 1e3, 1e6, 1e6)

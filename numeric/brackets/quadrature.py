@@ -79,7 +79,11 @@ class Panels(NamedTuple):
 
 
 PANELS = (Panels(20, 12.0, 4.5), Panels(20, 9.0, 4.5), Panels(12, 8.0, 4.0), Panels(12, 8.0, 4.0))
-"""The panels of brackets in 1 … 4 dimensions; errors near 1e-14, 1e-13, 1e-10 and 1e-10."""
+"""The panels of brackets in 1 … 4 dimensions; errors near 1e-14, 1e-13, 1e-10 and 1e-10. The
+reach is for integrands that grow slowly: `panel_reach` has that of others."""
+
+_BEYOND = (1e-15, 1e-13, 1e-10, 1e-10)
+"""What of an integrand's average may lie beyond the panels."""
 
 
 def strips(activation: Activation) -> tuple[float, ...]:
@@ -273,7 +277,13 @@ def rate(activation: Activation) -> float:
 @cache
 def degree(activation: Activation, order: int) -> float:
     """How fast |σ^{(order)}| grows far out, as a power of |z|: 0 where it is bounded."""
-    values = _far_out(activation, order)(np.array([-2e3, -1e3, 1e3, 2e3], complex))
+    at = np.array([-2e3, -1e3, 1e3, 2e3], complex)
+    if activation.is_smooth:
+        values = _far_out(activation, order)(at)
+    else:
+        ends = [Activation("piece", activation.pieces[end].expr) for end in (0, -1)]
+        left, right = (_far_out(end, order)(at) for end in ends)
+        values = np.concatenate([left[:2], right[2:]])
     size = np.abs(values)
     with np.errstate(all="ignore"):
         powers = np.log2(size[[0, 3]] / size[[1, 2]])
@@ -289,6 +299,17 @@ def reach(rank: int, powers: float, digits: float | None = None) -> float:
     digits = accuracy(rank) if digits is None else digits
     inside = special.gammainccinv(0.5 * (powers + max(rank, 1)), math.exp(-digits))
     return max(math.sqrt(2.0 * digits) + 0.5, math.sqrt(2.0 * float(inside)))
+
+
+def panel_reach(rank: int, powers: float) -> float:
+    """How far the panels of `rank` latent variables go for an integrand that grows as |y|^powers.
+
+    Of |y|^powers times any function of y/|y| the part Γ((powers + rank)/2, r²/2)/Γ((powers + rank)/2)
+    of the average lies beyond r.
+    """
+    place = max(rank, 1) - 1
+    inside = special.gammainccinv(0.5 * (powers + place + 1), _BEYOND[place])
+    return max(PANELS[place].reach, math.sqrt(2.0 * float(inside)))
 
 
 @cache

@@ -208,7 +208,9 @@ def kinked_source(activation: Activation, shapes: Sequence[Shape]) -> str:
         quadrature.rule_source(),
     ]
     rate = quadrature.rate(activation)
-    parts += [_nested_kinked(outer, rate) for outer in dict.fromkeys(form.outer for form in used)]
+    for outer in dict.fromkeys(form.outer for form in used):
+        most = max(pieces.powers(activation, form) for form in used if form.outer == outer)
+        parts.append(_nested_kinked(outer, rate, most))
     for shape, (regular, singular) in both.items():
         d = len(shape.orders)
         outside = "return math.nan"
@@ -232,7 +234,7 @@ def _nested_name(outer: tuple[int, ...]) -> str:
     return f"nested_{len(outer)}{_suffix((), outer)}"
 
 
-def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
+def _nested_kinked(outer: tuple[int, ...], rate: float, powers: float) -> str:
     d = len(outer)
     active = [p for p, count in enumerate(outer) if count]
     levels, most = [], min(d, MAX_INPUTS)
@@ -259,7 +261,7 @@ def _nested_kinked(outer: tuple[int, ...], rate: float) -> str:
         name=_nested_name(outer),
         d=d,
         outer=outer,
-        farther=_farther(rate, d),
+        farther=[*_beyond(most, powers), *_farther(rate, d)],
         derivatives=derivatives,
         loops=_loops(d, levels, summand),
     )
@@ -279,6 +281,13 @@ def $name(order, B, rank, orders):
     $loops
     return total
 '''
+
+
+def _beyond(most: int, powers: float) -> list[str]:
+    """The reach of integrands that grow too fast for that of the rule."""
+    reaches = [quadrature.panel_reach(rank, powers) for rank in range(most + 1)]
+    usual = [quadrature.PANELS[max(rank, 1) - 1].reach for rank in range(most + 1)]
+    return [f"reach = {printer.listing(map(repr, reaches))}[rank]"] if reaches != usual else []
 
 
 def _farther(rate: float, d: int) -> list[str]:

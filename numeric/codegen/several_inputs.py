@@ -13,7 +13,7 @@ from derive.gaussian.shapes import Shape
 
 from ..brackets import module as brackets
 from ..brackets import several_inputs
-from ..brackets.shapes import positions_of
+from ..brackets.shapes import MAX_INPUTS, positions_of
 from ..emit import modules, printer
 from . import usage
 from .module import Module, tensors_of
@@ -41,7 +41,8 @@ class MultiModule(Module):
             f"next_layer({tensors}, {parameters}) -> ({tensors}) at the next layer",
             f"flow(K0, {parameters}) -> tuple of arrays, such as K (depth, m, m);",
             "    each parameter an array (depth,), its entry l that of layer l + 1",
-            f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1",
+            f"layers({tensors}, {parameters}) -> the same from the tensors at layer 1;",
+            "    both raise NotAveraged where an entry is nan",
             *(_MASKS if any(map(self._keep, range(len(self.stages)))) else ()),
         ]
 
@@ -114,6 +115,7 @@ class MultiModule(Module):
             tensors=self.names,
             parameters=self.parameters,
             functions="\n\n".join(functions),
+            most=MAX_INPUTS,
             names=names,
             arguments=arguments,
             entries=", ".join(f"{name}[layer]" for name in self.arguments),
@@ -246,6 +248,22 @@ def tabulate(values, K, blocks, *arguments):
     return found[inverse.reshape(-1)].reshape((m,) * rank)
 
 
+class NotAveraged(ValueError):
+    """An average that is infinite, or that this module has no rule for."""
+
+
+def checked(tensors, layer):
+    """The tensors of a layer. Raises NotAveraged where an entry is nan."""
+    for name, values in zip(TENSORS, tensors):
+        if np.isnan(values).any():
+            at = ", ".join(str(place) for place in np.argwhere(np.isnan(values))[0])
+            raise NotAveraged(
+                f"{name}[{at}] at layer {layer} is nan: K is no covariance, or an average is "
+                "infinite there, or over more than $most inputs none of which is a combination of the others"
+            )
+    return tensors
+
+
 $functions
 
 
@@ -261,9 +279,9 @@ def next_layer($names, $arguments):
 
 
 def layers($names, $arguments):
-    rows = [($names,)]
+    rows = [checked(($names,), 1)]
     for layer in range(1, C_W.size):
-        rows.append(next_layer(*rows[-1], $entries))
+        rows.append(checked(next_layer(*rows[-1], $entries), layer + 1))
     return tuple(np.stack(tensor) for tensor in zip(*rows))
 
 

@@ -21,7 +21,7 @@ from derive.gaussian.shapes import Shape
 
 from ..arrays import Array
 from ..brackets import quadrature
-from ..brackets.pieces import TRUNCATED, forms
+from ..brackets.pieces import TRUNCATED, forms, powers
 from . import sigma
 from .several_samples import factorise
 
@@ -54,7 +54,8 @@ def _at(activation: Activation, shapes: Sequence[Shape], K: Array, *, rough: boo
     M = inverse(order, B, rank)
     Q = M @ M.T
     total = np.zeros((len(live), 2))
-    for y, weights in _nodes(activation, B, rank, rough=rough):
+    most = max(powers(activation, form) for form in live.values())
+    for y, weights in _nodes(activation, B, rank, most, rough=rough):
         at, u = np.empty((len(K), len(weights))), M @ y
         at[order] = B[:, :rank] @ y
         values = _Values(activation, at)
@@ -136,13 +137,15 @@ def inverse(order: Sequence[int], B: Array, rank: int) -> Array:
 
 
 def _nodes(
-    activation: Activation, B: Array, rank: int, *, rough: bool
+    activation: Activation, B: Array, rank: int, most: float, *, rough: bool
 ) -> Iterator[tuple[Array, Array]]:
-    """The nodes y, (rank, nodes), and their weights, a part at a time."""
+    """The nodes y, (rank, nodes), and their weights, a part at a time, for integrands that grow as
+    |y|^most."""
     panels = quadrature.PANELS[max(rank, 1) - 1]
     if rough:
         panels = panels._replace(nodes=_ROUGH)
-    reach = min(panels.reach + quadrature.rate(activation) * float(np.abs(B).sum()), 38.0)
+    reach = quadrature.panel_reach(rank, most)
+    reach = min(reach + quadrature.rate(activation) * float(np.abs(B).sum()), 38.0)
     rules = [
         _Level(B[:, : level + 1], B[:, level + 1 : rank], activation, panels)
         for level in range(rank)

@@ -7,6 +7,7 @@ import pytest
 import sympy
 
 from derive import activations as a
+from derive.arithmetic.ballring import BallRing
 from derive.arithmetic.logseries import EXACT, LogSeries, solve_linear
 from derive.arithmetic.rings import ring
 from derive.depth.criticality import K
@@ -160,3 +161,33 @@ def test_odd_outer_derivatives():
 def test_derivatives_of_a_kink_are_refused():
     with pytest.raises(InputError, match="kink"):
         around_zero(a.relu, Bracket(((1, 2), (1, 2))), ONE)
+
+
+def ball(over, number, digits):
+    """The number to so many digits, as an element."""
+    with mpmath.workdps(digits + 20):
+        value = mpmath.mpf(number.evalf(digits + 20))
+        return over.ball(value, abs(value) * mpmath.mpf(10) ** -digits)
+
+
+def test_exponents_that_differ_by_rounding_are_a_resonance():
+    """Of T(ℓ+1) = (1 − 2p/ℓ) T(ℓ) + ℓ^{−2p−1}, p known to 50 digits: T = ℓ^{−2p} (log ℓ + c)."""
+    over, number = BallRing((K,)), sympy.sqrt(2)
+    p = over.exponent(ball(over, number, 50))
+    factor = LogSeries(over, {(R(0), 0): over.one, (R(1), 0): -ball(over, 2 * number, 49)})
+    source = LogSeries(over, {(2 * p + 1, 0): over.one}, 2 * p + 3)
+    solved = solve_linear(factor, source, over(K), R(2))
+    (first, log), (second, none) = (key for key, _ in solved.ordered()[:2])
+    assert (first, log, second, none) == (2 * p, 1, 2 * p, 0)
+    assert abs(over.expr(solved.coefficient(2 * p, 1)) - 1) < 1e-25
+    assert abs(over.expr(solved.coefficient(2 * p)).coeff(K) - 1) < 1e-25
+
+
+def test_a_difference_without_digits_is_no_zero():
+    """(10⁴⁰ ± 10²⁰) − (10⁴⁰ + 10¹⁹ ± 10²⁰) says nothing of 1 beside it."""
+    over = BallRing(())
+    with mpmath.workdps(90):
+        large, radius = mpmath.mpf(10) ** 40, mpmath.mpf(10) ** 20
+        first, second = over.ball(large, radius), over.ball(large + radius / 10, radius)
+    with pytest.raises(ArithmeticError, match="lost its digits"):
+        first - second

@@ -18,9 +18,11 @@ from derive.engine.tensors import named
 from derive.errors import InputError
 from derive.gaussian.shapes import Shape
 from numeric import flow, write_module
+from numeric.brackets import pieces, quadrature
 from numeric.brackets.module import bracket_name
 from numeric.brackets.module import module_source as module_source_of_brackets
 from numeric.codegen.python import module_source
+from numeric.layers import kinked
 
 ONES = np.ones(4)
 
@@ -56,7 +58,15 @@ def test_single_input_module_runs_the_recursion(activation, tmp_path):
     ids=str,
 )
 def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
-    """U6 and what needs it, of several inputs of which none is a combination of the others."""
+    """U6 and what needs it, of several inputs of which none is a combination of the others.
+
+    A module's averages are off by 2e^{−ACCURACY}, or by what TRUNCATED says, of their size; ten
+    times that, for three layers and the terms that cancel, beside the error that `flow` states.
+    """
+    if activation.is_smooth:
+        stated = 2.0 * np.exp(-quadrature.accuracy(m))
+    else:
+        stated = pieces.TRUNCATED[m] * np.finfo(float).eps
     made = [recursion(name, weights=weights) for name in tensors]
     module = imported(
         write_module(made, activation, tmp_path / f"six_{activation.name[:4]}_{m}.py")
@@ -68,8 +78,41 @@ def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
     for name, found in zip(
         module.TENSORS, module.flow(inputs @ inputs.T / 7, *values), strict=True
     ):
-        errors = np.maximum(table[f"{name}_error"], 1e-13 * np.abs(table[name]).max())
-        assert (np.abs(found - table[name]) <= 10.0 * errors).all(), name
+        size = np.abs(table[name]).max(table[name].dims[1:])
+        errors = table[f"{name}_error"] + 10 * stated * size
+        assert (np.abs(found - table[name]) <= errors).all(), name
+
+
+def test_what_has_no_average_is_named(monkeypatch, tmp_path):
+    """A nan never comes back from `flow`."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    module = imported(write_module(recursion("K"), activations.relu, tmp_path / "named.py"))
+    K0 = np.array([[1.0, 0.5], [0.5, -1.0]])
+    with pytest.raises(module.NotAveraged, match=r"K\[0, 1\] at layer 2 .* more than 4 inputs"):
+        module.flow(K0, np.ones(3), np.zeros(3))
+
+
+@pytest.mark.parametrize("factors", [4, 6])
+def test_panels_reach_as_far_as_products_grow(factors, monkeypatch, tmp_path):
+    """Max(0, z)²/2 at two independent positions: (1·3·5…)/2^{n/2+1} each, to 2e-13, by a module and
+    by the averages of `flow`; six factors at three positions, to 2e-10."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    activation = activations.from_expr("Max(0, z)**2/2")
+    shape = Shape((0,) * factors, (0,) * factors)
+    path = tmp_path / f"far_{factors}.py"
+    path.write_text(module_source_of_brackets(activation, (), (shape,)), encoding="utf-8")
+    average = getattr(imported(path), bracket_name(shape))
+    for positions, bound in ((2, 2.2e-13), (3, 2.2e-10)):
+        each, rest = divmod(factors, positions)
+        if rest:
+            continue
+        K = np.kron(np.eye(positions), np.ones((each, each)))
+        exact = (0.5 * float(sympy.factorial2(2 * each - 1)) / 2**each) ** positions
+        (value,), _ = kinked.averages(activation, [shape], K[None])
+        assert abs(value[0] / exact - 1) < bound
+        if positions == 2:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                assert abs(average(K) / exact - 1) < bound
 
 
 def test_averages_of_six_factors(monkeypatch, tmp_path):
