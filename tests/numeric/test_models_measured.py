@@ -177,11 +177,50 @@ def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     (row,) = [each for each in found.rows if each.layer == 2]
     se = math.hypot(0.01, 0.02)
     assert row.z == pytest.approx(0.05 / se)
+    assert row.within == pytest.approx(0.1)
+    assert "known to leave out, 5 % at most (K at layer 2)" in found.summary
     assert row.share == pytest.approx((found.bound * se + 0.1) / 2)
     limit = limits(found, sampled)
     assert limit.theory == pytest.approx((found.bound * 0.01 + 0.1) / 2)
     beyond = layout.table([1, 2], about, K=(np.array([1.0, 2.4]), np.array([0.01, 0.02])))
     assert not compare.compare(derived.first, beyond).agrees
+
+
+@pytest.mark.parametrize("gap", [0.1, -0.1])
+def test_samples_are_compared_with_the_ensemble_on_both_sides(gap):
+    """9 standard errors to either side of it, theory's side too, are a disagreement; 3 are none."""
+    derived = omissions.bounded(small_theory(0.5), small_sample(2 + gap, 0.01))
+    about, se = {"width": 8, "draws": 100, "blocks": 50}, math.hypot(0.01, 0.02)
+    for away, agrees in ((-9, False), (-3, True), (3, True), (9, False)):
+        value = np.array([1.0, 2 + gap + away * se])
+        sampled = layout.table([1, 2], about, K=(value, np.array([0.01, 0.02])))
+        found = compare.compare(derived.first, sampled)
+        assert found.agrees == agrees
+        assert found.worst.z == pytest.approx(away)
+
+
+@pytest.mark.parametrize(("K", "times"), [(2.1, 0.0), (2.4, 0.8), (3.5, 3.0)])
+def test_what_is_left_out_beyond_its_estimate_is_told(K, times):
+    """Estimated as 0.5, with a standard error of 0.1: 0.1 is 1 of these, 1.5 three estimates."""
+    coarse = small_theory(0.5)
+    after = omissions.bounded(coarse, small_sample(K, 0.1 if K < 2.2 else 0.06))
+    (told,) = omissions.omitted(coarse, after)
+    assert (told.tensor, told.layer) == ("K", 2)
+    assert told.share == pytest.approx((K - 2) / 2)
+    assert told.z == pytest.approx((K - 2) / (0.1 if K < 2.2 else 0.06))
+    assert told.times == pytest.approx(times)
+    assert told.is_beyond == (times > 1)
+    assert ("times what was estimated" in str(told)) == (times > 1)
+    assert not list(omissions.omitted(coarse, coarse))
+
+
+def test_what_is_drawn_is_not_what_the_measurement_draws():
+    """No stream is that of a group's numbers, (seed, group)."""
+    made = Drawn(linear_network("gaussian").structure.graph, linear_network("gaussian").laws)
+    entries = made.initialize([0])["a"][0]
+    for group in range(60):
+        own = np.random.default_rng((0, group)).standard_normal(entries.shape)
+        assert abs(own / 3**0.5 - entries).max() > 1e-3
 
 
 def test_a_small_V_is_told_as_a_fluctuation():
