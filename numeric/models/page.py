@@ -76,6 +76,7 @@ def facts(report: Report) -> list[str]:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))
+    found += [str(each) for each in report.sample.rows]
     missing = report.theory.missing
     if missing:
         found.append(f"not known for such layers: {', '.join(missing)}")

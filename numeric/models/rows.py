@@ -55,6 +55,22 @@ class Rows(NamedTuple):
         measured without it."""
         return self.z <= self.bound and self.error < self.direct
 
+    def __str__(self) -> str:
+        seen = f"|z| {self.z:.2f}, bound {self.bound:.2f}"
+        known = f"V/(nK²) to {self.error:.1g}"
+        if self.are_free:
+            return (
+                f"neurons of layer {self.layer} are recombined over initializations, on the "
+                f"assumption that rows and biases are independent: as tested ({seen}) by what "
+                f"knows their part of {known}, which is in V's error"
+            )
+        if self.z > self.bound:
+            return f"rows or biases of layer {self.layer} are not independent ({seen})"
+        return (
+            f"neurons of layer {self.layer} are not recombined: the test of their independence "
+            f"({seen}) knows their part of {known}, no better than V is measured without it"
+        )
+
 
 def tested(
     description: Description, numbers: Sequence[int], K: Array, seeds: Sequence[int]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sympy
 from sample_models import Perceptron, described, norm_by_hand, traced
 
-from numeric.models import functions, laws, measurement, networks, omissions, theory
+from numeric.models import functions, laws, measurement, networks, omissions, rows, theory
 from numeric.models.description import Description
 from numeric.models.drawn import Drawn
 from numeric.models.resolution import limits, of_fluctuations
@@ -86,6 +87,82 @@ def test_orthogonal_rows_are_not_recombined():
     steps = measurement._steps(linear_network("uniform"), measurement.Plan(5, 4, 2), 1)
     assert [step.is_one for step in steps] == [True, True]
     assert [step.is_apart for step in steps] == [False, True]
+
+
+X = np.array([[1.0, -0.5, 0.3, 0.8, -1.2, 0.4]])
+
+
+def alike(random, shape, rho):
+    """Gaussian numbers, correlated along the first axis."""
+    common = random.standard_normal((1, *shape[1:]))
+    return math.sqrt(1 - rho) * random.standard_normal(shape) + math.sqrt(rho) * common
+
+
+def with_biases(rho):
+    return described(Perceptron((6, 24, 3), bias=lambda random, out: alike(random, (out,), rho)))
+
+
+def with_rows(rho, scale=0.0):
+    """Layer 1 with correlated rows, or with lengths that all its rows share."""
+
+    def draw(random, out, fan_in):
+        W = alike(random, (out, fan_in), rho if fan_in == 6 else 0.0) / math.sqrt(fan_in)
+        return W * math.sqrt(1 + scale * random.choice([-1, 1])) if fan_in == 6 else W
+
+    plain = described(Perceptron((6, 32, 3)))
+    own = Perceptron((6, 32, 3), draw=draw)
+    return replace(plain, reading=own) if scale else described(own)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (with_biases(0.6), 0.6 * 1 / (1 + float((X**2).mean()))),
+        (with_rows(0.12), 0.12),
+    ],
+)
+def test_neurons_that_are_not_independent_stay_together(made, expected):
+    """V/(nK²) of layer 1 is 2 Corr(z_i, z_j)². One comparison each, at 5 standard errors."""
+    sampled = measurement.measure(made, X, measurement.Plan(20, 30, 2), 1000)
+    first, n = sampled.rows[0], made.widths[1]
+    assert first.layer == 1
+    assert first.z > first.bound
+    assert not first.are_free
+    assert "not independent" in str(first)
+    K = float(sampled.first["K"][0])
+    V, se = (float(sampled.second[name][0]) / (n * K**2) for name in ("V", "V_se"))
+    assert abs(V - 2 * expected**2) < 5 * se
+    assert V > 5 * se
+
+
+def test_lengths_that_rows_share_are_seen():
+    """|W_i|² of all rows 1 ± 0.1 times itself: V/(nK²) is 0.01, though no row is correlated."""
+    made = with_rows(0.0, scale=0.1)
+    K = np.full((2, 1), float((X**2).mean()))
+    (found,) = rows.tested(made, [0], K, range(600))
+    assert found.z > found.bound
+    assert not found.are_free
+
+
+@pytest.mark.parametrize("made", [with_biases(0.0), with_rows(0.0)])
+def test_independent_neurons_are_recombined_with_the_test_in_the_error(made):
+    """The false alarm is one of 5.7e-7."""
+    sampled = measurement.measure(made, X, measurement.Plan(10, 20, 2), 1000)
+    first, n = sampled.rows[0], made.widths[1]
+    assert first.are_free
+    assert first.z < first.bound
+    assert "assumption" in str(first)
+    K = float(sampled.first["K"][0])
+    V, se = (float(sampled.second[name][0]) / (n * K**2) for name in ("V", "V_se"))
+    assert first.error <= se < first.direct
+    assert abs(V) < 5 * se
+
+
+def test_what_tells_less_than_V_itself_does_not_recombine():
+    told = rows.Rows(3, 1.0, 5.0, 0.05, 0.04)
+    assert not told.are_free
+    assert "no better" in str(told)
+    assert told._replace(error=0.03).are_free
 
 
 def many_nodes(t, W, x):
