@@ -74,7 +74,8 @@ class Row:
         scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
             its natural size; or what the flow says.
         largest: |theory| of the tensor's largest component in the layer, or `scale`, if more.
-        resolution: (bound·se + |within|)/scale, the relative difference that would have been noticed.
+        resolution: (bound·se + |within|)/scale, the relative difference that would have been
+            noticed.
         share: (bound·se + |within|)/largest, by which a comparison is judged: the difference that
             would have been noticed, as a share of the tensor.
         within: what theory is known to leave out, with its sign: theory + within is what the
