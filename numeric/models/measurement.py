@@ -283,8 +283,8 @@ def _group(
         keep = _recombined if is_one else _some
         pools = []
         for k, part in enumerate(parts):
-            own = slice(k * count, (k + 1) * count)
-            over = own if together and not step.is_first else slice(None)
+            half = slice(k * count, (k + 1) * count)
+            over = half if together and not step.is_first else slice(None)
             pools.append(keep(z[part, over], kept, random))
         below = step.node
     return np.array(K), np.array(P), np.array(counts)
