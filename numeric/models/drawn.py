@@ -19,6 +19,9 @@ from ..layers import sigma
 from .graph import Applied, Graph, Linear, Node, Norm, Product, Sum
 from .laws import Law
 
+_STREAM = int.from_bytes(b"drawn")
+"""Beside the seed: a stream that no other part of a measurement takes."""
+
 
 class Drawn:
     """Initializations of a graph, for `measurement.measure`.
@@ -29,6 +32,8 @@ class Drawn:
     """
 
     precision = 1e-12
+    has_free_rows = True
+    """`Law.draw` takes every entry of such laws from a stream without another."""
 
     def __init__(self, graph: Graph, laws: Mapping[str, Law]) -> None:
         self.graph, self._laws = graph, laws
@@ -47,7 +52,7 @@ class Drawn:
         """Matrices (count, out, in) and biases (count, out), by their paths."""
         found: dict[str, list[Array]] = {path: [] for path in self._shapes}
         for seed in seeds:
-            random = np.random.default_rng((seed, 1))
+            random = np.random.default_rng((seed, _STREAM))
             for path, shape in self._shapes.items():
                 found[path].append(self._laws[path].draw(shape, random))
         return {path: np.stack(each) for path, each in found.items()}

@@ -10,7 +10,10 @@ independent, so a network whose layers come from different initializations is an
 too: within a group of g of them, layer by layer, each one's matrices meet values that others led
 to, which gives up to g^ℓ networks at layer ℓ for the price of g. Where a layer is one matrix with
 independent rows, as layer 1 and a head are, g of them over the same values below are one layer of
-g N neurons, and any N of these a layer of an initialization. Groups share nothing: products of
+g N neurons, and any N of these a layer of an initialization. That its rows and biases are
+independent is an assumption, tested on the model's own initializations (`rows`): where a test finds
+dependence, or says less of V than V itself, neurons are left in their initializations, and what it
+might not have seen is part of V's standard error. Groups share nothing: products of
 means are taken over different groups, or over halves of one that share no matrix, so that the
 estimates have no bias, and leaving out one group after another gives their standard errors. Θ is
 that of the first neuron, of whole initializations.
@@ -18,6 +21,7 @@ that of the first neuron, of whole initializations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +33,7 @@ from ..arrays import Array
 from ..tables import layout
 from .description import Description
 from .graph import Linear
+from .rows import Rows, tested
 
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
@@ -40,6 +45,8 @@ _POOL, _POOL_BYTES = 2048, 2.0**25
 these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
+_PILOT, _CHANGE = 8, 0.1
+"""Initializations that say how large K is, and by how much a fluctuation of it is carried on."""
 _FEWEST, _MOST = 96, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
@@ -54,11 +61,13 @@ class Sample(NamedTuple):
             initializations.
         second: V, of the layers with two neurons or more; None without one.
         networks: by layer, how many networks K and V are means over.
+        rows: the tests of layers whose neurons were to be recombined.
     """
 
     first: xarray.Dataset
     second: xarray.Dataset | None
     networks: NDArray[np.int64]
+    rows: tuple[Rows, ...] = ()
 
 
 def enough(description: Description) -> int:
@@ -95,6 +104,7 @@ class Initialized(Protocol):
     """What draws initializations and computes with them, as `Reading` does."""
 
     precision: float
+    has_free_rows: bool
 
     def initialize(self, seeds: Sequence[int]) -> Any:
         """See `Reading`."""
@@ -129,6 +139,15 @@ def measure(
     widths = np.array([block.width for block in blocks])
     (groups, per_group, own), n = planned, int(widths[0])
     steps = _steps(description, planned, m) if with_networks else []
+    rows, unseen = [], np.zeros(depth)
+    if steps and not reading.has_free_rows:
+        pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
+        variances = _lengths(reading, pilot, 0, X[None], nodes)
+        numbers = [at for at, step in enumerate(steps) if step.is_one]
+        rows = tested(description, numbers, variances, range(seed, seed + planned.total))
+        bad = {each.layer - 1 for each in rows if not each.are_free}
+        steps = [step._replace(is_free=at not in bad) for at, step in enumerate(steps)]
+        unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
     H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
         first = seed + group * per_group
@@ -162,15 +181,18 @@ def measure(
     table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
-        return Sample(table, None, networks)
-    values, errors = _shaped(V, single)
+        return Sample(table, None, networks, tuple(rows))
+    K_aa = np.sqrt(np.einsum("laa->la", means[0]))
+    sizes = np.einsum("la,lb,lc,ld->labcd", K_aa, K_aa, K_aa, K_aa)
+    joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
+    values, errors = _shaped((V[0], joined), single)
     second = layout.table(
         [int(at) + 1 for at in wide],
         about,
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(table, second, networks)
+    return Sample(table, second, networks, tuple(rows))
 
 
 class _Step(NamedTuple):
@@ -180,18 +202,25 @@ class _Step(NamedTuple):
         node: of its preactivations.
         most: networks of each initialization's matrices, at most.
         is_free: whether its neurons are independent, given the layer below.
-        is_together: whether all of a group's matrices meet the same values below.
+        is_together: whether all of a group's matrices meet the same values below, as in layer 1.
+        is_first: whether these are the inputs.
     """
 
     node: int
     most: int
     is_free: bool
     is_together: bool
+    is_first: bool
+
+    @property
+    def is_one(self) -> bool:
+        """Whether neurons of a group's matrices are recombined."""
+        return self.is_free and self.is_together
 
     @property
     def is_apart(self) -> bool:
         """Whether what its own matrices make of V is taken off within a group."""
-        return self.is_free and self.is_together
+        return self.is_one and not self.is_first
 
 
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
@@ -199,11 +228,11 @@ def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
     n = description.structure.blocks[0].width
     for number, block in enumerate(description.structure.blocks):
         free = _has_free_rows(description, number)
-        together = number > 0 and _is_narrow(block.width, n, planned.per_group)
+        together = number == 0 or _is_narrow(block.width, n, planned.per_group)
         products, values = _cost(description, number)
-        cost = products + values / (planned.per_group if together else 1)
+        cost = products + values / (planned.per_group if together and number else 1)
         most = max(1, int(_WORK / (cost * planned.total * m)))
-        found.append(_Step(block.node, most, free, together))
+        found.append(_Step(block.node, most, free, together, number == 0))
     return found
 
 
@@ -228,7 +257,7 @@ def _group(
     m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
     pools = [X[None]] * len(parts)
     for step in steps:
-        together = step.is_together or below == 0
+        together = step.is_together
         count = min(step.most, *map(len, pools))
         if below == 0:
             given = X[None]
@@ -242,7 +271,7 @@ def _group(
         rows = given.reshape(1 if together else hands, -1, given.shape[-1])
         z = reading.propagate(made, below, rows, step.node)
         z = z.reshape(hands, -1, m, z.shape[-1])
-        is_one = together and step.is_free
+        is_one = step.is_one
         networks = _side_by_side(z) if is_one else _each(z)
         own, product = _moments(networks)
         if step.is_apart:
@@ -254,10 +283,38 @@ def _group(
         keep = _recombined if is_one else _some
         pools = []
         for k, part in enumerate(parts):
-            over = slice(k * count, (k + 1) * count) if step.is_together else slice(None)
+            half = slice(k * count, (k + 1) * count)
+            over = half if together and not step.is_first else slice(None)
             pools.append(keep(z[part, over], kept, random))
         below = step.node
     return np.array(K), np.array(P), np.array(counts)
+
+
+def _lengths(reading: Initialized, made: Any, source: int, states: Array, nodes: Any) -> Array:
+    """z·z/N of each node, (nodes, m), from states of a node below."""
+    found = [(reading.propagate(made, source, states, node) ** 2).mean((0, 2)) for node in nodes]
+    return np.array(found).reshape(-1, states.shape[1])
+
+
+def _unseen(
+    reading: Initialized, made: Any, X: Array, nodes: Sequence[int], rows: Sequence[Rows]
+) -> Array:
+    """What tests of rows might not have seen in V/(nK²), (depth,), as standard errors: at their
+    layers, and where a fluctuation of these is carried to, by d log K/d log K or 1, if less."""
+    found = np.zeros(len(nodes))
+    for each in rows:
+        at, behind = each.layer - 1, nodes[each.layer :]
+        found[at] += each.error**2
+        if not len(behind):
+            continue
+        z = reading.propagate(made, 0, X[None], nodes[at])
+        longer, shorter = (
+            _lengths(reading, made, nodes[at], z * math.sqrt(1 + sign * _CHANGE), behind)
+            for sign in (1, -1)
+        )
+        growth = np.log(longer / shorter) / math.log((1 + _CHANGE) / (1 - _CHANGE))
+        found[each.layer :] += (np.maximum(1.0, abs(growth).max(axis=1)) ** 2 * each.error) ** 2
+    return np.sqrt(found)
 
 
 def _parts(hands: int, halves: bool) -> list[slice]:

@@ -7,13 +7,14 @@ standard error; nothing of it is on the measured side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import xarray
 
 from ..arrays import Array
-from ..tables.compare import VANISHES, WEAK
+from ..tables.compare import VANISHES, WEAK, percent
 from .measurement import Sample
 from .theory import Theory
 
@@ -39,12 +40,68 @@ def is_coarse(derived: Theory, tensors: Sequence[str] = _TENSORS) -> bool:
 
 def bounded(derived: Theory, ensemble: Sample) -> Theory:
     """Theory with what it leaves out as the ensemble has it, where that is less than the estimate:
-    `…_within` is the difference, `…_error` the ensemble's standard error."""
+    `…_within` is the difference, ensemble less series, `…_error` the ensemble's standard error."""
     second = derived.second
     if ensemble.second is not None:
         second = _bounded(second, ensemble.second, ("V",))
     first = _bounded(derived.first, ensemble.first, ("K", "Theta", "spread"))
     return derived._replace(first=first, second=second)
+
+
+class Omission(NamedTuple):
+    """What theory leaves out of a tensor by the ensemble, where that replaced the estimate.
+
+    Attributes:
+        tensor: its name.
+        share, layer: the largest difference of series and ensemble, over the tensor's largest
+            component in its layer, and that layer.
+        z: the largest difference over its standard error.
+        times, layer_beyond: the largest over the estimate made beforehand, of those beyond 6
+            standard errors, and its layer; 0 where none is.
+    """
+
+    tensor: str
+    share: float
+    layer: int
+    z: float
+    times: float = 0.0
+    layer_beyond: int = 0
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether a significant difference is more than was estimated beforehand."""
+        return self.times > 1
+
+    def __str__(self) -> str:
+        told = "theory differs from the ensemble of the network as it was read by "
+        told += f"{percent(self.share)} of {self.tensor} at most (layer {self.layer}), by "
+        told += f"{self.z:.2g} standard errors at most"
+        if not self.is_beyond:
+            return told
+        return (
+            f"{told}; at layer {self.layer_beyond} by {self.times:.2g} times what was estimated "
+            "beforehand"
+        )
+
+
+def omitted(before: Theory, after: Theory) -> Iterator[Omission]:
+    """Of each tensor, from theory without and with what `bounded` adds."""
+    tables = ((before.first, after.first), (before.second, after.second))
+    for estimated, known in tables:
+        for name in (each for each in _TENSORS if f"{each}_within" in known):
+            gap, se = (abs(known[f"{name}{end}"].to_numpy()) for end in ("_within", "_error"))
+            if not gap.any():
+                continue
+            sizes = _largest(known[name]).reshape(-1, *[1] * (gap.ndim - 1))
+            with np.errstate(all="ignore"):
+                shares, scores = (np.where(gap, gap / each, 0.0) for each in (sizes, se))
+                times = gap / abs(estimated[f"{name}_error"].to_numpy())
+            times = np.where(gap > _BOUND * se, times, 0.0)
+            layers = known["layer"].to_numpy()
+            at, beyond = (int(layers[each.argmax() // gap[0].size]) for each in (shares, times))
+            most = float(times.max())
+            own = float(shares.max()), at, float(scores.max())
+            yield Omission(name, *own, most, beyond if most else 0)
 
 
 def _bounded(
@@ -57,8 +114,8 @@ def _bounded(
         within = xarray.zeros_like(table[name])
         estimate = error.sel(layer=layers).to_numpy()
         se = sampled[f"{name}_se"].to_numpy()
-        gap = abs(sampled[name] - table[name].sel(layer=layers)).to_numpy()
-        closer = gap + _BOUND * se < _BOUND * estimate
+        gap = (sampled[name] - table[name].sel(layer=layers)).to_numpy()
+        closer = abs(gap) + _BOUND * se < _BOUND * estimate
         within.loc[{"layer": layers}] = np.where(closer, gap, 0.0)
         error.loc[{"layer": layers}] = np.where(closer, se, estimate)
         changed |= {f"{name}_within": within, f"{name}_error": error}

@@ -16,6 +16,7 @@ from .theory import Depth, best_fluctuation
 if TYPE_CHECKING:
     from ..tables.compare import Comparison
     from .report import Report
+    from .resolution import Limits
 
 _COLUMNS = (
     ("K", "K", "K_measured"),
@@ -38,8 +39,16 @@ def text(report: Report) -> str:
     for each, limits in zip(report.comparisons, report.limits, strict=True):
         names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         lines.append(f"{names}: {each.summary}")
-        lines += [f"  {limits}"] if each.weak else []
+        lines += [f"  {told}" for told in _beside(report, each, limits)]
     return "\n".join(lines)
+
+
+def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]:
+    """What a verdict's words need beside them."""
+    names = {row.tensor for row in comparison.rows}
+    found = [str(limits)] if comparison.weak else []
+    found += [str(each) for each in report.omissions if each.tensor in names]
+    return found
 
 
 def facts(report: Report) -> list[str]:
@@ -67,6 +76,7 @@ def facts(report: Report) -> list[str]:
         found.append("one hidden layer: nothing to repeat")
     for each in report.depths:
         found.append(_depth(each))
+    found += [str(each) for each in report.sample.rows]
     missing = report.theory.missing
     if missing:
         found.append(f"not known for such layers: {', '.join(missing)}")
@@ -165,7 +175,7 @@ def body(report: Report) -> str:
         "<h2>Theory and measurement</h2>",
     ]
     for each, limits in zip(report.comparisons, report.limits, strict=True):
-        parts += [_figure(each), each._repr_html_(), _items([str(limits)] if each.weak else [])]
+        parts += [_figure(each), each._repr_html_(), _items(_beside(report, each, limits))]
     return "\n".join(parts)
 
 

@@ -23,6 +23,7 @@ from . import omissions, page
 from .description import Description, read
 from .drawn import Drawn
 from .measurement import Plan, Sample, enough, measure, plan
+from .omissions import Omission
 from .resolution import Limits, limits, of_fluctuations
 from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
 
@@ -63,6 +64,7 @@ class Report:
             draws and theory let it resolve.
         table: a row for each layer, an xarray.Dataset.
         jacobian, depths, rates: as they are named.
+        omissions: of tensors whose theory is bounded by an ensemble, what that says.
     """
 
     description: Description
@@ -74,6 +76,7 @@ class Report:
     jacobian: Jacobian
     depths: tuple[Depth, ...]
     rates: Rates
+    omissions: tuple[Omission, ...] = ()
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -150,7 +153,7 @@ def report(
     what = f"initializing the model {planned.total} times"
     with telling(what, total=planned.total) as progress:
         sampled = measure(description, X, planned, seed + 1000, progress.advance)
-    derived = _bounded(description, derived, X, planned, seed)
+    estimated, derived = derived, _bounded(description, derived, X, planned, seed)
     comparisons = tuple(_compared(derived, sampled))
     theta = derived.first["Theta"].to_numpy()[-1]
     return Report(
@@ -163,6 +166,7 @@ def report(
         _jacobian(description, derived, X[0], seed),
         tuple(deeper(description, X[0])),
         rates(description, X, theta),
+        tuple(omissions.omitted(estimated, derived)),
     )
 
 

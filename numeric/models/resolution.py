@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import xarray
 
-from ..tables.compare import WEAK, Row, percent
-
-if TYPE_CHECKING:
-    import numpy as np
-    import xarray
-
-from ..tables.compare import Comparison
+from ..tables.compare import WEAK, Comparison, Row, percent
 
 
 class Limits(NamedTuple):
@@ -56,11 +51,11 @@ def limits(comparison: Comparison, sampled: xarray.Dataset) -> Limits:
     """
     draws, theory, needed = 0.0, 0.0, 0.0
     for row in (each for each in comparison.rows if each.se):
-        noticed = comparison.bound * row.se + row.within
+        noticed = comparison.bound * row.se + abs(row.within)
         unit = row.share / noticed
         own = min(_error(row, sampled), row.se)
         s, d = (comparison.bound * each * unit for each in (own, math.sqrt(row.se**2 - own**2)))
-        known = row.within * unit
+        known = abs(row.within) * unit
         draws, theory = max(draws, s), max(theory, d + known)
         falling, fixed = (s**2 + d**2, 0.0) if row.within else (s**2, d**2)
         rest = max(WEAK - known, 0.0) ** 2 - fixed
@@ -83,7 +78,7 @@ def of_fluctuations(
         indices = list(row.indices) or [0] * 4
         size = n * math.sqrt(float(np.prod(variances[at[int(row.layer)]][indices])))
         at_most = max(at_most, abs(row.theory) / size)
-        off_by = max(off_by, (comparison.bound * row.se + row.within) / size)
+        off_by = max(off_by, (comparison.bound * row.se + abs(row.within)) / size)
     return found._replace(at_most=at_most, off_by=off_by)
 
 

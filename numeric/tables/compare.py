@@ -69,15 +69,17 @@ class Row:
         theory: what was derived.
         sample: what was sampled, extrapolated where there are several widths.
         se: its standard error, with the next term and what is known of the theory's error.
-        z: (sample − theory)/se; with `within` what is beyond that, over se.
+        z: (sample − theory − within)/se.
         next_term: of se, what is allowed for the first term in 1/n that the fit leaves out.
         scale: what a difference is small against: |theory|, or where that vanishes (`VANISHES`)
             its natural size; or what the flow says.
         largest: |theory| of the tensor's largest component in the layer, or `scale`, if more.
-        resolution: (bound·se + within)/scale, the relative difference that would have been noticed.
-        share: (bound·se + within)/largest, by which a comparison is judged: the difference that
+        resolution: (bound·se + |within|)/scale, the relative difference that would have been
+            noticed.
+        share: (bound·se + |within|)/largest, by which a comparison is judged: the difference that
             would have been noticed, as a share of the tensor.
-        within: what theory is known to leave out, which is no error by chance.
+        within: what theory is known to leave out, with its sign: theory + within is what the
+            sample is compared with, and its standard error is part of se.
     """
 
     tensor: str
@@ -172,7 +174,26 @@ class Comparison:
             f"{self.verdict}: {count} at n = {widths}{fit}; largest |z| {abs(self.worst.z):.2f}, "
             f"bound {self.bound:.2f} (false alarms {self.false_alarms:.1e}); resolves "
             f"{percent(self.resolution)} ({self.coarsest.name} at layer {self.coarsest.layer:g})"
+            f"{self._told_left_out}"
         )
+
+    @property
+    def _told_left_out(self) -> str:
+        row = self.left_out
+        if row is None:
+            return ""
+        share = percent(_over(abs(row.within), row.largest))
+        return (
+            f"; with what theory is known to leave out, {share} at most ({row.name} at layer "
+            f"{row.layer:g})"
+        )
+
+    @property
+    def left_out(self) -> Row | None:
+        """The row of whose tensor theory is known to leave out the largest share, `Row.within` over
+        `Row.largest`; None where nothing is known."""
+        known = [row for row in self.rows if row.within]
+        return max(known, key=lambda row: _over(abs(row.within), row.largest), default=None)
 
     def _largest(self, count: int) -> list[Row]:
         return sorted(self.rows, key=lambda row: -abs(row.z))[:count]
@@ -226,8 +247,9 @@ def compare(
 
     What rounding may change in a sample, its `<name>_floor`, or `ACCURACY` times the number where
     the table has none, joins the standard error, and so does the theory's `<name>_error`: an entry
-    that does not fluctuate is compared to rounding. The theory's `<name>_within`, a difference that
-    its omissions are known to make, is taken off the difference, and counts in what is resolved.
+    that does not fluctuate is compared to rounding. The theory's `<name>_within`, what
+    it is known to leave out, with its sign, is added to it before the difference is taken; its size
+    counts in what is resolved.
 
     The bound and the error of the extrapolation are derived here: Bonferroni's, with Student's t,
     and weighted least squares. So is the resolution: each row says which relative difference would
@@ -274,7 +296,7 @@ def compare(
     tail = false_alarms / (2 * len(rows))
     known = math.isfinite(freedom)
     bound = -float(special.stdtrit(freedom, tail) if known else special.ndtri(tail))
-    rows = tuple(_resolved(row, bound * row.se + row.within) for row in rows)
+    rows = tuple(_resolved(row, bound * row.se + abs(row.within)) for row in rows)
     return Comparison(rows, bound, false_alarms, widths, degree)
 
 
@@ -341,18 +363,17 @@ def _rows(
     floors = np.array([_twin(table, name, "_floor", "simulated") for table in tables])
     width = widths[0] if degree == 0 and len(set(widths)) == 1 else None
     theory, doubt = _theory(name, flowed, width)
-    allowed = _twin(flowed, name, "_within", "flowed")
+    known = _twin(flowed, name, "_within", "flowed", signed=True)
     scales = _scales(name, flowed, tables, theory)
     largest = scales if f"{name}_size" in flowed else np.maximum(scales, _largest(theory))
     powers = np.vander(1.0 / np.array(widths), degree + 1, increasing=True)
     distinct = tuple(_distinct(theory, np.concatenate([samples, errors, floors])))
     floors = np.maximum(floors, ACCURACY * abs(theory))
     found, error, left_out = _intercepts(powers, samples, np.hypot(errors, floors))
-    ses, differences = np.hypot(error, doubt), found - theory
+    ses, differences = np.hypot(error, doubt), found - theory - known
     layers = flowed[_axis(flowed)].to_numpy().tolist()
     for place in distinct:
-        difference, se, within = (float(each[place]) for each in (differences, ses, allowed))
-        difference = math.copysign(max(abs(difference) - within, 0.0), difference)
+        difference, se, within = (float(each[place]) for each in (differences, ses, known))
         z = difference / se if se else (math.copysign(math.inf, difference) if difference else 0.0)
         numbers = (float(each[place]) for each in (left_out, scales, largest))
         derived, sample, layer = float(theory[place]), float(found[place]), layers[place[0]]
@@ -423,12 +444,15 @@ def _values(
     return values
 
 
-def _twin(table: xarray.Dataset, name: str, ending: str, argument: str) -> Array:
+def _twin(
+    table: xarray.Dataset, name: str, ending: str, argument: str, *, signed: bool = False
+) -> Array:
     """What stands beside a tensor, in its shape; 0 where the table does not say."""
     tensor, twin = table[name].variable.astype(float), name + ending
     if twin not in table:
         return np.zeros(tensor.shape)
-    values = np.asarray((0.0 * tensor + abs(table[twin].variable)).transpose(*tensor.dims))
+    beside = table[twin].variable if signed else abs(table[twin].variable)
+    values = np.asarray((0.0 * tensor + beside).transpose(*tensor.dims))
     if not np.isfinite(values).all():
         raise InputError(argument, f"{twin} with NaN or infinity", "finite values")
     return values

@@ -24,6 +24,8 @@ class Reading(ABC):
 
     precision = 1e-6
     overhead = 100_000
+    has_free_rows = False
+    """Whether rows of such a law are independent by construction, and need no test."""
 
     framework: str
     graph: Graph
