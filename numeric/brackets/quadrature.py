@@ -304,8 +304,8 @@ def reach(rank: int, powers: float, digits: float | None = None) -> float:
 def panel_reach(rank: int, powers: float) -> float:
     """How far the panels of `rank` latent variables go for an integrand that grows as |y|^powers.
 
-    Of |y|^powers times any function of y/|y| the part Γ((powers + rank)/2, r²/2)/Γ((powers + rank)/2)
-    of the average lies beyond r.
+    Of |y|^powers times any function of y/|y| the part Γ(a, r²/2)/Γ(a), a = (powers + rank)/2, of
+    the average lies beyond r.
     """
     place = max(rank, 1) - 1
     inside = special.gammainccinv(0.5 * (powers + place + 1), _BEYOND[place])

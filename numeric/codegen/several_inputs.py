@@ -259,7 +259,7 @@ def checked(tensors, layer):
             at = ", ".join(str(place) for place in np.argwhere(np.isnan(values))[0])
             raise NotAveraged(
                 f"{name}[{at}] at layer {layer} is nan: K is no covariance, or an average is "
-                "infinite there, or over more than $most inputs none of which is a combination of the others"
+                "infinite there, or over more than $most inputs, none a combination of others"
             )
     return tensors
 
