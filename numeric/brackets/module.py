@@ -46,7 +46,7 @@ def evaluate(activation: Activation, shape: SingleShape | Shape, K: ArrayLike) -
         function = getattr(_module(activation, (), (shape,)), bracket_name(shape))
         value = function(_covariance(K, len(shape.orders)))
     if not math.isfinite(value):
-        rank = int(np.linalg.matrix_rank(K)) if isinstance(shape, Shape) else 1
+        rank = int(np.linalg.matrix_rank(np.asarray(K, float))) if isinstance(shape, Shape) else 1
         if rank > MAX_INPUTS:
             raise InputError(
                 "K", f"one of rank {rank}", f"a covariance of rank {MAX_INPUTS} at most"
