@@ -7,8 +7,8 @@
                   sign: a sample is compared with V + V_within; where it is sampled `V_se`, the
                   standard error, and `V_floor` by layer, `ACCURACY` times the terms that cancel
                   in it, below which no difference counts (`compare`). `V_size` is what its
-                  differences are small against, where that is not V itself. With a precision V has `Decimal`s
-                  (`digits`), and `V_error` bounds their errors
+                  differences are small against, where that is not V itself. With a precision V
+                  has `Decimal`s (`digits`), and `V_error` bounds their errors
     coordinates   `layer`; `inputs`, of the shape in which they were given; C_W, C_b, lambda_W,
                   lambda_b, r_in, r_out, … layer by layer; a user's symbol a as `parameter_a`
     attributes    what else repeats it: network, activation, weights, width, draws, seed, version, …
