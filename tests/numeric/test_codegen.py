@@ -60,8 +60,10 @@ def test_single_input_module_runs_the_recursion(activation, tmp_path):
 def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
     """U6 and what needs it, of several inputs of which none is a combination of the others.
 
-    A module's averages are off by 2e^{−ACCURACY}, or by what TRUNCATED says, of their size; ten
-    times that, for three layers and the terms that cancel, beside the error that `flow` states.
+    A module's averages are off by 2e^{−ACCURACY}, or by what TRUNCATED says, of their size, and the
+    terms of G2 that cancel are tens of times it: sixty times that, beside the error that `flow`
+    states. At layer 2 of erf 18 digits have `flow` off by 4·10⁻¹⁵, the module by 1.1·10⁻¹³, a
+    10⁻¹² of G2.
     """
     if activation.is_smooth:
         stated = 2.0 * np.exp(-quadrature.accuracy(m))
@@ -79,7 +81,7 @@ def test_six_sample_indices(activation, weights, tensors, m, tmp_path):
         module.TENSORS, module.flow(inputs @ inputs.T / 7, *values), strict=True
     ):
         size = np.abs(table[name]).max(table[name].dims[1:])
-        errors = table[f"{name}_error"] + 10 * stated * size
+        errors = table[f"{name}_error"] + 60 * stated * size
         assert (np.abs(found - table[name]) <= errors).all(), name
 
 
