@@ -4,39 +4,55 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import keyword
-import re
 import sys
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import accumulate
 
 from markupsafe import Markup, escape
 
-_MARKED = re.compile(
-    rf"""
-    (?P<c>\#[^\n]*) |
-    (?P<s>(?:\b(?:[uU]|[rbfRBF]{{1,2}}))?(?:
-        \"{{3}}(?:\\.|[^\\])*?\"{{3}} | '{{3}}(?:\\.|[^\\])*?'{{3}} |
-        "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*')) |
-    (?P<k>\b(?:{"|".join(keyword.kwlist)})\b) |
-    (?P<n>(?<!\w)(?:
-        0[xX][\da-fA-F_]+ | 0[oO][0-7_]+ | 0[bB][01_]+ |
-        (?:\d[\d_]*(?:\.(?:\d[\d_]*)?)? | \.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?[jJ]?))
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""A language's tokens as far as they are marked, each found where none before it has begun."""
+_KINDS = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
 
 
 def marked(source: str) -> Markup:
-    """Python as HTML."""
+    """Python as HTML; what is none is left unmarked."""
+    try:
+        spans = list(_spans(source))
+    except (tokenize.TokenError, SyntaxError):
+        return escape(source)
     parts: list[str] = []
     end = 0
-    for token in _MARKED.finditer(source):
-        parts += escape(source[end : token.start()]), f'<i class="{token.lastgroup}">'
-        parts += escape(token.group()), "</i>"
-        end = token.end()
+    for kind, start, stop in spans:
+        parts += (
+            escape(source[end:start]),
+            f'<i class="{kind}">',
+            escape(source[start:stop]),
+            "</i>",
+        )
+        end = stop
     return Markup("".join([*parts, escape(source[end:])]))
+
+
+def _spans(source: str) -> Iterator[tuple[str, int, int]]:
+    """What is marked, and from where to where; an f-string is marked whole."""
+    begins = [0, *accumulate(map(len, io.StringIO(source)))]
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        start, stop = (begins[line - 1] + column for line, column in (token.start, token.end))
+        name = tokenize.tok_name[token.type]
+        if name == "FSTRING_START":  # from Python 3.12 on
+            opened.append(start)
+        elif name == "FSTRING_END":
+            first = opened.pop()
+            if not opened:
+                yield "s", first, stop
+        elif not opened:
+            kind = "k" if keyword.iskeyword(token.string) else _KINDS.get(token.type)
+            if kind is not None:
+                yield kind, start, stop
 
 
 def source(function: Callable[..., object]) -> str:
