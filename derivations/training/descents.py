@@ -36,6 +36,7 @@ class Size:
         images: of training, validation and test.
         epochs: of Figures 4 to 9, and of the others.
         draws: networks of each kind, by depth.
+        wide: the same of the second width.
         pair: the shallow and the deep L of Figure 5 and of those of the appendix.
         data: which images, as `numeric.training.data.source` reads them.
     """
@@ -45,15 +46,17 @@ class Size:
     images: tuple[int, int, int]
     epochs: tuple[int, int]
     draws: tuple[int, ...]
+    wide: tuple[int, ...]
     pair: tuple[int, int]
     data: str = "digits"
 
-    def networks(self, depth: int) -> int:
-        """Of each kind."""
-        return self.draws[self.depths.index(depth)]
+    def networks(self, depth: int, width: int | None = None) -> int:
+        """Of each kind, of the first width by default."""
+        draws = self.wide if width == self.widths[1] else self.draws
+        return draws[self.depths.index(depth)]
 
     def drawn(self, *depths: int) -> str:
-        """Depths and networks, in words."""
+        """Depths and networks of the first width, in words."""
         counts = [self.networks(depth) for depth in depths]
         numbers = [str(counts[0])] if len(set(counts)) == 1 else list(map(str, counts))
         return f"L = {', '.join(map(str, depths))}, {', '.join(numbers)} networks each"
@@ -67,8 +70,10 @@ class Size:
         )
 
 
-BOOK = Size((16, 8), (4, 20, 32), (100, 300, 300), (500, 200), (20, 12, 6), (4, 20))
-LARGER = Size((30, 100), (4, 11, 21, 31), (1200, 300, 297), (2000, 1000), (8,) * 4, (4, 31))
+BOOK = Size((16, 8), (4, 20, 32), (100, 300, 300), (500, 200), (20, 12, 6), (20, 12, 6), (4, 20))
+LARGER = Size(
+    (30, 100), (4, 11, 21, 31), (1200, 300, 297), (2000, 1000), (8,) * 4, (8, 4, 4, 4), (4, 31)
+)
 """What --full runs; of other images than digits so many:"""
 LARGER_IMAGES = (1200, 500, 500)
 
@@ -78,8 +83,8 @@ def size(sampling: Sampling) -> Size:
     if sampling.full is None:
         return replace(BOOK, data=sampling.data)
     images = LARGER.images if sampling.data == LARGER.data else LARGER_IMAGES
-    draws = tuple(map(sampling.networks, LARGER.draws))
-    return replace(LARGER, images=images, draws=draws, data=sampling.data)
+    draws, wide = (tuple(map(sampling.networks, each)) for each in (LARGER.draws, LARGER.wide))
+    return replace(LARGER, images=images, draws=draws, wide=wide, data=sampling.data)
 
 
 @cache
@@ -139,7 +144,7 @@ def trained(
     of = size(sampling)
     return curves(
         how.network(start, depth), split(of.data, of.images, part), width, depth, how.eta,
-        looked_at(epochs, of.epochs[1]), draws or of.networks(depth), sampling.seed,
+        looked_at(epochs, of.epochs[1]), draws or of.networks(depth, width), sampling.seed,
         optimizer=how.optimizer, loss=how.loss,
         probe=CLASS if how == Descent() and epochs and not part else None,
     )  # fmt: skip

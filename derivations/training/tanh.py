@@ -239,9 +239,12 @@ def figure_seven(sampling: Sampling) -> Verdict:
             SAME,
         ),
     ]
+    drawn = of.drawn(*of.depths)
+    if of.wide != of.draws:
+        drawn += f" of n = {of.widths[0]} and {', '.join(map(str, of.wide))} of {of.widths[1]}"
     return reproduced(
         statements,
-        f"{of} and {of.widths[1]} for 100, {of.drawn(*of.depths)}, {of.epochs[0]} epochs",
+        f"{of} and {of.widths[1]} for 100, {drawn}, {of.epochs[0]} epochs",
         figures={"training7": figure},
     )
 
