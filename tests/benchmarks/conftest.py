@@ -1,4 +1,9 @@
-"""What a kept result says of its machine and its commit: what it takes to read it, no names."""
+"""What a kept result says of its machine and its commit: what it takes to read it, no names; and a
+processor that peers share."""
+
+import os
+
+import pytest
 
 MACHINE = {"machine", "system", "python_implementation", "python_version", "cpu"}
 CPU = {"arch", "brand_raw", "count"}
@@ -17,3 +22,15 @@ def pytest_benchmark_update_machine_info(machine_info):
 
 def pytest_benchmark_update_commit_info(commit_info):
     keep(commit_info, COMMIT)
+
+
+@pytest.fixture(scope="module")
+def one_processor():
+    """Threads that a peer starts share it: XLA has no option that keeps it to one."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(all_of_them)})
+    yield
+    os.sched_setaffinity(0, all_of_them)

@@ -1,9 +1,9 @@
 """Ten tanh networks of 30 hidden layers, n = 30, trained on 1200 digits by full-batch descent.
 
 The experiment is 3000 epochs long; every epoch costs the same, and 10 are timed, 3000 with
-TRAINING_EPOCHS=3000. Set OMP_NUM_THREADS and NUMBA_NUM_THREADS to 1: compare `mean`, seconds for
-the same networks and epochs. Every peer starts from the same weights and must end with the same
-loss; those that are not installed are skipped by name.
+TRAINING_EPOCHS=3000. Compare seconds for the same networks and epochs, of one processor. Every peer
+starts from the same weights and must end with the same loss; those that are not installed are
+skipped by name.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from numeric.samplers.ensemble import checked_ensemble
 from numeric.training.data import digits
 from numeric.training.networks import Networks, Trained
 from numeric.training.optimizers import Optimizer
+
+pytestmark = pytest.mark.usefixtures("one_processor")
 
 NETWORKS, HIDDEN, WIDTH, COUNT = 10, 30, 30, 1200
 EPOCHS = int(os.environ.get("TRAINING_EPOCHS", "10"))

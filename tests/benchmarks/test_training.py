@@ -7,14 +7,14 @@ precision, as here; the outputs must agree to ten digits. Drawing the networks a
 timed.
 """
 
-import os
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 from derive.activations.functions import as_activation
 from numeric.training.optimizers import Optimizer
+
+pytestmark = pytest.mark.usefixtures("one_processor")
 
 NETWORKS, WIDTH, DEPTH, POINTS, STEPS, ETA = 1000, 64, 4, 8, 200, 0.01
 SHAPES = [(WIDTH if layer else POINTS, WIDTH if layer < DEPTH - 1 else 1) for layer in range(DEPTH)]
@@ -78,18 +78,6 @@ def outputs(layers) -> np.ndarray:
         z = x @ np.asarray(W) + np.asarray(b)[:, None]
         x = np.tanh(z) if k < DEPTH - 1 else z
     return x
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_processor():
-    """Threads that a peer starts share it: XLA has no option that keeps it to one."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    all_of_them = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(all_of_them)})
-    yield
-    os.sched_setaffinity(0, all_of_them)
 
 
 @pytest.fixture(scope="module")

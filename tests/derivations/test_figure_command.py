@@ -364,7 +364,7 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(tiny, most, tmp_path, c
 
 def test_a_training_figure_goes_on_with_the_same_bits(tmp_path, capsys, monkeypatch):
     """Interrupted among the networks of the second kind of four; what was trained is read back."""
-    size = descents.Size((5, 4), (2, 3), (30, 30, 60), (6, 4), (5, 4), (2, 3))
+    size = descents.Size((5, 4), (2, 3), (30, 30, 60), (6, 4), (5, 4), (5, 3), (2, 3))
     monkeypatch.setattr(descents, "LARGER", size)
     monkeypatch.setattr(chunks, "telling", _Told)
     monkeypatch.setattr(_Told, "seen", [])

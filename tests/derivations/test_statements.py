@@ -106,7 +106,7 @@ def test_epochs_until_a_loss_are_interpolated():
     assert descents.until(table, 2.0).tolist() == [0, 0, 0]
 
 
-SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), (3, 2, 2), (2, 3))
+SMALL = descents.Size((5, 4), (2, 3, 4), (30, 30, 60), (6, 4), (3, 2, 2), (2, 2, 2), (2, 3))
 
 
 @pytest.mark.slow
