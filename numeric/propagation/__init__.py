@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from .sampling import (
-    BIASES,
-    BLOCK,
-    Backward,
-    CrossEntropy,
-    Layer,
-    Loss,
-    Sample,
-    backward,
-    given_biases,
-    sample,
-    simulate,
-    squares,
-)
+from .drawing import BIASES, BLOCK
+from .gradients import Backward, CrossEntropy, Layer, Loss, backward, squares
+from .sampling import Sample, given_biases, sample, simulate
 from .theory import fixed_points, kernels
 
 __all__ = [
