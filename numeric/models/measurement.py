@@ -146,7 +146,7 @@ def measure(
         numbers = [at for at, step in enumerate(steps) if step.is_one]
         rows = tested(description, numbers, variances, range(seed, seed + planned.total))
         bad = {each.layer - 1 for each in rows if not each.are_free}
-        steps = [step._replace(is_free=at not in bad) for at, step in enumerate(steps)]
+        steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
         unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
     H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
