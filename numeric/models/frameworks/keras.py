@@ -59,6 +59,15 @@ class KerasReading(Reading):
             made.append([np.array(self._weights[path].value) for path in self.graph.parameters])
         return made
 
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        columns = zip(self.graph.parameters, zip(*made, strict=True), strict=True)
+        stacked = {path: np.array(each, float) for path, each in columns}
+        return {
+            path: value.swapaxes(1, 2) if value.ndim == 3 else value
+            for path, value in stacked.items()
+        }
+
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
         start, end = (self.graph.origins[at] for at in (source, node))

@@ -125,6 +125,14 @@ class JaxReading(Reading):
         """See `Reading`."""
         return [leaf[:count] for leaf in made]
 
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        found = {}
+        for path in self._paths:
+            stacked = np.asarray(made[self._names.index(path)], float)
+            found[path] = stacked.swapaxes(1, 2) if self._turned.get(path) else stacked
+        return found
+
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
         several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
         return [jax.numpy.stack(each) for each in zip(*several, strict=True)]

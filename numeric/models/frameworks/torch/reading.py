@@ -72,6 +72,10 @@ class TorchReading(Reading):
         """See `Reading`."""
         return {path: each[:count] for path, each in made.items()}
 
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        return {path: each.detach().numpy() for path, each in made.items()}
+
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
