@@ -163,8 +163,10 @@ def measure(
         bad = {each.layer - 1 for each in rows if not each.are_free}
         if bad:
             steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
-            again = ((group, _initialized(reading, planned, seed, group)) for group in range(groups))
-            found = [_group(reading, made, X, steps, per_group, (seed, at)) for at, made in again]
+            found = []
+            for group in range(groups):
+                made = _initialized(reading, planned, seed, group)
+                found.append(_group(reading, made, X, steps, per_group, (seed, group)))
         pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
         unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
     about: dict[str, int | float | str] = {

@@ -98,10 +98,11 @@ def test_orthogonal_rows_of_a_models_own_are_not_recombined():
     """By a framework that says nothing of rows, beside a head of Gaussian ones, which are tested:
     |z^{(1)}|² is the same in every initialization, so that V/(nK²) of layer 1 is −2/(n + 2). One
     comparison, at 5 standard errors."""
-    random_head = Perceptron(
-        (6, 24, 3), draw=lambda random, *shape: (haar if shape[1] == 6 else gaussian)(random, *shape)
-    )
-    made = described(random_head)
+
+    def draw(random, out, fan_in):
+        return (haar if fan_in == 6 else gaussian)(random, out, fan_in)
+
+    made = described(Perceptron((6, 24, 3), draw=draw))
     assert [made.laws[path].kind for path in ("W1", "W2")] == ["orthogonal", "gaussian"]
     sampled = measurement.measure(made, X, measurement.Plan(20, 10, 2), 1000)
     assert [each.layer for each in sampled.rows] == [2]

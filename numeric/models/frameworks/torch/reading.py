@@ -17,7 +17,7 @@ from ...graph import Graph, Inputs
 from ...laws import Law
 from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
-from .graphs import out_of_place, part, traced
+from .graphs import only, out_of_place, part, traced
 from .operations import evaluate, is_shape, reshapes
 
 
@@ -37,10 +37,12 @@ class TorchReading(Reading):
 
     framework = "torch"
 
-    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+    def __init__(
+        self, model: Any, make: Callable[[int], Any] | None, output: str | None = None
+    ) -> None:
         self._make = make
         self._model = copy.deepcopy(model).cpu().double().eval()
-        self._traced, self.graph = _read(self._model)
+        self._traced, self.graph = _read(self._model, output)
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
@@ -180,16 +182,18 @@ class TorchReading(Reading):
                 parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
 
 
-def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> TorchReading:
-    """The model as nodes.
+def read(
+    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None = None
+) -> TorchReading:
+    """The model as nodes, to the output of this name.
 
     Raises InputError for what cannot be read, by its path in the model.
     """
     del inputs
-    return TorchReading(model, make)
+    return TorchReading(model, make, output)
 
 
-def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
+def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
     try:
         graph = traced(model)
     except Exception as error:  # of the user's forward
@@ -210,6 +214,7 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
         out_of_place(graph, model)
     except UnreadableError as error:
         raise refused(model, [("model", str(error))]) from None
+    only(graph, output)
     values = evaluate(graph, model, tracer, otherwise)
     if faults:
         raise refused(model, faults)
