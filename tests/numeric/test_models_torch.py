@@ -495,7 +495,7 @@ def test_one_of_several_outputs_is_read():
     alone = models.read(lambda: Body(1), draws=8)
     both = models.read(lambda: Body(None), draws=8, output=1)
     assert both.network == alone.network
-    assert set(both.laws) == set(alone.laws)
+    assert set(both.laws) == {path for path in alone.laws if "actor" not in path}
     assert any("the output 1" in each for each in both.remarks)
     made = models.read(Heads, draws=8, output="actor.mean")
     assert made.widths == (4, 24, 2)
