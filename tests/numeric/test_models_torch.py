@@ -460,7 +460,7 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), "1: no layer .* BatchNorm1d"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)), "softmax"),
         (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten()), "0: no layer here is a Conv2d"),
-        (Branching, "torch.fx cannot trace"),
+        (Branching, r"test_models_torch.py, line \d+, in forward: torch.fx cannot trace"),
         (two_functions, "relu before layer 2, tanh"),
         (lambda: Body(None), "output: got None; .* meant: 0, 1"),
         (Dropped, "dropout that is on in evaluation"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations_with_replacement
@@ -198,7 +200,7 @@ def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
         graph = traced(model)
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
-        raise refused(model, [("model", f"torch.fx cannot trace it: {told}")]) from error
+        raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
@@ -221,6 +223,17 @@ def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
     (result,) = (values[node] for node in graph.nodes if node.op == "output")
     found = tracer.finish(result)
     return _without_shapes(fx.GraphModule(model, graph), values), found
+
+
+def _place(error: Exception) -> str:
+    """The line of the user's code in which this was raised."""
+    others = os.path.dirname(torch.__file__), os.path.dirname(__file__), "<"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not each.filename.startswith(others)]
+    if not own:
+        return "model"
+    last = own[-1]
+    return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
 
 
 def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
