@@ -14,6 +14,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def shown(notebook):
 def needed(notebook):
     """The frameworks that its cells import."""
     source = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
-    return [name for name in ("torch", "jax", "keras") if f"import {name}\n" in source]
+    return re.findall(r"^(?:import|from) (torch|jax|keras)\b", source, re.MULTILINE)
 
 
 def read(path):

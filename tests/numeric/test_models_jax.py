@@ -186,6 +186,17 @@ def test_one_of_several_outputs_is_read():
         models.read(with_heads, output="policy")
 
 
+class Square(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(2)(x.reshape(x.shape[0], 7))
+
+
+def test_inputs_that_a_model_of_linen_does_not_take():
+    with pytest.raises(InputError, match="inputs: got 6 numbers each: TypeError: .*reshape"):
+        models.read(Square(), X)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [

@@ -294,7 +294,13 @@ def read(
         def again(seed: int) -> Any:
             return model, model.init(jax.random.PRNGKey(seed), x)
 
-        return JaxReading(framework, again(0), _of_linen, again, inputs, output)
+        try:
+            made = again(0)
+        except Exception as error:  # of the user's model
+            lines = str(error).splitlines() or [""]
+            told = f"{inputs.shape[-1]} numbers each: {type(error).__name__}: {lines[0]}"
+            raise InputError("inputs", told, "inputs that the model takes") from error
+        return JaxReading(framework, made, _of_linen, again, inputs, output)
     return JaxReading(framework, model, _of_nnx, make, inputs, output)
 
 
