@@ -80,9 +80,11 @@ class Tests:
         seed: of the rows that are chosen.
     """
 
-    def __init__(self, description: Description, numbers: Sequence[int], seed: object) -> None:
+    def __init__(
+        self, description: Description, numbers: Sequence[int], seed: int | tuple[int, int]
+    ) -> None:
         self._layers = [_Layer(description, number) for number in numbers]
-        self._random = np.random.default_rng(seed)  # type: ignore[arg-type]
+        self._random = np.random.default_rng(seed)
 
     def add(self, values: Mapping[str, Array]) -> None:
         """Initializations, stacked, by the paths of their parameters."""
