@@ -35,7 +35,8 @@ test-models:
 	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \
 		-e '.[test,plot,torch,jax,keras]'
 	.venv-models/bin/python -m pytest tests/init tests/numeric/test_models*.py tests/test_docs.py \
-		-k "init or frameworks or model" -m 'slow or not slow'
+		tests/test_notebooks.py \
+		-k "init or frameworks or model or notebooks" -m 'slow or not slow'
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -32,6 +32,9 @@ def arguments(command: argparse.ArgumentParser) -> None:
         "--draws", type=int, help="initializations that are measured; some seconds' worth else"
     )
     command.add_argument("--seed", type=int, default=0, help="of the initializations")
+    command.add_argument(
+        "--output", metavar="NAME", help="of several outputs, the one that is meant: 0, policy, …"
+    )
     command.add_argument("--html", metavar="FILE", help="write the report there as a page")
     command.add_argument("--read", action="store_true", help="say what it is, and measure nothing")
 
@@ -49,9 +52,9 @@ def run(given: argparse.Namespace) -> int:
     from numeric import models
 
     if given.read:
-        print(models.read(model, inputs))
+        print(models.read(model, inputs, output=given.output))
         return 0
-    found = models.report(model, inputs, draws=given.draws, seed=given.seed)
+    found = models.report(model, inputs, draws=given.draws, seed=given.seed, output=given.output)
     print(found)
     if given.html is not None:
         write_text(found.html(), given.html, "--html")

@@ -102,7 +102,13 @@ class Description:
         return str(self)
 
 
-def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = None) -> Description:
+def read(
+    model: Any,
+    inputs: ArrayLike | None = None,
+    *,
+    draws: int | None = None,
+    output: str | int | None = None,
+) -> Description:
     """What a model of another framework is: its layers, widths and activation, and the law of its
     weights, as a `derive.Network`.
 
@@ -114,6 +120,9 @@ def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = Non
             initialization. A function of equinox may take a key, one of flax.nnx `rngs`.
         inputs: (n_0,) or (m, n_0), where the model alone does not tell n_0, as one of linen.
         draws: initializations that the laws are told from; as many as they need by default.
+        output: of several outputs, as a policy and its value, the one that is meant: its key or
+            place, with a dot between those of parts, as "heads.0". What only others take is left
+            out.
 
     A law is what its samples are: variance, kurtosis, bound and singular values agree with one that
     is known here (`laws.of_matrix`), and a variance that a known initializer has is taken for that.
@@ -131,7 +140,7 @@ def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = Non
     """
     made, make = _made(model)
     X = None if inputs is None else np.atleast_2d(np.asarray(inputs, float))
-    reading = _reading(made, make, X)
+    reading = _reading(made, make, X, None if output is None else str(output))
     found = structure(reading.graph)
     if X is not None and X.shape[-1] != reading.graph.widths[0]:
         wanted = f"{reading.graph.widths[0]}, the columns of the first matrix"
@@ -145,6 +154,8 @@ def read(model: Any, inputs: ArrayLike | None = None, *, draws: int | None = Non
             f"gains and biases outside the matrices ({held}) are what they are at the start, and "
             "held there"
         )
+    if output is not None:
+        remarks.append(f"the output {output}; what only others take is left out")
     if found.ending:
         remarks.append(found.ending)
     name = type(made).__name__
@@ -199,23 +210,25 @@ _KEYS = ("key", "rngs")
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _reading(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> Reading:
+def _reading(
+    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None
+) -> Reading:
     """By the framework's own reader, which imports what is already there."""
     framework = _framework(model)
     if framework == "torch":
         from .frameworks import torch  # noqa: PLC0415  (an extra, that the model has imported)
 
-        return torch.read(model, make, inputs)
+        return torch.read(model, make, inputs, output)
     if framework in {"flax", "equinox"}:
         from .frameworks import jax  # noqa: PLC0415
 
-        return jax.read(framework, model, make, inputs)
+        return jax.read(framework, model, make, inputs, output)
     backend = sys.modules["keras"].backend.backend()
     if backend != "tensorflow":  # which the reader imports
         raise InputError("model", f"one of Keras on {backend}", "Keras on tensorflow")
     from .frameworks import keras  # noqa: PLC0415
 
-    return keras.read(model, make, inputs)
+    return keras.read(model, make, inputs, output)
 
 
 def _laws(reading: Reading, draws: int | None) -> dict[str, Law]:

@@ -61,6 +61,11 @@ class Drawn:
         """The first of the initializations."""
         return {path: each[:count] for path, each in made.items()}
 
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """The same, as they are."""
+        own: Mapping[str, Array] = made
+        return own
+
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """A node's values, (count, rows, width), from states of a node below it."""
         values = self._forward(made, source, states, node)[node]

@@ -22,7 +22,7 @@ that of the first neuron, of whole initializations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,7 +33,7 @@ from ..arrays import Array
 from ..tables import layout
 from .description import Description
 from .graph import Linear
-from .rows import Rows, tested
+from .rows import Rows, Tests
 
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
@@ -46,7 +46,8 @@ these."""
 _BYTES = 2.0**28
 """Of a group's parameters."""
 _PILOT, _CHANGE = 8, 0.1
-"""Initializations that say how large K is, and by how much a fluctuation of it is carried on."""
+"""Initializations, and a change of K in them, that say by how much a fluctuation of it is carried
+on."""
 _FEWEST, _MOST = 96, 1500
 _PARAMETERS, _TANGENTS = 4.6e8, 4e8
 """Parameters that are drawn, all initializations together, by default; and whose part of Θ is
@@ -112,6 +113,9 @@ class Initialized(Protocol):
     def first(self, made: Any, count: int) -> Any:
         """See `Reading`."""
 
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
 
@@ -139,24 +143,32 @@ def measure(
     widths = np.array([block.width for block in blocks])
     (groups, per_group, own), n = planned, int(widths[0])
     steps = _steps(description, planned, m) if with_networks else []
-    rows, unseen = [], np.zeros(depth)
+    tests = None
     if steps and not reading.has_free_rows:
-        pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
-        variances = _lengths(reading, pilot, 0, X[None], nodes)
         numbers = [at for at, step in enumerate(steps) if step.is_one]
-        rows = tested(description, numbers, variances, range(seed, seed + planned.total))
-        bad = {each.layer - 1 for each in rows if not each.are_free}
-        steps = [step._replace(is_free=at not in bad) for at, step in enumerate(steps)]
-        unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
+        tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
     H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
-        first = seed + group * per_group
-        made = reading.initialize(range(first, first + per_group))
+        made = _initialized(reading, planned, seed, group)
         H[group] = reading.tangents(reading.first(made, own), X, nodes)
+        if tests is not None:
+            tests.add(reading.values(made))
         if steps:
-            random = np.random.default_rng((seed, group))
-            found.append(_group(reading, made, X, steps, per_group, random))
+            found.append(_group(reading, made, X, steps, per_group, (seed, group)))
         advance(per_group)
+    rows, unseen = list[Rows](), np.zeros(depth)
+    if tests is not None:
+        variances = np.einsum("laa->la", np.mean([K for K, _, _ in found], axis=0))
+        rows = tests.rows(variances)
+        bad = {each.layer - 1 for each in rows if not each.are_free}
+        if bad:
+            steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
+            found = []
+            for group in range(groups):
+                made = _initialized(reading, planned, seed, group)
+                found.append(_group(reading, made, X, steps, per_group, (seed, group)))
+        pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
+        unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
     about: dict[str, int | float | str] = {
         "width": n,
         "draws": planned.total,
@@ -193,6 +205,11 @@ def measure(
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
     return Sample(table, second, networks, tuple(rows))
+
+
+def _initialized(reading: Initialized, planned: Plan, seed: int, group: int) -> Any:
+    first = seed + group * planned.per_group
+    return reading.initialize(range(first, first + planned.per_group))
 
 
 class _Step(NamedTuple):
@@ -242,7 +259,7 @@ def _group(
     X: Array,
     steps: Sequence[_Step],
     hands: int,
-    random: np.random.Generator,
+    seed: tuple[int, int],
 ) -> tuple[Array, Array, NDArray[np.int64]]:
     """K and P by layer, and how many networks they are means over.
 
@@ -253,6 +270,7 @@ def _group(
 
     for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
     """
+    random = np.random.default_rng(seed)
     K, P, counts = [], [], []
     m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
     pools = [X[None]] * len(parts)

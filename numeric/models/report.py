@@ -118,6 +118,7 @@ def report(
     *,
     draws: int | None = None,
     seed: int = 0,
+    output: str | int | None = None,
 ) -> Report:
     """Judge a model of another framework at initialization, layer by layer.
 
@@ -128,6 +129,7 @@ def report(
         draws: initializations of the model in its own framework that are measured, 4 or more, and
             some more where groups of equal size need them; as many as take some seconds by default.
         seed: of the first of them.
+        output: of several outputs, as that of `read`.
 
     Returns:
         A `Report`: by layer K, V/(nK²), χ_∥, χ_⊥, Θ and its spread by theory and as measured, with
@@ -143,7 +145,9 @@ def report(
     """
     draws, seed = None if draws is None else whole("draws", draws, 4), checks.seed(seed)
     given = None if inputs is None else _checked(inputs)
-    description = model if isinstance(model, Description) else read(model, given)
+    if isinstance(model, Description) and output is not None:
+        raise InputError("output", output, "None for a model that was read, to one output")
+    description = model if isinstance(model, Description) else read(model, given, output=output)
     n_0 = description.widths[0]
     X = np.random.default_rng(0).standard_normal((_INPUTS, n_0)) if given is None else given
     if X.shape[1] != n_0:

@@ -15,7 +15,7 @@ by first. D leaves out what depends on one direction among many. Derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -72,24 +72,31 @@ class Rows(NamedTuple):
         )
 
 
-def tested(
-    description: Description, numbers: Sequence[int], K: Array, seeds: Sequence[int]
-) -> list[Rows]:
-    """Of layers, from 0, that are one matrix.
+class Tests:
+    """Tests of layers that are one matrix, one initialization after another.
 
     Arguments:
-        K: variances at each layer and input, (depth, m).
-        seeds: of the initializations.
+        numbers: of the layers, from 0.
+        seed: of the rows that are chosen.
     """
-    found = [_Layer(description, number) for number in numbers]
-    random = np.random.default_rng((seeds[0], len(seeds)))
-    for seed in seeds if found else ():
-        values = description.reading.draw(seed)
-        for each in found:
-            each.add(values, random)
-    tests = 2 * K.shape[1] * max(1, len(found))
-    bound = -float(special.stdtrit(len(seeds) - 1, FALSE_ALARMS / (2 * tests)))
-    return [each.rows(K[each.number], bound) for each in found]
+
+    def __init__(
+        self, description: Description, numbers: Sequence[int], seed: int | tuple[int, int]
+    ) -> None:
+        self._layers = [_Layer(description, number) for number in numbers]
+        self._random = np.random.default_rng(seed)
+
+    def add(self, values: Mapping[str, Array]) -> None:
+        """Initializations, stacked, by the paths of their parameters."""
+        for each in self._layers:
+            each.add(values, self._random)
+
+    def rows(self, K: Array) -> list[Rows]:
+        """What was found, with the variances at each layer and input, (depth, m)."""
+        draws = min((each.draws for each in self._layers), default=0)
+        tests = 2 * K.shape[1] * max(1, len(self._layers))
+        bound = -float(special.stdtrit(draws - 1, FALSE_ALARMS / (2 * tests)))
+        return [each.rows(K[each.number], bound) for each in self._layers]
 
 
 class _Layer:
@@ -106,14 +113,22 @@ class _Layer:
         self._biases: list[Array] = []
         self._pairs: list[tuple[float, float, float]] = []
 
-    def add(self, values: object, random: np.random.Generator) -> None:
-        """One initialization."""
-        given: dict[str, Array] = dict(values)  # type: ignore[call-overload]
-        W = np.asarray(given[self._end.weight], float)
-        count = len(W)
-        b = np.zeros(count)
+    @property
+    def draws(self) -> int:
+        """Initializations so far."""
+        return len(self._lengths)
+
+    def add(self, values: Mapping[str, Array], random: np.random.Generator) -> None:
+        """Initializations, (count, out, in) and (count, out)."""
+        weights = np.asarray(values[self._end.weight], float)
+        biases = np.zeros(weights.shape[:2])
         if self._end.bias and self._C_b:
-            b = np.asarray(given[self._end.bias], float) / math.sqrt(self._C_b)
+            biases = np.asarray(values[self._end.bias], float) / math.sqrt(self._C_b)
+        for W, b in zip(weights, biases, strict=True):
+            self._one(W, b, random)
+
+    def _one(self, W: Array, b: Array, random: np.random.Generator) -> None:
+        count = len(W)
         self._lengths.append((W**2).sum(axis=1) / self._C_W)
         self._biases.append(b)
         chosen = random.permutation(count)[:_ROWS]

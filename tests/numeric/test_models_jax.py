@@ -155,6 +155,48 @@ def batch_normalized(rngs):
     return Batched(rngs)
 
 
+class Heads(eqx.Module):
+    body: eqx.nn.Linear
+    policy: eqx.nn.Linear
+    value: eqx.nn.Linear
+
+    def __call__(self, x):
+        h = jax.numpy.tanh(self.body(x))
+        policy = jax.nn.softmax(self.policy(h))
+        return {"policy": policy, "logits": self.policy(h), "value": self.value(h)}
+
+
+def with_heads(key):
+    first, second, third = jax.random.split(key, 3)
+    sizes = ((6, 12, first), (12, 3, second), (12, 1, third))
+    return Heads(*(eqx.nn.Linear(a, b, key=each) for a, b, each in sizes))
+
+
+def test_one_of_several_outputs_is_read():
+    made = models.read(with_heads, draws=8, output="value")
+    assert made.widths == (6, 12, 1)
+    assert not any("policy" in path for path in made.laws)
+    node = made.structure.blocks[-1].node
+    values = made.reading.propagate(made.reading.initialize([3]), 0, X[None], node)
+    expected = jax.vmap(with_heads(jax.random.PRNGKey(3)))(X)["value"]
+    np.testing.assert_allclose(values[0], expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(InputError, match="meant: policy, logits, value"):
+        models.read(with_heads)
+    with pytest.raises(InputError, match=r"softmax|reduce_max|cannot read"):
+        models.read(with_heads, output="policy")
+
+
+class Square(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(2)(x.reshape(x.shape[0], 7))
+
+
+def test_inputs_that_a_model_of_linen_does_not_take():
+    with pytest.raises(InputError, match="inputs: got 6 numbers each: TypeError: .*reshape"):
+        models.read(Square(), X)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [

@@ -76,6 +76,23 @@ def test_what_is_measured_is_what_the_model_computes():
         np.testing.assert_allclose(tangents[at, 0], kernel, rtol=1e-5)
 
 
+def with_heads(as_keys):
+    x = keras.Input((6,))
+    h = Dense(12, activation="tanh")(x)
+    policy = Dense(3, activation="softmax", name="policy")(h)
+    value = Dense(1, name="value")(h)
+    return keras.Model(x, {"pi": policy, "v": value} if as_keys else [policy, value])
+
+
+@pytest.mark.parametrize(("as_keys", "name"), [(True, "v"), (False, "value")])
+def test_one_of_several_outputs_is_read(as_keys, name):
+    made = models.read(with_heads(as_keys), draws=8, output=name)
+    assert made.widths == (6, 12, 1)
+    assert not any("policy" in path for path in made.laws)
+    with pytest.raises(InputError, match="output: got None"):
+        models.read(with_heads(as_keys))
+
+
 def test_what_cannot_be_read_is_named():
     model = keras.Sequential([keras.Input((4,)), Dense(4), keras.layers.BatchNormalization()])
     with pytest.raises(InputError, match="no layer here is a BatchNormalization"):

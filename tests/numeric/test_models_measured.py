@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy
-from sample_models import Perceptron, described, norm_by_hand, traced
+from sample_models import Perceptron, described, gaussian, norm_by_hand, traced
 
 from numeric.models import functions, laws, measurement, networks, omissions, rows, theory
 from numeric.models.description import Description
@@ -89,6 +89,29 @@ def test_orthogonal_rows_are_not_recombined():
     assert [step.is_apart for step in steps] == [False, True]
 
 
+def haar(random, out, fan_in):
+    """√2 times a Haar matrix."""
+    return laws.Law("orthogonal", (out, fan_in), sympy.Integer(2)).draw((out, fan_in), random)
+
+
+def test_orthogonal_rows_of_a_models_own_are_not_recombined():
+    """By a framework that says nothing of rows, beside a head of Gaussian ones, which are tested:
+    |z^{(1)}|² is the same in every initialization, so that V/(nK²) of layer 1 is −2/(n + 2). One
+    comparison, at 5 standard errors."""
+
+    def draw(random, out, fan_in):
+        return (haar if fan_in == 6 else gaussian)(random, out, fan_in)
+
+    made = described(Perceptron((6, 24, 3), draw=draw))
+    assert [made.laws[path].kind for path in ("W1", "W2")] == ["orthogonal", "gaussian"]
+    sampled = measurement.measure(made, X, measurement.Plan(20, 10, 2), 1000)
+    assert [each.layer for each in sampled.rows] == [2]
+    n, K = 24, float(sampled.first["K"][0])
+    V, se = (float(sampled.second[name][0]) / (n * K**2) for name in ("V", "V_se"))
+    assert abs(V + 2 / (n + 2)) < 5 * se
+    assert 5 * se < 1 / n
+
+
 X = np.array([[1.0, -0.5, 0.3, 0.8, -1.2, 0.4]])
 
 
@@ -143,7 +166,9 @@ def test_lengths_that_rows_share_are_seen():
     """|W_i|² of all rows 1 ± 0.1 times itself: V/(nK²) is 0.01, though no row is correlated."""
     made = with_rows(0.0, scale=0.1)
     K = np.full((2, 1), float((X**2).mean()))
-    (found,) = rows.tested(made, [0], K, range(600))
+    tests = rows.Tests(made, [0], 0)
+    tests.add(made.reading.values(made.reading.initialize(range(600))))
+    (found,) = tests.rows(K)
     assert found.z > found.bound
     assert not found.are_free
 

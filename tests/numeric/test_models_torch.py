@@ -460,9 +460,9 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), "1: no layer .* BatchNorm1d"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)), "softmax"),
         (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten()), "0: no layer here is a Conv2d"),
-        (Branching, "torch.fx cannot trace"),
+        (Branching, r"test_models_torch.py, line \d+, in forward: torch.fx cannot trace"),
         (two_functions, "relu before layer 2, tanh"),
-        (lambda: Body(None), "output: several outputs"),
+        (lambda: Body(None), "output: got None; .* meant: 0, 1"),
         (Dropped, "dropout that is on in evaluation"),
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: .* Unflatten"),
         (nn.ReLU, "no matrix on every path"),
@@ -473,6 +473,59 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
 def test_what_cannot_be_read_is_named(make, told):
     with pytest.raises(InputError, match=told):
         models.read(make)
+
+
+class Heads(nn.Module):
+    """An actor with a softmax and a spread of its own, a critic, and what comes of a state."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.mean, self.value = nn.Linear(4, 24), nn.Linear(24, 2), nn.Linear(24, 1)
+        self.log_std = nn.Parameter(torch.full((2,), -0.5))
+
+    def forward(self, x, state=None):
+        h = torch.tanh(self.body(x))
+        mean, value = self.mean(h), self.value(h).squeeze(-1)
+        actor = {"mean": mean, "std": self.log_std.exp().expand_as(mean), "p": mean.softmax(-1)}
+        return {"actor": actor, "value": value, "state": state}
+
+
+def test_one_of_several_outputs_is_read():
+    """Layers and values of the head that is chosen; what others have is not in the way."""
+    alone = models.read(lambda: Body(1), draws=8)
+    both = models.read(lambda: Body(None), draws=8, output=1)
+    assert both.network == alone.network
+    assert set(both.laws) == {path for path in alone.laws if "actor" not in path}
+    assert any("the output 1" in each for each in both.remarks)
+    made = models.read(Heads, draws=8, output="actor.mean")
+    assert made.widths == (4, 24, 2)
+    assert "value.weight" not in made.laws
+    X = np.random.default_rng(0).standard_normal((3, 4))
+    reading = made.reading
+    values = reading.propagate(reading.initialize([7]), 0, X[None], made.structure.blocks[-1].node)
+    torch.manual_seed(7)
+    expected = Heads()(torch.from_numpy(X).float())["actor"]["mean"].detach().numpy()
+    np.testing.assert_allclose(values[0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "output", "told"),
+    [
+        (Heads, None, "meant: actor.mean, actor.std, actor.p, value"),
+        (Heads, "policy", "got 'policy'; .* meant: actor.mean"),
+        (Heads, "actor.p", "softmax"),
+        (lambda: nn.Linear(4, 4), "policy", "None for a model of one output"),
+    ],
+)
+def test_an_output_that_is_none_is_named(make, output, told):
+    with pytest.raises(InputError, match=told):
+        models.read(make, output=output)
+
+
+def test_a_model_that_was_read_has_its_output():
+    made = models.read(lambda: Body(1), draws=8)
+    with pytest.raises(InputError, match="output: got 0"):
+        models.report(made, output=0)
 
 
 @pytest.mark.slow
@@ -496,6 +549,27 @@ def test_the_command(tmp_path, capsys):
     assert "stable below" in shown
     assert "<table>" in page.read_text(encoding="utf-8")
     assert cli.main(["model", f"{POLICY}:net", "--read"]) == 0
+
+
+def test_the_command_reads_the_output_that_is_meant(tmp_path, capsys):
+    source = tmp_path / "two.py"
+    source.write_text(
+        "from torch import nn\n"
+        "class Two(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.body, self.pi, self.v = nn.Linear(4, 8), nn.Linear(8, 2), nn.Linear(8, 1)\n"
+        "    def forward(self, x):\n"
+        "        h = self.body(x).tanh()\n"
+        "        return self.pi(h), self.v(h)\n",
+        encoding="utf-8",
+    )
+    assert cli.main(["model", f"{source}:Two", "--read", "--output", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "v.weight" in shown
+    assert "pi.weight" not in shown
+    assert cli.main(["model", f"{source}:Two", "--read"]) == 2
+    assert "meant: 0, 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["policy.py", "no.py:net", f"{POLICY}:none", f"{POLICY}:math"])

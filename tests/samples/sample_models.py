@@ -46,6 +46,9 @@ class Perceptron(Reading):
     def initialize(self, seeds):
         return [self.draw(seed) for seed in seeds]
 
+    def values(self, made):
+        return {path: np.array([each[path] for each in made]) for path in made[0]}
+
     def propagate(self, made, source, states, node):
         first, last = (self._place(at) for at in (source, node))
         every = np.broadcast_to(states, (len(made), *states.shape[1:]))

@@ -54,6 +54,11 @@ class Reading(ABC):
         return made[:count]
 
     @abstractmethod
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """The matrices, (count, out, in), and biases, (count, out), that `initialize` gave, by
+        their paths."""
+
+    @abstractmethod
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """A node's values from those of a node below it, in each initialization.
 

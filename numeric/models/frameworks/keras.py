@@ -17,6 +17,7 @@ from derive.errors import InputError
 from ...arrays import Array
 from .. import functions
 from ..graph import Graph
+from ..outputs import chosen, named
 from ..tracing import Neurons, Parameter, Tracer, UnreadableError, Value, refused
 from .base import Reading
 
@@ -30,12 +31,15 @@ class KerasReading(Reading):
     precision = 1e-5
     overhead = 800_000
 
-    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+    def __init__(
+        self, model: Any, make: Callable[[int], Any] | None, output: str | None = None
+    ) -> None:
         self._make, self._model = make, model
         self._function = getattr(model, "_functional", None) or model
         if not hasattr(self._function, "_run_through_graph") or not self._function.inputs:
             wanted = "a sequential model with its inputs' shape, or a functional one"
             raise InputError("model", type(model).__name__, wanted)
+        self._function = _to(self._function, output)
         self.graph = self._read()
         self._weights = {each.path: each for each in model.trainable_variables}
         self._variables = [self._weights[path] for path in self.graph.parameters]
@@ -58,6 +62,15 @@ class KerasReading(Reading):
             self._initialize(seed)
             made.append([np.array(self._weights[path].value) for path in self.graph.parameters])
         return made
+
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        columns = zip(self.graph.parameters, zip(*made, strict=True), strict=True)
+        stacked = {path: np.array(each, float) for path, each in columns}
+        return {
+            path: value.swapaxes(1, 2) if value.ndim == 3 else value
+            for path, value in stacked.items()
+        }
 
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
         """See `Reading`."""
@@ -192,7 +205,7 @@ class KerasReading(Reading):
 
     def _read(self) -> Graph:
         tracer, faults = Tracer(), list[tuple[str, str]]()
-        for layer in self._model.layers:
+        for layer in self._function.layers:
             kind = type(layer).__name__
             if kind not in _LAYERS and kind != "InputLayer":
                 faults.append((layer.name, f"no layer here is a {kind}"))
@@ -218,13 +231,24 @@ class KerasReading(Reading):
             raise refused(self._model, [(tracer.where, str(error))]) from None
 
 
-def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> KerasReading:
-    """The model as nodes.
+def read(
+    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None = None
+) -> KerasReading:
+    """The model as nodes, to the output of this name.
 
     Raises InputError for what cannot be read, by its layer's name.
     """
     del inputs
-    return KerasReading(model, make)
+    return KerasReading(model, make, output)
+
+
+def _to(function: Any, output: str | None) -> Any:
+    """A functional model to the output of this name: a key, or what the layer is called."""
+    returned = function._outputs_struct
+    if isinstance(returned, list | tuple) and len(returned) > 1:
+        returned = dict(zip(function.output_names, returned, strict=True))
+    found = chosen(returned, output)
+    return function if len(named(returned)) == 1 else keras.Model(function.inputs, found)
 
 
 def _parameter(variable: Any, turned: bool = False) -> Parameter:

@@ -8,12 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.interpreters import partial_eval
 
 from derive.errors import InputError
 
 from ....arrays import Array
 from ...graph import Graph
 from ...laws import Law
+from ...outputs import chosen
 from ...tracing import refused
 from ..base import Reading
 from .jaxprs import Place, traced, walk
@@ -35,8 +37,10 @@ class JaxReading(Reading):
         given: Callable[[Any], tuple[Any, Callable[[Any, Any], Any]]],
         make: Callable[[int], Any] | None,
         inputs: Array | None,
+        output: str | None = None,
     ) -> None:
         self.framework, self._split, self._make = framework, given, make
+        self._output = output
         self._leaves, self._structure, apply = self._parts(model)
         self._names = [path for path, _ in self._leaves]
         self._values = {
@@ -78,17 +82,23 @@ class JaxReading(Reading):
         flat = [leaf for _, leaf in self._leaves]
 
         def function(leaves: list[Any], x: Any) -> Any:
-            return apply(jax.tree_util.tree_unflatten(self._structure, leaves), x)
+            returned = apply(jax.tree_util.tree_unflatten(self._structure, leaves), x)
+            return chosen(returned, self._output)
 
         errors = []
         for n_0 in sizes:
             for shape in ((n_0,), (1, n_0)):
                 try:
                     closed = jax.make_jaxpr(function)(flat, jax.numpy.ones(shape))
+                except InputError:
+                    raise
                 except Exception as error:  # of the user's model, of the wrong size for one
                     errors.append(error)
                     continue
                 self._shape = shape
+                if self._output is not None:
+                    needed, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
+                    closed = closed.replace(jaxpr=needed)
                 return (closed, *traced(model, closed, self._names, self._values))
         told = f"it takes no input of {sizes} numbers: {errors[0] if errors else 'no matrix'}"
         raise refused(model, [("model", " ".join(told.split())[:300])])
@@ -124,6 +134,14 @@ class JaxReading(Reading):
     def first(self, made: Any, count: int) -> Any:
         """See `Reading`."""
         return [leaf[:count] for leaf in made]
+
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        found = {}
+        for path in self._paths:
+            stacked = np.asarray(made[self._names.index(path)], float)
+            found[path] = stacked.swapaxes(1, 2) if self._turned.get(path) else stacked
+        return found
 
     def _one_by_one(self, seeds: Sequence[int]) -> list[Any]:
         several = [[leaf for _, leaf in self._drawn(seed)] for seed in seeds]
@@ -255,14 +273,18 @@ class JaxReading(Reading):
 
 
 def read(
-    framework: str, model: Any, make: Callable[[int], Any] | None, inputs: Array | None
+    framework: str,
+    model: Any,
+    make: Callable[[int], Any] | None,
+    inputs: Array | None,
+    output: str | None = None,
 ) -> JaxReading:
-    """The model as nodes.
+    """The model as nodes, to the output of this name.
 
     Raises InputError for what cannot be read, by where it is in the jaxpr.
     """
     if framework == "equinox":
-        return JaxReading(framework, model, _of_equinox, make, inputs)
+        return JaxReading(framework, model, _of_equinox, make, inputs, output)
     linen = sys.modules.get("flax.linen")
     if linen is not None and isinstance(model, linen.Module):
         if inputs is None:
@@ -272,8 +294,14 @@ def read(
         def again(seed: int) -> Any:
             return model, model.init(jax.random.PRNGKey(seed), x)
 
-        return JaxReading(framework, again(0), _of_linen, again, inputs)
-    return JaxReading(framework, model, _of_nnx, make, inputs)
+        try:
+            made = again(0)
+        except Exception as error:  # of the user's model
+            lines = str(error).splitlines() or [""]
+            told = f"{inputs.shape[-1]} numbers each: {type(error).__name__}: {lines[0]}"
+            raise InputError("inputs", told, "inputs that the model takes") from error
+        return JaxReading(framework, made, _of_linen, again, inputs, output)
+    return JaxReading(framework, model, _of_nnx, make, inputs, output)
 
 
 def _is_same(a: Any, b: Any) -> bool:

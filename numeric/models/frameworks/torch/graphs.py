@@ -12,6 +12,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 from ...functions import TORCH, plain
+from ...outputs import chosen
 from ...tracing import UnreadableError
 
 _IN_PLACE: dict[Any, Any] = {
@@ -96,6 +97,22 @@ def _overwrites(node: fx.Node, module: nn.Module) -> bool:
         return isinstance(node.args[0], fx.Node)
     named = plain(getattr(node.target, "__name__", "")) in {*TORCH, "dropout"}
     return named and (bool(node.kwargs.get("inplace")) or any(e is True for e in node.args[1:]))
+
+
+def only(graph: fx.Graph, output: str | None) -> None:
+    """Leave of the outputs the one of this name, and of the graph what that needs.
+
+    Raises InputError as `outputs.chosen`.
+    """
+    (end,) = (node for node in graph.nodes if node.op == "output")
+    found = chosen(end.args[0], output)
+    if found is end.args[0]:
+        return
+    end.args = (found,)
+    first = next(iter(graph.nodes))
+    for node in reversed(list(graph.nodes)):
+        if not node.users and node not in {first, end}:
+            graph.erase_node(node)
 
 
 def part(traced: fx.GraphModule, source: str, nodes: Sequence[str]) -> fx.GraphModule:

@@ -68,7 +68,7 @@ def _argument(tracer: Tracer, node: fx.Node, is_first: bool) -> Value:
 def _only(returned: Any) -> Value:
     """What forward returns, if that is one value."""
     if isinstance(returned, tuple | list | dict):
-        told = "several outputs: read a module whose forward returns the one that is meant"
+        told = "several outputs"
         raise UnreadableError(told)
     if not isinstance(returned, Neurons):
         raise UnreadableError("it is no layer's values")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations_with_replacement
@@ -17,7 +19,7 @@ from ...graph import Graph, Inputs
 from ...laws import Law
 from ...tracing import Neurons, Tracer, UnreadableError, refused
 from ..base import Reading
-from .graphs import out_of_place, part, traced
+from .graphs import only, out_of_place, part, traced
 from .operations import evaluate, is_shape, reshapes
 
 
@@ -37,10 +39,12 @@ class TorchReading(Reading):
 
     framework = "torch"
 
-    def __init__(self, model: Any, make: Callable[[int], Any] | None) -> None:
+    def __init__(
+        self, model: Any, make: Callable[[int], Any] | None, output: str | None = None
+    ) -> None:
         self._make = make
         self._model = copy.deepcopy(model).cpu().double().eval()
-        self._traced, self.graph = _read(self._model)
+        self._traced, self.graph = _read(self._model, output)
         self._parts: dict[tuple[int, tuple[int, ...]], fx.GraphModule] = {}
         self._paths = self.graph.parameters
         self._laws: Mapping[str, Law] = {}
@@ -71,6 +75,10 @@ class TorchReading(Reading):
     def first(self, made: Any, count: int) -> Any:
         """See `Reading`."""
         return {path: each[:count] for path, each in made.items()}
+
+    def values(self, made: Any) -> Mapping[str, Array]:
+        """See `Reading`."""
+        return {path: each.detach().numpy() for path, each in made.items()}
 
     @_one_thread()
     def propagate(self, made: Any, source: int, states: Array, node: int) -> Array:
@@ -176,21 +184,23 @@ class TorchReading(Reading):
                 parameter.copy_(torch.from_numpy(law.draw(tuple(parameter.shape), random)))
 
 
-def read(model: Any, make: Callable[[int], Any] | None, inputs: Array | None) -> TorchReading:
-    """The model as nodes.
+def read(
+    model: Any, make: Callable[[int], Any] | None, inputs: Array | None, output: str | None = None
+) -> TorchReading:
+    """The model as nodes, to the output of this name.
 
     Raises InputError for what cannot be read, by its path in the model.
     """
     del inputs
-    return TorchReading(model, make)
+    return TorchReading(model, make, output)
 
 
-def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
+def _read(model: nn.Module, output: str | None) -> tuple[fx.GraphModule, Graph]:
     try:
         graph = traced(model)
     except Exception as error:  # of the user's forward
         told = " ".join(str(error).split())
-        raise refused(model, [("model", f"torch.fx cannot trace it: {told}")]) from error
+        raise refused(model, [(_place(error), f"torch.fx cannot trace it: {told}")]) from error
     tracer, faults, unread = Tracer(), list[tuple[str, str]](), set[int]()
 
     def otherwise(node: fx.Node, args: tuple[Any, ...], why: str) -> Neurons:
@@ -206,12 +216,24 @@ def _read(model: nn.Module) -> tuple[fx.GraphModule, Graph]:
         out_of_place(graph, model)
     except UnreadableError as error:
         raise refused(model, [("model", str(error))]) from None
+    only(graph, output)
     values = evaluate(graph, model, tracer, otherwise)
     if faults:
         raise refused(model, faults)
     (result,) = (values[node] for node in graph.nodes if node.op == "output")
     found = tracer.finish(result)
     return _without_shapes(fx.GraphModule(model, graph), values), found
+
+
+def _place(error: Exception) -> str:
+    """The line of the user's code in which this was raised."""
+    others = os.path.dirname(torch.__file__), os.path.dirname(__file__), "<"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not each.filename.startswith(others)]
+    if not own:
+        return "model"
+    last = own[-1]
+    return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
 
 
 def _without_shapes(traced: fx.GraphModule, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
