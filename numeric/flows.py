@@ -352,10 +352,8 @@ def _layers(
     keep, along layers in this order."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
         own = tuple(dict.fromkeys(map(_own, names)))
-        if order is not None and m == 1 and set(own) & set(tangents.CLOSED):
-            return TangentLayers(own, activation, schemes, first, order)
-        if order is not None and any(name in CLOSED for name in own):
-            return ExchangeableLayers(own, activation, schemes, first, m, order)
+        if order is not None and set(own) & set(tangents.CLOSED):
+            return TangentLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))

@@ -16,9 +16,9 @@ from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
 from ..symbols import K
 from ..symbols import tensor as tensor_symbol
-from .neurons import Across, Apart, Labels, Local, Own, Pair, Square, Two
+from .neurons import Labels, Local, Pair
 from .sequences import KAPPA, SINGLES, B, Derivative
-from .tangents import MEMBERS, functional_in
+from .tangents import MEMBERS, functional_in, subscripts
 
 SEQUENCE: dict[str, sympy.IndexedBase] = {
     "kappa": KAPPA,
@@ -46,7 +46,7 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
     name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
     if len(set(samples)) == 1:
         return tensor_symbol(name)
-    return Component(name, (*_subscripts(atom), *_in_order(of.factors)))
+    return Component(name, (*subscripts(atom), *_in_order(of.factors)))
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
@@ -57,16 +57,6 @@ def suffix_of(factors: tuple[Pair, ...]) -> str:
 def _in_order(factors: tuple[Pair, ...]) -> Labels:
     """The samples, that of σ before that of σ'."""
     return tuple(sample for sample, _ in sorted(factors, key=lambda each: each[1]))
-
-
-def _subscripts(atom: object) -> Labels:
-    if isinstance(atom, Two):
-        return atom.one.labels
-    if isinstance(atom, Own | Apart):
-        return atom.samples
-    if isinstance(atom, Across):
-        return (*atom.one.labels, *atom.samples)
-    return atom.samples if isinstance(atom, Square) else ()
 
 
 def value_of(kind: str, factors: tuple[Pair, ...], scale: sympy.Expr) -> sympy.Expr:
@@ -118,8 +108,8 @@ def _of_test(
     degree: int | None,
 ) -> sympy.Expr:
     """X(P f^{(k)}) for f = :z'^b:."""
-    k = of.tested
-    assert k is not None
+    assert of.tested is not None
+    k = len(of.tested)
     if kind == "Mean" and not of.factors:
         return sympy.Integer(factorial(k) if degree == k else 0)
     if degree is not None and degree < k:

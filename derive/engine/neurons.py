@@ -12,7 +12,7 @@ and with the ensemble's fourth cumulant of order 1/n; sums over neurons are spli
 ones, of which some are those outside; what is left are the averages above.
 
 On the left stand fields H', and at neurons Wick-ordered products :z'_S:, or a function f(z') of one
-sample of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z), and pairs
+or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z), and pairs
 of B are contracted with each other, which leaves δQ = Q − lim Q, Q = C_b + C_W (1/n) Σ σσ, or with
 the weights in H'. Of f(z') the contractions take derivatives, and what is left is averaged over ξ
 at lim Q: P f^{(k)}(z), P f(z) = E f(γz + ξ). Derived here.
@@ -57,16 +57,21 @@ class Local(NamedTuple):
     Arguments:
         labels: S, samples.
         factors: (sample, order) of each σ, sorted; y itself is of order −1.
-        tested: k, the derivatives of f, behind a layer P f^{(k)}; None without f.
+        tested: the samples by which f is differentiated, behind a layer P ∂…∂f; None without f.
     """
 
     labels: Labels = ()
     factors: tuple[Pair, ...] = ()
-    tested: int | None = None
+    tested: Labels | None = None
 
     def with_factor(self, factor: Pair) -> Local:
         """Times σ^{(order)} of a sample."""
         return self._replace(factors=tuple(sorted((*self.factors, factor))))
+
+    def differentiated(self, samples: Labels) -> Local:
+        """f by these samples, once more each."""
+        assert self.tested is not None
+        return self._replace(tested=tuple(sorted((*self.tested, *samples))))
 
     @property
     def is_one(self) -> bool:
@@ -74,7 +79,7 @@ class Local(NamedTuple):
         return self == Local()
 
 
-TEST = Local(tested=0)
+TEST = Local(tested=())
 """f(z)."""
 
 
@@ -162,6 +167,7 @@ def moment(
     neurons: tuple[Local, ...],
     tangents: tuple[Tangent, ...] = (),
     norm: Norm | None = None,
+    arguments: Labels = (1,),
 ) -> Expansion:
     """E of what stands at distinct neurons behind a stage, and of H' at some of these, through 1/n.
 
@@ -171,6 +177,7 @@ def moment(
         neurons: of each, :z'_S: or f(z').
         tangents: H', at neurons by their place among these; none with a norm.
         norm: of what σ is taken.
+        arguments: the samples that f is a function of.
     """
     total: Expansion = {}
     equations = (
@@ -180,7 +187,7 @@ def moment(
     for parts in product(*equations):
         whole = prod(parts, start=Summand())
         if all(a == b for a, b in whole.deltas):
-            for averaged in _Average(stage, weights, whole, neurons, norm).all():
+            for averaged in _Average(stage, weights, whole, neurons, norm, arguments).all():
                 add(total, averaged)
     return total
 
@@ -218,10 +225,11 @@ class _Average:
         whole: Summand,
         neurons: tuple[Local, ...],
         norm: Norm | None,
+        arguments: Labels,
     ) -> None:
         self._whole, self._weights, self._norm = whole, weights, norm
         self._rows = [
-            tuple(_rows([j for _, slot, j in whole.weights if slot == place], test))
+            tuple(_rows([j for _, slot, j in whole.weights if slot == place], test, arguments))
             for place, test in enumerate(neurons)
         ]
         self._variance = {(power(stage.matrices[0].variance, 1), 0): Fraction(1)}
@@ -361,7 +369,7 @@ def _squared(pair: Contraction) -> tuple[Pair, ...]:
     return tuple(sorted((sample, 0) for _, sample in pair))
 
 
-def _rows(weights: Sequence[int], test: Local) -> Iterator[_Row]:
+def _rows(weights: Sequence[int], test: Local, arguments: Labels) -> Iterator[_Row]:
     """Every explicit weight is contracted, with another or a ξ; of the ξ that are left two pairs
     at most."""
     for inner in range(len(weights) % 2, len(weights) + 1, 2):
@@ -369,23 +377,25 @@ def _rows(weights: Sequence[int], test: Local) -> Iterator[_Row]:
             others = [weights[k] for k in range(len(weights)) if k not in alone]
             for matching in pairings(len(others)):
                 made = tuple(((False, others[a]), (False, others[b])) for a, b in matching)
-                for row in _with_test([weights[k] for k in alone], test):
+                for row in _with_test([weights[k] for k in alone], test, arguments):
                     yield row._replace(pairs=made + row.pairs)
 
 
-def _with_test(weights: Sequence[int], test: Local) -> Iterator[_Row]:
+def _with_test(weights: Sequence[int], test: Local, arguments: Labels) -> Iterator[_Row]:
     """Each of these weights with a ξ of the test; and pairs of ξ."""
     if weights:
         first, rest = (False, weights[0]), weights[1:]
-        for sample, left in _one_less(test):
-            for row in _with_test(rest, left):
+        for sample, left in _one_less(test, arguments):
+            for row in _with_test(rest, left, arguments):
                 yield row._replace(pairs=((first, (True, sample)), *row.pairs))
         return
     if test.tested is not None:
         for count in range(3):
-            pair = (True, 1), (True, 1)
-            left = test._replace(tested=test.tested + 2 * count)
-            yield _Row((pair,) * count, left, Fraction(1, 2**count * factorial(count)))
+            ways = Fraction(1, 2**count * factorial(count))
+            for by in product(arguments, repeat=2 * count):
+                ends = [(True, sample) for sample in by]
+                pairs = tuple(zip(ends[::2], ends[1::2], strict=True))
+                yield _Row(pairs, test.differentiated(by), ways)
         return
     places = range(len(test.labels))
     for count in range(3):
@@ -397,10 +407,10 @@ def _with_test(weights: Sequence[int], test: Local) -> Iterator[_Row]:
                 yield _Row(made, test._replace(labels=labels), Fraction(1))
 
 
-def _one_less(test: Local) -> Iterator[tuple[int, Local]]:
+def _one_less(test: Local, arguments: Labels) -> Iterator[tuple[int, Local]]:
     """A sample of the test that is contracted, and what is left."""
-    if test.tested is not None:
-        yield 1, test._replace(tested=test.tested + 1)
+    for sample in arguments if test.tested is not None else ():
+        yield sample, test.differentiated((sample,))
     for k, sample in enumerate(test.labels):
         yield sample, test._replace(labels=test.labels[:k] + test.labels[k + 1 :])
 
@@ -537,6 +547,6 @@ def two(one: Local, other: Local) -> Two:
     return Two(*sorted((one, other), key=_rank))
 
 
-def _rank(of: Local) -> tuple[bool, int, Labels, tuple[Pair, ...]]:
-    tested = -1 if of.tested is None else of.tested
+def _rank(of: Local) -> tuple[bool, Labels, Labels, tuple[Pair, ...]]:
+    tested = (-1,) if of.tested is None else (len(of.tested), *of.tested)
     return bool(of.factors), tested, of.labels, of.factors
