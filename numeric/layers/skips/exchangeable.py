@@ -346,7 +346,7 @@ class _Pass:
             samples = list(dict.fromkeys(self._pairs[p]))
             for a, first in enumerate(samples):
                 for b, second in enumerate(samples):
-                    total = total + 0.5 * raised(new, a, b, removed[:, first, second])
+                    total = total + 0.5 * raised(new, b, raised(new, a, removed[:, first, second]))
             one.append(total)
             grown = [
                 self._sequence(terms, before.two_beyond[p], lengths, sizes=True)
