@@ -14,12 +14,54 @@ import sympy
 
 from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
-from ..symbols import K
+from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
 from .neurons import Labels, Local, Pair
-from .sequences import KAPPA, SINGLES, B, Derivative
 from .tangents import MEMBERS, functional_in, subscripts
 
+_PRODUCTS = {
+    "s": ("σ²", r"\sigma^{2}"),
+    "u": ("σσ'", r"\sigma \sigma'"),
+    "t": ("σ'²", r"\sigma'^{2}"),
+    "e": ("y σσ'", r"y \sigma \sigma'"),
+}
+
+
+class Derivative(sympy.Expr):
+    """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
+
+    Of σσ', σ'² and, behind a norm, yσσ' too, by the letters "u", "t", "e" where "s" is σ².
+    """
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, order: Any, of: Any = "s") -> Derivative:
+        """Of this order."""
+        letter = sympy.Symbol(str(of))
+        made: Derivative = super().__new__(cls, sympy.sympify(order), letter)
+        return made
+
+    def _sympystr(self, printer: Any) -> str:
+        text, _ = _PRODUCTS[str(self.args[1])]
+        return f"⟨({text}){self._order(printer, '^(', ')')}⟩"
+
+    def _latex(self, printer: Any) -> str:
+        _, latex = _PRODUCTS[str(self.args[1])]
+        order = self._order(printer, "^{(", ")}")
+        return rf"\left\langle \left({latex}\right){order}\right\rangle_{{K}}"
+
+    def _order(self, printer: Any, before: str, after: str) -> str:
+        """Primes, or the order between these."""
+        order = self.args[0]
+        few = order.is_Integer and 0 < int(order) < 4
+        return "'" * int(order) if few else before + printer.doprint(order) + after
+
+
+B = Symbol("b", integer=True, positive=True)
+"""The place in a sequence."""
+KAPPA, SINGLES = sympy.IndexedBase("kappa", real=True), sympy.IndexedBase("G", real=True)
+"""κ_b = Two(:zz:, :z^b:) and G_b = One(:z^b:)."""
 SEQUENCE: dict[str, sympy.IndexedBase] = {
     "kappa": KAPPA,
     "One": SINGLES,
@@ -83,6 +125,7 @@ def member(
         degree: b.
     """
     b = B if degree is None else sympy.Integer(degree)
+    common = gamma ** (b - 2)
     total = sympy.Integer(0)
     for (mono, _), value in terms.items():
         parts: list[sympy.Expr] = [sympy.Rational(value.numerator, value.denominator)]
@@ -92,11 +135,11 @@ def member(
                 parts.append(symbol(atom) ** exponent)
             else:
                 parts.append(_of_test(*functional, gamma, scale, b, degree))
-        total += sympy.prod(parts)
+        term = sympy.prod(parts)
+        total += term if degree is not None else sympy.powsimp(term / common)
     if degree is not None:
         return sympy.factor_terms(total)
-    common = gamma ** (b - 2)
-    return sympy.powsimp(common * sympy.factor_terms(sympy.expand(total / common)))
+    return sympy.powsimp(common * sympy.factor_terms(total))
 
 
 def _of_test(

@@ -12,10 +12,10 @@ and with the ensemble's fourth cumulant of order 1/n; sums over neurons are spli
 ones, of which some are those outside; what is left are the averages above.
 
 On the left stand fields H', and at neurons Wick-ordered products :z'_S:, or a function f(z') of one
-or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z), and pairs
-of B are contracted with each other, which leaves δQ = Q − lim Q, Q = C_b + C_W (1/n) Σ σσ, or with
-the weights in H'. Of f(z') the contractions take derivatives, and what is left is averaged over ξ
-at lim Q: P f^{(k)}(z), P f(z) = E f(γz + ξ). Derived here.
+or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z),
+and pairs of B are contracted with each other, which leaves δQ = Q − lim Q, Q = C_b + C_W (1/n) Σ σσ,
+or with the weights in H'. Of f(z') the contractions take derivatives, and what is left is averaged
+over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Derived here.
 """
 
 from __future__ import annotations
@@ -501,7 +501,8 @@ def _distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) -
         for j, k in combinations(live, 2):
             put(two(content[j], content[k]), [j, k], [])
         for f in together:
-            (i, _), samples = fields[f]
+            (i, _), ends = fields[f]
+            samples = tuple(sorted(ends))
             put(Own(samples, content[i]), [i], [f])
             for k in live:
                 if k != i:

@@ -35,7 +35,6 @@ from ..arithmetic.polynomials import (
 )
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
-from .exchangeable import is_skip, skip_of
 from .neurons import (
     TEST,
     Across,
@@ -55,6 +54,7 @@ from .neurons import (
     moment,
     two,
 )
+from .skips import is_plain_skip, is_skip
 from .stages import Stage
 from .tensors import Name, Tensor, kernel_label, named, tensor
 from .through import Response
@@ -62,6 +62,8 @@ from .trees import STREAM, H, Z
 
 CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
 """The tensors that have an exact recursion under a skip around one matrix."""
+BEHIND_NORMS = CLOSED[:2]
+"""Those that have one behind a norm."""
 
 
 class Left(NamedTuple):
@@ -147,7 +149,7 @@ def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
     behind a norm by q = (1/n) Σ z z, or a dense layer."""
     if len(stages) == 1:
-        return skip_of(stages) is not None
+        return is_plain_skip(stages)
     if len(stages) > 2 or not is_skip(stages):
         return False
     before = stages[0]
@@ -372,7 +374,9 @@ def _alone(atom: object) -> Expansion:
 
 def _kappa(labels: Labels, of: Local) -> Expansion:
     """Two(:z_a z_b:, f)."""
-    return _alone(member_of("kappa", labels, of.labels) if of.labels else two(Local(labels), of))
+    if of.labels:
+        return _alone(member_of("kappa", labels, of.labels))
+    return _alone(two(Local(tuple(sorted(labels))), of))
 
 
 def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:

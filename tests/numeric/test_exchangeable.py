@@ -15,7 +15,7 @@ from derive import Gaussian, Network, Orthogonal, layers, recursion
 from derive.errors import InputError
 from derive.groups.pairings import set_partitions
 from numeric import compare, flow, flows, simulate
-from numeric.layers.skips import exchangeable, tangents
+from numeric.layers.skips import tangents
 
 HALF = sympy.sqrt(2) / 2
 WEIGHTS = [Gaussian, Orthogonal]
@@ -192,8 +192,7 @@ def test_what_is_left_out_is_in_the_error(monkeypatch, inputs):
     """With few coefficients the departure is large, and below the error that is told."""
     net = Network("relu", Gaussian(C_W=0.4), layer=layers.skip("9/10"))
     fine = flow(net, inputs, 5, ["G1", "V"], width=2)
-    monkeypatch.setattr(exchangeable, "DEGREES", (10, 10))
-    monkeypatch.setattr(tangents, "DEGREE", 10)
+    monkeypatch.setattr(tangents, "DEGREES", (10, 10))
     monkeypatch.setattr(flows, "_layers", flows._layers.__wrapped__)
     rough = flow(net, inputs, 5, ["G1", "V"], width=2)
     for name in ("G1", "V"):

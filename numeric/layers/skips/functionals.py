@@ -47,9 +47,7 @@ class Functionals(NamedTuple):
         """With the members that are tensors, (copies, m, …) each."""
         for kind, values in self.values.items():
             (name, degree), rank = MEMBERS[kind], RANKS[kind]
-            atom = member_of(
-                kind, tuple(range(rank)), tuple(range(rank, rank + degree))
-            )
+            atom = member_of(kind, tuple(range(rank)), tuple(range(rank, rank + degree)))
             known, labels = identify(atom)
             assert known == name
             axes = np.argsort(labels)
@@ -57,7 +55,9 @@ class Functionals(NamedTuple):
             for own, each, pair in zip(self.bases, values, pairs, strict=True):
                 if kind in _WITHOUT_MEAN:
                     each[..., 0] = 0.0
-                each[..., block(own.rank, degree)] = of_tensor(own, _at(tensor, pair, degree), degree)
+                each[..., block(own.rank, degree)] = of_tensor(
+                    own, _at(tensor, pair, degree), degree
+                )
         return self
 
 
@@ -152,5 +152,3 @@ def placed(values: Array, labels: Sequence[int], rank: int) -> Array:
     for letter, size in zip(kept, found.shape[1:], strict=False):
         shape[ord(letter) - ord("b")] = size
     return found.reshape(len(found), *shape, *found.shape[1 + len(kept) :])
-
-

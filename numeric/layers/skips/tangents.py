@@ -27,6 +27,7 @@ from derive.engine.neurons import Local
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
+    BEHIND_NORMS,
     CLOSED,
     MEMBERS,
     RANKS,
@@ -55,7 +56,7 @@ from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, wit
 from .functionals import Functionals, Move, at_first, length, placed, tails
 from .hermite import Contraction, Products, basis, degrees
 
-_K, _THETA, _G1, _V = map(named, ("K", "Theta", "G1", "V"))
+_K, _THETA = map(named, ("K", "Theta"))
 DEGREES = 256, 48
 """N with one input, and with several."""
 
@@ -109,7 +110,7 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    if norm is not None and (m > 1 or set(names) - {_G1, _V}):
+    if norm is not None and (m > 1 or set(names) - set(BEHIND_NORMS)):
         wanted = "no norm before a skip around one matrix, for tensors other than K and Θ, and with"
         raise InputError("layer", str(scheme.layer), f"{wanted} one input G1 and V")
     tensors: dict[Name, list[_Term]] = {}
@@ -192,7 +193,7 @@ class TangentLayers:
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - {_V, _G1}:
+        if set(self.own) - set(BEHIND_NORMS):
             others.append(_THETA)
         needed = closures(tuple(dict.fromkeys(others)), schemes)
         self._plain = StagedLayers(needed, activation, schemes, first, m).along(order)
@@ -241,8 +242,8 @@ class TangentLayers:
         """Refuse functionals that have no room: those of a layer and of the next, and two more."""
         m, size = self.m, len(degrees(1 if self.m == 1 else 2, self.degree))
         numbers = (1 + RUNS) * len(self.pairs) * size * sum(m ** RANKS[k] for k in self.kinds)
-        named_ = ", ".join(map(str, self.own))
-        check_memory("inputs", f"{m} inputs", 32 * numbers, f"{named_} of {m} inputs")
+        what = f"{', '.join(map(str, self.own))} of {m} inputs"
+        check_memory("inputs", f"{m} inputs", 32 * numbers, what)
 
     def averages(self, K: Array) -> tuple[Array, Array]:
         """Of the brackets at a kernel."""
@@ -288,7 +289,9 @@ class TangentLayers:
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
             given = dict(zip(self.parameters, parameters[layer].T, strict=True))
-            found = _Pass(self, derived, state, tensors(layer - 1), given, average, noise[:, count:])
+            found = _Pass(
+                self, derived, state, tensors(layer - 1), given, average, noise[:, count:]
+            )
             put((own, of_own), layer, found.tensors(own), rounding[:, known:])
             at = tensors(layer)
             state = found.after(at[_K][0]).with_members(at, self.pairs)
@@ -380,7 +383,8 @@ class _Pass:
                 column: tuple[Any, ...] = (slice(self._copies), ..., *samples)
                 each[column] = values @ f + of_noise.reshape(spread) * size
                 each[column] += signs.reshape(spread) * left / CAUTION
-                each[(self._copies, ..., *samples)] = size
+                sizes: tuple[Any, ...] = (self._copies, ..., *samples)
+                each[sizes] = size
             found[kind, orders] = each
         return found
 
@@ -403,9 +407,7 @@ class _Pass:
         later."""
         gamma = float(sum(self._scalar(term, 0)[0] for term in self._derived.gamma))
         bases = [basis(K, pair, self._layers.degree) for pair in self._pairs]
-        moves = [
-            Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)
-        ]
+        moves = [Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)]
         values: dict[str, list[Array]] = {}
         beyond: dict[str, list[Array]] = {}
         for kind in self._layers.kinds:
@@ -452,7 +454,7 @@ class _Pass:
                 total[..., 0] += part
                 continue
             if kind == "Mean":
-                found, lengths = self._sources(p)[orders]
+                found, lengths = self._sources[p][orders]
             else:
                 found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
                 labels = subscripts(term.test)
@@ -462,13 +464,10 @@ class _Pass:
             far = far + np.abs(part[0]) * tails(each[0], lengths, own, count)
         return total, far
 
-    def _sources(self, p: int) -> dict[Orders, tuple[Array, Array]]:
-        """⟨F :z^β:⟩ in the basis of a pair, (1, m, …, size), of products F at every two samples, and
-        the lengths of what lies beyond N."""
-        return self._every_source[p]
-
     @cached_property
-    def _every_source(self) -> list[dict[Orders, tuple[Array, Array]]]:
+    def _sources(self) -> list[dict[Orders, tuple[Array, Array]]]:
+        """⟨F :z^β:⟩ in the basis of each pair, (1, m, …, size), of products F at every two samples,
+        and the lengths of what lies beyond N."""
         found: list[dict[Orders, tuple[Array, Array]]] = []
         K, m, bases = self._K[0], self._m, self._state.bases
         for own in bases:
