@@ -167,6 +167,8 @@ class SequenceRecursion(Recursion):
         members, and how a member moves; empty with several samples."""
         if not self.is_single_input:
             return {}
+        norm = tangents.norm_of(self._stages)
+        special = functionals.CENTRED if norm and norm.centred else functionals.SPECIAL
         found: dict[sympy.Expr, sympy.Expr] = {}
         for kind, products in self._closure.items():
             name, degree = tangents.MEMBERS[kind]
@@ -175,7 +177,7 @@ class SequenceRecursion(Recursion):
                 value = functionals.value_of(kind, factors, scale)
                 found[tensor_symbol(f"{name}_{functionals.suffix_of(factors)}")] = value
             found[sequence[degree]] = tensor_symbol(str(name))
-            for b in (*functionals.SPECIAL.get(kind, ()), None):
+            for b in (*special.get(kind, ()), None):
                 left = sequence[functionals.B if b is None else b]
                 above = functionals.member(terms, self.gamma, self.symbol, scale, b)
                 found[_above(left)] = above
@@ -225,7 +227,7 @@ def _above(member: sympy.Expr) -> sympy.Symbol:
 _ABOVE = {
     _above(sequence[b]): sequence[b]
     for kind, sequence in functionals.SEQUENCE.items()
-    for b in (*functionals.SPECIAL.get(kind, ()), functionals.B)
+    for b in (1, 2, 3, 4, functionals.B)
 }
 
 

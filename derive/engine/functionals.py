@@ -73,6 +73,8 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
 """X_b of each functional."""
 SPECIAL = {"One": (4,), "Own": (2,)}
 """Members beside the tensor whose recursions have terms that others do not have."""
+CENTRED = {"kappa": (1,), "One": (3, 4)}
+"""The same where a mean is taken off."""
 _SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t", (-1, 0, 1): "e"}
 
 
@@ -85,6 +87,8 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
     if found is None or found[0] == "Mean" or found[1].tested is not None:
         return None
     kind, of = found
+    if of.labels:
+        return SEQUENCE[kind][len(of.labels)]
     name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
     if len(set(samples)) == 1:
         return tensor_symbol(name)
@@ -158,8 +162,9 @@ def _of_test(
     if degree is not None and degree < k:
         return sympy.Integer(0)
     ways = sympy.prod([b - step for step in range(k)]) * gamma ** (b - k)
-    if kind == "Mean" and all(order < 0 for _, order in of.factors):  # y y
-        moments = {0: K * scale**2, 2: 2 * (K * scale) ** 2}
+    if kind == "Mean" and all(order < 0 for _, order in of.factors):  # y y, or y
+        whole = {0: K * scale**2, 2: 2 * (K * scale) ** 2}
+        moments = whole if len(of.factors) == 2 else {1: K * scale}
         return ways * moments.get(b - k, sympy.Integer(0))
     if kind == "Mean":
         bracket = Derivative(b - k, suffix_of(of.factors))

@@ -143,15 +143,20 @@ Atom = Mean | One | Two | Own | Apart | Across | Square
 
 
 class Norm(NamedTuple):
-    """σ of y = z f(q) in the place of σ(z), q = (1/n) Σ z_a z_a; of one input.
+    """σ of y = (z − m) f in the place of σ(z), with f of q = (1/n) Σ z_a z_a and of m² for
+    m = (1/n) Σ z_a; of one input.
 
     Arguments:
-        scale: f at the limit of q.
-        ratios: f'/f and f''/f there.
+        scale: f at the limits of q and m.
+        ratios: f'/f and f''/f there, by q.
+        bent: ∂_m∂_m f/f there.
+        centred: whether m is taken off z.
     """
 
     scale: Response
     ratios: tuple[Response, Response]
+    bent: Response
+    centred: bool
 
 
 class Tangent(NamedTuple):
@@ -278,8 +283,8 @@ class _Average:
             ]
             fluctuating = [pair for pair, whole in zip(loose, kept, strict=True) if whole]
             for scales in product(*(_scaled(self._norm, pair) for pair in fluctuating)):
-                count = sum(each.degree for each in scales)
-                if count > 2:  # δq δq δq is of a higher order
+                count, odd = sum(each.degree for each in scales), sum(each.odd for each in scales)
+                if count + odd > 2:  # δq δq δq is of a higher order
                     continue
                 for summed in range(count + 1):
                     sums = _Sums(self._whole, left)
@@ -287,17 +292,17 @@ class _Average:
                         sums.contract(pair)
                     for each in scales:
                         sums.put(each.factors)
-                    for _ in range(summed):
-                        sums.put(_LENGTH)
+                    for factors in (*[_LENGTH] * summed, *[_LENGTH[:1]] * odd):
+                        sums.put(factors)
                     off = len(limits) + count - summed
                     atoms = [*limits, *[Mean(Local(factors=_LENGTH))] * (count - summed)]
-                    factors = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
-                    factors += [each.coefficient for each in scales]
-                    factors += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
-                    if self._norm:  # z z is y y/f²
-                        inverse = power(self._norm.scale, -2 * count)
-                        factors.append({(inverse, 0): Fraction(1)})
-                    add(total, multiply_all(factors, 1))
+                    parts = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
+                    parts += [each.coefficient for each in scales]
+                    parts += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
+                    if self._norm:  # z is y/f
+                        inverse = power(self._norm.scale, -2 * count - odd)
+                        parts.append({(inverse, 0): Fraction(1)})
+                    add(total, multiply_all(parts, 1))
         return total
 
     def _fourth(
@@ -332,36 +337,48 @@ _LENGTH: tuple[Pair, ...] = ((1, -1), (1, -1))
 
 
 class _Scaled(NamedTuple):
-    """σσ with so many δq: the factors at its neuron, and what stands before them."""
+    """σσ with so many δq and m: the factors at its neuron, and what stands before them."""
 
     degree: int
+    odd: int
     factors: tuple[Pair, ...]
     coefficient: Expansion
 
 
 @cache
 def _scaled(norm: Norm | None, pair: Contraction) -> tuple[_Scaled, ...]:
-    """σσ(y), y = z f(q), to second order in δq = q − lim q: with F = σσ
+    """σσ(y), y = (z − m) f, to second order in δq = q − lim q and m. With F = σσ and y = z f,
 
-    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² .
+    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² + ½ (∂_m∂_m f/f) y F' m²
+
+    and, where m is taken off,
+
+    − f F' m + ½ f² F'' m² − f' (F' + y F'') m δq .
     """
-    plain = _Scaled(0, _squared(pair), constant(1))
+    plain = _Scaled(0, 0, _squared(pair), constant(1))
     if norm is None:
         return (plain,)
     assert {sample for sample, _ in plain.factors} == {1}, "a norm has one input"
-    one, two = ({(power(each, 1), 0): Fraction(1)} for each in norm.ratios)
-    slope, inner, outer = (
-        tuple(sorted((1, order) for order in orders))
-        for orders in ((-1, 0, 1), (-1, -1, 1, 1), (-1, -1, 0, 2))
+    one, two, bent, scale = (
+        {(power(each, 1), 0): Fraction(1)} for each in (*norm.ratios, norm.bent, norm.scale)
     )
-    squared = multiply(one, one, 0)
-    return (
-        plain,
-        _Scaled(1, slope, multiply(one, constant(2), 0)),
-        _Scaled(2, slope, two),
-        _Scaled(2, inner, squared),
-        _Scaled(2, outer, squared),
-    )
+    found = [plain]
+
+    def put(degree: int, odd: int, coefficient: Expansion, *terms: tuple[int, ...]) -> None:
+        for orders in terms:
+            factors = tuple(sorted((1, order) for order in orders))
+            found.append(_Scaled(degree, odd, factors, coefficient))
+
+    put(1, 0, multiply(one, constant(2), 0), (-1, 0, 1))
+    put(2, 0, two, (-1, 0, 1))
+    put(2, 0, multiply(one, one, 0), (-1, -1, 1, 1), (-1, -1, 0, 2))
+    put(0, 2, bent, (-1, 0, 1))
+    if norm.centred:
+        put(0, 1, multiply(scale, constant(-2), 0), (0, 1))
+        put(0, 2, multiply(scale, scale, 0), (1, 1), (0, 2))
+        both = multiply_all([one, scale, constant(-2)], 0)
+        put(1, 1, both, (0, 1), (-1, 1, 1), (-1, 0, 2))
+    return tuple(found)
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
@@ -528,7 +545,7 @@ def _mean(of: Local) -> Expansion:
     """⟨…⟩ in the limit."""
     if of.is_one:
         return constant(1)
-    if of.labels and not of.factors:
+    if of.labels and not of.factors or of == Local(factors=_LENGTH[:1]):
         return {}
     return {(monomial([Mean(of)]), 0): Fraction(1)}
 

@@ -24,7 +24,9 @@ def is_skip(stages: Sequence[Stage]) -> bool:
     *before, last = stages
     if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
         return False
-    if len(last.equations) != 1 or last.equations[0][0] != STREAM or last.means or last.taps:
+    if len(last.equations) != 1 or last.equations[0][0] != STREAM or last.taps:
+        return False
+    if not all(mean.is_odd for mean in last.means):  # but for one that is taken off in σ(y − m)
         return False
     terms = last.equations[0][1].right
     summed = [term for term in terms if term.weight is not None]

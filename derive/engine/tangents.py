@@ -147,27 +147,39 @@ def functional_of(
 
 def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
-    behind a norm by q = (1/n) Σ z z, or a dense layer."""
+    behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer."""
     if len(stages) == 1:
         return is_plain_skip(stages)
     if len(stages) > 2 or not is_skip(stages):
         return False
-    before = stages[0]
-    single = len(before.means) == len(before.functions) == 1
-    return single and [each.kind for each in before.means[0].factors] == [STREAM, STREAM]
+    before, last = stages
+    means = [[each.kind for each in mean.factors] for mean in before.means]
+    if means not in ([[STREAM] * 2], [[STREAM], [STREAM] * 2]) or len(before.functions) != 1:
+        return False
+    if any(mean.factors[0].kind != last.argument_kinds[0] for mean in last.means):
+        return False
+    mixed = [(1,), (1, 1)] if len(means) > 1 else []
+    return all(before.derivative(0, (*each, 0)[:2]) == 0 for each in mixed)
 
 
 def norm_of(stages: Sequence[Stage]) -> Norm | None:
-    """What the norm before the last of these stages does, y = z f(q); None where there is none."""
+    """What the norm before the last of these stages does, y = (z − m) f; None where there is
+    none."""
     if len(stages) == 1:
         return None
-    before = stages[0]
-    found = []
-    for order in range(3):
-        value = before.derivative(0, (order,)) / before.derivative(0, (0,)) ** min(order, 1)
-        limit = (before.means[0].symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
-        found.append(Response(sympy.simplify(value), (limit,)))
-    return Norm(found[0], (found[1], found[2]))
+    before, last = stages
+    length = before.means[-1]
+    limit = (length.symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
+    odd = len(before.means) > 1
+    scale = before.derivative(0, (0, 0) if odd else (0,))
+
+    def response(of_m: int, of_q: int) -> Response:
+        orders = (of_m, of_q) if odd else (of_q,)
+        value = before.derivative(0, orders) if odd or not of_m else sympy.Integer(0)
+        return Response(sympy.simplify(value / (scale if of_m or of_q else 1)), (limit,))
+
+    ratios = response(0, 1), response(0, 2)
+    return Norm(response(0, 0), ratios, response(2, 0), bool(last.means))
 
 
 def _connected(
@@ -242,6 +254,8 @@ class _Reduction:
             return self._mean(atom.of)
         if isinstance(atom, One):
             scale, of = self._as_labels(atom.of)
+            if len(of.labels) == 1:  # E z = 0
+                return {}
             alone = member_of("One", (), of.labels) if of.labels else atom
             return multiply(scale, _alone(alone), 0)
         if isinstance(atom, Own):
@@ -317,9 +331,10 @@ class _Reduction:
             yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
     def _as_labels(self, of: Local) -> tuple[Expansion, Local]:
-        """y y is f² :z z:, up to a number, of which no cumulant knows."""
-        if of == _LENGTH:
-            return self._scales((1, 1)), Local((1, 1))
+        """y y is f² :z z:, up to a number, of which no cumulant knows; y is f z."""
+        if of in (_LENGTH, _CENTRE):
+            labels = (1,) * len(of.factors)
+            return self._scales(labels), Local(labels)
         return constant(1), of
 
     def _two(self, atom: Two) -> Expansion:
@@ -329,7 +344,7 @@ class _Reduction:
         total: Expansion = {}
         for labels, value in self._parts(atom.one, 2):
             add(total, multiply(value, _kappa(labels, atom.other), 0))
-        if not atom.one.labels:
+        if len(atom.one.labels) != 2:
             for labels, value in self._parts(atom.other, 2):
                 add(total, multiply(value, _kappa(labels, atom.one), 0))
                 for others, bent in self._parts(atom.one, 2):
@@ -364,8 +379,8 @@ class _Reduction:
         return {} if of.labels and not of.factors else self._mean(of)
 
 
-_LENGTH = Local(factors=((1, -1), (1, -1)))
-"""y y."""
+_LENGTH, _CENTRE = Local(factors=((1, -1), (1, -1))), Local(factors=((1, -1),))
+"""y y, and y."""
 
 
 def _alone(atom: object) -> Expansion:
@@ -374,9 +389,9 @@ def _alone(atom: object) -> Expansion:
 
 def _kappa(labels: Labels, of: Local) -> Expansion:
     """Two(:z_a z_b:, f)."""
-    if of.labels:
+    if len(of.labels) == 2:
         return _alone(member_of("kappa", labels, of.labels))
-    return _alone(two(Local(tuple(sorted(labels))), of))
+    return _alone(Two(Local(tuple(sorted(labels))), of))
 
 
 def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:

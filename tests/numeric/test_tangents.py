@@ -246,10 +246,10 @@ def test_entries_have_their_symmetries():
         assert np.allclose(each, each.transpose(1, 0, 2, 3), rtol=1e-10)
         assert np.allclose(each, each.transpose(0, 1, 3, 2), rtol=1e-10)
     assert np.allclose(A, A.transpose(2, 3, 0, 1), rtol=1e-10)
-    assert np.allclose(F, F.transpose(1, 0, 3, 2), rtol=1e-10)
+    assert np.allclose(F, F.transpose(2, 3, 0, 1), rtol=1e-10)
     assert np.allclose(B, B.transpose(2, 3, 0, 1), rtol=1e-10)
     assert np.allclose(B, B.transpose(1, 0, 3, 2), rtol=1e-10)
-    assert not np.allclose(F, F.transpose(1, 0, 2, 3), rtol=1e-2)
+    assert not np.allclose(F, F.transpose(2, 1, 0, 3), rtol=1e-2)
 
 
 def test_signs_of_skips_do_not_matter_to_odd_activations():
@@ -352,18 +352,20 @@ def test_linear_skips_behind_a_norm_keep_rotations(ensemble):
         assert np.allclose(one, other, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("norm", ["rms", "layer"])
 @pytest.mark.parametrize("sigma", ["tanh", "relu"])
-def test_a_norm_puts_the_second_layer_on_a_sphere(sigma):
-    """The components of a y of length √n have the density (1 − y²/n)^{(n−3)/2}; G1 is C_W times
-    the 1/n part of E σ²."""
+def test_a_norm_puts_the_second_layer_on_a_sphere(sigma, norm):
+    """The components of a y of length √n, in n dimensions or in the n − 1 across (1, …, 1), have
+    the density (1 − y²/d)^{(d−3)/2}; G1 is C_W times the 1/n part of E σ²."""
     weights = Gaussian(C_W="4/5")
-    net = Network(sigma, weights, layer=layers.skip("3/5", norm="rms"))
+    net = Network(sigma, weights, layer=layers.skip("3/5", norm=norm))
     table = flow(net, [1.0, 0.5], 2, ["K", "G1"], width=2)
     y = np.linspace(-12.0, 12.0, 24_001)
     square = np.maximum(y, 0.0) ** 2 if sigma == "relu" else np.tanh(y) ** 2
 
     def mean(n: float) -> float:
-        density = np.exp(0.5 * (n - 3.0) * np.log1p(-(y**2) / n))
+        d = n - (norm == "layer")
+        density = np.exp(0.5 * (d - 3.0) * np.log1p(-(y**2) / d))
         return float((density * square).sum() / density.sum())
 
     found = [n * (mean(n) - mean(1e12)) for n in (2e4, 4e4)]
@@ -371,13 +373,50 @@ def test_a_norm_puts_the_second_layer_on_a_sphere(sigma):
     assert float(table["G1"][1]) == pytest.approx(expected, abs=2e-7)
 
 
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+def test_a_mean_that_is_taken_off_a_linear_skip(ensemble):
+    """With σ = z the branch is Gaussian, or on a sphere, of length C_W v/(v + ε), v = q − m²: with
+    ε = 0 that of the other norm. Else m² takes K/n off q, and V does not know."""
+    given = {"C_b": 0.1, "weights": ensemble(C_W=0.7)}
+    for eps in (0, 0.3):
+        rms, layer = (
+            flow(
+                Network("linear", layer=layers.skip("2/3", norm=norm, eps=eps), **given),
+                [0.8, 0.6],
+                4,
+                ["K", "G1", "V"],
+                width=2,
+            )
+            for norm in ("rms", "layer")
+        )
+        K = rms["K"].to_numpy()
+        off, gain = np.zeros(4), 0.7 * eps / (K + eps) ** 2
+        for below in range(3):
+            kept = 4 / 9 + gain[below]
+            off[below + 1] = kept * off[below] - gain[below] * K[below]
+        assert np.allclose(layer["V"], rms["V"], rtol=1e-11)
+        assert np.allclose(layer["G1"], rms["G1"] + off, rtol=1e-11, atol=1e-12)
+
+
+def test_a_mean_that_is_taken_off_in_print():
+    made = recursion("V", layer="skip(1/2, norm=layer)")
+    text = str(made)
+    assert "kappa[1](ℓ+1)" in text
+    assert "kappa[2] = V" in text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sigma", "weights", "C_b", "eps"),
-    [("tanh", Orthogonal(C_W=1), 0, 0), ("relu", Gaussian(C_W="6/5"), 0.1, "1/10")],
+    ("sigma", "weights", "C_b", "norm", "eps"),
+    [
+        ("tanh", Orthogonal(C_W=1), 0, "rms", 0),
+        ("relu", Gaussian(C_W="6/5"), 0.1, "rms", "1/10"),
+        ("relu", Gaussian(C_W="6/5"), 0.1, "layer", "1/10"),
+        ("gelu", Orthogonal(C_W=1), 0, "layer", 0),
+    ],
 )
-def test_ensembles_behind_a_norm(sigma, weights, C_b, eps):
-    net = Network(sigma, weights, C_b=C_b, layer=layers.skip("7/10", norm="rms", eps=eps))
+def test_ensembles_behind_a_norm(sigma, weights, C_b, norm, eps):
+    net = Network(sigma, weights, C_b=C_b, layer=layers.skip("7/10", norm=norm, eps=eps))
     x = np.ones(16)
     theory = flow(net, x, 5, ["K", "G1", "V"], width=16)
     sampled = [

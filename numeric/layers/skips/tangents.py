@@ -209,7 +209,8 @@ class TangentLayers:
             for term in terms
         ]
         atoms = {atom for term in every for atom, _ in term.atoms}
-        found = {(each[0], _product(each[1])[0]) for each in map(functional_in, atoms) if each}
+        known = [each for each in map(functional_in, atoms) if each and each[1].factors]
+        found = {(kind, _product(local)[0]) for kind, local in known}
         self.responses = sorted(found)
         tests = {_product(term.of[1])[0] for term in every if term.test is not None}
         self.products = {
@@ -366,7 +367,7 @@ class _Pass:
         signs = np.array([0.0, *(1.0 if k % 2 else -1.0 for k in range(1, self._copies))])
         found, count = {}, 2 * len(self._pairs)
         for place, (kind, orders) in enumerate(self._layers.responses):
-            if kind not in self._state.values or orders == ():
+            if kind not in self._state.values:
                 continue
             rank = RANKS[kind]
             each = np.zeros((self._copies + 1, *(self._m,) * (rank + len(orders))))
@@ -506,6 +507,10 @@ class _Pass:
         functional = functional_in(atom)
         if functional is not None:
             kind, of_ = functional
+            if of_.labels:  # X(z), of one input
+                scale = self._state.bases[0].L[0, 0]
+                values = self._state.values[kind][0][..., 1:2] * scale
+                return with_sizes(values), (*subscripts(atom), *of_.labels)
             orders, samples = _product(of_)
             return self._responses[kind, orders], (*subscripts(atom), *samples)
         if isinstance(atom, Tensor):
