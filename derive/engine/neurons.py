@@ -545,7 +545,7 @@ def _mean(of: Local) -> Expansion:
     """⟨…⟩ in the limit."""
     if of.is_one:
         return constant(1)
-    if of.labels and not of.factors or of == Local(factors=_LENGTH[:1]):
+    if (of.labels and not of.factors) or of == Local(factors=_LENGTH[:1]):
         return {}
     return {(monomial([Mean(of)]), 0): Fraction(1)}
 
