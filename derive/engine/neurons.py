@@ -13,9 +13,9 @@ ones, of which some are those outside; what is left are the averages above.
 
 On the left stand fields H', and at neurons Wick-ordered products :z'_S:, or a function f(z') of one
 or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z),
-and pairs of B are contracted with each other, which leaves δQ = Q − lim Q, Q = C_b + C_W (1/n) Σ σσ,
-or with the weights in H'. Of f(z') the contractions take derivatives, and what is left is averaged
-over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Derived here.
+and pairs of B are contracted with each other, which leaves δQ = Q − lim Q for Q = C_b +
+C_W (1/n) Σ σσ, or with the weights in H'. Of f(z') the contractions take derivatives, and what is
+left is averaged over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Derived here.
 """
 
 from __future__ import annotations
