@@ -15,19 +15,7 @@ from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
 from .engine import functionals, tangents
-from .engine.exchangeable import Skip, skip_of
 from .engine.fields import AnyField
-from .engine.sequences import (
-    CLOSED,
-    KAPPA,
-    SINGLES,
-    B,
-    Derivative,
-    of_sequence,
-    quartic_of,
-    recursion_of,
-    sequence_of,
-)
 from .engine.stages import Stage
 from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
 from .engine.tensors import (
@@ -106,108 +94,17 @@ class Recursion(Step):
 
 
 class SequenceRecursion(Recursion):
-    """G1 or V behind a skip around one matrix, closed on sequences of cumulants.
+    """G1, V, Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants;
+    behind a norm, where V_e is V_s with yσσ' in the place of σ², G1 and V of one input.
 
-    `expr` has, beside K, V, G1 and brackets, V_s = n Cov(z_i², σ(z_j)²) of two neurons and G1_s,
-    n times what σ² has beyond its Gaussian average; `sequences` says what those are and how the
-    sequences that make them move, with one input.
+    V = n Cov(z_i², z_j²), D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and
+    B = n E H_ij² are of two different neurons. `expr` has beside tensors and brackets the same with
+    σ², σσ' and σ'² in the place of a z_i or z_j² or 1, as V_s, D_s, F_u and B_t, and G1_s, n times
+    what σ² has beyond its Gaussian average; `sequences` says how those move, with one input.
 
     >>> made = recursion("V", layer="skip(1/2)").single_input()
-    >>> made.depends_on, list(made.sequences.values())[-1]
-    (('K', 'V'), (C_W*K**b*⟨(σ²)^(b)⟩ + C_W*⟨(σ²)''⟩*kappa[b]/2 + kappa[b]/4)/2**b)
-    """
-
-    @cached_property
-    def composed(self) -> Composed:
-        """The right-hand side; its brackets are at K."""
-        skip, samples = self._skip, self.samples
-        terms = recursion_of(canonical(self.target), skip, self.weights, samples)
-        return Composed(polynomial(terms, self.symbol), {})
-
-    @property
-    def _skip(self) -> Skip:
-        assert self.layer is not None
-        found = skip_of(self.layer.stages)
-        assert found is not None
-        return found
-
-    @property
-    def gamma(self) -> sympy.Expr:
-        """γ, the skip."""
-        value, symbols = self._skip.gamma
-        return polynomial({(symbols, 0): value}, super().symbol)
-
-    def symbol(self, atom: object) -> sympy.Expr:
-        """What an atom is in `expr`."""
-        found = of_sequence(atom, self.samples, self.gamma)
-        return super().symbol(atom) if found is None else found
-
-    @property
-    def sequences(self) -> dict[sympy.Expr, sympy.Expr]:
-        """What stands for what, with one input: V_s and G1_s as sums over b, the sequences' known
-        members, and κ_b and G_b of the layer above, b being another than those.
-
-        Empty with several samples, where V_s[1,2,3,4] = n Cov(z₁z₂, σ₃σ₄) of two neurons.
-        """
-        if not self.is_single_input:
-            return {}
-        V, G1, skip = named("V"), named("G1"), self._skip
-        found: dict[sympy.Expr, sympy.Expr] = {}
-        if self.target == G1:
-            found[tensor_symbol("G1_s")] = _summed(SINGLES)
-            found[SINGLES[2]] = tensor_symbol("G1")
-        found[tensor_symbol("V_s")] = _summed(KAPPA)
-        found[KAPPA[2]] = tensor_symbol("V")
-        found[_above(KAPPA[B])] = polynomial(
-            sequence_of(V, skip, self.weights, (1, 1)), self.symbol
-        )
-        if self.target == G1:
-            quartic = quartic_of(skip, self.weights, (1,) * 4)
-            found[_above(SINGLES[4])] = polynomial(quartic, self.symbol)
-            found[_above(SINGLES[B])] = polynomial(
-                sequence_of(G1, skip, self.weights, (1, 1)), self.symbol
-            )
-        return found
-
-    def asymptotics(
-        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
-    ) -> Asymptotics:
-        """InputError: a sequence has no end, and is not solved at large depth but by `flow`."""
-        wanted = "another layer for asymptotics; `flow` goes to any depth, also with a sequence"
-        raise InputError("layer", str(self.layer), wanted)
-
-    @property
-    def needs(self) -> tuple[Name, ...]:
-        """The tensors of `depends_on`."""
-        own = named("V"), named("G1")
-        return (named("K"), *(own if self.target == own[1] else own[:1]))
-
-    def __str__(self) -> str:
-        stated = (lines.text(f"{left} = {right}") for left, right in self.sequences.items())
-        return "\n  with ".join([super().__str__(), *stated])
-
-    def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
-        """The equation in LaTeX, and the sequences."""
-        parts = [super().latex(expr, width)]
-        for left, right in self.sequences.items():
-            name = sympy.latex(left)
-            if left in _ABOVE:
-                name = rf"{sympy.latex(_ABOVE[left])}^{{(\ell+1)}}"
-            parts.append(rf"{name} = {sympy.latex(right)}")
-        return r",\quad ".join(parts)
-
-
-class TowerRecursion(SequenceRecursion):
-    """Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants; behind
-    a norm, where V_e is V_s with yσσ' in the place of σ², G1 and V of one input.
-
-    D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and B = n E H_ij² are of two
-    different neurons. `expr` has beside tensors and brackets the same with σ², σσ' and σ'² in the
-    place of a z_i or z_j² or 1, as D_s, F_u and B_t; `sequences` says how those move.
-
-    >>> made = recursion("B", layer="skip(1/2)").single_input()
     >>> made.depends_on, list(made.sequences)[0]
-    (('K', 'Theta', 'B'), B_t)
+    (('K', 'V'), V_s)
     """
 
     @cached_property
@@ -248,7 +145,7 @@ class TowerRecursion(SequenceRecursion):
     def symbol(self, atom: object) -> sympy.Expr:
         """What an atom is in `expr`."""
         found = functionals.symbol_of(atom, self.samples)
-        return Recursion.symbol(self, atom) if found is None else found
+        return super().symbol(atom) if found is None else found
 
     @cached_property
     def _closure(self) -> dict[str, set[tuple[tuple[int, int], ...]]]:
@@ -270,6 +167,8 @@ class TowerRecursion(SequenceRecursion):
         members, and how a member moves; empty with several samples."""
         if not self.is_single_input:
             return {}
+        norm = tangents.norm_of(self._stages)
+        special = functionals.CENTRED if norm and norm.centred else functionals.SPECIAL
         found: dict[sympy.Expr, sympy.Expr] = {}
         for kind, products in self._closure.items():
             name, degree = tangents.MEMBERS[kind]
@@ -278,8 +177,8 @@ class TowerRecursion(SequenceRecursion):
                 value = functionals.value_of(kind, factors, scale)
                 found[tensor_symbol(f"{name}_{functionals.suffix_of(factors)}")] = value
             found[sequence[degree]] = tensor_symbol(str(name))
-            for b in (*functionals.SPECIAL.get(kind, ()), None):
-                left = sequence[B if b is None else b]
+            for b in (*special.get(kind, ()), None):
+                left = sequence[functionals.B if b is None else b]
                 above = functionals.member(terms, self.gamma, self.symbol, scale, b)
                 found[_above(left)] = above
         return found
@@ -298,10 +197,26 @@ class TowerRecursion(SequenceRecursion):
         found |= {named("K"), *(tangents.MEMBERS[kind][0] for kind in self._closure)}
         return tuple(name for name in NAMES.values() if name in found)
 
+    def asymptotics(
+        self, activation: Activation | str | None = None, terms: int = 2, **rates: Any
+    ) -> Asymptotics:
+        """InputError: a sequence has no end, and is not solved at large depth but by `flow`."""
+        wanted = "another layer for asymptotics; `flow` goes to any depth, also with a sequence"
+        raise InputError("layer", str(self.layer), wanted)
 
-def _summed(sequence: sympy.IndexedBase) -> sympy.Expr:
-    """Σ_b sequence_b ⟨∂^b σ²⟩/b!."""
-    return sympy.Sum(sequence[B] * Derivative(B) / sympy.factorial(B), (B, 1, sympy.oo))
+    def __str__(self) -> str:
+        stated = (lines.text(f"{left} = {right}") for left, right in self.sequences.items())
+        return "\n  with ".join([super().__str__(), *stated])
+
+    def latex(self, expr: sympy.Expr | None = None, width: int | None = lines.WIDTH) -> str:
+        """The equation in LaTeX, and the sequences."""
+        parts = [super().latex(expr, width)]
+        for left, right in self.sequences.items():
+            name = sympy.latex(left)
+            if left in _ABOVE:
+                name = rf"{sympy.latex(_ABOVE[left])}^{{(\ell+1)}}"
+            parts.append(rf"{name} = {sympy.latex(right)}")
+        return r",\quad ".join(parts)
 
 
 def _above(member: sympy.Expr) -> sympy.Symbol:
@@ -312,7 +227,7 @@ def _above(member: sympy.Expr) -> sympy.Symbol:
 _ABOVE = {
     _above(sequence[b]): sequence[b]
     for kind, sequence in functionals.SEQUENCE.items()
-    for b in (*functionals.SPECIAL.get(kind, ()), B)
+    for b in (1, 2, 3, 4, functionals.B)
 }
 
 
@@ -384,15 +299,14 @@ def recursion(
         stages = repeated.stages
         name = _closed(tensor_name, pairing, order) if tangents.closes(stages) else None
         normed = len(stages) > 1
-        if name is not None and not (normed and name not in CLOSED):
+        if name is not None and not (normed and name not in tangents.BEHIND_NORMS):
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             labels = range(1, 2 * len(name.pairing) + 1)
             samples = (1,) * len(labels) if normed else tuple(labels)
-            kind = SequenceRecursion if name in CLOSED and not normed else TowerRecursion
-            return kind(name, own, samples, sigma, left_out=left_out, layer=repeated)
+            return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,
         weights,

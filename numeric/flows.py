@@ -18,7 +18,6 @@ from derive.activations.functions import Activation
 from derive.engine import tangents
 from derive.engine.fields import Field
 from derive.engine.scheme import Scheme
-from derive.engine.sequences import CLOSED
 from derive.engine.step import Step, closures, hidden
 from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
@@ -34,7 +33,6 @@ from .hyperparameters import Given, exactly, hyperparameters, own_parameters
 from .layers import accuracy
 from .layers.precise import tables as precise
 from .layers.run import Layers, input_means
-from .layers.skips.exchangeable import ExchangeableLayers
 from .layers.skips.tangents import TangentLayers
 from .layers.staged import StagedLayers
 from .tables import layout
@@ -47,7 +45,7 @@ _REGAINED, _FEW = 17, 3
 
 _K, _THETA = named("K"), named("Theta")
 
-_Runnable: TypeAlias = Layers | StagedLayers | ExchangeableLayers | TangentLayers
+_Runnable: TypeAlias = Layers | StagedLayers | TangentLayers
 
 
 def flow(
@@ -352,10 +350,8 @@ def _layers(
     keep, along layers in this order."""
     with telling(f"preparing {', '.join(map(str, names))} and the brackets of {activation}"):
         own = tuple(dict.fromkeys(map(_own, names)))
-        if order is not None and m == 1 and set(own) & set(tangents.CLOSED):
-            return TangentLayers(own, activation, schemes, first, order)
-        if order is not None and any(name in CLOSED for name in own):
-            return ExchangeableLayers(own, activation, schemes, first, m, order)
+        if order is not None and set(own) & set(tangents.CLOSED):
+            return TangentLayers(own, activation, schemes, first, m, order)
         readout = schemes[0].readout
         if readout is not None:
             read = tuple(dict.fromkeys([_K, *map(_own, names)]))
@@ -416,7 +412,7 @@ def _why_not_finite(layers: _Runnable, K: Array) -> str:
     """What went beyond doubles above a layer of this kernel."""
     if not np.isfinite(K).all():
         return "so is K in the layer below"
-    if isinstance(layers, StagedLayers | ExchangeableLayers | TangentLayers):
+    if isinstance(layers, StagedLayers | TangentLayers):
         return "an average, or a product of tensors and averages, is beyond doubles"
     averages, _ = layers.averages(K.reshape(-1) if K.size == 1 else K)
     if (K > 0).all() and np.isnan(averages).all():

@@ -14,12 +14,54 @@ import sympy
 
 from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
-from ..symbols import K
+from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
-from .neurons import Across, Apart, Labels, Local, Own, Pair, Square, Two
-from .sequences import KAPPA, SINGLES, B, Derivative
-from .tangents import MEMBERS, functional_in
+from .neurons import Labels, Local, Pair
+from .tangents import MEMBERS, functional_in, subscripts
 
+_PRODUCTS = {
+    "s": ("σ²", r"\sigma^{2}"),
+    "u": ("σσ'", r"\sigma \sigma'"),
+    "t": ("σ'²", r"\sigma'^{2}"),
+    "e": ("y σσ'", r"y \sigma \sigma'"),
+}
+
+
+class Derivative(sympy.Expr):
+    """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
+
+    Of σσ', σ'² and, behind a norm, yσσ' too, by the letters "u", "t", "e" where "s" is σ².
+    """
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, order: Any, of: Any = "s") -> Derivative:
+        """Of this order."""
+        letter = sympy.Symbol(str(of))
+        made: Derivative = super().__new__(cls, sympy.sympify(order), letter)
+        return made
+
+    def _sympystr(self, printer: Any) -> str:
+        text, _ = _PRODUCTS[str(self.args[1])]
+        return f"⟨({text}){self._order(printer, '^(', ')')}⟩"
+
+    def _latex(self, printer: Any) -> str:
+        _, latex = _PRODUCTS[str(self.args[1])]
+        order = self._order(printer, "^{(", ")}")
+        return rf"\left\langle \left({latex}\right){order}\right\rangle_{{K}}"
+
+    def _order(self, printer: Any, before: str, after: str) -> str:
+        """Primes, or the order between these."""
+        order = self.args[0]
+        few = order.is_Integer and 0 < int(order) < 4
+        return "'" * int(order) if few else before + printer.doprint(order) + after
+
+
+B = Symbol("b", integer=True, positive=True)
+"""The place in a sequence."""
+KAPPA, SINGLES = sympy.IndexedBase("kappa", real=True), sympy.IndexedBase("G", real=True)
+"""κ_b = Two(:zz:, :z^b:) and G_b = One(:z^b:)."""
 SEQUENCE: dict[str, sympy.IndexedBase] = {
     "kappa": KAPPA,
     "One": SINGLES,
@@ -31,6 +73,8 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
 """X_b of each functional."""
 SPECIAL = {"One": (4,), "Own": (2,)}
 """Members beside the tensor whose recursions have terms that others do not have."""
+CENTRED = {"kappa": (1,), "One": (3, 4)}
+"""The same where a mean is taken off."""
 _SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t", (-1, 0, 1): "e"}
 
 
@@ -43,10 +87,12 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
     if found is None or found[0] == "Mean" or found[1].tested is not None:
         return None
     kind, of = found
+    if of.labels:
+        return SEQUENCE[kind][len(of.labels)]
     name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
     if len(set(samples)) == 1:
         return tensor_symbol(name)
-    return Component(name, (*_subscripts(atom), *_in_order(of.factors)))
+    return Component(name, (*subscripts(atom), *_in_order(of.factors)))
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
@@ -57,16 +103,6 @@ def suffix_of(factors: tuple[Pair, ...]) -> str:
 def _in_order(factors: tuple[Pair, ...]) -> Labels:
     """The samples, that of σ before that of σ'."""
     return tuple(sample for sample, _ in sorted(factors, key=lambda each: each[1]))
-
-
-def _subscripts(atom: object) -> Labels:
-    if isinstance(atom, Two):
-        return atom.one.labels
-    if isinstance(atom, Own | Apart):
-        return atom.samples
-    if isinstance(atom, Across):
-        return (*atom.one.labels, *atom.samples)
-    return atom.samples if isinstance(atom, Square) else ()
 
 
 def value_of(kind: str, factors: tuple[Pair, ...], scale: sympy.Expr) -> sympy.Expr:
@@ -93,6 +129,7 @@ def member(
         degree: b.
     """
     b = B if degree is None else sympy.Integer(degree)
+    common = gamma ** (b - 2)
     total = sympy.Integer(0)
     for (mono, _), value in terms.items():
         parts: list[sympy.Expr] = [sympy.Rational(value.numerator, value.denominator)]
@@ -102,11 +139,11 @@ def member(
                 parts.append(symbol(atom) ** exponent)
             else:
                 parts.append(_of_test(*functional, gamma, scale, b, degree))
-        total += sympy.prod(parts)
+        term = sympy.prod(parts)
+        total += term if degree is not None else sympy.powsimp(term / common)
     if degree is not None:
         return sympy.factor_terms(total)
-    common = gamma ** (b - 2)
-    return sympy.powsimp(common * sympy.factor_terms(sympy.expand(total / common)))
+    return sympy.powsimp(common * sympy.factor_terms(total))
 
 
 def _of_test(
@@ -118,15 +155,16 @@ def _of_test(
     degree: int | None,
 ) -> sympy.Expr:
     """X(P f^{(k)}) for f = :z'^b:."""
-    k = of.tested
-    assert k is not None
+    assert of.tested is not None
+    k = len(of.tested)
     if kind == "Mean" and not of.factors:
         return sympy.Integer(factorial(k) if degree == k else 0)
     if degree is not None and degree < k:
         return sympy.Integer(0)
     ways = sympy.prod([b - step for step in range(k)]) * gamma ** (b - k)
-    if kind == "Mean" and all(order < 0 for _, order in of.factors):  # y y
-        moments = {0: K * scale**2, 2: 2 * (K * scale) ** 2}
+    if kind == "Mean" and all(order < 0 for _, order in of.factors):  # y y, or y
+        whole = {0: K * scale**2, 2: 2 * (K * scale) ** 2}
+        moments = whole if len(of.factors) == 2 else {1: K * scale}
         return ways * moments.get(b - k, sympy.Integer(0))
     if kind == "Mean":
         bracket = Derivative(b - k, suffix_of(of.factors))

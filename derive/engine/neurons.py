@@ -12,10 +12,10 @@ and with the ensemble's fourth cumulant of order 1/n; sums over neurons are spli
 ones, of which some are those outside; what is left are the averages above.
 
 On the left stand fields H', and at neurons Wick-ordered products :z'_S:, or a function f(z') of one
-sample of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z), and pairs
-of B are contracted with each other, which leaves δQ = Q − lim Q, Q = C_b + C_W (1/n) Σ σσ, or with
-the weights in H'. Of f(z') the contractions take derivatives, and what is left is averaged over ξ
-at lim Q: P f^{(k)}(z), P f(z) = E f(γz + ξ). Derived here.
+or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z),
+and pairs of B are contracted with each other, which leaves δQ = Q − lim Q for Q = C_b +
+C_W (1/n) Σ σσ, or with the weights in H'. Of f(z') the contractions take derivatives, and what is
+left is averaged over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Derived here.
 """
 
 from __future__ import annotations
@@ -57,16 +57,21 @@ class Local(NamedTuple):
     Arguments:
         labels: S, samples.
         factors: (sample, order) of each σ, sorted; y itself is of order −1.
-        tested: k, the derivatives of f, behind a layer P f^{(k)}; None without f.
+        tested: the samples by which f is differentiated, behind a layer P ∂…∂f; None without f.
     """
 
     labels: Labels = ()
     factors: tuple[Pair, ...] = ()
-    tested: int | None = None
+    tested: Labels | None = None
 
     def with_factor(self, factor: Pair) -> Local:
         """Times σ^{(order)} of a sample."""
         return self._replace(factors=tuple(sorted((*self.factors, factor))))
+
+    def differentiated(self, samples: Labels) -> Local:
+        """f by these samples, once more each."""
+        assert self.tested is not None
+        return self._replace(tested=tuple(sorted((*self.tested, *samples))))
 
     @property
     def is_one(self) -> bool:
@@ -74,7 +79,7 @@ class Local(NamedTuple):
         return self == Local()
 
 
-TEST = Local(tested=0)
+TEST = Local(tested=())
 """f(z)."""
 
 
@@ -138,15 +143,20 @@ Atom = Mean | One | Two | Own | Apart | Across | Square
 
 
 class Norm(NamedTuple):
-    """σ of y = z f(q) in the place of σ(z), q = (1/n) Σ z_a z_a; of one input.
+    """σ of y = (z − m) f in the place of σ(z), with f of q = (1/n) Σ z_a z_a and of m² for
+    m = (1/n) Σ z_a; of one input.
 
     Arguments:
-        scale: f at the limit of q.
-        ratios: f'/f and f''/f there.
+        scale: f at the limits of q and m.
+        ratios: f'/f and f''/f there, by q.
+        bent: ∂_m∂_m f/f there.
+        centred: whether m is taken off z.
     """
 
     scale: Response
     ratios: tuple[Response, Response]
+    bent: Response
+    centred: bool
 
 
 class Tangent(NamedTuple):
@@ -162,6 +172,7 @@ def moment(
     neurons: tuple[Local, ...],
     tangents: tuple[Tangent, ...] = (),
     norm: Norm | None = None,
+    arguments: Labels = (1,),
 ) -> Expansion:
     """E of what stands at distinct neurons behind a stage, and of H' at some of these, through 1/n.
 
@@ -171,6 +182,7 @@ def moment(
         neurons: of each, :z'_S: or f(z').
         tangents: H', at neurons by their place among these; none with a norm.
         norm: of what σ is taken.
+        arguments: the samples that f is a function of.
     """
     total: Expansion = {}
     equations = (
@@ -180,7 +192,7 @@ def moment(
     for parts in product(*equations):
         whole = prod(parts, start=Summand())
         if all(a == b for a, b in whole.deltas):
-            for averaged in _Average(stage, weights, whole, neurons, norm).all():
+            for averaged in _Average(stage, weights, whole, neurons, norm, arguments).all():
                 add(total, averaged)
     return total
 
@@ -218,10 +230,11 @@ class _Average:
         whole: Summand,
         neurons: tuple[Local, ...],
         norm: Norm | None,
+        arguments: Labels,
     ) -> None:
         self._whole, self._weights, self._norm = whole, weights, norm
         self._rows = [
-            tuple(_rows([j for _, slot, j in whole.weights if slot == place], test))
+            tuple(_rows([j for _, slot, j in whole.weights if slot == place], test, arguments))
             for place, test in enumerate(neurons)
         ]
         self._variance = {(power(stage.matrices[0].variance, 1), 0): Fraction(1)}
@@ -270,8 +283,8 @@ class _Average:
             ]
             fluctuating = [pair for pair, whole in zip(loose, kept, strict=True) if whole]
             for scales in product(*(_scaled(self._norm, pair) for pair in fluctuating)):
-                count = sum(each.degree for each in scales)
-                if count > 2:  # δq δq δq is of a higher order
+                count, odd = sum(each.degree for each in scales), sum(each.odd for each in scales)
+                if count + odd > 2:  # δq δq δq is of a higher order
                     continue
                 for summed in range(count + 1):
                     sums = _Sums(self._whole, left)
@@ -279,17 +292,17 @@ class _Average:
                         sums.contract(pair)
                     for each in scales:
                         sums.put(each.factors)
-                    for _ in range(summed):
-                        sums.put(_LENGTH)
+                    for factors in (*[_LENGTH] * summed, *[_LENGTH[:1]] * odd):
+                        sums.put(factors)
                     off = len(limits) + count - summed
                     atoms = [*limits, *[Mean(Local(factors=_LENGTH))] * (count - summed)]
-                    factors = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
-                    factors += [each.coefficient for each in scales]
-                    factors += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
-                    if self._norm:  # z z is y y/f²
-                        inverse = power(self._norm.scale, -2 * count)
-                        factors.append({(inverse, 0): Fraction(1)})
-                    add(total, multiply_all(factors, 1))
+                    parts = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
+                    parts += [each.coefficient for each in scales]
+                    parts += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
+                    if self._norm:  # z is y/f
+                        inverse = power(self._norm.scale, -2 * count - odd)
+                        parts.append({(inverse, 0): Fraction(1)})
+                    add(total, multiply_all(parts, 1))
         return total
 
     def _fourth(
@@ -324,36 +337,48 @@ _LENGTH: tuple[Pair, ...] = ((1, -1), (1, -1))
 
 
 class _Scaled(NamedTuple):
-    """σσ with so many δq: the factors at its neuron, and what stands before them."""
+    """σσ with so many δq and m: the factors at its neuron, and what stands before them."""
 
     degree: int
+    odd: int
     factors: tuple[Pair, ...]
     coefficient: Expansion
 
 
 @cache
 def _scaled(norm: Norm | None, pair: Contraction) -> tuple[_Scaled, ...]:
-    """σσ(y), y = z f(q), to second order in δq = q − lim q: with F = σσ
+    """σσ(y), y = (z − m) f, to second order in δq = q − lim q and m. With F = σσ and y = z f,
 
-    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² .
+    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² + ½ (∂_m∂_m f/f) y F' m²
+
+    and, where m is taken off,
+
+    − f F' m + ½ f² F'' m² − f' (F' + y F'') m δq .
     """
-    plain = _Scaled(0, _squared(pair), constant(1))
+    plain = _Scaled(0, 0, _squared(pair), constant(1))
     if norm is None:
         return (plain,)
     assert {sample for sample, _ in plain.factors} == {1}, "a norm has one input"
-    one, two = ({(power(each, 1), 0): Fraction(1)} for each in norm.ratios)
-    slope, inner, outer = (
-        tuple(sorted((1, order) for order in orders))
-        for orders in ((-1, 0, 1), (-1, -1, 1, 1), (-1, -1, 0, 2))
+    one, two, bent, scale = (
+        {(power(each, 1), 0): Fraction(1)} for each in (*norm.ratios, norm.bent, norm.scale)
     )
-    squared = multiply(one, one, 0)
-    return (
-        plain,
-        _Scaled(1, slope, multiply(one, constant(2), 0)),
-        _Scaled(2, slope, two),
-        _Scaled(2, inner, squared),
-        _Scaled(2, outer, squared),
-    )
+    found = [plain]
+
+    def put(degree: int, odd: int, coefficient: Expansion, *terms: tuple[int, ...]) -> None:
+        for orders in terms:
+            factors = tuple(sorted((1, order) for order in orders))
+            found.append(_Scaled(degree, odd, factors, coefficient))
+
+    put(1, 0, multiply(one, constant(2), 0), (-1, 0, 1))
+    put(2, 0, two, (-1, 0, 1))
+    put(2, 0, multiply(one, one, 0), (-1, -1, 1, 1), (-1, -1, 0, 2))
+    put(0, 2, bent, (-1, 0, 1))
+    if norm.centred:
+        put(0, 1, multiply(scale, constant(-2), 0), (0, 1))
+        put(0, 2, multiply(scale, scale, 0), (1, 1), (0, 2))
+        both = multiply_all([one, scale, constant(-2)], 0)
+        put(1, 1, both, (0, 1), (-1, 1, 1), (-1, 0, 2))
+    return tuple(found)
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
@@ -361,7 +386,7 @@ def _squared(pair: Contraction) -> tuple[Pair, ...]:
     return tuple(sorted((sample, 0) for _, sample in pair))
 
 
-def _rows(weights: Sequence[int], test: Local) -> Iterator[_Row]:
+def _rows(weights: Sequence[int], test: Local, arguments: Labels) -> Iterator[_Row]:
     """Every explicit weight is contracted, with another or a ξ; of the ξ that are left two pairs
     at most."""
     for inner in range(len(weights) % 2, len(weights) + 1, 2):
@@ -369,23 +394,25 @@ def _rows(weights: Sequence[int], test: Local) -> Iterator[_Row]:
             others = [weights[k] for k in range(len(weights)) if k not in alone]
             for matching in pairings(len(others)):
                 made = tuple(((False, others[a]), (False, others[b])) for a, b in matching)
-                for row in _with_test([weights[k] for k in alone], test):
+                for row in _with_test([weights[k] for k in alone], test, arguments):
                     yield row._replace(pairs=made + row.pairs)
 
 
-def _with_test(weights: Sequence[int], test: Local) -> Iterator[_Row]:
+def _with_test(weights: Sequence[int], test: Local, arguments: Labels) -> Iterator[_Row]:
     """Each of these weights with a ξ of the test; and pairs of ξ."""
     if weights:
         first, rest = (False, weights[0]), weights[1:]
-        for sample, left in _one_less(test):
-            for row in _with_test(rest, left):
+        for sample, left in _one_less(test, arguments):
+            for row in _with_test(rest, left, arguments):
                 yield row._replace(pairs=((first, (True, sample)), *row.pairs))
         return
     if test.tested is not None:
         for count in range(3):
-            pair = (True, 1), (True, 1)
-            left = test._replace(tested=test.tested + 2 * count)
-            yield _Row((pair,) * count, left, Fraction(1, 2**count * factorial(count)))
+            ways = Fraction(1, 2**count * factorial(count))
+            for by in product(arguments, repeat=2 * count):
+                ends = [(True, sample) for sample in by]
+                pairs = tuple(zip(ends[::2], ends[1::2], strict=True))
+                yield _Row(pairs, test.differentiated(by), ways)
         return
     places = range(len(test.labels))
     for count in range(3):
@@ -397,10 +424,10 @@ def _with_test(weights: Sequence[int], test: Local) -> Iterator[_Row]:
                 yield _Row(made, test._replace(labels=labels), Fraction(1))
 
 
-def _one_less(test: Local) -> Iterator[tuple[int, Local]]:
+def _one_less(test: Local, arguments: Labels) -> Iterator[tuple[int, Local]]:
     """A sample of the test that is contracted, and what is left."""
-    if test.tested is not None:
-        yield 1, test._replace(tested=test.tested + 1)
+    for sample in arguments if test.tested is not None else ():
+        yield sample, test.differentiated((sample,))
     for k, sample in enumerate(test.labels):
         yield sample, test._replace(labels=test.labels[:k] + test.labels[k + 1 :])
 
@@ -491,7 +518,8 @@ def _distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) -
         for j, k in combinations(live, 2):
             put(two(content[j], content[k]), [j, k], [])
         for f in together:
-            (i, _), samples = fields[f]
+            (i, _), ends = fields[f]
+            samples = tuple(sorted(ends))
             put(Own(samples, content[i]), [i], [f])
             for k in live:
                 if k != i:
@@ -517,7 +545,7 @@ def _mean(of: Local) -> Expansion:
     """⟨…⟩ in the limit."""
     if of.is_one:
         return constant(1)
-    if of.labels and not of.factors:
+    if (of.labels and not of.factors) or of == Local(factors=_LENGTH[:1]):
         return {}
     return {(monomial([Mean(of)]), 0): Fraction(1)}
 
@@ -537,6 +565,6 @@ def two(one: Local, other: Local) -> Two:
     return Two(*sorted((one, other), key=_rank))
 
 
-def _rank(of: Local) -> tuple[bool, int, Labels, tuple[Pair, ...]]:
-    tested = -1 if of.tested is None else of.tested
+def _rank(of: Local) -> tuple[bool, Labels, Labels, tuple[Pair, ...]]:
+    tested = (-1,) if of.tested is None else (len(of.tested), *of.tested)
     return bool(of.factors), tested, of.labels, of.factors

@@ -26,9 +26,9 @@ from ..work.progress import telling
 from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
-from .exchangeable import skip_of
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
+from .skips import is_plain_skip
 from .stages import DENSE, Stage
 from .taps import Ties, moved
 from .tensors import (
@@ -509,12 +509,10 @@ def step(
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-        if skip_of(layer.stages) is None:
+        if not is_plain_skip(layer.stages):
             wanted += "with a norm G1 and V of one input close on sequences, by `recursion`, `flow`"
-        elif str(chosen) in ("G1", "V"):
-            wanted += "G1 and V close on sequences, by `recursion` and `flow` in floats alone"
-        elif str(chosen) in ("Theta1", "D", "F", "A", "B"):
-            wanted += "this one closes on sequences, by `recursion`, and by `flow` with one input"
+        elif str(chosen) in ("G1", "V", "Theta1", "D", "F", "A", "B"):
+            wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
         else:
             wanted += "cumulants of dH and ddH with every power of z enter, and are not derived"
         raise InputError("tensors", str(chosen), wanted)

@@ -14,7 +14,7 @@ members of a sequence. Derived here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -35,7 +35,6 @@ from ..arithmetic.polynomials import (
 )
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
-from .exchangeable import is_skip, skip_of
 from .neurons import (
     TEST,
     Across,
@@ -55,14 +54,16 @@ from .neurons import (
     moment,
     two,
 )
+from .skips import is_plain_skip, is_skip
 from .stages import Stage
-from .tensors import Name, kernel_label, named, tensor
+from .tensors import Name, Tensor, kernel_label, named, tensor
 from .through import Response
 from .trees import STREAM, H, Z
 
 CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
 """The tensors that have an exact recursion under a skip around one matrix."""
-_METRIC, _TANGENT = named("G1"), named("Theta1")
+BEHIND_NORMS = CLOSED[:2]
+"""Those that have one behind a norm."""
 
 
 class Left(NamedTuple):
@@ -77,15 +78,19 @@ class Left(NamedTuple):
     tangents: tuple[Tangent, ...] = ()
 
 
-SEQUENCES: dict[str, Left] = {
-    "kappa": Left((Local((1, 1)), TEST)),
-    "One": Left((TEST,)),
-    "Own": Left((TEST,), (Tangent((0, 0), (1, 1)),)),
-    "Apart": Left((Local(), TEST), (Tangent((0, 0), (1, 1)),)),
-    "Across": Left((Local((1,)), TEST), (Tangent((0, 1), (1, 1)),)),
-    "Square": Left((Local(), TEST), (Tangent((0, 1), (1, 1)),) * 2),
+SEQUENCES: dict[str, Callable[[Labels], Left]] = {
+    "kappa": lambda of: Left((Local(of[:2]), TEST)),
+    "One": lambda of: Left((TEST,)),
+    "Own": lambda of: Left((TEST,), (Tangent((0, 0), (of[0], of[1])),)),
+    "Apart": lambda of: Left((Local(), TEST), (Tangent((0, 0), (of[0], of[1])),)),
+    "Across": lambda of: Left((Local(of[:1]), TEST), (Tangent((0, 1), (of[1], of[2])),)),
+    "Square": lambda of: Left(
+        (Local(), TEST), (Tangent((0, 1), (of[0], of[1])), Tangent((0, 1), (of[2], of[3])))
+    ),
 }
-"""The functionals of one input, as functions f stand behind the layer."""
+"""The functionals, at samples, as functions f stand behind the layer."""
+RANKS = {"kappa": 2, "One": 0, "Own": 2, "Apart": 2, "Across": 3, "Square": 4}
+"""At how many samples each is."""
 
 
 def left_of(name: Name, samples: Sequence[int]) -> Left:
@@ -116,49 +121,78 @@ def recursion_of(
 
 
 @cache
-def functional_of(kind: str, stages: tuple[Stage, ...], weights: WeightEnsemble) -> Expansion:
-    """The terms of one of `SEQUENCES` behind the layer, linear in f."""
-    left = SEQUENCES[kind]
-    found = _connected(left, stages, weights)
+def functional_of(
+    kind: str, stages: tuple[Stage, ...], weights: WeightEnsemble, *, several: bool = False
+) -> Expansion:
+    """The terms of one of `SEQUENCES` behind the layer, linear in f.
+
+    Arguments:
+        kind: which.
+        stages: the layer's.
+        weights: the ensemble of its matrix.
+        several: whether the functional is at samples 1, 2, …, r = `RANKS[kind]` of them, and f a
+            function of the samples r + 1 and r + 2; else all is of one sample.
+    """
+    count = RANKS[kind]
+    arguments = (count + 1, count + 2) if several else (1,)
+    left = SEQUENCES[kind](tuple(range(1, count + 1)) if several else (1,) * count)
+    found = _connected(left, stages, weights, arguments)
     if kind == "Own":  # E (H − Θ) f
-        mean = leading(moment(stages[-1], weights, (Local(),), left.tangents))
-        add(found, multiply(mean, first_order(moment(stages[-1], weights, left.neurons)), 0), -1)
-    return _Reduction(stages).of(found)
+        stage = stages[-1]
+        mean = leading(moment(stage, weights, (Local(),), left.tangents))
+        alone = first_order(moment(stage, weights, left.neurons, arguments=arguments))
+        add(found, multiply(mean, alone, 0), -1)
+    return _Reduction(stages, arguments).of(found)
 
 
 def closes(stages: tuple[Stage, ...]) -> bool:
     """Whether the layer is one of which sequences are derived: a skip around one matrix, alone or
-    behind a norm by q = (1/n) Σ z z, or a dense layer."""
+    behind a norm by q = (1/n) Σ z z and the square of m = (1/n) Σ z, or a dense layer."""
     if len(stages) == 1:
-        return skip_of(stages) is not None
+        return is_plain_skip(stages)
     if len(stages) > 2 or not is_skip(stages):
         return False
-    before = stages[0]
-    single = len(before.means) == len(before.functions) == 1
-    return single and [each.kind for each in before.means[0].factors] == [STREAM, STREAM]
+    before, last = stages
+    means = [[each.kind for each in mean.factors] for mean in before.means]
+    if means not in ([[STREAM] * 2], [[STREAM], [STREAM] * 2]) or len(before.functions) != 1:
+        return False
+    if any(mean.factors[0].kind != last.argument_kinds[0] for mean in last.means):
+        return False
+    mixed = [(1,), (1, 1)] if len(means) > 1 else []
+    return all(before.derivative(0, (*each, 0)[:2]) == 0 for each in mixed)
 
 
 def norm_of(stages: Sequence[Stage]) -> Norm | None:
-    """What the norm before the last of these stages does, y = z f(q); None where there is none."""
+    """What the norm before the last of these stages does, y = (z − m) f; None where there is
+    none."""
     if len(stages) == 1:
         return None
-    before = stages[0]
-    found = []
-    for order in range(3):
-        value = before.derivative(0, (order,)) / before.derivative(0, (0,)) ** min(order, 1)
-        limit = (before.means[0].symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
-        found.append(Response(sympy.simplify(value), (limit,)))
-    return Norm(found[0], (found[1], found[2]))
+    before, last = stages
+    length = before.means[-1]
+    limit = (length.symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
+    odd = len(before.means) > 1
+    scale = before.derivative(0, (0, 0) if odd else (0,))
+
+    def response(of_m: int, of_q: int) -> Response:
+        orders = (of_m, of_q) if odd else (of_q,)
+        value = before.derivative(0, orders) if odd or not of_m else sympy.Integer(0)
+        return Response(sympy.simplify(value / (scale if of_m or of_q else 1)), (limit,))
+
+    ratios = response(0, 1), response(0, 2)
+    return Norm(response(0, 0), ratios, response(2, 0), bool(last.means))
 
 
-def _connected(left: Left, stages: tuple[Stage, ...], weights: WeightEnsemble) -> Expansion:
+def _connected(
+    left: Left, stages: tuple[Stage, ...], weights: WeightEnsemble, arguments: Labels = (1,)
+) -> Expansion:
     """n times a joint cumulant: two groups at neurons of their own are taken apart."""
     stage, norm = stages[-1], norm_of(stages)
-    whole = moment(stage, weights, *left, norm)
+    whole = moment(stage, weights, *left, norm, arguments)
     groups = _groups(left)
     if len(groups) > 1:
         parts = [_restricted(left, group) for group in groups]
-        add(whole, multiply_all([moment(stage, weights, *part, norm) for part in parts], 1), -1)
+        found = [moment(stage, weights, *part, norm, arguments) for part in parts]
+        add(whole, multiply_all(found, 1), -1)
         assert not leading({key: value for key, value in whole.items() if value})
     return first_order({key: value for key, value in whole.items() if value})
 
@@ -189,7 +223,8 @@ def _restricted(left: Left, group: set[int]) -> Left:
 class _Reduction:
     """What averages are by brackets, tensors and functionals of one function."""
 
-    def __init__(self, stages: tuple[Stage, ...]) -> None:
+    def __init__(self, stages: tuple[Stage, ...], arguments: Labels = (1,)) -> None:
+        self._arguments = arguments
         self._gamma: Expansion = {
             (term.parameters, 0): term.coefficient
             for term in stages[-1].equation(STREAM).right
@@ -219,14 +254,15 @@ class _Reduction:
             return self._mean(atom.of)
         if isinstance(atom, One):
             scale, of = self._as_labels(atom.of)
-            alone = _tensor(_METRIC, of.labels) if of.labels else _alone(atom)
-            return multiply(scale, alone, 0)
+            if len(of.labels) == 1:  # E z = 0
+                return {}
+            alone = member_of("One", (), of.labels) if of.labels else atom
+            return multiply(scale, _alone(alone), 0)
         if isinstance(atom, Own):
-            return _tensor(_TANGENT, atom.samples) if atom.of.is_one else _alone(atom)
+            return _alone(member_of("Own", atom.samples) if atom.of.is_one else atom)
         if isinstance(atom, Apart):
-            if atom.of.labels:
-                return _alone(tensor((Z, Z, H), 0, ((0, 1), (2, 3)), atom.of.labels + atom.samples))
-            return _alone(atom)
+            labels = atom.of.labels
+            return _alone(member_of("Apart", atom.samples, labels) if labels else atom)
         if isinstance(atom, Two):
             return self._two(atom)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
@@ -284,19 +320,21 @@ class _Reduction:
             return
         assert not of.labels
         assert of.tested is None or not of.factors
-        samples = [1] if of.tested is not None else sorted({s for s, _ in of.factors})
+        own = {s for s, _ in of.factors} if of.tested is None else self._arguments
+        samples = sorted(own)
         for chosen in product(samples, repeat=degree):
             if of.tested is None:
                 value = multiply(self._scales(chosen), self._average(of.factors, chosen), 0)
             else:
-                bent = Mean(of._replace(tested=of.tested + degree))
+                bent = Mean(of.differentiated(chosen))
                 value = multiply_all([*[self._gamma] * degree, _alone(bent)], 0)
             yield chosen, multiply(value, constant(Fraction(1, factorial(degree))), 0)
 
     def _as_labels(self, of: Local) -> tuple[Expansion, Local]:
-        """y y is f² :z z:, up to a number, of which no cumulant knows."""
-        if of == _LENGTH:
-            return self._scales((1, 1)), Local((1, 1))
+        """y y is f² :z z:, up to a number, of which no cumulant knows; y is f z."""
+        if of in (_LENGTH, _CENTRE):
+            labels = (1,) * len(of.factors)
+            return self._scales(labels), Local(labels)
         return constant(1), of
 
     def _two(self, atom: Two) -> Expansion:
@@ -306,7 +344,7 @@ class _Reduction:
         total: Expansion = {}
         for labels, value in self._parts(atom.one, 2):
             add(total, multiply(value, _kappa(labels, atom.other), 0))
-        if not atom.one.labels:
+        if len(atom.one.labels) != 2:
             for labels, value in self._parts(atom.other, 2):
                 add(total, multiply(value, _kappa(labels, atom.one), 0))
                 for others, bent in self._parts(atom.one, 2):
@@ -341,37 +379,31 @@ class _Reduction:
         return {} if of.labels and not of.factors else self._mean(of)
 
 
-_LENGTH = Local(factors=((1, -1), (1, -1)))
-"""y y."""
+_LENGTH, _CENTRE = Local(factors=((1, -1), (1, -1))), Local(factors=((1, -1),))
+"""y y, and y."""
 
 
 def _alone(atom: object) -> Expansion:
     return {(monomial([atom]), 0): Fraction(1)}
 
 
-def _tensor(name: Name, samples: Sequence[int]) -> Expansion:
-    return _alone(tensor(name.fields, name.order, name.pairing, tuple(samples)))
-
-
 def _kappa(labels: Labels, of: Local) -> Expansion:
     """Two(:z_a z_b:, f)."""
-    if of.labels:
-        return _alone(tensor((Z,) * 4, 0, ((0, 1), (2, 3)), labels + of.labels))
-    return _alone(two(Local(labels), of))
+    if len(of.labels) == 2:
+        return _alone(member_of("kappa", labels, of.labels))
+    return _alone(Two(Local(tuple(sorted(labels))), of))
 
 
 def _across(samples: tuple[int, int], label: int, of: Local) -> Expansion:
     """n E H_ij z_i f(z_j)."""
     if of.labels:
-        return _alone(tensor((Z, Z, H), 0, ((0, 2), (1, 3)), (label, of.labels[0], *samples)))
+        return _alone(member_of("Across", (label, *samples), of.labels))
     return _alone(Across(samples, Local((label,)), of))
 
 
 def _square(samples: tuple[int, int, int, int], of: Local) -> Expansion:
     """n E H_ij H_ij f(z_j)."""
-    if of.is_one:
-        return _alone(tensor((H, H), 0, ((0, 2), (1, 3)), samples))
-    return _alone(Square(samples, Local(), of))
+    return _alone(member_of("Square", samples) if of.is_one else Square(samples, Local(), of))
 
 
 def functional_in(atom: object) -> tuple[str, Local] | None:
@@ -399,3 +431,24 @@ MEMBERS: dict[str, tuple[Name, int]] = {
     )
 }
 """The tensor that is a functional's value at :z^b:, and b."""
+
+
+def member_of(kind: str, samples: Labels, of: Labels = ()) -> Tensor:
+    """A functional's value at :z_S: with S = `of`, `MEMBERS` of them, as a tensor."""
+    name, _ = MEMBERS[kind]
+    if kind in ("Apart", "Own", "Square", "One"):
+        labels = of + samples
+    else:
+        labels = (*samples[:1], *of, *samples[1:]) if kind == "Across" else samples + of
+    return tensor(name.fields, name.order, name.pairing, labels)
+
+
+def subscripts(atom: object) -> Labels:
+    """The samples of a functional, as `SEQUENCES` has them."""
+    if isinstance(atom, Two):
+        return atom.one.labels
+    if isinstance(atom, Own | Apart):
+        return atom.samples
+    if isinstance(atom, Across):
+        return (*atom.one.labels, *atom.samples)
+    return atom.samples if isinstance(atom, Square) else ()

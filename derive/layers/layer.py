@@ -9,7 +9,7 @@ from functools import cache, cached_property
 import sympy
 
 from ..arithmetic.parameters import Value
-from ..engine.exchangeable import is_skip
+from ..engine.skips import is_skip
 from ..engine.stages import DENSE, Stage
 from ..engine.taps import Taps
 from ..engine.trees import ABOVE

@@ -148,30 +148,24 @@ def _of_degree(rank: int, degree: int) -> NDArray[np.int64]:
 
 
 @cache
-def _removal(
-    rank: int, N: int, k: int, j: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """∂_k ∂_j he_β = scale · he_lower: which β have one, the place of the lower, and the scale."""
+def _removal(rank: int, N: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    """∂_k he_β = scale · he_lower: which β have one, the place of the lower, and the scale."""
     all_of = degrees(rank, N)
-    lower, scale = all_of.copy(), np.ones(len(all_of))
-    for axis in (k, j):
-        scale = scale * np.sqrt(np.maximum(lower[:, axis], 0))
-        lower[:, axis] -= 1
-    rows = np.flatnonzero((lower >= 0).all(axis=1))
+    lower = all_of.copy()
+    lower[:, k] -= 1
+    rows = np.flatnonzero(lower[:, k] >= 0)
     degree = lower.sum(axis=1)
     place = degree if rank == 1 else degree * (degree + 1) // 2 + lower[:, -1]
-    return rows, place[rows], scale[rows]
+    return rows, place[rows], np.sqrt(all_of[rows, k])
 
 
-def raised(own: Basis, a: int, b: int, values: Array) -> Array:
-    """The coefficients of f ↦ X(∂_a ∂_b f), from those of X, (…, size); a and b are places in the
-    basis' samples."""
+def raised(own: Basis, a: int, values: Array) -> Array:
+    """The coefficients of f ↦ X(∂_a f), from those of X, (…, size); a is a place in the basis'
+    samples."""
     result = np.zeros(values.shape)
     for k in range(own.rank):
-        for j in range(own.rank):
-            rows, places, scale = _removal(own.rank, own.degree, k, j)
-            amount = own.inverse[k, a] * own.inverse[j, b]
-            result[..., rows] += amount * scale * values[..., places]
+        rows, places, scale = _removal(own.rank, own.degree, k)
+        result[..., rows] += own.inverse[k, a] * scale * values[..., places]
     return result
 
 

@@ -1,23 +1,21 @@
-"""Skips around one matrix with one input: G1, V, Θ1, D, F, A, B and the sequences that close them.
+"""Skips around one matrix, run layer by layer: G1, V, Θ1, D, F, A, B and what closes them.
 
 `derive.engine.tangents` derives what moves: the tensors, and functionals X(f) of functions of the z
-of one neuron, Two(:zz:, f), One(f), Own(f), Apart(f), Across(z, f) and Square(1, f). They are kept
-as X(he_b), b ≤ N, he_b being the normalised Hermite polynomials of z/√K, so that X(σσ), X(σσ') and
-X(σ'σ') are sums over the coefficients of these (`hermite`), and
+of one neuron, Two(:zz:, f), One(f), Own(f), Apart(f), Across(z, f) and Square(1, f), kept by their
+Hermite coefficients (`functionals`), so that X(σσ), X(σσ') and X(σ'σ') of two samples are sums over
+the coefficients of these (`hermite`).
 
-    X(P f^{(k)}) = K'^{−k/2} √(b!/(b−k)!) (γ√(K/K'))^{b−k} X(he_{b−k})    for f = he_b(z'/√K') .
-
-What N leaves out is bounded as in `exchangeable`: of a functional beyond N, by the lengths of what
-is brought there, times the length of the function beyond N by Parseval's theorem; the bound is part
-of a tensor's error.
+What N leaves out of such a sum is bounded: the functional beyond N times the length of the function
+beyond N by Parseval's theorem. That bound, and what ⟨σσ⟩ says of the coefficients' quadrature, is
+added to what the copies of `accuracy` are disturbed by, so that a tensor's error has it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -29,13 +27,16 @@ from derive.engine.neurons import Local
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
+    BEHIND_NORMS,
     CLOSED,
     MEMBERS,
+    RANKS,
     closes,
     functional_in,
     functional_of,
     norm_of,
     recursion_of,
+    subscripts,
 )
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
@@ -44,18 +45,23 @@ from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
 from derive.weights import WeightEnsemble
+from derive.work.resources import check_memory
 
 from ...arrays import Array
 from .. import averages as of
-from ..accuracy import CAUTION
+from ..accuracy import CAUTION, RUNS
 from ..run import Layers
 from ..staged import StagedLayers
-from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side
-from .hermite import Products, basis
+from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
+from .functionals import Functionals, Move, at_first, length, placed, tails
+from .hermite import Contraction, Products, basis, degrees
 
-_K, _THETA, _G1, _V = map(named, ("K", "Theta", "G1", "V"))
-DEGREE = 256
-"""N."""
+_K, _THETA = map(named, ("K", "Theta"))
+DEGREES = 256, 48
+"""N with one input, and with several."""
+
+Orders: TypeAlias = tuple[int, ...]
+"""Of the σ's derivatives in a product, ascending."""
 
 
 class _Term(NamedTuple):
@@ -63,7 +69,14 @@ class _Term(NamedTuple):
 
     value: float
     atoms: tuple[tuple[Any, int], ...]
-    test: tuple[str, Local] | None
+    test: Any | None
+
+    @property
+    def of(self) -> tuple[str, Local]:
+        """The functional that is taken of the function on the left, and what stands there."""
+        found = functional_in(self.test)
+        assert found is not None
+        return found
 
 
 class _Derived(NamedTuple):
@@ -79,13 +92,14 @@ def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
     """The tensors and functionals in terms."""
     names, kinds = set(), set()
     for term in terms:
-        found = [functional_in(atom) for atom, _ in term.atoms]
-        kinds |= {each[0] for each in (*found, term.test) if each and each[0] != "Mean"}
-        names |= {identify(atom)[0] for atom, _ in term.atoms if isinstance(atom, Tensor)}
+        atoms = [*(atom for atom, _ in term.atoms), term.test]
+        found = map(functional_in, atoms)
+        kinds |= {each[0] for each in found if each and each[0] != "Mean"}
+        names |= {identify(atom)[0] for atom in atoms if isinstance(atom, Tensor)}
     return names & set(CLOSED), kinds
 
 
-def _derived(names: Sequence[Name], scheme: Scheme) -> _Derived:
+def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
     stages, weights = scheme.stages, scheme.weights
@@ -96,18 +110,20 @@ def _derived(names: Sequence[Name], scheme: Scheme) -> _Derived:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    if norm is not None and set(names) - {_G1, _V}:
-        wanted = "no norm before a skip around one matrix, for tensors other than K, Θ, G1 and V"
-        raise InputError("layer", str(scheme.layer), wanted)
+    if norm is not None and (m > 1 or set(names) - set(BEHIND_NORMS)):
+        wanted = "no norm before a skip around one matrix, for tensors other than K and Θ, and with"
+        raise InputError("layer", str(scheme.layer), f"{wanted} one input G1 and V")
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
     while wanted_names - tensors.keys() or wanted_kinds - functionals.keys():
         for name in sorted(wanted_names - tensors.keys()):
-            samples = (1,) * len(name.subscripts)
+            count = len(name.subscripts)
+            samples = tuple(range(1, count + 1)) if m > 1 else (1,) * count
             tensors[name] = _listed(recursion_of(name, stages, weights, samples))
         for kind in sorted(wanted_kinds - functionals.keys()):
-            functionals[kind] = _listed(functional_of(kind, stages, weights))
+            found = functional_of(kind, stages, weights, several=m > 1)
+            functionals[kind] = _listed(found)
             wanted_names.add(MEMBERS[kind][0])
         for terms in (*tensors.values(), *functionals.values()):
             own, kinds = _needs(terms)
@@ -128,21 +144,28 @@ def _listed(terms: Expansion) -> list[_Term]:
             functional = functional_in(atom)
             if functional is not None and functional[1].tested is not None:
                 assert test is None
-                test = functional
+                test = atom
             else:
                 atoms.append((atom, exponent))
         found.append(_Term(float(value), tuple(atoms), test))
     return sorted(found, key=str)
 
 
+def _product(of: Local) -> tuple[Orders, tuple[int, ...]]:
+    """The orders of a product of σ's, and its samples."""
+    ordered = sorted(of.factors, key=lambda each: each[1])
+    return tuple(order for _, order in ordered), tuple(sample for sample, _ in ordered)
+
+
 class TangentLayers:
-    """Tensors of one input under layers that are skips around one matrix, or dense; and K and Θ.
+    """Tensors under layers that are skips around one matrix, or dense; and K and Θ.
 
     Arguments:
         names: those that are wanted.
         activation: σ.
         schemes: under what the recursions of each distinct layer are derived.
         first: the weights of layer 1.
+        m: inputs.
         order: which of the layers are layers 2, 3, …
 
     Attributes: as of `run.Layers`.
@@ -159,50 +182,69 @@ class TangentLayers:
         activation: Activation,
         schemes: tuple[Scheme, ...],
         first: WeightEnsemble,
+        m: int,
         order: Sequence[int],
     ) -> None:
         own = [name for name in names if name in CLOSED]
-        self._layers = [_derived(own, scheme) for scheme in schemes]
+        self._layers = [_derived(own, scheme, m) for scheme in schemes]
         self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
         self.kinds = tuple(k for k in MEMBERS if any(k in d.functionals for d in self._layers))
+        self.m, self._order, self.degree = m, order, DEGREES[m > 1]
+        self.pairs = list(combinations_with_replacement(range(m), 2))
+        self._check_size()
         others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - {_V, _G1}:
+        if set(self.own) - set(BEHIND_NORMS):
             others.append(_THETA)
         needed = closures(tuple(dict.fromkeys(others)), schemes)
-        self._plain = StagedLayers(needed, activation, schemes, first, 1).along(order)
+        self._plain = StagedLayers(needed, activation, schemes, first, m).along(order)
         self.names = (*self._plain.names, *self.own)
-        start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, single=True)
-        at_first = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
-        self._start = Layers(at_first, activation, start, first, 1)
-        self._order = order
+        start = Scheme(schemes[0].weights, schemes[0].square, schemes[0].corrections, m == 1)
+        at_start = tuple(dict.fromkeys([*closures((_K, *self.own), (start,))[0][-1]]))
+        self._start = Layers(at_start, activation, start, first, m)
         self.parameters = sorted({*self._plain.parameters, *self._start.parameters})
         every = [
-            terms
+            term
             for each in self._layers
             for terms in (*each.tensors.values(), *each.functionals.values())
+            for term in terms
         ]
-        atoms = {atom for terms in every for term in terms for atom, _ in term.atoms}
-        atoms_of_tests = [term.test for terms in every for term in terms if term.test]
-        self.brackets = sorted({relabelled(a)[0] for a in atoms if isinstance(a, Bracket)})
-        found = {(kind, local.factors) for kind, local in filter(None, map(functional_in, atoms))}
+        atoms = {atom for term in every for atom, _ in term.atoms}
+        known = [each for each in map(functional_in, atoms) if each and each[1].factors]
+        found = {(kind, _product(local)[0]) for kind, local in known}
         self.responses = sorted(found)
-        factors = {local for _, local in self.responses}
-        factors |= {local.factors for kind, local in atoms_of_tests if local.factors}
+        tests = {_product(term.of[1])[0] for term in every if term.test is not None}
         self.products = {
-            each: Products(activation, tuple(order for _, order in each))
-            for each in sorted(factors)
+            each: Products(activation, each)
+            for each in sorted(tests | {orders for _, orders in found})
+            if each
         }
+        if m > 1:
+            crossed = {each[::-1] for each in self.products} - self.products.keys()
+            self.products |= {each: Products(activation, each) for each in sorted(crossed)}
         self.checks = {
-            each: Bracket(tuple((0, order) for _, order in each))
+            each: Bracket(tuple((k if m > 1 else 0, order) for k, order in enumerate(each)))
             for each in self.products
-            if min(order for _, order in each) >= 0
+            if min(each) >= 0 and each == tuple(sorted(each))
         }
-        self.brackets = sorted({*self.brackets, *self.checks.values()})
-        self._averages = of.of_one(activation, self.brackets)
-        self._sums = side_by_side(
-            [self._averages.places[each] for each in self.brackets], self._averages.count
+        brackets = {relabelled(a)[0] for a in atoms if isinstance(a, Bracket)}
+        self._brackets = sorted({*brackets, *self.checks.values()})
+        self._averages = (
+            of.of_one(activation, self._brackets)
+            if m == 1
+            else of.of_several(activation, self._brackets, m, apart=True)
         )
-        self.noises = self._plain.noises + self._averages.count + len(self.responses)
+        places = [self._averages.places[each] for each in self._brackets]
+        self._sums = side_by_side(places, self._averages.count)
+        self._shapes = [(m,) * len(relabelled(each)[1]) for each in self._brackets]
+        self.noises = self._plain.noises + self._averages.count
+        self.noises += 2 * len(self.responses) * len(self.pairs)
+
+    def _check_size(self) -> None:
+        """Refuse functionals that have no room: those of a layer and of the next, and two more."""
+        m, size = self.m, len(degrees(1 if self.m == 1 else 2, self.degree))
+        numbers = (1 + RUNS) * len(self.pairs) * size * sum(m ** RANKS[k] for k in self.kinds)
+        what = f"{', '.join(map(str, self.own))} of {m} inputs"
+        check_memory("inputs", f"{m} inputs", 32 * numbers, what)
 
     def averages(self, K: Array) -> tuple[Array, Array]:
         """Of the brackets at a kernel."""
@@ -237,54 +279,51 @@ class TangentLayers:
         )
         own, of_own = begun((start[0][known:], start[1][known:]), len(parameters))
         below = dict(zip(self._plain.names, plain, strict=True))
-        state = self._begin(below[_K][0], dict(zip(self.own, own, strict=True)))
+        average = self._average()
+
+        def tensors(layer: int) -> dict[Name, Array]:
+            every = below | dict(zip(self.own, own, strict=True))
+            return {name: self._over_samples(name, each[layer]) for name, each in every.items()}
+
+        at = tensors(0)
+        state = at_first(self.kinds, at[_K][0], at, self.pairs, self.degree)
         for layer in range(1, len(parameters)):
-            tensors = {name: each[layer - 1] for name, each in below.items()}
-            tensors |= {name: each[layer - 1] for name, each in zip(self.own, own, strict=True)}
+            derived = self._layers[self._order[layer - 1]]
             given = dict(zip(self.parameters, parameters[layer].T, strict=True))
             found = _Pass(
-                self,
-                self._layers[self._order[layer - 1]],
-                state,
-                tensors,
-                given,
-                noise[:, count:],
+                self, derived, state, tensors(layer - 1), given, average, noise[:, count:]
             )
-            put((own, of_own), layer, found.tensors(), rounding[:, known:])
-            members = {name: each[layer] for name, each in zip(self.own, own, strict=True)}
-            state = found.after(float(below[_K][layer, 0]), members)
+            put((own, of_own), layer, found.tensors(own), rounding[:, known:])
+            at = tensors(layer)
+            state = found.after(at[_K][0]).with_members(at, self.pairs)
             advance(1)
         return [*plain, *own], [*of_plain, *of_own]
 
-    def bracketed(self, K: Array, noise: Array) -> dict[Bracket, Array]:
-        """The brackets at a kernel, those of the copies and their sizes, (copies + 1,)."""
-        values, sizes = self._averages(K)
-        found = disturbed(values.T, sizes[:, 0], noise[:, : self._averages.count], self._sums)
-        return dict(zip(self.brackets, found.T, strict=True))
+    def _over_samples(self, name: Name, values: Array) -> Array:
+        """(copies, m, …), with one input too."""
+        return values.reshape(len(values), *(self.m,) * len(name.subscripts))
 
-    def _begin(self, K: Array, own: Mapping[Name, Array]) -> _State:
-        """At layer 1 rotations keep the law, and H is no random number."""
-        at = {name: each[0] for name, each in own.items()}
-        values = {kind: np.zeros((len(K), DEGREE + 1)) for kind in self.kinds}
-        state = _State(values, dict.fromkeys(values, 0.0)).with_members(float(K[0]), at)
-        if "One" in values:  # E :zzzz: = 3V/n
-            values["One"][:, 4] = 3.0 * at[_V] / (math.sqrt(24.0) * float(K[0]) ** 2)
-        return state
+    def _average(self) -> Callable[[Array], tuple[Array, Array]]:
+        if self.m > 1:
+            return self._averages.copies()
 
+        def average(K: Array) -> tuple[Array, Array]:
+            values, sizes = self._averages(K.reshape(-1))
+            return values.T, sizes[:, 0]
 
-class _State(NamedTuple):
-    """Behind a layer: X(he_b) for each functional, (copies, N + 1), and its length beyond N."""
+        return average
 
-    values: dict[str, Array]
-    beyond: dict[str, float]
-
-    def with_members(self, K: float, tensors: Mapping[Name, Array]) -> _State:
-        """With the members that are tensors."""
-        for kind, values in self.values.items():
-            name, degree = MEMBERS[kind]
-            scale = math.sqrt(math.factorial(degree) * K**degree)
-            values[:, degree] = tensors[name] / scale if scale else 0.0
-        return self
+    def bracketed(
+        self, average: Callable[[Array], tuple[Array, Array]], K: Array, noise: Array
+    ) -> dict[Bracket, Array]:
+        """The brackets at a kernel, those of the copies and their sizes: (copies + 1, m, …)."""
+        found = disturbed(*average(K), noise[:, : self._averages.count], self._sums)
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+        parts = np.split(found, ends[:-1], axis=1)
+        return {
+            bracket: part.reshape(-1, *shape)
+            for bracket, part, shape in zip(self._brackets, parts, self._shapes, strict=True)
+        }
 
 
 class _Pass:
@@ -294,147 +333,215 @@ class _Pass:
         self,
         layers: TangentLayers,
         derived: _Derived,
-        state: _State,
+        state: Functionals,
         tensors: Mapping[Name, Array],
         parameters: Mapping[str, Array],
+        average: Callable[[Array], tuple[Array, Array]],
         noise: Array,
     ) -> None:
         self._layers, self._derived, self._state = layers, derived, state
         self._tensors, self._parameters = tensors, parameters
-        self._K = tensors[_K]
+        self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
         self._copies = len(self._K)
-        scale = 1.0 if derived.scale is None else self._response(derived.scale)
-        kernel = self._K * scale**2
-        self._brackets = layers.bracketed(kernel, noise)
-        own = basis(kernel[:1, None], (0, 0), DEGREE)
-        self._functions = {each: made(own) for each, made in layers.products.items()}
-        self._responses = self._all_responses(noise[:, -len(layers.responses) :])
+        scale = np.ones(self._copies) if derived.scale is None else self._response(derived.scale)
+        kernel = self._K * (scale**2)[:, None, None]
+        self._brackets = layers.bracketed(average, kernel, noise)
+        bases = [basis(kernel[0], pair, layers.degree) for pair in self._pairs]
+        self._functions = {
+            each: [made(own) for own in bases] for each, made in layers.products.items()
+        }
+        self._responses = self._all_responses(noise[:, -2 * len(layers.responses) * len(bases) :])
 
-    def _all_responses(self, noise: Array) -> dict[tuple[str, Any], Array]:
-        """X(f) for each functional and product, (copies + 1,), with what is left out of them."""
+    def _entries(self, orders: Orders) -> Iterator[tuple[int, tuple[int, ...], Array, float]]:
+        """Of a product of σ's at every two samples: the pair, the samples in the order of the σ's,
+        the coefficients, and the length of what they leave out."""
+        for p, (c, d) in enumerate(self._pairs):
+            for at in sorted({(c, d), (d, c)}):
+                in_order = orders if at == (c, d) else orders[::-1]
+                samples = at if self._m > 1 else (0,) * len(orders)
+                yield (p, samples, *self._functions[in_order][p])
+
+    def _all_responses(self, noise: Array) -> dict[tuple[str, Orders], Array]:
+        """X(σσ) for each functional and product, (copies + 1, m, …), with what is left out: the
+        samples of X, then those of the product; sizes last."""
         signs = np.array([0.0, *(1.0 if k % 2 else -1.0 for k in range(1, self._copies))])
-        found = {}
-        for place, (kind, factors) in enumerate(self._layers.responses):
+        found, count = {}, 2 * len(self._pairs)
+        for place, (kind, orders) in enumerate(self._layers.responses):
             if kind not in self._state.values:
                 continue
-            values, (f, f_beyond) = self._state.values[kind], self._functions[factors]
-            size = float(np.linalg.norm(f) * np.linalg.norm(values[0]))
-            left = self._state.beyond[kind] * f_beyond
-            if factors in self._layers.checks:
-                known = float(self._brackets[self._layers.checks[factors]][0])
-                left += abs(known - float(f[0])) * float(np.linalg.norm(values[0]))
-            each = values @ f + noise[:, place] * size + signs * left / CAUTION
-            found[kind, factors] = np.append(each, size)
+            rank = RANKS[kind]
+            each = np.zeros((self._copies + 1, *(self._m,) * (rank + len(orders))))
+            spread = (-1, *(1,) * rank)
+            for p, samples, f, f_beyond in self._entries(orders):
+                values, beyond = self._state.values[kind][p], self._state.beyond[kind][p]
+                own = length(values[0])
+                size, left = float(np.linalg.norm(f)) * own, beyond * f_beyond
+                if orders in self._layers.checks:
+                    known = self._brackets[self._layers.checks[orders]][0]
+                    at = samples if self._m > 1 else ()
+                    left = left + abs(float(known[at].item()) - float(f[0])) * own
+                of_noise = noise[:, count * place + 2 * p + (samples[0] > samples[-1])]
+                column: tuple[Any, ...] = (slice(self._copies), ..., *samples)
+                each[column] = values @ f + of_noise.reshape(spread) * size
+                each[column] += signs.reshape(spread) * left / CAUTION
+                sizes: tuple[Any, ...] = (self._copies, ..., *samples)
+                each[sizes] = size
+            found[kind, orders] = each
         return found
 
-    def tensors(self) -> Both:
-        """The tensors above, and their sizes."""
+    def tensors(self, like: Sequence[Array]) -> Both:
+        """The tensors above, and their sizes, in the shapes of these."""
         values, sizes = [], []
-        for name in self._layers.own:
-            total = sum(
-                (self._scalar(term, sizes=True) for term in self._derived.tensors[name]),
-                start=np.zeros(self._copies + 1),
-            )
-            values.append(total[:-1])
-            sizes.append(np.asarray(total[-1]))
+        for name, shape in zip(self._layers.own, like, strict=True):
+            rank = len(name.subscripts)
+            total = np.zeros((self._copies + 1, *(self._m,) * rank))
+            for term in self._derived.tensors.get(name, ()):
+                part = self._scalar(term, rank)
+                total[:-1] += part[:-1]
+                total[-1] += np.abs(part[-1])
+            values.append(total[:-1].reshape(shape.shape[1:]))
+            sizes.append(total[-1].reshape(shape.shape[2:]))
         return values, sizes
 
-    def after(self, K: float, tensors: Mapping[Name, Array]) -> _State:
-        """The state above, where K is this, with the tensors there."""
-        gamma = float(sum(self._scalar(term)[0] for term in self._derived.gamma))
-        own = float(self._K[0])
-        lift = gamma * math.sqrt(own / K) if K > 0 else 0.0
-        values, beyond = {}, {}
+    def after(self, K: Array) -> Functionals:
+        """The functionals above, where the kernel is this; members that are tensors are put in
+        later."""
+        gamma = float(sum(self._scalar(term, 0)[0] for term in self._derived.gamma))
+        bases = [basis(K, pair, self._layers.degree) for pair in self._pairs]
+        moves = [Move(old, new, gamma) for old, new in zip(self._state.bases, bases, strict=True)]
+        values: dict[str, list[Array]] = {}
+        beyond: dict[str, list[Array]] = {}
         for kind in self._layers.kinds:
-            total, grown = np.zeros((self._copies, DEGREE + 1)), 0.0
-            for term in self._derived.functionals.get(kind, ()):
-                factor = self._scalar(term)
-                assert term.test is not None
-                source, length = self._source(*term.test)
-                k = term.test[1].tested or 0
-                total += factor[:-1, None] * _lifted(source, k, K, lift)
-                tail = math.hypot(length, float(np.linalg.norm(source[0, DEGREE + 1 - k :])))
-                if tail:
-                    grown += abs(float(factor[0])) * tail * _growth(k, K, lift)
+            rank = RANKS[kind]
+            total = [np.zeros((self._copies, *(self._m,) * rank, each.size)) for each in bases]
+            grown = [np.zeros((self._m,) * rank) for _ in bases]
+            terms = self._derived.functionals.get(kind, ())
+            for by in sorted({term.of[1].tested or () for term in terms}):
+                own = [term for term in terms if term.of[1].tested == by]
+                scalars = [self._scalar(term, rank + 2) for term in own]
+                places = tuple(label - rank - 1 for label in by) if self._m > 1 else (0,) * len(by)
+                for p, (c, d) in enumerate(self._pairs):
+                    if c == d and any(places):  # f is of one sample alone
+                        continue
+                    found, lengths = self._below(own, scalars, p, rank, len(by))
+                    total[p] += moves[p](places, found)
+                    grown[p] += moves[p].growth(len(by)) * lengths
             values[kind], beyond[kind] = total, grown
-        return _State(values, beyond).with_members(K, tensors)
+        return Functionals(bases, values, beyond)
 
-    def _source(self, kind: str, of: Local) -> tuple[Array, float]:
-        """X(he_b) below, and its length beyond N."""
-        if kind != "Mean":
-            return self._state.values[kind], self._state.beyond[kind]
-        if not of.factors:
-            one = np.zeros((1, DEGREE + 1))
-            one[0, 0] = 1.0
-            return one, 0.0
-        coefficients, length = self._functions[of.factors]
-        return coefficients[None], length
+    def _below(
+        self, terms: Sequence[_Term], scalars: Sequence[Array], p: int, rank: int, count: int
+    ) -> tuple[Array, Array]:
+        """Σ scalar X(f) on the functions of a pair, (copies, m, …, size), and the length of what
+        so many derivatives bring beyond N, (m, …)."""
+        own, m = self._state.bases[p], self._m
+        total = np.zeros((self._copies, *(m,) * rank, own.size))
+        far = np.zeros((m,) * rank)
 
-    def _scalar(self, term: _Term, *, sizes: bool = False) -> Array:
-        """A term without what is of the function on the left, (copies + 1,), its size last."""
-        total = np.full(self._copies + 1, term.value)
+        def at_pair(values: Array, *, coefficients: bool = False) -> Array:
+            """With labels rank + 1 and rank + 2 at the samples of the pair."""
+            if m == 1:
+                ends = values.shape[-1:] if coefficients else ()
+                return values.reshape(len(values), *(1,) * rank, *ends)
+            index: tuple[Any, ...] = (slice(None),) * (rank + 1)
+            sizes = values.shape[rank + 1 : rank + 3]
+            both = zip(self._pairs[p], sizes, strict=True)
+            return np.asarray(values[(*index, *(at if size > 1 else 0 for at, size in both))])
+
+        for term, scalar in zip(terms, scalars, strict=True):
+            part, (kind, of_) = at_pair(scalar)[:-1], term.of
+            orders, labels = _product(of_)
+            if kind == "Mean" and not orders:
+                total[..., 0] += part
+                continue
+            if kind == "Mean":
+                found, lengths = self._sources[p][orders]
+            else:
+                found, lengths = self._state.values[kind][p], self._state.beyond[kind][p]
+                labels = subscripts(term.test)
+            each = at_pair(placed(found, labels, rank + 2), coefficients=True)
+            total += part[..., None] * each
+            lengths = at_pair(placed(lengths[None], labels, rank + 2))[0]
+            far = far + np.abs(part[0]) * tails(each[0], lengths, own, count)
+        return total, far
+
+    @cached_property
+    def _sources(self) -> list[dict[Orders, tuple[Array, Array]]]:
+        """⟨F :z^β:⟩ in the basis of each pair, (1, m, …, size), of products F at every two samples,
+        and the lengths of what lies beyond N."""
+        found: list[dict[Orders, tuple[Array, Array]]] = []
+        K, m, bases = self._K[0], self._m, self._state.bases
+        for own in bases:
+            moves = []
+            for other in bases:
+                A = own.inverse @ K[np.ix_(own.samples, other.samples)] @ other.inverse.T
+                moves.append((Contraction(A, own.degree), min(float(np.linalg.norm(A, 2)), 1.0)))
+            each: dict[Orders, tuple[Array, Array]] = {}
+            for orders in self._layers.products:
+                if orders != tuple(sorted(orders)):
+                    continue
+                shape = (m,) * len(orders)
+                values, lengths = np.zeros((1, *shape, own.size)), np.zeros(shape)
+                for q, samples, f, f_beyond in self._entries(orders):
+                    move, lift = moves[q]
+                    values[(0, *samples)] = move(f)
+                    lengths[samples] = lift ** (own.degree + 1) * f_beyond
+                each[orders] = values, lengths
+            found.append(each)
+        return found
+
+    def _scalar(self, term: _Term, rank: int) -> Array:
+        """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
+        that it has not; its size last."""
+        own = rank if self._m > 1 else 1
+        total = np.full((self._copies + 1, *(1,) * own), term.value)
         for atom, exponent in term.atoms:
-            total = total * self._lookup(atom) ** exponent
-        if sizes:
-            total[-1] = abs(total[-1])
-        return total
+            total = total * placed(*self._lookup(atom), own) ** exponent
+        return total if self._m > 1 else total.reshape(len(total), *(1,) * rank)
 
-    def _lookup(self, atom: object) -> Array:
+    def _lookup(self, atom: object) -> tuple[Array, tuple[int, ...]]:
+        """What stands for an atom, (copies + 1, m, …), sizes last, and the labels of its axes."""
         if isinstance(atom, Bracket):
-            return self._brackets[relabelled(atom)[0]]
+            bracket, labels = relabelled(atom)
+            return self._brackets[bracket], labels
         functional = functional_in(atom)
         if functional is not None:
-            kind, local = functional
-            return self._responses[kind, local.factors]
+            kind, of_ = functional
+            if of_.labels:  # X(z), of one input
+                scale = self._state.bases[0].L[0, 0]
+                values = self._state.values[kind][0][..., 1:2] * scale
+                return with_sizes(values), (*subscripts(atom), *of_.labels)
+            orders, samples = _product(of_)
+            return self._responses[kind, orders], (*subscripts(atom), *samples)
         if isinstance(atom, Tensor):
-            values = self._tensors[identify(atom)[0]]
-        elif isinstance(atom, Response):
-            values = self._response(atom)
-        elif isinstance(atom, Parameter):
-            values = self._parameters[atom.name]
-        else:
-            assert isinstance(atom, Value)
-            known = {
-                PARAMETERS.get(name, sympy.Symbol(name)): each[0]
-                for name, each in self._parameters.items()
-            }
-            number = atom.expr if atom.expr.is_number else atom.expr.subs(known)
-            values = np.full(self._copies, float(number))
-        return np.append(values, abs(float(values[0])))
+            name, labels = identify(atom)
+            return with_sizes(self._tensors[name]), labels
+        if isinstance(atom, Response):
+            return with_sizes(self._response(atom)), ()
+        return with_sizes(self._number(atom)), ()
+
+    def _number(self, atom: object) -> Array:
+        if isinstance(atom, Parameter):
+            return self._parameters[atom.name]
+        assert isinstance(atom, Value)
+        known = {
+            PARAMETERS.get(name, sympy.Symbol(name)): each[0]
+            for name, each in self._parameters.items()
+        }
+        number = atom.expr if atom.expr.is_number else atom.expr.subs(known)
+        return np.full(self._copies, float(number))
 
     def _response(self, atom: Response) -> Array:
-        """A function of K."""
+        """A function of K, of one input."""
         symbols = [symbol for symbol, _ in atom.limits]
-        found = _compiled(atom.value, tuple(symbols))(*[self._K for _ in symbols])
+        K = self._K[:, 0, 0]
+        found = _compiled(atom.value, tuple(symbols))(*[K for _ in symbols])
         return np.broadcast_to(np.asarray(found, float), (self._copies,))
 
 
 @cache
 def _compiled(value: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Callable[..., Any]:
     return sympy.lambdify(symbols, value, "numpy")  # type: ignore[no-any-return]
-
-
-def _lifted(values: Array, k: int, K: float, lift: float) -> Array:
-    """X(P f^{(k)}) for f = he_b, from X(he_b), (copies, N + 1)."""
-    found = np.zeros_like(values)
-    b = np.arange(k, DEGREE + 1)
-    scale = np.ones(len(b))
-    for step in range(k):
-        scale = scale * np.sqrt((b - step) / K) if K > 0 else 0.0 * scale
-    found[:, k:] = values[:, : DEGREE + 1 - k] * scale * lift ** (b - k)
-    return found
-
-
-def _growth(k: int, K: float, lift: float) -> float:
-    """A bound on what is multiplied beyond N."""
-    if lift == 0.0 or K == 0.0:
-        return 0.0
-    lift = abs(lift)
-    peak = k / (-2.0 * math.log(lift)) if lift < 1.0 else math.inf
-    b = max(DEGREE + 1.0, peak)
-    if math.isinf(b):
-        return math.inf
-    return float((b / K) ** (k / 2) * lift ** (b - k))
 
 
 def _columns(values: Array, names: Sequence[str], wanted: Sequence[str]) -> Array:

@@ -1,0 +1,37 @@
+"""Layers of which only permutations keep the law: z' = γ z + b + W σ(y), a skip around one matrix.
+
+Σ σ(z_a)² is no function of inner products, so that z' remembers, neuron by neuron, how large σ(z)
+was. `neurons` averages behind such a layer, and `tangents` closes its recursions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .stages import DENSE, LEFT, Function, Stage, Variable
+from .trees import STREAM
+
+
+def is_plain_skip(stages: Sequence[Stage]) -> bool:
+    """Whether it is a skip around one matrix without a norm, or a dense layer."""
+    if tuple(stages) == (DENSE,):
+        return True
+    return len(stages) == 1 and is_skip(stages) and len(stages[0].equations[0][1].right) == 2
+
+
+def is_skip(stages: Sequence[Stage]) -> bool:
+    """Whether the layer is a skip around one matrix, behind a norm or none: K and Θ close."""
+    *before, last = stages
+    if any(stage.matrices or stage.arguments for stage in before) or len(last.matrices) != 1:
+        return False
+    if len(last.equations) != 1 or last.equations[0][0] != STREAM or last.taps:
+        return False
+    if not all(mean.is_odd for mean in last.means):  # but for one that is taken off in σ(y − m)
+        return False
+    terms = last.equations[0][1].right
+    summed = [term for term in terms if term.weight is not None]
+    carried = [term for term in terms if term.weight is None]
+    single = all(
+        term.factors == (Function(0, 0, term.weight[1]),) for term in summed if term.weight
+    )
+    return single and [term.factors for term in carried] == [(Variable(STREAM, LEFT),)]

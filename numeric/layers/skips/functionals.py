@@ -1,0 +1,154 @@
+"""Functionals of functions of z at one neuron, by what they are at Hermite polynomials.
+
+X(f) for the six functionals of `derive.engine.tangents`, f being a function of the z of two samples
+or of one: X(he_β) for |β| ≤ N in those samples' own basis (`hermite`), a number for each of the
+samples that X itself is at. Behind a layer
+
+    X'(f) = Σ scalar · X(P ∂_a … ∂_b f) ,    P f(z) = E f(γz + ξ) ,
+
+where P he_β is Γ(γ L'⁻¹L) and a derivative raises the degree by 1. What N leaves out is bounded: of
+a functional beyond N, by the lengths of what is brought there, which shrinks as ‖γ L'⁻¹L‖^N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from derive.engine.tangents import MEMBERS, RANKS, member_of
+from derive.engine.tensors import Name, identify, named
+
+from ...arrays import Array
+from .hermite import Basis, Contraction, basis, block, of_tensor, raised
+
+Pairs = Sequence[tuple[int, int]]
+"""Pairs of inputs, each once, the first of a pair no later one than the second."""
+_WITHOUT_MEAN = ("kappa", "One", "Apart")
+"""Those that are 0 at f = 1."""
+
+
+class Functionals(NamedTuple):
+    """Behind a layer.
+
+    Arguments:
+        bases: of each pair of inputs.
+        values: by functional, of each pair: (copies, m, …, size), an axis for each of `RANKS`.
+        beyond: the lengths beyond N of the first copy's, (m, …).
+    """
+
+    bases: list[Basis]
+    values: dict[str, list[Array]]
+    beyond: dict[str, list[Array]]
+
+    def with_members(self, tensors: Mapping[Name, Array], pairs: Pairs) -> Functionals:
+        """With the members that are tensors, (copies, m, …) each."""
+        for kind, values in self.values.items():
+            (name, degree), rank = MEMBERS[kind], RANKS[kind]
+            atom = member_of(kind, tuple(range(rank)), tuple(range(rank, rank + degree)))
+            known, labels = identify(atom)
+            assert known == name
+            axes = np.argsort(labels)
+            tensor = tensors[name].transpose(0, *(1 + axes))
+            for own, each, pair in zip(self.bases, values, pairs, strict=True):
+                if kind in _WITHOUT_MEAN:
+                    each[..., 0] = 0.0
+                each[..., block(own.rank, degree)] = of_tensor(
+                    own, _at(tensor, pair, degree), degree
+                )
+        return self
+
+
+def _at(tensor: Array, pair: tuple[int, int], count: int) -> Array:
+    """The last axes, so many, at the samples of a pair."""
+    samples = list(dict.fromkeys(pair))
+    index: tuple[Any, ...] = (..., *np.ix_(*[samples] * count))
+    return np.asarray(tensor[index]) if count else tensor
+
+
+def at_first(
+    kinds: Sequence[str], K: Array, tensors: Mapping[Name, Array], pairs: Pairs, degree: int
+) -> Functionals:
+    """At layer 1, where rotations keep the law, and H is no random number.
+
+    Arguments:
+        kinds: which functionals.
+        K: (m, m).
+        tensors: (copies, m, …) each.
+        pairs: of inputs.
+        degree: N.
+    """
+    bases = [basis(K, pair, degree) for pair in pairs]
+    m, copies = len(K), len(next(iter(tensors.values())))
+    shapes = {kind: (m,) * RANKS[kind] for kind in kinds}
+    values = {
+        kind: [np.zeros((copies, *shape, each.size)) for each in bases]
+        for kind, shape in shapes.items()
+    }
+    beyond = {kind: [np.zeros(shape)] * len(bases) for kind, shape in shapes.items()}
+    found = Functionals(bases, values, beyond).with_members(tensors, pairs)
+    if "One" in values:  # E :zzzz: is V of three pairings, over n
+        V = tensors[named("V")]
+        quartic = V + V.transpose(0, 1, 3, 2, 4) + V.transpose(0, 1, 4, 3, 2)
+        for own, each, pair in zip(bases, values["One"], pairs, strict=True):
+            each[..., block(own.rank, 4)] = of_tensor(own, _at(quartic, pair, 4), 4)
+    return found
+
+
+class Move:
+    """What P and derivatives make of functionals of one pair's functions.
+
+    Arguments:
+        below: the pair's basis below the layer.
+        above: and behind it.
+        gamma: γ.
+    """
+
+    def __init__(self, below: Basis, above: Basis, gamma: float) -> None:
+        shift = gamma * above.inverse @ below.L
+        self._above, self._move = above, Contraction(shift, above.degree)
+        self._lift = float(np.linalg.norm(shift, 2))
+        self._scale = float(np.linalg.norm(above.inverse, 2))
+
+    def __call__(self, by: Sequence[int], values: Array) -> Array:
+        """X(P ∂…∂ f) at f = he_β, from X(he_β), (…, size); `by` are places in the basis."""
+        found = self._move(values)
+        for place in by:
+            found = raised(self._above, place, found)
+        return found
+
+    def growth(self, count: int) -> float:
+        """A bound on what so many derivatives multiply the length beyond N with."""
+        lift, scale = self._lift, self._scale
+        if lift == 0.0 or scale == 0.0:
+            return 0.0
+        peak = count / (-2.0 * math.log(lift)) if lift < 1.0 else math.inf
+        b = max(self._above.degree + 1.0, peak if count else 0.0)
+        return float((b**0.5 * scale) ** count * lift ** (b - count)) if b < math.inf else math.inf
+
+
+def tails(values: Array, lengths: Array, own: Basis, count: int) -> Array:
+    """The length of what so many derivatives raise beyond N: of the first copy's coefficients,
+    (…, size), and of what was beyond N before."""
+    last = slice(block(own.rank, max(own.degree + 1 - count, 0)).start, None)
+    edge = (values[..., last] ** 2).sum(axis=-1) if count else 0.0
+    return np.asarray(np.sqrt(lengths**2 + edge))
+
+
+def length(coefficients: Array) -> Array:
+    """Of functions by their coefficients, the last axis."""
+    return np.asarray(np.sqrt((coefficients**2).sum(axis=-1)))
+
+
+def placed(values: Array, labels: Sequence[int], rank: int) -> Array:
+    """Values over samples with these labels, (copies, m, …), over labels 1 … rank: where labels
+    meet the diagonal, of others one entry. An axis of coefficients stays last."""
+    letters = "".join(chr(ord("a") + label) for label in labels)
+    kept = "".join(sorted(set(letters)))
+    found: Array = np.einsum(f"Z{letters}...->Z{kept}...", values)
+    shape = [1] * rank
+    for letter, size in zip(kept, found.shape[1:], strict=False):
+        shape[ord(letter) - ord("b")] = size
+    return found.reshape(len(found), *shape, *found.shape[1 + len(kept) :])
