@@ -111,8 +111,8 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
     if norm is not None and (m > 1 or set(names) - set(BEHIND_NORMS)):
-        wanted = "no norm before a skip around one matrix, for tensors other than K and Θ, and with"
-        raise InputError("layer", str(scheme.layer), f"{wanted} one input G1 and V")
+        wanted = "no norm before a skip around one matrix, for tensors other than K, Θ, G1 and V"
+        raise InputError("layer", str(scheme.layer), f"{wanted}, and these with one input")
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
