@@ -1,17 +1,20 @@
 """A matplotlib figure laid out with each text measured once, and each axis's ticks placed once.
 
 As it lays a figure out and draws it, matplotlib asks an axis for its ticks about ten times, and a
-text for its size as often. Neither changes while the limits, the size and the letters don't.
+text for its size as often. Neither changes while the limits, the size and the letters don't. The
+ticks of an axis are alike but for their places: each is a copy of the first, where matplotlib makes
+three lines and two texts from their settings, and then takes over those of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, Tick
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -22,7 +25,12 @@ def laid_out(figure: Figure) -> Iterator[None]:
     """Within this block the figure is in the layout that it has as an SVG: `savefig` alone draws
     it once more, to nowhere, to lay it out."""
     engine, canvas, dpi = figure.get_layout_engine(), figure.canvas, figure.dpi
-    with _once(Axis, "_update_ticks", _view), _once(Text, "_get_layout", _letters):
+    with (
+        _once(Axis, "_update_ticks", _view),
+        _once(Axis, "_get_ticklabel_bboxes", _labels),
+        _once(Text, "_get_layout", _letters),
+        _copied_ticks(),
+    ):
         if engine is not None:
             FigureCanvasSVG(figure)
             figure.dpi = FigureCanvasSVG.fixed_dpi
@@ -42,6 +50,11 @@ def _view(axis: Any) -> tuple[Any, ...]:
     """What an axis's ticks depend on."""
     view, place = axis.get_view_interval(), axis.axes.bbox.bounds
     return (*map(float, view), *map(float, place), axis.axes.figure.dpi)
+
+
+def _labels(axis: Any, ticks: list[Tick], renderer: Any) -> tuple[Any, ...]:
+    """What the boxes of an axis's labels depend on: `_update_ticks` alone moves or writes them."""
+    return (*_view(axis), type(renderer), *ticks)
 
 
 def _letters(text: Any, renderer: Any) -> tuple[Any, ...] | None:
@@ -80,3 +93,34 @@ def _once(owner: Any, name: str, state: Callable[..., Any]) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, method)
+
+
+_PARTS = "tick1line", "tick2line", "gridline", "label1", "label2"
+
+
+@contextmanager
+def _copied_ticks() -> Iterator[None]:
+    """Within this block an axis that has a tick makes further ones as copies of it."""
+    axes: Any = Axis
+    made, settled = axes._get_tick, axes._copy_tick_props
+
+    def tick_of(self: Any, major: bool) -> Tick:
+        before = self.majorTicks if major else self.minorTicks
+        return _copied(before[0]) if before else made(self, major)
+
+    def nothing(self: Any, source: Tick, target: Tick) -> None:
+        """They are alike already."""
+
+    axes._get_tick, axes._copy_tick_props = tick_of, nothing
+    try:
+        yield
+    finally:
+        axes._get_tick, axes._copy_tick_props = made, settled
+
+
+def _copied(tick: Tick) -> Tick:
+    """A tick that looks like this one, with lines and texts of its own."""
+    found = copy(tick)
+    for name in _PARTS:
+        setattr(found, name, copy(getattr(tick, name)))
+    return found

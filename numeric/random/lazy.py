@@ -513,3 +513,7 @@ def add_bias(
         fill_normals(b, key, draws[s], layer, BIAS)
         for a in range(samples):
             add_multiple(Z[s, a], math.sqrt(C_b), b[:n])
+
+
+PARTS = fill_normals, gram, cholesky, triangle, factorise, fill_columns, divide, combine, orthogonal
+"""What the kernels of samplers call, compiled once for all of them."""

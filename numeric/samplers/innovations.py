@@ -47,6 +47,7 @@ from ..random.lazy import (
     COLUMN,
     GAUSSIAN,
     HAAR,
+    PARTS,
     add_multiple,
     combine,
     factorise,
@@ -175,7 +176,7 @@ class InnovationSampler(ProbeSampler):
             if frame:
                 activation.activate(Y)
             K, slopes = C_W * S, self._slopes[layer]
-            of_w = K[:, pairs[:, 0], pairs[:, 1]]
+            of_w = np.ascontiguousarray(K[:, pairs[:, 0], pairs[:, 1]])  # one type to compile for
             kernels().carry(C_W * slopes, moved, own)
             given = averages(K + C_b), of_w
             kernels().innovate((Y, W), pairs, given, slopes, (moved, own))
@@ -285,7 +286,7 @@ def carry(A: Array, moved: Array, own: Array) -> None:
             g[p] = 0.0
             for q in range(count):
                 g[p] += A[p, q] * moved[s, q]
-        moved[s] = g
+        put_multiple(moved[s], 1.0, g)  # numba takes 3 s to compile moved[s] = g
         _turned(A, own[s], half)
         _turned(A, half, own[s])
 
@@ -311,7 +312,8 @@ def control(
 def kernels() -> ModuleType:
     """`apply_both`, `innovate`, `carry` and `control`, compiled."""
     doc = "Preactivations beside those behind Gaussian weights, and their innovations."
-    return load_kernels("innovations", doc, (apply_both, innovate, carry, control))
+    entries = apply_both, innovate, carry, control
+    return load_kernels("innovations", doc, entries, parts=PARTS)
 
 
 @lru_cache(maxsize=8)

@@ -120,13 +120,14 @@ def sum_over_neurons(
     """
     parent, column = tree
     n, count = columns.shape[2], parent.size
-    level = np.zeros(count + 2, np.int64)
+    level, deepest = np.zeros(count + 2, np.int64), 0
     for k in range(count):
         if parent[k] >= 0:
             level[k] = level[parent[k]] + 1
+            deepest = max(deepest, level[k])
     blocks = -(-n // BLOCK)
     width = -(-n // blocks)
-    products = np.empty((1 + level.max(), width))
+    products = np.empty((1 + deepest, width))
     for s in range(columns.shape[0]):
         for k in range(count):
             factors[s, first + k] = 0.0

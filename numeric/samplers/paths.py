@@ -21,7 +21,7 @@ from ..emit.kernels import load_kernels
 from ..estimators.observables import Plan, Statistic
 from ..estimators.polynomials import Structure, flattened
 from ..estimators.unbiased import Reading
-from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, Step
+from ..random.lazy import BIAS, COLUMN, FACTOR, HAAR, PARTS, Step
 from ..random.philox import whole_blocks
 from . import path_averages, path_kernels
 from .base import Sampler, evaluated_once, uncollected
@@ -239,7 +239,8 @@ def kernels() -> ModuleType:
         path_kernels.add_to_each,
         path_kernels.sum_over_neurons,
     )
-    return load_kernels("path", "What takes forward paths from layer to layer.", entries)
+    doc = "What takes forward paths from layer to layer."
+    return load_kernels("path", doc, entries, parts=PARTS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,8 @@ def kernels() -> ModuleType:
     """`grams`, `apply`, `apply_alone`, `add_bias`, `vary` and `chain`, compiled."""
     entries = lazy.grams, lazy.apply, lazy.apply_alone, lazy.add_bias
     jets = jet_kernels.vary, jet_kernels.chain
-    return load_kernels("layer", "What takes an ensemble from layer to layer.", (*entries, *jets))
+    doc = "What takes an ensemble from layer to layer."
+    return load_kernels("layer", doc, (*entries, *jets), parts=lazy.PARTS)
 
 
 def reading(ensemble: Ensemble | Layers, fields: Iterable[AnyField] = ()) -> unbiased.Reading:

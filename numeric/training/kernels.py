@@ -323,8 +323,10 @@ def descend(
 )
 def outputs(parameters, widths, inputs, sigma, found):
     """What comes out of every network, (networks, inputs, outputs)."""
-    layers, total = widths.size - 1, inputs.shape[0]
-    scratch = np.empty((3, AT_ONCE * widths.max()))
+    layers, total, widest = widths.size - 1, inputs.shape[0], 0
+    for layer in range(layers + 1):
+        widest = max(widest, widths[layer])
+    scratch = np.empty((3, AT_ONCE * widest))
     for s in range(parameters.shape[0]):
         own = parameters[s]
         for a in range(0, total, AT_ONCE):

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 from matplotlib import rc_context
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -173,6 +174,8 @@ def varied(layout):
     first.legend(title="$x^2$")
     first.set(xlabel="layer", ylabel="a long label\nin two lines", title="title")
     first.tick_params(axis="x", rotation=40, which="both")
+    first.tick_params(axis="y", which="minor", direction="in", color="red")
+    first.grid(which="both", linestyle=":")
     figure.colorbar(second.imshow(np.arange(12.0).reshape(3, 4)), ax=second)
     third.sharex(fourth)
     third.plot([1e6, 1e6 + 3], [2e-7, 5e-7])
@@ -189,9 +192,10 @@ def test_ticks_placed_once_are_where_matplotlib_has_them(layout):
 
 def test_a_drawn_figure_keeps_its_layout_engine_and_its_size():
     figure = varied("constrained")
-    before = figure.get_layout_engine(), figure.canvas, figure.dpi, Text._get_layout
+    methods = lambda: (Text._get_layout, Axis._get_tick, Axis._copy_tick_props)  # noqa: E731
+    before = figure.get_layout_engine(), figure.canvas, figure.dpi, methods()
     svg(figure)
-    assert (figure.get_layout_engine(), figure.canvas, figure.dpi, Text._get_layout) == before
+    assert (figure.get_layout_engine(), figure.canvas, figure.dpi, methods()) == before
     again = svg(figure)
     figure.axes[0].set_xlim(1, 2)
     assert svg(figure) != again
