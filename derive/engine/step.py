@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial
-from math import gcd, lcm
 from typing import NamedTuple, Self, TypeVar
 
 import sympy
@@ -19,7 +18,7 @@ from ..display import lines
 from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..errors import InputError, listed, whole
-from ..gaussian.brackets import Average, Bracket, Component, specialise, unspecified
+from ..gaussian.brackets import Bracket, Component, specialise, unspecified
 from ..groups.pairings import Blocks
 from ..weights import Gaussian, WeightEnsemble, as_weights
 from ..work.progress import telling
@@ -27,6 +26,7 @@ from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
 from .exchangeable import skip_of
+from .factored import polynomial
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
 from .stages import DENSE, Stage
@@ -351,55 +351,6 @@ class Step(Shown):
     @property
     def _first_two(self) -> str:
         return "" if self.is_single_input else "[1,2]"
-
-
-def polynomial(terms: Expansion, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
-    """Terms in sympy, `symbol` of each atom, with what they have in common in front."""
-    images: dict[object, sympy.Expr] = {}
-    merged: dict[frozenset[tuple[sympy.Expr, int]], Fraction] = {}
-    for (mono, _), value in terms.items():
-        powers: dict[sympy.Expr, int] = {}
-        for atom, exponent in mono:
-            if atom not in images:
-                images[atom] = symbol(atom)
-            powers[images[atom]] = powers.get(images[atom], 0) + exponent
-        key = frozenset(powers.items())
-        merged[key] = merged.get(key, Fraction(0)) + value
-    merged = {key: value for key, value in merged.items() if value}
-    plain = all(isinstance(image, sympy.Symbol | Average | Component) for image in images.values())
-    if not plain or len(merged) < 2 or any(power < 0 for key in merged for _, power in key):
-        return sympy.factor_terms(_total(merged))
-    shared = [dict(key) for key in merged]
-    common = {
-        image: least
-        for image in shared[0]
-        if (least := min(powers.get(image, 0) for powers in shared)) > 0
-    }
-    if not common:  # sympy multiplies a number into a sum that stands alone
-        return sympy.factor_terms(_total(merged))
-    content = Fraction(gcd(*(value.numerator for value in merged.values())))
-    if not any((value / content).denominator == 1 for value in merged.values()):
-        content /= lcm(*(value.denominator for value in merged.values()))
-    content = -content if all(value < 0 for value in merged.values()) else content
-    rest: dict[frozenset[tuple[sympy.Expr, int]], Fraction] = {}
-    for powers, value in zip(shared, merged.values(), strict=True):
-        left = ((image, power - common.get(image, 0)) for image, power in powers.items())
-        rest[frozenset((image, power) for image, power in left if power)] = value / content
-    front = (image**power for image, power in common.items())
-    return sympy.Mul(sympy.Rational(content.numerator, content.denominator), *front, _total(rest))
-
-
-def _total(terms: Mapping[frozenset[tuple[sympy.Expr, int]], Fraction]) -> sympy.Expr:
-    """Σ value Π image^power."""
-    return sympy.Add(
-        *(
-            sympy.Mul(
-                sympy.Rational(value.numerator, value.denominator),
-                *(image**power for image, power in key),
-            )
-            for key, value in terms.items()
-        )
-    )
 
 
 class Composed(NamedTuple):
