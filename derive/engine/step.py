@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import NamedTuple, Self, TypeVar
 
 import sympy
@@ -13,7 +13,7 @@ import sympy
 from .. import symbols
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Parameter, Value
-from ..arithmetic.polynomials import UNIT, Expansion, Monomial, add, power, times
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ..display import lines
 from ..display.labels import component_latex
 from ..display.objects import Shown
@@ -545,6 +545,22 @@ def _coefficient(
     ties: Ties | None = None,
 ) -> Expansion:
     if not stage.is_dense:
+        distinct = tuple(sorted(set(samples)))
+        places = tuple(distinct.index(sample) + 1 for sample in samples)
+        if places != samples:
+            found = _coefficient(
+                fields,
+                places,
+                pairing,
+                weights,
+                power,
+                first_layer,
+                square,
+                corrections,
+                stage,
+                ties,
+            )
+            return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
         given = fields, samples, pairing, weights, power, square, corrections
         return _through_stage(*given, stage, ties)
     below = partial(input_layer if first_layer else hidden_layer, weights=weights)
@@ -567,6 +583,24 @@ def _coefficient(
         )[pairing]
     _check_order(cumulant, pairing, what)
     return cumulant
+
+
+def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
+    """With these samples, in ascending order, for 1, 2, …: representatives stay what they are."""
+    return frozenset((_relabelled(atom, samples), exponent) for atom, exponent in mono)
+
+
+@lru_cache(maxsize=1 << 14)
+def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
+    if isinstance(atom, Tensor):
+        return atom._replace(samples=tuple(samples[each - 1] for each in atom.samples))
+    if isinstance(atom, Bracket):
+        factors = tuple((samples[each - 1], order) for each, order in atom.factors)
+        return atom._replace(factors=factors, outer=tuple(samples[each - 1] for each in atom.outer))
+    if isinstance(atom, Response):
+        limits = ((name, _relabelled(limit, samples)) for name, limit in atom.limits)
+        return Response(atom.value, tuple(limits))  # type: ignore[arg-type]
+    return atom
 
 
 def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:
