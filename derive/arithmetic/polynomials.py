@@ -69,10 +69,12 @@ def multiply(a: Expansion, b: Expansion, order: int) -> Expansion:
 
 def multiply_all(factors: Iterable[Expansion], order: int) -> Expansion:
     """The product of all factors without the terms beyond n^{-order}."""
-    result = constant(1)
+    result: Expansion | None = None
     for factor in factors:
-        result = multiply(result, factor, order)
-    return result
+        result = dict(factor) if result is None else multiply(result, factor, order)
+    if result is None:
+        return constant(1)
+    return {key: value for key, value in result.items() if key[1] <= order}
 
 
 @cache

@@ -244,7 +244,9 @@ class Stage:
         for mean, k in zip(self.means, orders, strict=True):
             value = sympy.diff(value, mean.symbol, k)
         odd = {mean.symbol: 0 for mean in self.means if mean.is_odd}
-        return sympy.simplify(value.subs(odd)) if odd else value
+        if odd:
+            value = value.subs(odd)
+        return sympy.simplify(value) if odd and value.is_Add else value
 
     def differentiated(self, term: Product, directions: tuple[Direction, ...]) -> Iterator[Product]:
         """Each direction acts on one of the factors, in every way."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property, partial
-from math import gcd, lcm
+from functools import cache, cached_property, lru_cache, partial
 from typing import NamedTuple, Self, TypeVar
 
 import sympy
@@ -14,18 +13,19 @@ import sympy
 from .. import symbols
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Parameter, Value
-from ..arithmetic.polynomials import UNIT, Expansion, Monomial, add, power, times
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
 from ..display import lines
 from ..display.labels import component_latex
 from ..display.objects import Shown
 from ..errors import InputError, listed, whole
-from ..gaussian.brackets import Average, Bracket, Component, specialise, unspecified
+from ..gaussian.brackets import Bracket, Component, specialise, unspecified
 from ..groups.pairings import Blocks
 from ..weights import Gaussian, WeightEnsemble, as_weights
 from ..work.progress import telling
 from ..work.resources import DAY, check_time
 from .cumulants import RATE, Work, hidden_layer, input_layer, layer_cumulant, work
 from .equations import Equation
+from .factored import polynomial
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
 from .skips import is_plain_skip
@@ -353,55 +353,6 @@ class Step(Shown):
         return "" if self.is_single_input else "[1,2]"
 
 
-def polynomial(terms: Expansion, symbol: Callable[[object], sympy.Expr]) -> sympy.Expr:
-    """Terms in sympy, `symbol` of each atom, with what they have in common in front."""
-    images: dict[object, sympy.Expr] = {}
-    merged: dict[frozenset[tuple[sympy.Expr, int]], Fraction] = {}
-    for (mono, _), value in terms.items():
-        powers: dict[sympy.Expr, int] = {}
-        for atom, exponent in mono:
-            if atom not in images:
-                images[atom] = symbol(atom)
-            powers[images[atom]] = powers.get(images[atom], 0) + exponent
-        key = frozenset(powers.items())
-        merged[key] = merged.get(key, Fraction(0)) + value
-    merged = {key: value for key, value in merged.items() if value}
-    plain = all(isinstance(image, sympy.Symbol | Average | Component) for image in images.values())
-    if not plain or len(merged) < 2 or any(power < 0 for key in merged for _, power in key):
-        return sympy.factor_terms(_total(merged))
-    shared = [dict(key) for key in merged]
-    common = {
-        image: least
-        for image in shared[0]
-        if (least := min(powers.get(image, 0) for powers in shared)) > 0
-    }
-    if not common:  # sympy multiplies a number into a sum that stands alone
-        return sympy.factor_terms(_total(merged))
-    content = Fraction(gcd(*(value.numerator for value in merged.values())))
-    if not any((value / content).denominator == 1 for value in merged.values()):
-        content /= lcm(*(value.denominator for value in merged.values()))
-    content = -content if all(value < 0 for value in merged.values()) else content
-    rest: dict[frozenset[tuple[sympy.Expr, int]], Fraction] = {}
-    for powers, value in zip(shared, merged.values(), strict=True):
-        left = ((image, power - common.get(image, 0)) for image, power in powers.items())
-        rest[frozenset((image, power) for image, power in left if power)] = value / content
-    front = (image**power for image, power in common.items())
-    return sympy.Mul(sympy.Rational(content.numerator, content.denominator), *front, _total(rest))
-
-
-def _total(terms: Mapping[frozenset[tuple[sympy.Expr, int]], Fraction]) -> sympy.Expr:
-    """Σ value Π image^power."""
-    return sympy.Add(
-        *(
-            sympy.Mul(
-                sympy.Rational(value.numerator, value.denominator),
-                *(image**power for image, power in key),
-            )
-            for key, value in terms.items()
-        )
-    )
-
-
 class Composed(NamedTuple):
     """A tensor behind a layer by those before it, and the kernels of its brackets."""
 
@@ -592,6 +543,22 @@ def _coefficient(
     ties: Ties | None = None,
 ) -> Expansion:
     if not stage.is_dense:
+        distinct = tuple(sorted(set(samples)))
+        places = tuple(distinct.index(sample) + 1 for sample in samples)
+        if places != samples:
+            found = _coefficient(
+                fields,
+                places,
+                pairing,
+                weights,
+                power,
+                first_layer,
+                square,
+                corrections,
+                stage,
+                ties,
+            )
+            return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
         given = fields, samples, pairing, weights, power, square, corrections
         return _through_stage(*given, stage, ties)
     below = partial(input_layer if first_layer else hidden_layer, weights=weights)
@@ -614,6 +581,24 @@ def _coefficient(
         )[pairing]
     _check_order(cumulant, pairing, what)
     return cumulant
+
+
+def _labelled(mono: Monomial, samples: tuple[int, ...]) -> Monomial:
+    """With these samples, in ascending order, for 1, 2, …: representatives stay what they are."""
+    return frozenset((_relabelled(atom, samples), exponent) for atom, exponent in mono)
+
+
+@lru_cache(maxsize=1 << 14)
+def _relabelled(atom: Atom, samples: tuple[int, ...]) -> Atom:
+    if isinstance(atom, Tensor):
+        return atom._replace(samples=tuple(samples[each - 1] for each in atom.samples))
+    if isinstance(atom, Bracket):
+        factors = tuple((samples[each - 1], order) for each, order in atom.factors)
+        return atom._replace(factors=factors, outer=tuple(samples[each - 1] for each in atom.outer))
+    if isinstance(atom, Response):
+        limits = ((name, _relabelled(limit, samples)) for name, limit in atom.limits)
+        return Response(atom.value, tuple(limits))  # type: ignore[arg-type]
+    return atom
 
 
 def _check_order(cumulant: Expansion, pairing: Blocks, what: str) -> None:

@@ -4,7 +4,8 @@
 
 Pilot networks tell the mean Gram matrices, and by least squares the slopes β of each K_ab in the
 innovations c below it (`samplers.staged_innovations`). The others then have controls of mean zero:
-c, and ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n². What is left of K is of order
+c, ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n², and each new c times what the K_ab
+below it are off. What is left of K is of order
 1/n, where K fluctuates by n^{-1/2}, so that G1 = n(E K − K) has an error that does not grow with n;
 of V ~ n ĝ ĝ what is left is smaller by the root of L/n. The fit leaves out the draw that it is
 applied to (`estimators.controls`), so that averages are unbiased at every width; of the product of
@@ -132,6 +133,7 @@ class Innovated:
                 y[layer].append(np.concatenate([off, v], axis=1))
                 if groups:
                     c[layer].append(chance.columns(groups, self.slopes[layer]))
+                chance.before = off if groups else None
         found = [_average(*each) for each in zip(y, c, strict=True)]
         values, covariances = (np.array(each) for each in zip(*found, strict=True))
         return Part(len(draws), values, covariances)
@@ -281,29 +283,33 @@ def _slopes(given: Innovated) -> list[Array]:
 
 
 class _Chance:
-    """The controls of some networks, layer by layer."""
+    """The controls of some networks, layer by layer.
+
+    Attributes:
+        before: K_ab − K of the layer below, as it is: what is new is of mean 0 given it.
+    """
 
     def __init__(self, both: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
         self._both = both
         self._squares: list[Array] = []
         self._own: list[Array] = []
         self._groups = self._functions = 0
-        self._before: Array | None = None
+        self.before: Array | None = None
 
     def columns(self, groups: list[Group], slopes: Array) -> Array:
         """All of mean zero that is known below this layer."""
         c, (moved, spent) = reduced(groups), spread(groups, slopes)
         new, a, b = c[:, self._functions :], *self._both
         products = [moved[:, a] * moved[:, b] - spent[:, a, b]]
-        if self._before is not None:
-            crossed = self._before[:, :, None] * new[:, None]
+        if self.before is not None:
+            crossed = self.before[:, :, None] * new[:, None]
             if crossed[0].size <= MOST:
                 products.append(crossed.reshape(len(c), -1))
         recent = groups[self._groups :]
         squares = [own_squares(each) for each in recent if each.products <= MOST]
         self._own = (self._own + squares)[-2 * len(recent) :]
         self._squares = (self._squares + products)[-_LAYERS:]
-        self._before, self._functions, self._groups = moved, c.shape[1], len(groups)
+        self._functions, self._groups = c.shape[1], len(groups)
         return np.concatenate([c, *self._squares, *self._own], axis=1)
 
 

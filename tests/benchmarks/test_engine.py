@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from derive import Gaussian, Orthogonal, recursion
-from derive.engine import cumulants, tensors
+from derive.engine import cumulants, tensors, through
 from derive.engine import fields as field_module
 from derive.engine.step import _coefficient
 from derive.engine.tensors import FIRST_ORDER
@@ -17,9 +17,11 @@ from derive.engine.tensors import FIRST_ORDER
 def forget():
     for cached in (
         _coefficient,
+        cumulants._equation,
         cumulants._expand_layer,
         cumulants._insert,
         tensors.tensor,
+        through.lines,
         field_module.forward,
         field_module.canonical_tree,
         field_module.automorphisms,
@@ -49,6 +51,28 @@ def test_next_order_multi_input(benchmark, name):
         return recursion(name, weights=Orthogonal()).terms
 
     assert benchmark.pedantic(derive, setup=forget, rounds=1)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "normalized(rms, eps=eps)",
+        "normalized(layer, eps=eps)",
+        "residual(skip=gamma, norm=rms, eps=eps)",
+        "residual(skip=gamma, norm=layer, eps=eps)",
+        "gated(norm=layer)",
+        "gated(skip=gamma, norm=layer, eps=eps)",
+        "skip(gamma, norm=rms)",
+        "convolution(3, 8, norm=layer, eps=eps)",
+    ],
+)
+def test_vertex_and_mean_of_a_layer(benchmark, layer):
+    """V and G1 of several inputs, stage put into stage."""
+
+    def derive():
+        return [recursion(name, Orthogonal(), layer=layer).expr for name in ("V", "G1")]
+
+    assert all(benchmark.pedantic(derive, setup=forget, rounds=3))
 
 
 COLD = """
