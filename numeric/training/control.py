@@ -85,8 +85,7 @@ def more(seconds: float) -> int:
 
 def plain(course: Course) -> dict[str, Array]:
     """Means over networks, covariances, and standard errors, without controls."""
-    z, tangent, loss, stopped = (None if part is None else part[:, 0] for part in course)
-    assert z is not None and loss is not None
+    z, tangent, loss, stopped = course.of_sign(0)
     values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": loss}
     if tangent is not None:
         values["ntk"] = tangent
@@ -133,8 +132,7 @@ def controlled(
     middle = estimates.mean(axis=0)
     second.append(of_start - middle)
     lines = [
-        linear(each, targets, eta, steps, own)
-        for each, own in ((start, signs), (untrained, both))
+        linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
     ]
     found: dict[str, Array] = {}
 

@@ -57,6 +57,13 @@ class Course(NamedTuple):
     loss: Array
     stopped: Array | None
 
+    def of_sign(self, k: int) -> Course:
+        """Those of one sign, without its axis."""
+        tangent, stopped = (
+            None if each is None else each[:, k] for each in (self.tangent, self.stopped)
+        )
+        return Course(self.outputs[:, k], tangent, self.loss[:, k], stopped)
+
 
 @dataclass(frozen=True, eq=False)
 class Training(Work):

@@ -85,8 +85,9 @@ def simulate(
             many steps is taken back to where it was least, and trained no further.
         test_targets: for patience: those of the test inputs, as `targets`.
         ntk: whether the tangent kernel is measured.
-        antithetic: whether each network is trained a second time, from the negative of its readout,
-            for means with less variance; where controls apply, and weights whose law rotations keep.
+        antithetic: whether each network is trained a second time, from the negative of its readout
+            (its last layer's parameters), for means with less variance; where controls apply, and
+            rotations keep the weights' law.
         executor, window, run, progress: those of `numeric.simulate`.
 
     Returns:
@@ -95,7 +96,7 @@ def simulate(
         the networks that have, which are then what they were at their best. With tensorial descent
         of all inputs on the squared loss, without patience, they are measured by what differs from
         descent by each network's own H(0), and that by more networks, which are not trained
-        (`control`): with much less noise.
+        (`control`): with much less noise. `antithetic` is then an attribute.
 
     Raises:
         InputError: for arguments that cannot be used, and where training diverges.
@@ -166,7 +167,8 @@ def simulate(
     about: dict[str, int | float | str] = {
         "width": width, "depth": depth, "draws": draws, "blocks": draws, "seed": seed,
         "eta": float(eta), "optimizer": optimizer, "loss": f"{loss} {'½Σ' if half else 'Σ'}",
-        "batch": size, **({} if stop is None else {"patience": stop.steps}),
+        "batch": size, **({"antithetic": int(signs)} if linear else {}),
+        **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
 
