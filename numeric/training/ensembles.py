@@ -155,8 +155,8 @@ class Training(Work):
 
     def course(self, rows: Array) -> Course:
         """Of these rows."""
-        begin, course = self._sizes
-        begin = self.readouts * sum(begin)
+        start, course = self._sizes
+        begin = self.readouts * sum(start)
         by_step = rows[:, begin:].reshape(len(rows), self._signs, len(self.steps), -1)
         parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=3))
         shape, (outputs, kernel) = by_step.shape[:3], self._shapes
