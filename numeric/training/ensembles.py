@@ -107,7 +107,7 @@ class Training(Work):
         looks = 1 if self.patience is None else 2
         passes = looks * self._signs * max(self.steps, default=0) * len(self.ensemble.inputs)
         passes += self.readouts * len(self.ensemble.inputs) * self.targets.shape[1]
-        return 1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS)
+        return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS))
 
     @property
     def chunk(self) -> int:
