@@ -8,11 +8,18 @@ needs no training, and z(t) − z_lin(t) is smaller by n^{-1/2} than what either
 
     E f(z(t)) = E[f(z(t)) − f(z_lin(t))] + E f(z_lin(t)),
 
-the first from the networks that are trained, the second from many that are not. At both levels what
-is left is regressed on features whose means over the last layer's parameters are 0 exactly, given
-all layers below: z(0), and z(0)z(0) less its covariance there. At the second it is on H(0) too,
-whose mean comes from more networks yet, of which no matrix is built (`numeric.simulate`). The
-coefficients of a network come from the other networks, so that no mean is changed.
+the first from the networks that are trained, the second from many that are not. A readout has the
+law of its negative, which changes the signs of z(0) and of dH and leaves H(0) as it is: both are
+antithetic variates of one mean, trained one after the other at the first level, and for nothing at
+the second. There each network has several readouts besides, drawn one after the other on the same
+layers below: each is a network of the ensemble, and most of the noise of z(0)z(0) and of H(0) is
+the readout's.
+
+At both levels what is left is regressed on features whose means over the readout are 0 exactly,
+given all layers below: z(0), where it has one sign, and z(0)z(0) less its covariance there. At the
+second it is on that covariance and on H(0) too, whose means come from more networks yet, of which
+no matrix is built (`numeric.simulate`). The coefficients of a network come from the other networks,
+so that no mean is changed.
 """
 
 from __future__ import annotations
@@ -34,25 +41,40 @@ _PER_FEATURE = 20
 """So many networks for each feature, or it is left out."""
 _ROUNDING = 1e-12
 """Of the largest value: what is left below it of a regression is rounding."""
-_LEAST, _MOST = 4, 32
+_LEAST, _MOST = 1, 32
 """Untrained networks for each that is trained."""
-_NOISIER = 6.0
+_NOISIER = 4.0
 """How much larger the variance of what they measure is, roughly."""
-_BATCHES, _LAZY = 16, 2
+READOUTS = 8
+"""Of an untrained network."""
+_BATCHES, _LAZY = 16, 8
 """The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
+_SIGNS = (1.0, -1.0)
 
 
-def tangents(ensemble: Ensemble, draws: int) -> Array:
-    """Independent estimates of E H(0) of an output, each of a part of so many networks or more,
-    (batches, samples, samples)."""
+class Known(NamedTuple):
+    """Independent estimates of means, (batches, samples, samples).
+
+    Attributes:
+        tangent: of H(0) of an output.
+        kernel: of the covariance of an output.
+    """
+
+    tangent: Array
+    kernel: Array
+
+
+def known(ensemble: Ensemble, draws: int) -> Known:
+    """For so many untrained networks."""
     each = max(2, -(-_LAZY * draws // _BATCHES))
     net, depth = ensemble.net, ensemble.depth
     seeds = np.random.SeedSequence([ensemble.seed, _BATCHES]).generate_state(_BATCHES, np.uint64)
-    tables = (
-        simulate(net, ensemble.inputs, ensemble.width, depth, each, tensors="Theta", seed=int(seed))
+    names = ("Theta", "K")
+    tables = [
+        simulate(net, ensemble.inputs, ensemble.width, depth, each, tensors=names, seed=int(seed))
         for seed in seeds
-    )
-    return np.array([table["Theta"].to_numpy()[-1] for table in tables])
+    ]
+    return Known(*(np.array([table[name].to_numpy()[-1] for table in tables]) for name in names))
 
 
 def more(seconds: float) -> int:
@@ -63,12 +85,12 @@ def more(seconds: float) -> int:
 
 def plain(course: Course) -> dict[str, Array]:
     """Means over networks, covariances, and standard errors, without controls."""
-    z = course.outputs
-    values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": course.loss}
-    if course.tangent is not None:
-        values["ntk"] = course.tangent
-    if course.stopped is not None:
-        values["stopped"] = course.stopped
+    z, tangent, loss, stopped = course.of_sign(0)
+    values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": loss}
+    if tangent is not None:
+        values["ntk"] = tangent
+    if stopped is not None:
+        values["stopped"] = stopped
     found = {}
     for name, each in values.items():
         found[name], found[f"{name}_se"] = averaged(each)
@@ -79,69 +101,86 @@ def controlled(
     course: Course,
     start: Start,
     untrained: Start,
-    tangent: Array,
+    means: Known,
     targets: Array,
     eta: float,
     steps: Sequence[int],
+    *,
+    mirrored: bool,
 ) -> dict[str, Array]:
     """The same from three levels.
 
     Arguments:
-        course, start: of the networks that are trained by full-batch tensorial descent.
+        course, start: of the networks that are trained by full-batch tensorial descent, of one sign
+            or of both.
         untrained: of others.
-        tangent: estimates of E H(0), from `tangents`.
+        means: of what is to be known of the start.
         targets: (training, outputs).
+        mirrored: whether a readout has the law of its negative.
     """
     outputs = targets.shape[1]
-    kernels = tangent[..., None, None] * np.eye(outputs)
-    first, second = _features(start), _features(untrained)
-    rows, columns = np.triu_indices(start.outputs[0].size)
-    flat, known = (_matrices(each)[:, rows, columns] for each in (untrained.tangent, kernels))
-    middle = known.mean(axis=0)
-    second.append(flat - middle)
-    lines = [linear(each, targets, eta, steps) for each in (start, untrained)]
+    signs, both = _SIGNS[: course.outputs.shape[1]], _SIGNS[: 1 + mirrored]
+    first, second = _features(start, signs), _features(untrained, both)
+    rows, columns = np.triu_indices(untrained.outputs[0, 0].size)
+    samples = np.triu_indices(untrained.kernel.shape[-1])
+    kernels = means.tangent[..., None, None] * np.eye(outputs)
+    of_start = _joined(
+        _matrices(untrained.tangent).mean(axis=1)[:, rows, columns],
+        untrained.kernel.mean(axis=1)[:, *samples],
+    )
+    estimates = _joined(_matrices(kernels)[:, rows, columns], means.kernel[:, *samples])
+    middle = estimates.mean(axis=0)
+    second.append(of_start - middle)
+    lines = [
+        linear(each, targets, eta, steps, own) for each, own in ((start, signs), (untrained, both))
+    ]
     found: dict[str, Array] = {}
 
     def put(name: str, differences: Array, base: Array) -> None:
-        trained, other = regressed(differences, first), regressed(base, second)
+        trained = regressed(differences.mean(axis=1), first)
+        other = regressed(base.mean(axis=1), second)
         (off, off_se), (mean, mean_se) = (averaged(each.left) for each in (trained, other))
         found[name], errors = off + mean, [off_se, mean_se]
         if len(other.slopes) == len(second):
-            moved = (known - middle) @ other.slopes[-1]
+            moved = (estimates - middle) @ other.slopes[-1]
             errors.append(averaged(moved)[1].reshape(mean.shape))
         found[f"{name}_se"] = np.sqrt(sum(np.square(error) for error in errors))
 
     put("prediction", course.outputs - lines[0], lines[1])
     trained, *products = (_products(z, found["prediction"]) for z in (course.outputs, *lines))
     put("covariance", trained - products[0], products[1])
-    losses = [((z[:, :, : len(targets)] - targets) ** 2).sum(axis=(2, 3)) / 2 for z in lines]
+    losses = [((z[..., : len(targets), :] - targets) ** 2).sum(axis=(-2, -1)) / 2 for z in lines]
     put("loss", course.loss - losses[0], losses[1])
     if course.tangent is not None:
-        change = regressed(course.tangent - start.tangent[:, None], first)
-        (off, off_se), (mean, mean_se) = averaged(change.left), averaged(kernels)
+        moved = (course.tangent - start.tangent[:, :, None]).mean(axis=1)
+        (off, off_se), (mean, mean_se) = averaged(regressed(moved, first).left), averaged(kernels)
         found["ntk"], found["ntk_se"] = off + mean, np.hypot(off_se, mean_se)
     return found
 
 
-def linear(start: Start, targets: Array, eta: float, steps: Sequence[int]) -> Array:
-    """z_lin at these steps, (draws, steps, samples, outputs).
+def linear(
+    start: Start, targets: Array, eta: float, steps: Sequence[int], signs: Sequence[float] = (1.0,)
+) -> Array:
+    """z_lin at these steps for each readout and for its negative, (draws, readouts · signs, steps,
+    samples, outputs).
 
     Where a network's own H is too large for η, 1 − ηH is taken as −1: any function of the start
     will do, if it stays finite.
     """
-    draws, m, outputs = start.outputs.shape
+    draws, readouts, m, outputs = start.outputs.shape
     size = targets.size
     H = _matrices(start.tangent)
-    z = start.outputs.reshape(draws, -1)
-    values, U = np.linalg.eigh(H[:, :size, :size])
+    values, U = np.linalg.eigh(H[..., :size, :size])
     rates = np.clip(1 - eta * values, -1.0, 1.0)
-    off = np.einsum("dij,di->dj", U, z[:, :size] - targets.reshape(-1))
-    pulls, found = H[:, :, :size] @ U, []
+    own = start.outputs.reshape(draws, readouts, -1)
+    z = own[:, :, None] * np.array(signs)[:, None]  # (draws, readouts, signs, samples of outputs)
+    off = np.einsum("drij,drsi->drsj", U, z[..., :size] - targets.reshape(-1))
+    pulls, found = H[..., :size] @ U, []
     for step in steps:
         summed = np.full_like(rates, float(step))  # Σ_{s<t} (1 − ηλ)^s
         np.divide(1 - rates**step, 1 - rates, out=summed, where=1 - rates > _ROUNDING)
-        found.append(z - eta * np.einsum("dij,dj->di", pulls, summed * off))
-    return np.array(found).swapaxes(0, 1).reshape(draws, len(steps), m, outputs)
+        found.append(z - eta * np.einsum("drij,drsj->drsi", pulls, summed[:, :, None] * off))
+    return np.stack(found, axis=3).reshape(draws, -1, len(steps), m, outputs)
 
 
 class Regression(NamedTuple):
@@ -172,21 +211,27 @@ def regressed(values: Array, features: Sequence[Array]) -> Regression:
     return Regression(left.reshape(values.shape), np.split(slopes, ends[: used - 1]))
 
 
-def _features(start: Start) -> list[Array]:
+def _features(start: Start, signs: Sequence[float]) -> list[Array]:
     """Of mean 0 over the last layer's parameters, given those below, (draws, …), in units of their
     own size."""
     z, draws = start.outputs, len(start.outputs)
-    products = np.einsum("dai,dbj->daibj", z, z)
-    for i in range(z.shape[2]):
-        products[:, :, i, :, i] -= start.kernel
-    size = z.shape[1] * z.shape[2]
+    products = np.einsum("drai,drbj->draibj", z, z)
+    for i in range(z.shape[3]):
+        products[:, :, :, i, :, i] -= start.kernel
+    size = z.shape[2] * z.shape[3]
     rows, columns = np.triu_indices(size)
-    squares = products.reshape(draws, size, size)[:, rows, columns]
+    squares = products.reshape(draws, -1, size, size)[:, :, rows, columns]
+    odd = [z.reshape(draws, -1, size)] if len(signs) == 1 else []
     scaled = []
-    for each in (z.reshape(draws, -1), squares):
-        size_of = np.sqrt((each**2).mean(axis=0))
-        scaled.append(each / np.where(size_of > 0, size_of, 1.0))
+    for each in (*odd, squares):
+        mean = each.mean(axis=1)
+        size_of = np.sqrt((mean**2).mean(axis=0))
+        scaled.append(mean / np.where(size_of > 0, size_of, 1.0))
     return scaled
+
+
+def _joined(*parts: Array) -> Array:
+    return np.concatenate(parts, axis=1)
 
 
 def _matrices(H: Array) -> Array:
@@ -196,6 +241,6 @@ def _matrices(H: Array) -> Array:
 
 
 def _products(z: Array, mean: Array) -> Array:
-    """(z − mean)(z − mean), (draws, steps, samples, samples, outputs, outputs)."""
+    """(z − mean)(z − mean), (…, samples, samples, outputs, outputs)."""
     centred = z - mean
-    return np.asarray(np.einsum("dsai,dsbj->dsabij", centred, centred))
+    return np.asarray(np.einsum("...ai,...bj->...abij", centred, centred))

@@ -32,13 +32,13 @@ _UNINTERRUPTED = 0.2
 
 
 class Start(NamedTuple):
-    """Networks at initialization.
+    """Networks at initialization, each with some last layers, its readouts.
 
     Attributes:
-        outputs: z, (draws, samples, outputs).
-        tangent: H, (draws, samples, samples, outputs, outputs).
+        outputs: z, (draws, readouts, samples, outputs).
+        tangent: H, (draws, readouts, samples, samples, outputs, outputs).
         kernel: the covariance of an output over the last layer's parameters alone, given the
-            layers below, C_b + C_W σσ/n, (draws, samples, samples).
+            layers below, C_b + C_W σσ/n, (draws, readouts, samples, samples).
     """
 
     outputs: Array
@@ -47,14 +47,22 @@ class Start(NamedTuple):
 
 
 class Course(NamedTuple):
-    """Networks at each step: outputs and tangent kernels as those of `Start`, with an axis of steps
-    behind that of the draws; the losses, and 1 where a network has stopped, (draws, steps). No
-    kernels if they are not wanted, and no stops without patience."""
+    """Networks at each step: outputs (draws, signs, steps, samples, outputs) and tangent kernels
+    alike; the losses, and 1 where a network has stopped, (draws, signs, steps). No kernels if they
+    are not wanted, and no stops without patience. The second sign, if there is one, is that of the
+    network whose readout was the negative of the first one's."""
 
     outputs: Array
     tangent: Array | None
     loss: Array
     stopped: Array | None
+
+    def of_sign(self, k: int) -> Course:
+        """Those of one sign, without its axis."""
+        tangent, stopped = (
+            None if each is None else each[:, k] for each in (self.tangent, self.stopped)
+        )
+        return Course(self.outputs[:, k], tangent, self.loss[:, k], stopped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +73,8 @@ class Training(Work):
         steps: none for networks at initialization.
         origin: whether a row has what `Start` is, before the steps.
         first: the number of the first draw.
+        readouts: last layers that an untrained network has, one after the other.
+        antithetic: whether each is trained again from the negative of its readout.
         patience: when a network stops; None is never.
     """
 
@@ -79,6 +89,8 @@ class Training(Work):
     origin: bool = False
     first: int = 0
     patience: Patience | None = None
+    readouts: int = 1
+    antithetic: bool = False
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -93,8 +105,9 @@ class Training(Work):
     def seconds(self) -> float:
         """Of a network, roughly."""
         looks = 1 if self.patience is None else 2
-        passes = (looks * max(self.steps, default=0) + 1) * len(self.ensemble.inputs)
-        return 1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS)
+        passes = looks * self._signs * max(self.steps, default=0) * len(self.ensemble.inputs)
+        passes += self.readouts * len(self.ensemble.inputs) * self.targets.shape[1]
+        return float(1e-4 + self._entries * (_DRAWN_SECONDS + passes * _NUMBER_SECONDS))
 
     @property
     def chunk(self) -> int:
@@ -120,25 +133,33 @@ class Training(Work):
         return start, [z, *([kernel] if self.ntk else []), 1, *([1] if self.patience else [])]
 
     @property
+    def _signs(self) -> int:
+        return 2 if self.antithetic else 1
+
+    @property
     def row(self) -> int:
         """Numbers that a network comes to."""
         start, course = self._sizes
-        return sum(start) + len(self.steps) * sum(course)
+        return self.readouts * sum(start) + self._signs * len(self.steps) * sum(course)
 
     def start(self, rows: Array) -> Start:
         """Of these rows, which have it."""
         z, kernel = self._shapes
-        m, (*ends, _) = len(self.ensemble.inputs), np.cumsum(self._sizes[0] + [0])
-        parts = np.split(rows[:, : ends[-1]], ends[:-1], axis=1)
+        m, sizes = len(self.ensemble.inputs), self._sizes[0]
+        own = rows[:, : self.readouts * sum(sizes)].reshape(len(rows), self.readouts, -1)
+        parts = np.split(own, np.cumsum(sizes)[:-1], axis=2)
         shapes = z, kernel, (m, m)
-        return Start(*(p.reshape(-1, *own) for p, own in zip(parts, shapes, strict=True)))
+        return Start(
+            *(p.reshape(*own.shape[:2], *shape) for p, shape in zip(parts, shapes, strict=True))
+        )
 
     def course(self, rows: Array) -> Course:
         """Of these rows."""
-        begin, course = self._sizes
-        by_step = rows[:, sum(begin) :].reshape(len(rows), len(self.steps), -1)
-        parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=2))
-        shape, (outputs, kernel) = by_step.shape[:2], self._shapes
+        start, course = self._sizes
+        begin = self.readouts * sum(start)
+        by_step = rows[:, begin:].reshape(len(rows), self._signs, len(self.steps), -1)
+        parts = iter(np.split(by_step, np.cumsum(course)[:-1], axis=3))
+        shape, (outputs, kernel) = by_step.shape[:3], self._shapes
         z = next(parts).reshape(*shape, *outputs)
         tangent = next(parts).reshape(*shape, *kernel) if self.ntk else None
         loss = next(parts)[..., 0]
@@ -166,6 +187,8 @@ class Training(Work):
             "chunk": self.chunk,
             "origin": self.origin,
             "first": self.first,
+            "readouts": self.readouts,
+            "antithetic": self.antithetic,
             "patience": self.patience and [digest(self.patience.targets), self.patience.steps],
         }
 
@@ -180,10 +203,23 @@ class Training(Work):
     ) -> Array:
         """What these networks come to, (draws, numbers)."""
         networks = Networks(self, self.first + np.arange(start, stop))
-        parts = [networks.started()] if self.origin else []
+        initial = networks.parameters.copy()
+        parts = [networks.started(self.readouts)] if self.origin else []
+        for sign in range(self._signs if self.steps else 0):
+            if sign:
+                networks.begin(initial)
+                networks.mirror()
+            parts += self._descended(networks, given_up)
+        rows = np.concatenate(parts, axis=1)
+        if not np.isfinite(rows).all():
+            raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
+        return rows
+
+    def _descended(self, networks: Networks, given_up: Event | None) -> list[Array]:
+        """What these networks are at each step."""
         stopping = None if self.patience is None else Stopping(networks, self.patience)
-        found, step, last = {}, 0, max(self.steps, default=0)
-        most = max(1, int(_UNINTERRUPTED / (self.seconds * (stop - start)) * last))
+        found, step, last = {}, 0, max(self.steps)
+        most = max(1, int(_UNINTERRUPTED / (self.seconds * len(networks.parameters)) * last))
         for until in sorted(set(self.steps)):
             while step < until:
                 if given_up is not None and given_up.is_set():
@@ -197,7 +233,4 @@ class Training(Work):
             found[until] = networks.observed()
             if stopping is not None:
                 found[until] = np.concatenate([found[until], stopping.stopped], axis=1)
-        rows = np.concatenate([*parts, *(found[step] for step in self.steps)], axis=1)
-        if not np.isfinite(rows).all():
-            raise InputError("eta", self.rule.eta, "a learning rate at which training converges")
-        return rows
+        return [found[step] for step in self.steps]

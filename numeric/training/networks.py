@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from derive.weights import Orthogonal, WeightEnsemble
+
 from ..arrays import Array
-from ..random.matrices import weight_matrix
+from ..random.matrices import frame, weight_matrix
 from ..samplers.ensemble import Ensemble
 from . import kernels
 from .losses import per_input
@@ -70,19 +72,33 @@ class Networks:
         for layer, (n_in, n_out) in enumerate(shapes, 1):
             own = self.parameters[:, ends[layer - 1] - (n_in + 1) * n_out : ends[layer - 1]]
             W = own[:, :-n_out].reshape(-1, n_in, n_out).transpose(0, 2, 1)
-            b = own[:, None, -n_out:]
             assert np.shares_memory(W, self.parameters)
-            law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
-            for k, rng in enumerate(self.streams):
-                W[k] = weight_matrix(law, (n_out, n_in), rng)
-            for k, rng in enumerate(self.streams):
-                b[k] = size * rng.standard_normal((1, n_out))
             self.weights.append(W)
-            self.biases.append(b)
+            self.biases.append(own[:, None, -n_out:])
+            self._draw(layer, weight_matrix)
         fan_in = np.array(work.widths[:-1])
         self.rates = ensemble.lambda_W / fan_in, ensemble.lambda_b
-        self.descent = work.rule.started(self.parameters, np.array(self.rates))
-        self.waiting = np.empty((len(draws), 0), np.int64)
+        self.begin(self.parameters)
+
+    def begin(self, parameters: Array) -> None:
+        """At these parameters, before the first step."""
+        self.parameters[:] = parameters
+        self.descent = self.work.rule.started(self.parameters, np.array(self.rates))
+        self.waiting = np.empty((len(self.parameters), 0), np.int64)
+
+    def _draw(self, layer: int, matrix: Callable[..., Array]) -> None:
+        """A layer's parameters anew, its matrices from a law, a shape and a generator."""
+        W, b, ensemble = self.weights[layer - 1], self.biases[layer - 1], self.work.ensemble
+        law, size = ensemble.weights_at(layer), np.sqrt(ensemble.C_b[layer - 1])
+        for k, rng in enumerate(self.streams):
+            W[k] = matrix(law, W[k].shape, rng)
+        for k, rng in enumerate(self.streams):
+            b[k] = size * rng.standard_normal(b[k].shape)
+
+    def mirror(self) -> None:
+        """The outputs change their signs: the last layer's parameters do."""
+        self.weights[-1] *= -1
+        self.biases[-1] *= -1
 
     def forward(self, x: Array) -> tuple[list[Array], list[Array]]:
         """The outputs last: what enters each layer, (networks, inputs, n), and σ' behind it."""
@@ -129,13 +145,19 @@ class Networks:
             self.waiting = self.waiting[:, size:]
         return np.stack(chosen, axis=1)
 
-    def started(self) -> Array:
-        """What `Start` is, (networks, numbers)."""
+    def started(self, readouts: int = 1) -> Array:
+        """What `Start` is, (networks, numbers), with so many last layers one after the other on
+        the same layers below."""
         entering, slopes = self._passed()
         hidden, ensemble = entering[-2], self.work.ensemble
         own = hidden @ hidden.transpose(0, 2, 1) / hidden.shape[2]
         kernel = ensemble.C_b[-1] + ensemble.C_W[-1] * own
-        return self._joined([entering[-1], self.kernel(entering, slopes), kernel])
+        parts = [entering[-1], self.kernel(entering, slopes), kernel]
+        for _ in range(1, readouts):
+            self._draw(len(self.weights), _readout)
+            entering[-1] = hidden @ self.weights[-1].transpose(0, 2, 1) + self.biases[-1]
+            parts += [entering[-1], self.kernel(entering, slopes), kernel]
+        return self._joined(parts)
 
     def observed(self) -> Array:
         """Outputs, tangent kernel and loss, (networks, numbers)."""
@@ -171,3 +193,12 @@ class Networks:
                 flat = flat @ self.weights[layer]
                 back = flat.reshape(count, outputs, m, -1) * slopes[layer - 1][:, None]
         return found
+
+
+def _readout(law: WeightEnsemble, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """As `weight_matrix`, but of a Haar matrix the few rows that are wanted alone."""
+    n_out, n_in = shape
+    if isinstance(law, Orthogonal) and n_out < n_in:
+        rows = frame(n_in, n_out, rng.standard_normal).T
+        return np.asarray(np.sqrt(float(law.C_W)) * rows)
+    return weight_matrix(law, shape, rng)

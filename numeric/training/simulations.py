@@ -59,6 +59,7 @@ def simulate(
     test_targets: ArrayLike | None = None,
     half: bool = True,
     ntk: bool = True,
+    antithetic: bool = True,
     executor: Executor | None = None,
     window: int | None = None,
     run: str | os.PathLike[str] | None = None,
@@ -84,6 +85,9 @@ def simulate(
             many steps is taken back to where it was least, and trained no further.
         test_targets: for patience: those of the test inputs, as `targets`.
         ntk: whether the tangent kernel is measured.
+        antithetic: whether each network is trained a second time, from the negative of its readout
+            (its last layer's parameters), for means with less variance; where controls apply, and
+            rotations keep the weights' law.
         executor, window, run, progress: those of `numeric.simulate`.
 
     Returns:
@@ -92,7 +96,7 @@ def simulate(
         the networks that have, which are then what they were at their best. With tensorial descent
         of all inputs on the squared loss, without patience, they are measured by what differs from
         descent by each network's own H(0), and that by more networks, which are not trained
-        (`control`): with much less noise.
+        (`control`): with much less noise. `antithetic` is then an attribute.
 
     Raises:
         InputError: for arguments that cannot be used, and where training diverges.
@@ -123,11 +127,15 @@ def simulate(
     linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
     linear &= stop is None
     ntk = flag("ntk", ntk)
+    signs = flag("antithetic", antithetic) and linear and net.keeps_rotations
     work = Training(
-        ensemble, data.targets, rule, loss, size, counts, ntk, draws, origin=linear, patience=stop
-    )
+        ensemble, data.targets, rule, loss, size, counts, ntk, draws,
+        origin=linear, patience=stop, antithetic=signs,
+    )  # fmt: skip
     what = f"training {number(draws)} networks of width {number(width)}"
-    untrained = replace(work, steps=(), first=_ELSEWHERE)
+    untrained = replace(
+        work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
+    )
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
     held = 8 * (draws * work.row + more * untrained.row)
     check_memory("draws", draws, held, what)
@@ -136,17 +144,19 @@ def simulate(
         check_time("draws, steps", (draws, max(times)), seconds + more * untrained.seconds, what)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = chunks.total(work, draws, options, what, seconds)[0].arrays()["rows"]
-        found = control.plain(work.course(rows))
-        if linear:
+        if not linear:
+            found = control.plain(work.course(rows))
+        else:
             others = replace(untrained, draws=more)
             elsewhere = replace(options, run=None)
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            tangent = control.tangents(ensemble, more)
+            means = control.known(ensemble, more)
             found = control.controlled(
-                work.course(rows), *ways, tangent, data.targets, rule.eta, counts
-            )
+                work.course(rows), *ways, means, data.targets, rule.eta, counts,
+                mirrored=net.keeps_rotations,
+            )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
         if (largest := float(abs(data.targets).max())) > _LARGE:
             wanted = f"below {_LARGE:g}: the squares of the losses overflow"
@@ -157,7 +167,8 @@ def simulate(
     about: dict[str, int | float | str] = {
         "width": width, "depth": depth, "draws": draws, "blocks": draws, "seed": seed,
         "eta": float(eta), "optimizer": optimizer, "loss": f"{loss} {'½Σ' if half else 'Σ'}",
-        "batch": size, **({} if stop is None else {"patience": stop.steps}),
+        "batch": size, **({"antithetic": int(signs)} if linear else {}),
+        **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
 

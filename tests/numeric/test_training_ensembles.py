@@ -1,16 +1,19 @@
 """Ensembles of networks that are really trained: against theory, and against what they must be."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from derive import Network
+from derive import LowRankOrthogonal, Network
 from derive.errors import InputError
 from numeric import compare
 from numeric import flow as tensors_of
+from numeric.samplers.ensemble import checked_ensemble
 from numeric.training import control, flow, simulate
-from numeric.training.ensembles import Start
+from numeric.training.ensembles import Start, Training
+from numeric.training.optimizers import Optimizer
 
 RNG = np.random.default_rng(22)
 INPUTS, TARGETS = RNG.standard_normal((3, 5)), 2 * RNG.standard_normal((3, 2))
@@ -156,6 +159,65 @@ def test_bad_arguments_are_named(changed, argument):
         simulate(**(given | {"draws": 5} | changed))
 
 
+def work_of(targets, **options):
+    """Networks that are trained, as `simulate` has them."""
+    ensemble = checked_ensemble(NET, INPUTS, 9, 3, 6)
+    rule = Optimizer("tensorial", 0.1)
+    return Training(ensemble, targets, rule, "squared", 3, (0, 4), True, 8, origin=True, **options)
+
+
+def test_a_network_and_its_negative_readout_are_mirror_images():
+    """Where targets are 0, z → −z is a symmetry of descent: outputs change their signs, H and the
+    loss stay. With targets it is one of them with −y, and the first sign is what it was alone."""
+    work = work_of(0 * TARGETS, antithetic=True)
+    course = work.course(work.sums(0, 8, np.empty(0)))
+    one, other = course.of_sign(0), course.of_sign(1)
+    assert other.outputs == pytest.approx(-one.outputs, abs=1e-12)
+    assert other.tangent == pytest.approx(one.tangent, abs=1e-12)
+    assert other.loss == pytest.approx(one.loss, abs=1e-12)
+    both, opposite, alone = (
+        work.course(work.sums(0, 8, np.empty(0)))
+        for work in (
+            work_of(TARGETS, antithetic=True),
+            work_of(-TARGETS, antithetic=True),
+            work_of(TARGETS),
+        )
+    )
+    assert both.of_sign(1).outputs == pytest.approx(-opposite.of_sign(0).outputs, abs=1e-12)
+    assert np.array_equal(both.of_sign(0).outputs, alone.of_sign(0).outputs)
+
+
+def test_antithetic_means_of_a_single_layer_are_exact():
+    """z − y = (1 − ηΘ)^t (z(0) − y): the mean over a readout and its negative has no z(0)."""
+    steps = [0, 1, 7]
+    made = simulate(NET, INPUTS, TARGETS, TESTS, 5, 1, 0.1, steps, draws=4)
+    theory = flow(NET, INPUTS, TARGETS, TESTS, 1, 0.1, steps)
+    assert made["prediction"].to_numpy() == pytest.approx(
+        theory["prediction"].to_numpy(), abs=1e-12
+    )
+    assert made["prediction_se"].to_numpy() == pytest.approx(0, abs=1e-12)
+    plain = simulate(NET, INPUTS, TARGETS, TESTS, 5, 1, 0.1, steps, draws=4, clip=NONE)
+    assert plain["prediction_se"].min() > 0.01
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "orthogonal", LowRankOrthogonal(gamma=1)])
+def test_readouts_on_the_same_layers_are_of_the_ensemble(weights):
+    """z of each has the covariance that the layers below give it, within 5 of its errors."""
+    net = Network("tanh", weights, first_weights="gaussian", C_b=0.1)
+    work = replace(work_of(TARGETS), ensemble=checked_ensemble(net, INPUTS, 9, 2, 6), steps=())
+    work = replace(work, readouts=400)
+    start = work.start(work.sums(0, 8, np.empty(0)))
+    assert np.ptp(start.kernel, axis=1).max() == 0
+    z = start.outputs[:, 1:]
+    products = np.einsum("drai,drbj->drijab", z, z)
+    for i in range(2):
+        products[:, :, i, i] -= start.kernel[:, 1:]
+    flat = products.reshape(8, 399, -1)
+    scores = flat.mean(axis=1) / (flat.std(axis=1) / np.sqrt(399))
+    assert np.abs(scores).max() < 5
+    assert np.abs(z.mean(axis=1) / (z.std(axis=1) / np.sqrt(399))).max() < 5
+
+
 def test_controls_change_no_mean_but_its_noise():
     """With and without them the same networks say the same."""
     given = NET, INPUTS, TARGETS, TESTS, 24, 2, 0.2, [0, 6]
@@ -189,14 +251,14 @@ def start_of(draws):
     """Networks of one sample and output whose H is 1 + z/10, with z of variance 1."""
     z = np.random.default_rng(5).standard_normal(draws)
     tangent = 1 + z / 10
-    shape = draws, 1, 1
+    shape = draws, 1, 1, 1
     return Start(z.reshape(shape), tangent.reshape(*shape, 1, 1), np.ones(shape))
 
 
 def test_descent_by_a_networks_own_kernel():
     start, eta = start_of(50), 0.3
-    z, H = start.outputs[:, 0, 0], start.tangent[:, 0, 0, 0, 0]
-    found = control.linear(start, np.array([[2.0]]), eta, [0, 1, 9])[..., 0, 0]
+    z, H = start.outputs[:, 0, 0, 0], start.tangent[:, 0, 0, 0, 0, 0]
+    found = control.linear(start, np.array([[2.0]]), eta, [0, 1, 9])[:, 0, :, 0, 0]
     for step, values in zip((0, 1, 9), found.T, strict=True):
         assert values == pytest.approx(2 + (1 - eta * H) ** step * (z - 2))
     wild = control.linear(start, np.array([[2.0]]), 5.0, [1000])
