@@ -15,9 +15,10 @@ from .citations import rests_on
 from .depth.asymptotics import Asymptotics, asymptotics
 from .display import lines
 from .engine import functionals, tangents
+from .engine.factored import polynomial
 from .engine.fields import AnyField
 from .engine.stages import Stage
-from .engine.step import Composed, Step, add_name, checked_fields, is_dense, polynomial, step
+from .engine.step import Composed, Step, add_name, checked_fields, is_dense, step
 from .engine.tensors import (
     FIRST_ORDER,
     NAMES,

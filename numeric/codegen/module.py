@@ -14,8 +14,9 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Atom
+from derive.engine.factored import polynomial
 from derive.engine.scheme import Layered
-from derive.engine.step import Step, polynomial
+from derive.engine.step import Step
 from derive.engine.tensors import Tensor
 from derive.engine.through import Response
 from derive.gaussian.brackets import Bracket
