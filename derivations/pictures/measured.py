@@ -14,7 +14,7 @@ from copy import copy
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from matplotlib.axis import Axis, Tick
+from matplotlib.axis import Axis, Tick, XTick, YTick
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -106,16 +106,23 @@ def _copied_ticks() -> Iterator[None]:
 
     def tick_of(self: Any, major: bool) -> Tick:
         before = self.majorTicks if major else self.minorTicks
-        return _copied(before[0]) if before else made(self, major)
+        return _copied(before[0]) if before and _is_plain(before[0]) else made(self, major)
 
-    def nothing(self: Any, source: Tick, target: Tick) -> None:
-        """They are alike already."""
+    def props(self: Any, source: Tick, target: Tick) -> None:
+        """Copies are alike already."""
+        if not _is_plain(source):
+            settled(self, source, target)
 
-    axes._get_tick, axes._copy_tick_props = tick_of, nothing
+    axes._get_tick, axes._copy_tick_props = tick_of, props
     try:
         yield
     finally:
         axes._get_tick, axes._copy_tick_props = made, settled
+
+
+def _is_plain(tick: Tick) -> bool:
+    """Whether its places are all that it has of its own: those of polar axes turn their labels."""
+    return type(tick) in (XTick, YTick)
 
 
 def _copied(tick: Tick) -> Tick:

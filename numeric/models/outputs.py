@@ -15,19 +15,25 @@ def named(returned: Any) -> dict[str, Any]:
     {'policy': 1, 'value.0': 2}
     >>> named(3)
     {'': 3}
+
+    Raises InputError for two of one name, as {"a": (1, 2), "a.0": 3} has them.
     """
     if isinstance(returned, Mapping):
-        parts = {str(key): each for key, each in returned.items()}
+        parts = [(str(key), each) for key, each in returned.items()]
     elif isinstance(returned, tuple | list):
         fields = getattr(returned, "_fields", range(len(returned)))
-        parts = {str(key): each for key, each in zip(fields, returned, strict=True)}
+        parts = [(str(key), each) for key, each in zip(fields, returned, strict=True)]
     else:
         return {} if returned is None else {"": returned}
-    return {
-        f"{key}.{inner}" if inner else key: each
-        for key, part in parts.items()
-        for inner, each in named(part).items()
-    }
+    found: dict[str, Any] = {}
+    for key, part in parts:
+        for inner, each in named(part).items():
+            name = f"{key}.{inner}" if inner else key
+            if name in found:
+                wanted = "outputs of different names"
+                raise InputError("model", f"two that are called {name}", wanted)
+            found[name] = each
+    return found
 
 
 def chosen(returned: Any, output: str | None) -> Any:
@@ -46,7 +52,7 @@ def chosen(returned: Any, output: str | None) -> Any:
     found = named(returned)
     if output is None and len(found) == 1:
         return next(iter(found.values()))
-    if output is None or output not in found:
+    if not output or output not in found:
         if list(found) == [""]:
             raise InputError("output", output, "None for a model of one output")
         names = ", ".join(found) or "it has none"

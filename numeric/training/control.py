@@ -50,6 +50,8 @@ READOUTS = 8
 _BATCHES, _LAZY = 16, 8
 """The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
 _SIGNS = (1.0, -1.0)
+_COPIES = 3
+"""Arrays as large as those that are regressed, at a time."""
 
 
 class Known(NamedTuple):
@@ -83,10 +85,19 @@ def more(seconds: float) -> int:
     return int(np.clip(round(np.sqrt(_NOISIER * seconds)), _LEAST, _MOST))
 
 
+def numbers(outputs: int, steps: int) -> int:
+    """What `controlled` holds at a time of an untrained network, roughly.
+
+    Arguments:
+        outputs: of all samples together.
+    """
+    return _COPIES * steps * outputs * (READOUTS * len(_SIGNS) + outputs)
+
+
 def plain(course: Course) -> dict[str, Array]:
     """Means over networks, covariances, and standard errors, without controls."""
     z, tangent, loss, stopped = course.of_sign(0)
-    values = {"prediction": z, "covariance": _products(z, z.mean(axis=0)), "loss": loss}
+    values = {"prediction": z, "covariance": _products(z[:, None], z.mean(axis=0)), "loss": loss}
     if tangent is not None:
         values["ntk"] = tangent
     if stopped is not None:
@@ -137,8 +148,7 @@ def controlled(
     found: dict[str, Array] = {}
 
     def put(name: str, differences: Array, base: Array) -> None:
-        trained = regressed(differences.mean(axis=1), first)
-        other = regressed(base.mean(axis=1), second)
+        trained, other = regressed(differences, first), regressed(base, second)
         (off, off_se), (mean, mean_se) = (averaged(each.left) for each in (trained, other))
         found[name], errors = off + mean, [off_se, mean_se]
         if len(other.slopes) == len(second):
@@ -146,11 +156,11 @@ def controlled(
             errors.append(averaged(moved)[1].reshape(mean.shape))
         found[f"{name}_se"] = np.sqrt(sum(np.square(error) for error in errors))
 
-    put("prediction", course.outputs - lines[0], lines[1])
+    put("prediction", (course.outputs - lines[0]).mean(axis=1), lines[1].mean(axis=1))
     trained, *products = (_products(z, found["prediction"]) for z in (course.outputs, *lines))
     put("covariance", trained - products[0], products[1])
-    losses = [((z[..., : len(targets), :] - targets) ** 2).sum(axis=(-2, -1)) / 2 for z in lines]
-    put("loss", course.loss - losses[0], losses[1])
+    losses = [_losses(z, targets) for z in lines]
+    put("loss", course.loss.mean(axis=1) - losses[0], losses[1])
     if course.tangent is not None:
         moved = (course.tangent - start.tangent[:, :, None]).mean(axis=1)
         (off, off_se), (mean, mean_se) = averaged(regressed(moved, first).left), averaged(kernels)
@@ -241,6 +251,13 @@ def _matrices(H: Array) -> Array:
 
 
 def _products(z: Array, mean: Array) -> Array:
-    """(z − mean)(z − mean), (…, samples, samples, outputs, outputs)."""
+    """(z − mean)(z − mean), (draws, steps, samples, samples, outputs, outputs), a mean over a
+    network's readouts."""
     centred = z - mean
-    return np.asarray(np.einsum("...ai,...bj->...abij", centred, centred))
+    return np.asarray(np.einsum("drsai,drsbj->dsabij", centred, centred) / z.shape[1])
+
+
+def _losses(z: Array, targets: Array) -> Array:
+    """½ Σ (z − y)², (draws, steps), a mean over a network's readouts."""
+    off = z[..., : len(targets), :] - targets
+    return np.asarray(np.einsum("drsai,drsai->ds", off, off) / (2 * z.shape[1]))

@@ -137,7 +137,8 @@ def simulate(
         work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
     )
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
-    held = 8 * (draws * work.row + more * untrained.row)
+    each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
+    held = 8 * (draws * work.row + more * (untrained.row + each))
     check_memory("draws", draws, held, what)
     seconds = draws * work.seconds
     if not options.kept:

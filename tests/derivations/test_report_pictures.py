@@ -190,6 +190,17 @@ def test_ticks_placed_once_are_where_matplotlib_has_them(layout):
     assert svg(varied(layout)) == plain(varied(layout))
 
 
+def polar():
+    figure = Figure(figsize=(4.0, 4.0), layout="constrained")
+    axes = figure.subplots(subplot_kw={"projection": "polar"})
+    axes.plot([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    return figure
+
+
+def test_ticks_that_turn_are_no_copies():
+    assert svg(polar()) == plain(polar())
+
+
 def test_a_drawn_figure_keeps_its_layout_engine_and_its_size():
     figure = varied("constrained")
     methods = lambda: (Text._get_layout, Axis._get_tick, Axis._copy_tick_props)  # noqa: E731

@@ -20,6 +20,7 @@ from derive.symbols import z
 from numeric import flow, models
 from numeric.models import description, functions, laws, measurement, networks, theory
 from numeric.models.graph import Applied, Linear, Norm, Product, Sum
+from numeric.models.outputs import chosen
 from numeric.models.resolution import limits
 from numeric.models.tracing import Parameter, UnreadableError
 from numeric.tables import compare, layout
@@ -717,3 +718,17 @@ def test_a_framework_that_is_missing_names_its_extra(missing, extra, tmp_path, c
     told = capsys.readouterr().err
     assert f"no {missing}" in told
     assert (f"pip install 'wickgarten[{extra}]'" in told) == (extra is not None)
+
+
+@pytest.mark.parametrize("returned", [{"a": {"b": 1}, "a.b": 2}, {0: 1, "0": 2}])
+def test_outputs_of_one_name_are_refused(returned):
+    for output in (None, "a.b", "0"):
+        with pytest.raises(InputError, match="two that are called .*wanted outputs of different names"):
+            chosen(returned, output)
+
+
+@pytest.mark.parametrize("output", ["", "0"])
+def test_one_output_has_no_name(output):
+    assert chosen(3, None) == 3
+    with pytest.raises(InputError, match="None for a model of one output"):
+        chosen(3, output)

@@ -456,3 +456,14 @@ def test_what_a_norm_leaves_out():
         flow(net, [1.0], 3, "D")
     with pytest.raises(InputError, match="with one input"):
         flow(net, [[1.0, 0.5], [0.2, 0.3]], 3, "V", width=2)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_inputs_without_a_length_have_no_norm(norm):
+    """Refused where ε = 0, and 0 at every layer where it is not, as tanh's own kernel is."""
+    with pytest.raises(InputError, match="whose K is not finite at layer 2"):
+        flow(Network("tanh", layer=layers.skip("1/2", norm)), np.zeros(4), 3, ["G1", "V"])
+    net = Network("tanh", layer=layers.skip("1/2", norm, "1/10"))
+    table = flow(net, np.zeros(4), 3, ["G1", "V"])
+    assert not table["G1"].any()
+    assert not table["V"].any()

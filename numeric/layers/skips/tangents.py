@@ -270,7 +270,8 @@ class TangentLayers:
         rounding: Array,
         advance: Callable[[float], None],
     ) -> Both:
-        """The tensors at every layer, and their sizes; as `run.Layers.descend`."""
+        """The tensors at every layer, and their sizes; as `run.Layers.descend`. NaN above a layer
+        whose kernel is not finite."""
         known, count = len(self._plain.names), self._plain.noises
         columns = _columns(parameters, self.parameters, self._plain.parameters)
         head = start[0][:known], start[1][:known]
@@ -290,12 +291,16 @@ class TangentLayers:
         for layer in range(1, len(parameters)):
             derived = self._layers[self._order[layer - 1]]
             given = dict(zip(self.parameters, parameters[layer].T, strict=True))
-            found = _Pass(
-                self, derived, state, tensors(layer - 1), given, average, noise[:, count:]
-            )
+            try:
+                found = _Pass(self, derived, state, at, given, average, noise[:, count:])
+            except _NotFiniteError:
+                for part in (*own, *of_own):
+                    part[layer:] = np.nan
+                break
             put((own, of_own), layer, found.tensors(own), rounding[:, known:])
             at = tensors(layer)
-            state = found.after(at[_K][0]).with_members(at, self.pairs)
+            if np.isfinite(at[_K][0]).all():
+                state = found.after(at[_K][0]).with_members(at, self.pairs)
             advance(1)
         return [*plain, *own], [*of_plain, *of_own]
 
@@ -326,6 +331,10 @@ class TangentLayers:
         }
 
 
+class _NotFiniteError(ArithmeticError):
+    """Of a kernel, at which there are no averages."""
+
+
 class _Pass:
     """One layer: what stands for each atom below it, and what is above."""
 
@@ -345,6 +354,8 @@ class _Pass:
         self._copies = len(self._K)
         scale = np.ones(self._copies) if derived.scale is None else self._response(derived.scale)
         kernel = self._K * (scale**2)[:, None, None]
+        if not np.isfinite(kernel).all():
+            raise _NotFiniteError
         self._brackets = layers.bracketed(average, kernel, noise)
         bases = [basis(kernel[0], pair, layers.degree) for pair in self._pairs]
         self._functions = {
