@@ -723,7 +723,7 @@ def test_a_framework_that_is_missing_names_its_extra(missing, extra, tmp_path, c
 @pytest.mark.parametrize("returned", [{"a": {"b": 1}, "a.b": 2}, {0: 1, "0": 2}])
 def test_outputs_of_one_name_are_refused(returned):
     for output in (None, "a.b", "0"):
-        with pytest.raises(InputError, match="two that are called .* of different names"):
+        with pytest.raises(InputError, match=r"two that are called .* of different names"):
             chosen(returned, output)
 
 
