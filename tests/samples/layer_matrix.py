@@ -6,9 +6,8 @@
 A cell is a layer, σ, an ensemble of weights and whether there are biases; layers 2 to 6, two inputs
 (of a convolution three positions), so that K_ab, G1_ab and V_(ab)(cd) of one input and of two are
 in it. Ensembles of two widths, of which innovations take most of the chance out
-(`numeric.verify.innovated`), are extrapolated by a line in 1/n. A cell is drawn until the standard
-error of V is 3 % of its largest component in each layer, or less, and that of G^{1} 3 % of its own
-or, with `--of K`, of K; with `--noticed`, until an error of 3 % would be noticed.
+(`numeric.verify.innovated`), are extrapolated by a line in 1/n. A cell is drawn until V resolves to
+3 % of its largest component in each layer, and G^{1} to 3 % of that or, with `--of K`, of K.
 A file for each cell keeps what its chunks of 8192 networks came to.
 """
 
@@ -121,7 +120,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Result:
-    """A comparison, and its standard errors: of V and G1 as shares of the largest component of each
+    """A comparison, and what it resolves: of V and G1 as shares of the largest component of each
     layer, and of G1 as one of K."""
 
     comparison: Comparison
@@ -129,10 +128,9 @@ class Result:
     G1: float
     of_K: float
 
-    def reached(self, of: str, noticed: bool) -> bool:
-        """Whether the goal is, by the standard errors or by what would be noticed."""
-        largest = max(self.V, self.of_K if of == "K" else self.G1)
-        return largest * (self.comparison.bound if noticed else 1.0) <= GOAL
+    def reached(self, of: str) -> bool:
+        """Whether the goal is."""
+        return max(self.V, self.of_K if of == "K" else self.G1) <= GOAL
 
 
 def judged(cell: Cell, ensembles: dict[int, Innovated], kept: Kept) -> Result:
@@ -145,8 +143,8 @@ def judged(cell: Cell, ensembles: dict[int, Innovated], kept: Kept) -> Result:
     found = compare(theory.sel(layer=later), tables, degree=1)
     K = {int(at): float(abs(each).max()) for at, each in theory["K"].groupby("layer")}
     rows = {name: [row for row in found.rows if row.tensor == name] for name in ("V", "G1")}
-    shares = {name: max(row.se / row.largest for row in own) for name, own in rows.items()}
-    of_K = max(row.se / K[int(row.layer)] for row in rows["G1"])
+    shares = {name: max(row.share for row in own) for name, own in rows.items()}
+    of_K = max(found.bound * row.se / K[int(row.layer)] for row in rows["G1"])
     return Result(found, shares["V"], shares["G1"], of_K)
 
 
@@ -155,7 +153,7 @@ def prepared(cell: Cell) -> dict[int, Innovated]:
     return {n: innovated(cell.net, cell.inputs, n, DEPTH, seed=1) for n in WIDTHS}
 
 
-def drawn(cell: Cell, folder: Path, seconds: float, of: str, noticed: bool = False) -> Result:
+def drawn(cell: Cell, folder: Path, seconds: float, of: str) -> Result:
     """The cell, with as many chunks as it takes, or as the processor seconds allow."""
     kept, begun = Kept(folder, cell), time.process_time()
     before = kept.seconds
@@ -170,7 +168,7 @@ def drawn(cell: Cell, folder: Path, seconds: float, of: str, noticed: bool = Fal
     for n in WIDTHS:
         more(n, max(0, FIRST - len(kept.parts[n])))
     found = judged(cell, ensembles, kept)
-    while not found.reached(of, noticed) and kept.seconds - before < seconds:
+    while not found.reached(of) and kept.seconds - before < seconds:
         more(WIDTHS[1], 1)
         more(WIDTHS[0], len(kept.parts[WIDTHS[1]]) // 2 - len(kept.parts[WIDTHS[0]]))
         found = judged(cell, ensembles, kept)
@@ -184,7 +182,6 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print what there is")
     parser.add_argument("--of", choices=("K", "G1"), default="G1", help="what G1 is resolved to")
     parser.add_argument("--seconds", type=float, default=60.0, help="of a processor, for each cell")
-    parser.add_argument("--noticed", action="store_true", help="go on to errors 5.9 times smaller")
     options = parser.parse_args()
     options.folder.mkdir(exist_ok=True)
     for cell in cells():
@@ -193,8 +190,7 @@ def main() -> None:
         if options.table:
             found, kept = judged(cell, prepared(cell), Kept(options.folder, cell)), None
         else:
-            given = options.seconds, options.of, options.noticed
-            found = drawn(cell, options.folder, *given)
+            found = drawn(cell, options.folder, options.seconds, options.of)
         kept = Kept(options.folder, cell)
         counts = " + ".join(str(len(kept.parts[n])) for n in WIDTHS)
         print(
