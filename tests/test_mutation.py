@@ -71,8 +71,8 @@ def test_a_hundred_faults_are_drawn_from_as_many_lines_and_can_be_read(plant):
 def test_the_list_is_found_again_in_the_source(plant):
     """Where a listed line is gone so is its fault: a new list is due long before all are."""
     listed = plant.listed()
-    assert len(listed) >= 0.9 * plant.COUNT
-    assert max(listed) <= plant.COUNT
+    real = [each for each in listed.values() if not each.equivalent]
+    assert 0.9 * plant.COUNT <= len(real) <= plant.COUNT
     for each in listed.values():
         source = (ROOT / each.path).read_text()
         assert ast.dump(ast.parse(each.planted(source))) != ast.dump(ast.parse(source)), each
