@@ -193,7 +193,7 @@ class Square(linen.Module):
 
 
 def test_inputs_that_a_model_of_linen_does_not_take():
-    with pytest.raises(InputError, match=r"inputs: got 6 numbers each: TypeError: .*reshape"):
+    with pytest.raises(InputError, match=r"got '6 numbers each'; .* takes: TypeError: .*reshape"):
         models.read(Square(), X)
 
 

@@ -298,8 +298,8 @@ def read(
             made = again(0)
         except Exception as error:  # of the user's model
             lines = str(error).splitlines() or [""]
-            told = f"{inputs.shape[-1]} numbers each: {type(error).__name__}: {lines[0]}"
-            raise InputError("inputs", told, "inputs that the model takes") from error
+            wanted = f"inputs that the model takes: {type(error).__name__}: {lines[0]}"
+            raise InputError("inputs", f"{inputs.shape[-1]} numbers each", wanted) from error
         return JaxReading(framework, made, _of_linen, again, inputs, output)
     return JaxReading(framework, model, _of_nnx, make, inputs, output)
 
