@@ -34,6 +34,7 @@ from ..samplers.ensemble import Ensemble
 from ..simulations import simulate
 from ..tables.layout import averaged
 from .ensembles import Course, Start
+from .losses import per_input
 
 _FOLDS = 5
 """The parts whose coefficients of regression come from the other parts."""
@@ -159,7 +160,10 @@ def controlled(
     put("prediction", (course.outputs - lines[0]).mean(axis=1), lines[1].mean(axis=1))
     trained, *products = (_products(z, found["prediction"]) for z in (course.outputs, *lines))
     put("covariance", trained - products[0], products[1])
-    losses = [_losses(z, targets) for z in lines]
+    losses = [
+        per_input(z[..., : len(targets), :], targets, "squared").sum(axis=-1).mean(axis=1)
+        for z in lines
+    ]
     put("loss", course.loss.mean(axis=1) - losses[0], losses[1])
     if course.tangent is not None:
         moved = (course.tangent - start.tangent[:, :, None]).mean(axis=1)
@@ -255,9 +259,3 @@ def _products(z: Array, mean: Array) -> Array:
     network's readouts."""
     centred = z - mean
     return np.asarray(np.einsum("drsai,drsbj->dsabij", centred, centred) / z.shape[1])
-
-
-def _losses(z: Array, targets: Array) -> Array:
-    """½ Σ (z − y)², (draws, steps), a mean over a network's readouts."""
-    off = z[..., : len(targets), :] - targets
-    return np.asarray(np.einsum("drsai,drsai->ds", off, off) / (2 * z.shape[1]))
