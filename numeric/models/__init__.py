@@ -1,7 +1,8 @@
 """Models of other frameworks: read as networks, and judged against theory at initialization."""
 
 from .description import Description, read
-from .report import Report, report
+from .page import Report
+from .report import report
 
 __all__ = ["Description", "Report", "read", "report"]
 

@@ -1,4 +1,4 @@
-"""A report as text and as a page of HTML."""
+"""A report: what was found, as text and as a page of HTML."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import html as escaping
 import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import xarray
 
 from derive.errors import InputError
 
-from .theory import Depth, best_fluctuation
-
-if TYPE_CHECKING:
-    from ..tables.compare import Comparison
-    from .report import Report
-    from .resolution import Limits
+from ..arrays import Array
+from ..tables.compare import Comparison
+from .description import Description
+from .measurement import Sample
+from .omissions import Omission
+from .resolution import Limits, limits, of_fluctuations
+from .theory import Depth, Rates, Theory, best_fluctuation
 
 _COLUMNS = (
     ("K", "K", "K_measured"),
@@ -28,6 +32,86 @@ _COLUMNS = (
 )
 
 
+class Jacobian(NamedTuple):
+    """Singular values of ∂z^{(L)}/∂x, and of ∂z^{(L−1)}/∂z^{(1)} between hidden layers.
+
+    Attributes:
+        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥.
+        measured, error: the same over initializations, with its standard error.
+        largest, least: means of the extreme singular values of ∂z^{(L)}/∂x.
+        hidden_largest, hidden_least: those between hidden layers; NaN where there are none.
+        edges: the ends of their spectrum by theory, for hidden layers of one width.
+    """
+
+    size: float
+    measured: float
+    error: float
+    largest: float
+    least: float
+    hidden_largest: float = math.nan
+    hidden_least: float = math.nan
+    edges: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What `report` found.
+
+    Attributes:
+        description: the model, as `read` gives it.
+        theory, sample: the tables of both.
+        comparisons: of K and Theta; of V; and of the spread of Theta; `limits` has for each how far
+            draws and theory let it resolve.
+        table: a row for each layer, an xarray.Dataset.
+        jacobian, depths, rates: as they are named.
+        omissions: of tensors whose theory is bounded by an ensemble, what that says.
+    """
+
+    description: Description
+    inputs: Array
+    theory: Theory
+    sample: Sample
+    comparisons: tuple[Comparison, ...]
+    table: xarray.Dataset
+    jacobian: Jacobian
+    depths: tuple[Depth, ...]
+    rates: Rates
+    omissions: tuple[Omission, ...] = ()
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """Of each comparison, what its resolution is limited by."""
+        found = []
+        for each in self.comparisons:
+            of_V = any(row.tensor == "V" for row in each.rows)
+            table = self.sample.second if of_V else self.sample.first
+            assert table is not None
+            told = limits(each, table)
+            if of_V:
+                n = self.description.widths[1]
+                told = of_fluctuations(told, each, self.theory.second, n)
+            found.append(told)
+        return tuple(found)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no z-score contradicts theory."""
+        return all(each.agrees for each in self.comparisons)
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def html(self) -> str:
+        """A page that stands alone."""
+        return html(self)
+
+    def _repr_html_(self) -> str:
+        return body(self)
+
+
 def text(report: Report) -> str:
     """All of it, in lines."""
     heads, rows = _cells(report)
@@ -36,10 +120,10 @@ def text(report: Report) -> str:
     for line in [heads, *rows]:
         lines.append("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
     lines += ["", *facts(report), ""]
-    for each, limits in zip(report.comparisons, report.limits, strict=True):
+    for each, its in zip(report.comparisons, report.limits, strict=True):
         names = ", ".join(dict.fromkeys(row.tensor for row in each.rows))
         lines.append(f"{names}: {each.summary}")
-        lines += [f"  {told}" for told in _beside(report, each, limits)]
+        lines += [f"  {told}" for told in _beside(report, each, its)]
     return "\n".join(lines)
 
 
@@ -174,8 +258,8 @@ def body(report: Report) -> str:
         _items(facts(report)),
         "<h2>Theory and measurement</h2>",
     ]
-    for each, limits in zip(report.comparisons, report.limits, strict=True):
-        parts += [_figure(each), each._repr_html_(), _items(_beside(report, each, limits))]
+    for each, its in zip(report.comparisons, report.limits, strict=True):
+        parts += [_figure(each), each._repr_html_(), _items(_beside(report, each, its))]
     return "\n".join(parts)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray
@@ -19,97 +18,16 @@ from ..arrays import Array
 from ..spectra import layered
 from ..tables import layout
 from ..tables.compare import FALSE_ALARMS, Comparison, compare
-from . import omissions, page
+from . import omissions
 from .description import Description, read
 from .drawn import Drawn
 from .measurement import Plan, Sample, enough, measure, plan
-from .omissions import Omission
-from .resolution import Limits, limits, of_fluctuations
-from .theory import Depth, Rates, Theory, deeper, is_plain, rates, theory
+from .page import Jacobian, Report
+from .theory import Theory, deeper, is_plain, rates, theory
 
 _INPUTS = 2
 _MOST_INPUTS = 8
 _JACOBIANS = 20
-
-
-class Jacobian(NamedTuple):
-    """Singular values of ∂z^{(L)}/∂x, and of ∂z^{(L−1)}/∂z^{(1)} between hidden layers.
-
-    Attributes:
-        size: the mean of Σ_k (∂z_i/∂x_k)² by theory, C_W of layer 1 times all χ_⊥.
-        measured, error: the same over initializations, with its standard error.
-        largest, least: means of the extreme singular values of ∂z^{(L)}/∂x.
-        hidden_largest, hidden_least: those between hidden layers; NaN where there are none.
-        edges: the ends of their spectrum by theory, for hidden layers of one width.
-    """
-
-    size: float
-    measured: float
-    error: float
-    largest: float
-    least: float
-    hidden_largest: float = math.nan
-    hidden_least: float = math.nan
-    edges: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Report:
-    """What `report` found.
-
-    Attributes:
-        description: the model, as `read` gives it.
-        theory, sample: the tables of both.
-        comparisons: of K and Theta; of V; and of the spread of Theta; `limits` has for each how far
-            draws and theory let it resolve.
-        table: a row for each layer, an xarray.Dataset.
-        jacobian, depths, rates: as they are named.
-        omissions: of tensors whose theory is bounded by an ensemble, what that says.
-    """
-
-    description: Description
-    inputs: Array
-    theory: Theory
-    sample: Sample
-    comparisons: tuple[Comparison, ...]
-    table: xarray.Dataset
-    jacobian: Jacobian
-    depths: tuple[Depth, ...]
-    rates: Rates
-    omissions: tuple[Omission, ...] = ()
-
-    @property
-    def limits(self) -> tuple[Limits, ...]:
-        """Of each comparison, what its resolution is limited by."""
-        found = []
-        for each in self.comparisons:
-            of_V = any(row.tensor == "V" for row in each.rows)
-            table = self.sample.second if of_V else self.sample.first
-            assert table is not None
-            told = limits(each, table)
-            if of_V:
-                n = self.description.widths[1]
-                told = of_fluctuations(told, each, self.theory.second, n)
-            found.append(told)
-        return tuple(found)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether no z-score contradicts theory."""
-        return all(each.agrees for each in self.comparisons)
-
-    def __str__(self) -> str:
-        return page.text(self)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def html(self) -> str:
-        """A page that stands alone."""
-        return page.html(self)
-
-    def _repr_html_(self) -> str:
-        return page.body(self)
 
 
 def report(
