@@ -17,7 +17,8 @@ from derive.spectra import Law
 from derive.weights import WeightEnsemble
 
 from .simulations import simulate, weight_matrix
-from .spectrum import Solution, Spectrum
+from .solver import Solution
+from .spectrum import Spectrum
 
 __all__ = [
     "Solution",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy
-from numpy.polynomial import legendre
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import roots_jacobi
+from numpy.typing import ArrayLike
 
 from derive.citations import note
 from derive.errors import InputError, check_installed, whole
@@ -23,40 +20,17 @@ from ..layers.precise.tables import LEAST, MOST
 from . import accuracy, kernel
 from .contour import has_nodes
 from .edges import Bulk, bulks
-from .problem import Problem, march
+from .masses import LEAST_MISSING, Masses
+from .problem import Problem
+from .solver import Complex, Solution, Solver, thetas_of
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-Complex = NDArray[np.complex128]
-
-ACCURACY = 1e-11
-"""What |log z(w) − log z| may be, over the number of factors plus |log z|."""
-
-_LEFT, _TAIL, _NEGLIGIBLE = 1e-12, 5e-11, 1e-9
-_MISSING = 1e-6  # mass that no rule leaves out
-_AT_POLE = 1e-3  # θ beside a pole of M, where the integrand is flat to 1e-6
-_RESTARTS = 4
-_NODES = 24  # of each panel of `Spectrum.cumulative`
+_LEFT = 1e-12  # a mass that rounding may leave
 _TINY = 1e-300
 MAX_ORDER, MAX_POINTS = 16, 10**6
-
-
-@dataclass(frozen=True)
-class Solution:
-    """M = z G − 1 (source 002, eq. 9) at every point, with what certifies it.
-
-    Attributes:
-        M: the moment generating function, from above the real axis.
-        residual: |log z(w) − log z|, its phase not reduced mod 2π.
-        status: 0 where solved and on the right sheet, 2 where M is real to rounding, 1 where it
-            failed.
-    """
-
-    M: Complex
-    residual: Array
-    status: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +68,19 @@ class Spectrum:
         return all(has_nodes(each.law) for each in factors)
 
     @cached_property
-    def _arrays(self) -> tuple[kernel.Problem, kernel.Blocks | None]:
-        return self.problem.arrays, self.problem.block_arrays
+    def _solver(self) -> Solver:
+        return Solver(self.problem)
+
+    @cached_property
+    def _masses(self) -> Masses:
+        shares = {at: float(sympy.N(mass, 20)) for at, mass in self.law.atoms.items()}
+        at_zero = sum((mass for at, mass in shares.items() if sympy.N(at, 20) == 0), 0.0)
+        return Masses(self._solver, self._bulks, at_zero, sum(shares.values(), 0.0))
+
+    @cached_property
+    def _missing(self) -> float:
+        """The mass that neither the bulks nor the atoms have."""
+        return self._masses.missing()
 
     @cached_property
     def atoms(self) -> dict[float, float]:
@@ -276,8 +261,8 @@ class Spectrum:
         atoms together have not the mass 1.
         """
         solved = self.solve(heights)
-        self._certify(solved, np.asarray(heights, float))
-        if abs(self._missing) > _MISSING:
+        self._solver.certify(solved, np.asarray(heights, float))
+        if abs(self._missing) > LEAST_MISSING:
             raise ArithmeticError(
                 f"the densities and atoms that were found have the mass {1.0 - self._missing:.9g}, "
                 "not 1"
@@ -301,7 +286,8 @@ class Spectrum:
             inside = np.flatnonzero((flat > low) & (flat < bulk.upper.height))
             if inside.size:
                 order = inside[np.argsort(-flat[inside], kind="stable")]
-                M[order], residual[order], status[order] = self._along(bulk, flat[order])
+                thetas = thetas_of(bulk, flat[order])
+                M[order], residual[order], status[order] = self._solver.along(bulk, thetas)
         return Solution(M.reshape(t.shape), residual.reshape(t.shape), status.reshape(t.shape))
 
     def generating_function(self, points: ArrayLike) -> Complex:
@@ -312,7 +298,9 @@ class Spectrum:
         z = np.asarray(points, complex)
         if not (z.imag > 0).all():
             raise InputError("points", points, "numbers with positive imaginary part")
-        found = np.array([self._follow(complex(np.log(each)))[0] for each in z.ravel()], complex)
+        found = np.array(
+            [self._solver.follow(complex(np.log(each)))[0] for each in z.ravel()], complex
+        )
         return np.asarray(found.reshape(z.shape))
 
     def moments(self, order: int) -> Array:
@@ -355,8 +343,9 @@ class Spectrum:
         powers = np.arange(order + 1)
         for at, mass in self.atoms.items():
             total += mass * at**powers if at else mass * (powers == 0)
+        scale = np.concatenate([[1.0], self.moments(order)])
         for bulk in self._bulks:
-            total += self._integrate(bulk, powers)
+            total += self._masses.moments(bulk, powers, scale)
         return total
 
     def integrated_moments_error(self, order: int) -> Array:
@@ -367,149 +356,6 @@ class Spectrum:
         exact = np.concatenate([[1.0], self.moments(order)])
         own = np.concatenate([[0.0], self.moments_error(order)])
         return np.asarray(np.abs(self.integrated_moments(order) - exact) + own)
-
-    @cached_property
-    def _missing(self) -> float:
-        """1 less the mass of the atoms and the bulks, by adaptive quadrature where one rule leaves
-        some out; not a number where its points are not certified, and where quadrature sees
-        nothing in a bulk: far down towards 0 a density is too narrow for it."""
-        power = np.zeros(1, int)
-        rule = np.polynomial.legendre.leggauss(_NODES)
-        left = 1.0 - sum(float(sympy.N(mass, 20)) for mass in self.law.atoms.values())
-        try:
-            once = sum(
-                float(self._panel_sums(each, self._panels(each), power, *rule).sum())
-                for each in self._bulks
-            )
-            if abs(left - once) <= _MISSING:
-                return left - once
-            masses = [float(self._integrate(each, power)[0]) for each in self._bulks]
-            return left - sum(masses) if min(masses, default=1.0) > _NEGLIGIBLE else np.nan
-        except ArithmeticError:
-            return np.nan
-
-    def _integrate(self, bulk: Bulk, powers: NDArray[np.int_]) -> Array:
-        """∫ λ^k ρ dλ = ∫ λ^k (−Im M/π) |d log λ/ds| ds, by adaptive quadrature.
-
-        s is θ on a bulk with two edges, where the integrand is analytic; on one that reaches 0 it
-        is θ up to 1, and θ = e^{π/2 sinh(s − 1)} beyond.
-        """
-        coarse, fine = (np.polynomial.legendre.leggauss(n) for n in (16, 24))
-        wide = _to_the_ends(16)
-        panels = self._panels(bulk)
-        ends = panels[0, 0], panels[-1, 1]
-        poles = [
-            end if edge is not None and np.isinf(edge.w) else np.nan
-            for end, edge in zip(ends, (bulk.upper, bulk.lower), strict=True)
-        ]
-        total = np.zeros(len(powers))
-        scale = np.concatenate([[1.0], self.moments(len(powers) - 1)])
-        for _ in range(30):
-            outer = np.any(np.isin(panels, ends), axis=1, keepdims=True)
-            rule = (np.where(outer, *pair) for pair in zip(coarse, wide, strict=True))
-            first = self._panel_sums(bulk, panels, powers, *rule)
-            second = self._panel_sums(bulk, panels, powers, *fine)
-            # At a pole of M rounding grows like 1/s, and a finer panel would only see that.
-            at_pole = ((panels == poles[0]) | (panels == poles[1])).any(axis=1)
-            close = np.where(at_pole, 1e-7, 1e-12)[:, None] * scale
-            done = (np.abs(first - second) <= close).all(axis=1)
-            total += second[done].sum(axis=0)
-            if done.all():
-                break
-            left = panels[~done]
-            middle = left.mean(axis=1)
-            panels = np.concatenate([np.c_[left[:, 0], middle], np.c_[middle, left[:, 1]]])
-        else:
-            total += second[~done].sum(axis=0)
-        return total
-
-    def _panels(self, bulk: Bulk) -> Array:
-        if bulk.lower is not None:
-            marks = np.linspace(0.0, np.pi, 9)
-        else:
-            reach = self._reach(bulk)
-            marks = np.linspace(0.0, min(reach, 1.0), 5)
-            if reach > 1.0:
-                marks = np.concatenate([marks, np.linspace(1.0, reach, 5)[1:]])
-        return np.stack([marks[:-1], marks[1:]], axis=1)
-
-    def _panel_sums(
-        self, bulk: Bulk, panels: Array, powers: NDArray[np.int_], nodes: Array, weights: Array
-    ) -> Array:
-        """The integral over each panel, (panels, powers), by one rule or a row for each."""
-        centre, half = panels.mean(axis=1), (panels[:, 1] - panels[:, 0]) / 2
-        s = centre[:, None] + half[:, None] * nodes
-        t, mass = self._mass(bulk, s.ravel())
-        rows = mass * np.exp(np.minimum(np.outer(powers, t), 700.0))
-        sums = (rows.reshape(len(powers), *s.shape) * weights).sum(axis=-1)
-        return np.asarray((sums * half).T)
-
-    def _mass(self, bulk: Bulk, s: Array) -> tuple[Array, Array]:
-        """log λ and ρ |dλ/ds| at s.
-
-        Beside a pole of M, a + b s² + …, where a point that is lost has its neighbour's.
-        """
-        kind, a, b = _path(bulk)
-        if kind == kernel.COSINE:
-            thetas, rate = s, np.real(b) * np.sin(s)
-            t = np.real(a + b * np.cos(s))
-        else:
-            thetas = np.where(s < 1.0, s, np.exp(0.5 * np.pi * np.sinh(s - 1.0)))
-            rate = 2.0 * thetas * np.where(s < 1.0, 1.0, 0.5 * np.pi * np.cosh(s - 1.0) * thetas)
-            t = np.real(a) - thetas**2
-        order = np.argsort(thetas, kind="stable")
-        M, residual, status = self._solve_thetas(bulk, thetas[order])
-        density = np.empty(len(s))
-        density[order] = np.where(status == kernel.SOLVED, -M.imag / np.pi, 0.0)
-        mass = density * rate
-        lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
-        kept = np.ones(len(s), bool)
-        for end, edge in ((0.0, bulk.upper), (np.pi, bulk.lower)):
-            if lost.size and edge is not None and np.isinf(edge.w):
-                away = np.abs(thetas[order] - end)
-                solved = np.flatnonzero((status == kernel.SOLVED) & (away < 10 * _AT_POLE))
-                at_pole = lost[away[lost] < _AT_POLE]
-                if solved.size:
-                    mass[order[at_pole]] = mass[order[solved[np.argmin(away[solved])]]]
-                    kept[at_pole] = False
-        lost = lost[kept[lost]]
-        beside = np.concatenate([lost - 1, lost + 1]).clip(0, len(s) - 1)
-        if lost.size and np.max(mass[order][beside]) >= _NEGLIGIBLE * np.max(mass):
-            self._certify(Solution(M[kept], residual[kept], status[kept]), t[order[kept]])
-        return t, mass
-
-    def _reach(self, bulk: Bulk) -> float:
-        """The s with a mass of about 1e-12 left below it.
-
-        That is about λ G(λ) where it falls slowly with log λ, and −Im M θ² where it falls fast.
-
-        Raises ArithmeticError where the solver does not come that far, nor to 5e-11.
-        """
-        enough = _LEFT * max(1.0 - sum(self.atoms.values()), 1e-3)
-        at_zero = self.atoms.get(0.0, 0.0)
-
-        def left(theta: float) -> float:
-            """About the mass below θ; not a number where the solver fails."""
-            ws, _, status = self._solve_thetas(bulk, np.array([theta]))
-            if status[0] == kernel.NO_CONVERGENCE:
-                return np.nan
-            if status[0] != kernel.SOLVED:
-                return 0.0
-            return float(min(abs(1.0 + ws[0] - at_zero), -ws[0].imag * theta**2))
-
-        low = high = 1.0
-        while left(high) > enough and high < 1e8:
-            low, high = high, 2 * high
-        while high > low * (1 + 1e-9):
-            middle = np.sqrt(low * high)
-            low, high = (middle, high) if left(middle) > enough else (low, middle)
-        last = low if np.isnan(left(high)) else high
-        if not left(last) < _TAIL:
-            raise ArithmeticError(
-                f"a mass of {left(last):.1e} at log λ < {bulk.upper.height - last**2:.6g} "
-                "is beyond double precision"
-            )
-        return float(last if last < 1.0 else 1.0 + np.arcsinh(np.log(last) * 2 / np.pi))
 
     def cumulative(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
         """P(eigenvalue ≤ λ), atoms included, by the density's integral, panel after panel.
@@ -525,37 +371,10 @@ class Spectrum:
 
     def _cumulative(self, lam: Array, points: int) -> tuple[Array, float]:
         """Up to each λ, and at all."""
-        found = np.zeros(lam.shape)
+        found, everything = self._masses.below(lam, points)
         for at, mass in self.atoms.items():
             found = found + mass * (lam >= at)
-        whole_mass = sum(self.atoms.values())
-        for bulk in self._bulks:
-            ends = self._panels(bulk)
-            above = self._above(bulk, ends, max(1, points // (_NODES * len(ends))))
-            everything = above(np.array(ends[-1, 1]))
-            found = found + everything - above(_place(bulk, lam).clip(ends[0, 0], ends[-1, 1]))
-            whole_mass += float(everything)
-        return np.asarray(found), whole_mass
-
-    def _above(self, bulk: Bulk, panels: Array, parts: int) -> Callable[[Array], Array]:
-        """The mass between a bulk's upper end and s: Legendre series, integrated, on each panel."""
-        marks = np.concatenate([np.linspace(a, b, parts + 1)[:-1] for a, b in panels])
-        marks = np.append(marks, panels[-1, 1])
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-        half = np.diff(marks) / 2
-        s = (marks[:-1] + half)[:, None] + half[:, None] * nodes
-        _, rates = self._mass(bulk, s.ravel())
-        orders = np.arange(_NODES) + 0.5
-        series = (rates.reshape(s.shape) * weights) @ legendre.legvander(nodes, _NODES - 1) * orders
-        series = legendre.legint(series * half[:, None], lbnd=-1, axis=1)
-        before = np.concatenate([[0.0], np.cumsum(series.sum(axis=1))])  # P_k(1) = 1
-
-        def above(s: Array) -> Array:
-            panel = np.clip(np.searchsorted(marks, s, side="right") - 1, 0, len(half) - 1)
-            x = (s - marks[panel]) / half[panel] - 1.0
-            return np.asarray(before[panel] + legendre.legval(x, series[panel].T, tensor=False))
-
-        return above
+        return found, everything + sum(self.atoms.values())
 
     def cumulative_error(self, eigenvalues: ArrayLike, points: int = 4096) -> Array:
         """The errors of `cumulative`: by half as many points, and the mass that is missing.
@@ -626,170 +445,7 @@ class Spectrum:
 
     def inside(self, bulk: Bulk, height: float) -> tuple[complex, Complex, int]:
         """M, every ξ and the status at one height inside a bulk."""
-        M, xi, _, status = self._solved(bulk, self._thetas(bulk, np.array([height])))
-        return complex(M[0]), xi[0], int(status[0])
-
-    def _along(self, bulk: Bulk, heights: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
-        """Solve at descending heights inside one bulk."""
-        return self._solve_thetas(bulk, self._thetas(bulk, heights))
-
-    @staticmethod
-    def _thetas(bulk: Bulk, heights: Array) -> Array:
-        """The θs of heights inside a bulk."""
-        kind, a, b = _path(bulk)
-        if kind == kernel.COSINE:
-            # From the nearer end: arccos near ±1 loses what the half-angle keeps.
-            width = 2 * np.real(b)
-            lower = np.real(a - b)
-            return np.asarray(
-                2
-                * np.arctan2(
-                    np.sqrt(np.maximum(np.real(a + b) - heights, 0.0) / width),
-                    np.sqrt(np.maximum(heights - lower, 0.0) / width),
-                )
-            )
-        return np.asarray(np.sqrt(np.real(a) - heights))
-
-    def _solve_thetas(self, bulk: Bulk, thetas: Array) -> tuple[Complex, Array, NDArray[np.int64]]:
-        """M, its residual and status at ascending θs."""
-        M, _, residual, status = self._solved(bulk, thetas)
-        return M, residual, status
-
-    def _solved(
-        self, bulk: Bulk, thetas: Array
-    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
-        """M and every ξ at ascending θs: outward from where the bulk's solution is known."""
-        theta, xi, tangent = self._start(bulk)
-        split = int(np.searchsorted(thetas, theta))
-        parts = []
-        for piece in (thetas[:split][::-1], thetas[split:]):
-            parts.append(self._outward(_path(bulk), piece, (theta, xi, tangent)))
-        below, above = parts
-        ws, xi, residual, status = (
-            np.concatenate([one[::-1], other]) for one, other in zip(below, above, strict=True)
-        )
-        return np.asarray(ws / self.problem.base, complex), xi, residual.astype(float), status
-
-    def _outward(
-        self,
-        path: tuple[int, complex, complex],
-        thetas: Array,
-        start: tuple[float, Complex, Complex],
-    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
-        """`_march`; where it loses its way, on from a point that is reached from infinity.
-
-        It does where the density is less than rounding and an x passes by 0, where ξ is infinite.
-        """
-        found = self._march(path, thetas, start)
-        status = found[-1]
-        for _ in range(_RESTARTS):
-            lost = np.flatnonzero(status == kernel.NO_CONVERGENCE)
-            if not lost.size:
-                break
-            rest, theta = slice(lost[0], None), float(thetas[lost[0]])
-            try:
-                _, xi = self._follow(complex(kernel.path(*path, theta).real))
-            except ArithmeticError:
-                break
-            for array, part in zip(
-                found, self._march(path, thetas[rest], (theta, xi, 0 * xi)), strict=True
-            ):
-                array[rest] = part
-        return found
-
-    def _march(
-        self,
-        path: tuple[int, complex, complex],
-        thetas: Array,
-        start: tuple[float, Complex, Complex],
-    ) -> tuple[Complex, Complex, Array, NDArray[np.int64]]:
-        """w, ξ, |residual| and status; failed, too, where the nodes do not stand for their law."""
-        ws, xs, residual, status = march(self._arrays, path, thetas, start)
-        for group, xi in zip(self.problem.groups, xs.T, strict=True):
-            if group.least:
-                solved = np.flatnonzero(status != kernel.NO_CONVERGENCE)
-                sizes = group.top * np.abs(np.exp(xi[solved]) / np.expm1(xi[solved]))
-                status[solved[sizes < group.least]] = kernel.NO_CONVERGENCE
-        return ws, xs, residual, status
-
-    def _start(self, bulk: Bulk) -> tuple[float, Complex, Complex]:
-        """θ, ξ and dξ/dθ at the upper edge; or inside the bulk, where an atom about to be born at
-        the edge takes M to infinity."""
-        kind, _, b = path = _path(bulk)
-        edge = bulk.upper
-        if abs(edge.w) < 1e6 and edge.curvature > 0:
-            half = np.real(b) if kind == kernel.COSINE else 2.0
-            # log z − log z_e = −half θ²/2 = curvature (w − w_e)²/2 with Im w < 0.
-            return 0.0, edge.xi.astype(complex), edge.slope * -1j * np.sqrt(half / edge.curvature)
-        theta = 1.5
-        _, xi = self._follow(complex(kernel.path(*path, theta).real))
-        return theta, xi, 0 * xi
-
-    def _follow(self, target: complex) -> tuple[complex, Complex]:
-        """M and ξ at log z = target, from infinity at arg z = π/2 down and then around."""
-        problem = self.problem
-        top = max(target.real, problem.log_mean) + 30.0 + np.log1p(problem.counts.sum())
-        start, corner = complex(top, np.pi / 2), complex(target.real, np.pi / 2)
-        tops = np.array([group.top for group in problem.groups])
-        xi = (
-            tops * problem.scales * problem.base * np.exp(problem.log_mean - start)
-        )  # x ~ 1/(s w), ξ ~ t/x
-        for a, b in ((start, corner - start), (corner, target - corner)):
-            ends = np.array([1e-6, 1.0]) if a is start else np.array([1.0])
-            ws, xs, residual, status = self._march((kernel.LINE, a, b), ends, (0.0, xi, 0 * xi))
-            self._certify(Solution(ws, residual, status), abs(start))
-            xi = xs[-1]
-        return complex(ws[-1]) / problem.base, xi
-
-    def _rounding(self, M: Complex) -> Array:
-        """What the last bits of w change in log z, where a factor of S is nearly 0 or ∞."""
-        problem, total = self.problem, np.zeros(M.shape)
-        w = np.where(np.isfinite(M), M * problem.base, 0.0)
-        for a, c in zip(problem.slopes, problem.powers, strict=True):
-            if a != 1.0:
-                total += np.abs(c * a * w / (1.0 + a * w))
-        for b, v in zip(problem.jumps, problem.variances, strict=True):
-            total += np.abs(v * w / (1.0 + b * w) ** 2)
-        return 1e-14 * total
-
-    def _certify(self, solved: Solution, heights: Array | float) -> None:
-        factors = 1.0 + self.problem.counts.sum()
-        bound = ACCURACY * (factors + np.abs(heights)) + self._rounding(solved.M)
-        bad = (solved.status == kernel.NO_CONVERGENCE) | ~(solved.residual < bound)
-        if bad.any():
-            raise ArithmeticError(
-                f"{int(bad.sum())} of {bad.size} points of the spectrum are not certified "
-                f"(largest residual {np.max(solved.residual):.1e})"
-            )
-
-
-def _to_the_ends(count: int) -> tuple[Array, Array]:
-    """A quadrature rule as Lobatto's, whose outer nodes are as good as the ends of (−1, 1): it sees
-    a density begin in a corner of a panel that all nodes of Gauss's rules miss."""
-    nodes = np.concatenate([[-1 + 1e-6], roots_jacobi(count - 2, 1, 1)[0], [1 - 1e-6]])
-    integrals = np.zeros(count)  # of Legendre's polynomials
-    integrals[0] = 2.0
-    values = np.polynomial.legendre.legvander(nodes, count - 1).T
-    return nodes, np.asarray(np.linalg.solve(values, integrals), float)
-
-
-def _path(bulk: Bulk) -> tuple[int, complex, complex]:
-    upper = bulk.upper.height
-    if bulk.lower is None:
-        return kernel.ROOT, complex(upper), 0j
-    lower = bulk.lower.height
-    return kernel.COSINE, complex(0.5 * (upper + lower)), complex(0.5 * (upper - lower))
-
-
-def _place(bulk: Bulk, lam: Array) -> Array:
-    """The s of `Spectrum._mass` at λ."""
-    kind, a, b = _path(bulk)
-    depth = np.real(a) - np.log(lam)
-    if kind == kernel.COSINE:
-        return np.asarray(np.arccos((-depth / np.real(b)).clip(-1.0, 1.0)))
-    theta = np.sqrt(depth.clip(min=0.0))
-    beyond = 1.0 + np.arcsinh(2.0 / np.pi * np.log(np.maximum(theta, 1.0)))
-    return np.asarray(np.where(theta < 1.0, theta, beyond))
+        return self._solver.inside(bulk, height)
 
 
 def _positive(name: str, values: ArrayLike) -> Array:
