@@ -23,7 +23,7 @@ from derive.errors import InputError, whole
 
 from ..arrays import Array
 from ..checks import checked_inputs
-from .ensembles import kernels
+from .chains import kernels
 
 SMALLEST = 1e-12
 """σ_n/σ_1 below which a batch does not fix the weights."""

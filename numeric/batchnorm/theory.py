@@ -25,7 +25,7 @@ from derive.errors import InputError, whole
 
 from ..arrays import Array
 from ..random.philox import stream_key
-from .ensembles import kernels
+from .chains import kernels
 
 NODES = 64
 """Of each quadrature over the sphere: radius and angle of two components."""
