@@ -14,10 +14,12 @@ of log s. Derived here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy import special
 
 from derive.activations.functions import Activation
@@ -34,6 +36,8 @@ _DRAWS = 8
 
 _REACH, _PANELS, _NODES = 9.0, 8, 16
 """Deviations of u_1 that are integrated over, the panels at first, and the nodes of each."""
+_DEGREE, _ROUNDED = 15, 1e-12
+"""Of a polynomial in log length, and what its last coefficients may be of the largest."""
 _AGREES, _MOST = 1e-11, 1 << 16
 """Of the integral, by how much a panel may differ from its halves; and the most panels."""
 
@@ -65,12 +69,58 @@ def of_slopes(activation: Activation, slope: Callable[[Array], Array], h: Array)
     seen = float(np.mean(slope(h) ** 2))
     if not 0.0 < square < np.inf:
         return 0.0
-    kinks = tuple(float(k) for k in activation.kinks)
-    mean = _over_sphere(lambda z: slope(z) ** 2, n, kinks, float(np.sqrt(square)))
+    mean = _averages(activation, slope, n)(math.sqrt(square))
     if mean is None:
         got = f"{activation} at preactivations of variance {square / n:.3g}"
         raise InputError("innovations", got, f"slopes that {_MOST} panels average")
     return seen - mean
+
+
+@lru_cache(maxsize=16)
+def _averages(activation: Activation, slope: Callable[[Array], Array], n: int) -> _Averages:
+    return _Averages(slope, n, tuple(float(kink) for kink in activation.kinks))
+
+
+class _Averages:
+    """E φ'(length·u_1)², u uniform on the sphere of R^n, by length.
+
+    A network's lengths are many and much alike: between powers of 2^{1/4} a polynomial in the
+    length's logarithm stands for the average, where its coefficients fall to rounding. The panels
+    are the same whatever lengths are asked for, and so is what is returned.
+
+    Arguments:
+        slope: φ'.
+        n: the dimension.
+        kinks: of φ.
+    """
+
+    def __init__(self, slope: Callable[[Array], Array], n: int, kinks: tuple[float, ...]) -> None:
+        self._slope, self._n, self._kinks = slope, n, kinks
+        self._panels: dict[int, Array | None] = {}
+
+    def __call__(self, length: float) -> float | None:
+        """None where quadrature's panels do not suffice."""
+        place = 4.0 * math.log2(length)
+        panel = math.floor(place)
+        if panel not in self._panels:
+            self._panels[panel] = self._polynomial(panel)
+        series = self._panels[panel]
+        if series is None:
+            return self._directly(length)
+        return float(chebyshev.chebval(2.0 * (place - panel) - 1.0, series))
+
+    def _directly(self, length: float) -> float | None:
+        return _over_sphere(lambda z: self._slope(z) ** 2, self._n, self._kinks, length)
+
+    def _polynomial(self, panel: int) -> Array | None:
+        """Chebyshev's coefficients on a panel, where they fall."""
+        points = chebyshev.chebpts1(_DEGREE + 1)
+        values = [self._directly(2.0 ** ((panel + (1.0 + x) / 2.0) / 4.0)) for x in points]
+        if None in values:
+            return None
+        series = chebyshev.chebfit(points, np.array(values, float), _DEGREE)
+        falls = abs(series[-3:]).max() <= _ROUNDED * abs(series).max()
+        return series if falls else None
 
 
 def _over_sphere(

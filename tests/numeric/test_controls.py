@@ -181,6 +181,16 @@ def test_averages_over_a_sphere():
     assert innovations.of_slopes(HARD, slope, h) == pytest.approx(1 / 3 - 1 / 5, abs=1e-13)
 
 
+@pytest.mark.parametrize("length", [1.05, 1.095, 1.105, 1.18])
+def test_averages_over_a_sphere_about_a_kink(length):
+    """P(|length·u_1| < 1.1) is 1 or 1.1/length: no polynomial of the length's logarithm."""
+    sigma = activations.from_expr("Max(-11, Min(11, 10*z))/10")
+    slope = lambda z: np.where(abs(z) < 1.1, 1.0, 0.0)  # noqa: E731
+    found = -innovations.of_slopes(sigma, slope, np.array([length, 0.0, 0.0]))
+    inside = min(1.0, 1.1 / length)
+    assert found == pytest.approx(inside - np.mean(slope(np.array([length, 0, 0]))), abs=1e-13)
+
+
 @pytest.mark.parametrize("q", [0.5, 100.0, 1000.0])
 def test_averages_over_a_sphere_of_slopes_that_are_narrow(q):
     """tanh'² = cosh⁻⁴ at h = √q n^{1/2} u_1, with the density (1 − u²)^{(n−3)/2} of u_1."""
