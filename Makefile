@@ -33,7 +33,7 @@ test-all: $(INSTALLED)
 test-models:
 	test -x .venv-models/bin/python || python3 -m venv .venv-models
 	.venv-models/bin/python -m pip install --disable-pip-version-check -c constraints.txt \
-		-e '.[test,plot,torch,jax,keras]'
+		-e '.[test,plot,torch,jax,keras]' pytest-benchmark
 	.venv-models/bin/python -m pytest tests/init tests/numeric/test_models*.py tests/test_docs.py \
 		tests/test_notebooks.py \
 		-k "init or frameworks or model or notebooks" -m 'slow or not slow'

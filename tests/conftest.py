@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from longest_first import Units, arrange
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
@@ -35,6 +34,8 @@ def pytest_collection_modifyitems(config, items):
         if item.nodeid in listed:
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
+        from longest_first import arrange  # noqa: PLC0415  (pytest-xdist, which not all have)
+
         arrange(items, config.option.markexpr)
 
 
@@ -46,6 +47,8 @@ def pytest_collection_finish():
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     if config.option.dist == "loadscope":
+        from longest_first import Units  # noqa: PLC0415
+
         config.option.loadscopereorder = False
         return Units(config, log)
     return None

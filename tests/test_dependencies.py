@@ -128,3 +128,11 @@ def test_every_import_is_a_dependency_of_its_room():
             for name in found - own - set(sys.stdlib_module_names)
         }
         assert asked - more <= core, room
+
+
+def test_the_tests_run_on_one_process_without_xdist():
+    """As those of the frameworks, and of the oldest packages, are run."""
+    run = "import os, pytest; os.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'; "
+    run += "raise SystemExit(pytest.main(['-o', 'addopts=', '--co', 'tests/test_changelog.py']))"
+    done = in_a_process_without(["xdist"], run)
+    assert done.returncode == 0, done.stdout + done.stderr
