@@ -108,11 +108,35 @@ def summand(term: Term) -> Summand:
 
 
 @dataclass(eq=False)
+class Part:
+    """What stands at a node, to be expanded in the stage's collective variables.
+
+    Every line with this product at the node has its expansion in common.
+    """
+
+    stage: Stage
+    node: int
+    term: Product
+    _found: dict[int, tuple[Product, ...]] = field(default_factory=dict)
+
+    def degree(self, total: int) -> tuple[Product, ...]:
+        """Its terms of this degree in c − c* that are not 0, with neurons of their own."""
+        if total not in self._found:
+            expanded = self.stage.expanded(self.term, total)
+            self._found[total] = tuple(each for each in expanded if not self._vanishes(each))
+        return self._found[total]
+
+    def _vanishes(self, term: Product) -> bool:
+        derivatives = (each for each in term.factors if isinstance(each, Collective))
+        return any(self.stage.derivative(*each) == 0 for each in derivatives)
+
+
+@dataclass(eq=False)
 class Line:
     """One product of a field's equation, to be expanded in the stage's collective variables.
 
     Attributes:
-        nodes: what stands at each node, and its place.
+        nodes: what stands at each node.
         weights: (matrix, slot, neuron).
         rest: parameters, deltas, biases and means.
     """
@@ -120,10 +144,9 @@ class Line:
     stage: Stage
     slots: tuple[int, ...]
     samples: tuple[int, ...]
-    nodes: tuple[tuple[int, Product], ...]
+    nodes: tuple[Part, ...]
     weights: tuple[tuple[int, int, int], ...]
     rest: Summand
-    _parts: dict[tuple[int, int], tuple[Product, ...]] = field(default_factory=dict)
     _found: dict[int, tuple[Summand, ...]] = field(default_factory=dict)
 
     def degree(self, total: int) -> tuple[Summand, ...]:
@@ -134,19 +157,10 @@ class Line:
 
     def _expanded(self, total: int) -> Iterator[Summand]:
         for split in compositions(total, len(self.nodes)):
-            parts = (self._part(k, degree) for k, degree in enumerate(split))
-            for terms in product(*parts):
-                made = self._summand(terms)
-                if made is not None:
-                    yield made
+            parts = (part.degree(own) for part, own in zip(self.nodes, split, strict=True))
+            yield from map(self._summand, product(*parts))
 
-    def _part(self, k: int, degree: int) -> tuple[Product, ...]:
-        """What stands at a node, to this degree, with neurons of its own."""
-        if (k, degree) not in self._parts:
-            self._parts[k, degree] = self.stage.expanded(self.nodes[k][1], degree)
-        return self._parts[k, degree]
-
-    def _summand(self, terms: Sequence[Product]) -> Summand | None:
+    def _summand(self, terms: Sequence[Product]) -> Summand:
         number: dict[int, int] = {}
         neurons: list[str] = []
         coefficient, parameters, means = Fraction(1), self.rest.parameters, self.rest.means
@@ -154,7 +168,7 @@ class Line:
         copies: list[tuple[Kind, int, int]] = []
         atoms: list[Atom] = []
         ends: dict[int, list[int]] = {}
-        for (node, _), term in zip(self.nodes, terms, strict=True):
+        for part, term in zip(self.nodes, terms, strict=True):
             for at, space in term.neurons:
                 if at not in number:  # an edge may join two nodes at one neuron
                     number[at] = len(neurons)
@@ -162,10 +176,10 @@ class Line:
             coefficient *= term.coefficient
             parameters = times(parameters, term.parameters)
             means += term.means
-            sample = self.samples[node]
+            sample = self.samples[part.node]
             for each in term.factors:
                 if isinstance(each, Variable):
-                    at = -1 - self.slots[node] if each.at == LEFT else number[each.at]
+                    at = -1 - self.slots[part.node] if each.at == LEFT else number[each.at]
                     for edge in each.edges:
                         ends.setdefault(edge, []).append(len(copies))
                     copies.append((each.kind, at, sample))
@@ -173,10 +187,7 @@ class Line:
                     kind = self.stage.argument_kinds[each.argument]
                     factors.append((number[each.at], sample, each.order, kind))
                 else:
-                    atom = _atom(self.stage, each, sample)
-                    if atom is None:
-                        return None
-                    atoms.append(atom)
+                    atoms.append(_atom(self.stage, each, sample))
         return Summand(
             parameters,
             means,
@@ -192,13 +203,11 @@ class Line:
 
 
 @cache
-def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom | None:
-    """A function at the limits of its collective variables, or a limit; None for 0."""
+def _atom(stage: Stage, factor: Collective | Limit, sample: int) -> Atom:
+    """A function at the limits of its collective variables, or a limit."""
     if isinstance(factor, Limit):
         return _limit(stage, factor.variable, sample)
     value = stage.derivative(factor.function, factor.orders)
-    if value == 0:
-        return None
     found = [
         (mean.symbol, _limit(stage, v, sample))
         for v, mean in enumerate(stage.means)
@@ -263,7 +272,7 @@ def _lines(
         deltas.append((slots[a], slots[b]))
     weights: list[tuple[int, int, int]] = []
     biases: list[tuple[int, Kind]] = []
-    nodes: list[tuple[int, tuple[Product, ...]]] = []
+    nodes: list[tuple[Part, ...]] = []
     for node, each in enumerate(chosen):
         if each is None:
             if not new[node]:
@@ -277,11 +286,10 @@ def _lines(
             else:
                 weights.append((matrix, slots[node], neuron))
         older = tuple(e for e in touching[node] if origins[e] == "old")
-        nodes.append((node, tuple(stage.differentiated(term, older))))
+        nodes.append(tuple(Part(stage, node, one) for one in stage.differentiated(term, older)))
     rest = Summand(parameters, tuple(means), tuple(deltas), tuple(biases))
-    for terms in product(*(terms for _, terms in nodes)):
-        placed = tuple((node, term) for (node, _), term in zip(nodes, terms, strict=True))
-        yield Line(stage, slots, samples, placed, tuple(weights), rest)
+    for parts in product(*nodes):
+        yield Line(stage, slots, samples, parts, tuple(weights), rest)
 
 
 def _matrix(term: Product | None) -> int:
