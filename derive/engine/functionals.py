@@ -16,7 +16,7 @@ from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
 from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
-from .neurons import Labels, Local, Pair
+from .exchangeable import Labels, Local, Pair
 from .tangents import MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {

@@ -23,7 +23,7 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Expansion
-from derive.engine.neurons import Local
+from derive.engine.exchangeable import Local
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
