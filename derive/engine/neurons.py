@@ -77,24 +77,43 @@ def moment(
     for parts in product(*equations):
         whole = prod((part.whole for part in parts), start=Summand())
         if all(a == b for a, b in whole.deltas):
-            scale = multiply_all((part.scale for part in parts), 0)
-            far = any(part.far for part in parts)
-            for averaged in _Average(stage, weights, whole, neurons, norm, arguments, far).all():
-                add(total, multiply(scale, averaged, 1))
+            through = _Through(
+                multiply_all((part.scale for part in parts), 0),
+                tuple(sample for part in parts for sample in part.slopes),
+                any(part.far for part in parts),
+            )
+            made = _Average(stage, weights, whole, neurons, norm, arguments, through)
+            for averaged in made.all():
+                add(total, averaged)
     return total
 
 
+class _Through(NamedTuple):
+    """What a norm leaves of a derivative through it.
+
+    Arguments:
+        scale: at the limits.
+        slopes: the samples of the f in it, that fluctuate.
+        far: whether there is a z of another neuron, which is of order 1/n.
+    """
+
+    scale: Expansion
+    slopes: Labels = ()
+    far: bool = False
+
+
 class _Term(NamedTuple):
-    """A term of H', what is before it, and whether it has a z of another neuron: order 1/n."""
+    """A term of H'."""
 
     whole: Summand
     scale: Expansion
-    far: bool
+    slopes: Labels = ()
+    far: bool = False
 
 
 def _through(norm: Norm | None, whole: Summand) -> Iterator[_Term]:
     """A term of H' with every σ' that an end of H stands behind as ∂σ(y)/∂z."""
-    found = [_Term(whole, constant(1), False)]
+    found = [_Term(whole, constant(1))]
     for f, placed in enumerate(whole.fields if norm else ()):
         for end, j in enumerate(placed.neurons):
             if norm and j >= 0:
@@ -126,7 +145,9 @@ def _with_end(norm: Norm, term: _Term, f: int, end: int) -> Iterator[_Term]:
             factors.append((new, sample, -1, STREAM))
         scale = multiply(term.scale, norm.placed(value, sample), 0)
         if scale:
-            yield _Term(made._replace(factors=tuple(factors)), scale, term.far or kind > 0)
+            slopes = term.slopes if kind else (*term.slopes, sample)
+            far = term.far or kind > 0
+            yield _Term(made._replace(factors=tuple(factors)), scale, slopes, far)
 
 
 def first_order(found: Expansion) -> Expansion:
@@ -163,10 +184,10 @@ class _Average:
         neurons: tuple[Local, ...],
         norm: Norm | None,
         arguments: Labels,
-        far: bool,
+        through: _Through,
     ) -> None:
         self._whole, self._weights, self._norm = whole, weights, norm
-        self._fluctuations = 0 if far else 2
+        self._fluctuations, self._slopes = 0 if through.far else 2, through.slopes
         self._rows = [
             tuple(_rows([j for _, slot, j in whole.weights if slot == place], test, arguments))
             for place, test in enumerate(neurons)
@@ -179,7 +200,8 @@ class _Average:
         self._carried = {
             (term.parameters, 0): term.coefficient for term in right if term.weight is None
         }
-        self._prefactor = {(whole.parameters, 0): whole.coefficient}
+        own = {(whole.parameters, 0): whole.coefficient}
+        self._prefactor = multiply(own, through.scale, 0)
 
     def all(self) -> Iterator[Expansion]:
         """Of every way to contract the weights."""
@@ -235,13 +257,17 @@ class _Average:
         if self._norm is None:
             yield constant(1), sums
             return
-        for changes in _changes(sums.factors, self._fluctuations):
+        places = [k for k, (_, (_, order)) in enumerate(sums.factors) if order >= 0]
+        count = len(places) + len(self._slopes)
+        for orders in _orders(count, self._fluctuations):
             degrees = Counter(dict.fromkeys(range(loose), 0))
-            for k, of_q, of_m in changes:
-                degrees[groups[k]] += of_q + of_m
-            spent = degrees.pop(-1, 0) + sum(max(1, degree) for degree in degrees.values())
-            if spent <= self._fluctuations:
-                yield from sums.changed(self._norm, changes)
+            for k, each in zip(places, orders, strict=False):
+                degrees[groups[k]] += sum(each)
+            spent = degrees.pop(-1, 0) + sum(map(sum, orders[len(places) :]))
+            if spent + sum(max(1, degree) for degree in degrees.values()) <= self._fluctuations:
+                changes = zip(places, orders, strict=False)
+                slopes = zip(self._slopes, orders[len(places) :], strict=True)
+                yield from sums.changed(self._norm, tuple(changes), tuple(slopes))
 
     def _fourth(
         self, left: Sequence[Local], pairs: Sequence[Contraction], rest: Sequence[Contraction]
@@ -270,10 +296,6 @@ def _pairings(weights: WeightEnsemble) -> tuple[tuple[tuple[Pair, ...], Expansio
     return tuple((pairing, value) for pairing, value in found if value)
 
 
-Change = tuple[int, int, int]
-"""Which factor, and its orders in δq and m of its sample."""
-
-
 @cache
 def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
     """The orders in δq and m of so many factors, at most so many altogether."""
@@ -281,13 +303,6 @@ def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
         return ((),)
     own = [(a, b) for a in range(most + 1) for b in range(most + 1 - a)]
     return tuple(((a, b), *rest) for a, b in own for rest in _orders(count - 1, most - a - b))
-
-
-def _changes(factors: Sequence[tuple[int, Pair]], most: int) -> Iterator[tuple[Change, ...]]:
-    """Orders of a Taylor series, of each factor that is a function of y."""
-    own = [k for k, (_, (_, order)) in enumerate(factors) if order >= 0]
-    for orders in _orders(len(own), most):
-        yield tuple((k, a, b) for k, (a, b) in zip(own, orders, strict=True) if a or b)
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
@@ -370,19 +385,26 @@ class _Sums:
         self.identify(self.column(one), self.column(other))
         self._power += 1
 
-    def changed(self, norm: Norm, changes: Sequence[Change]) -> Iterator[tuple[Expansion, _Sums]]:
-        """With these factors as terms of Taylor series, each with what is before it."""
-        for terms in product(*(norm.term(self.factors[k][1][1], a, b) for k, a, b in changes)):
-            made, scales, squares = self._copy(), [], []
-            for (k, of_q, of_m), (orders, value) in zip(changes, terms, strict=True):
+    def changed(
+        self, norm: Norm, changes: Sequence[tuple[int, Pair]], slopes: Sequence[tuple[int, Pair]]
+    ) -> Iterator[tuple[Expansion, _Sums]]:
+        """With these factors, and f of these samples, as the terms of their Taylor series of these
+        orders in δq and m, each with what is before it."""
+        of_slopes = [norm.placed(norm.scale_term(*orders), at) for at, orders in slopes]
+        moved = [(at, *orders) for at, orders in slopes]
+        moved += [(self.factors[k][1][0], *orders) for k, orders in changes]
+        squares = [sample for sample, of_q, _ in moved for _ in range(of_q)]
+        centres = [sample for sample, _, of_m in moved for _ in range(of_m)]
+        for terms in product(*(norm.term(self.factors[k][1][1], *each) for k, each in changes)):
+            made, scales = self._copy(), [*of_slopes]
+            for (k, _), (orders, value) in zip(changes, terms, strict=True):
                 at, (sample, _) = self.factors[k]
                 *more, last = orders
                 made.factors[k] = at, (sample, last)
                 made.factors += [(at, (sample, order)) for order in more]
                 scales.append(norm.placed(value, sample))
-                squares += [sample] * of_q
-                for _ in range(of_m):
-                    made._put([(sample, -1)])
+            for sample in centres:
+                made._put([(sample, -1)])
             scale = multiply_all(scales, 0)
             for kept in product((True, False), repeat=len(squares)) if scale else ():
                 each, limits = made._copy(), [scale]

@@ -108,9 +108,18 @@ class Norm(NamedTuple):
         for orders, value in _differentiated(order, of_q, of_m, self.centred).items():
             yield orders, multiply(ways, value, 0)
 
+    def scale_term(self, of_q: int, of_m: int) -> Expansion:
+        """The same of f over its limit."""
+        if of_q == of_m == 0:
+            return constant(1)
+        if of_m % 2:
+            return {}
+        own = times(power(Ratio(of_q, of_m), 1), power(_F, -2 * of_q - of_m))
+        return {(own, 0): Fraction(1, factorial(of_q) * factorial(of_m))}
+
     def chain(self, order: int) -> Iterator[tuple[int, Orders, Expansion]]:
-        """Of ∂σ^{(order−1)}(y)/∂z to leading order: 0 and that at its own neuron, and by another's
-        z, of order 1/n, 1 and what is before its y, 2 and what has none."""
+        """Of ∂σ^{(order−1)}(y)/∂z: 0 and that at its own neuron, f at its limit; and by another's
+        z, of order 1/n, 1 and what is before its y, 2 and what has none, to leading order."""
         yield 0, (order,), {(power(_F, 1), 0): Fraction(1)}
         over = {(power(_F, -1), 0): Fraction(2)}
         for orders, value in _differentiated(order - 1, 1, 0, self.centred).items():

@@ -26,15 +26,14 @@ from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
+from derive.engine.norms import norm_of
 from derive.engine.tangents import (
-    BEHIND_NORMS,
     CLOSED,
     MEMBERS,
     RANKS,
     closes,
     functional_in,
     functional_of,
-    norm_of,
     recursion_of,
     subscripts,
 )
@@ -110,9 +109,6 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    if norm is not None and (m > 1 or set(names) - set(BEHIND_NORMS)):
-        wanted = "no norm before a skip around one matrix, for tensors other than K, Θ, G1 and V"
-        raise InputError("layer", str(scheme.layer), f"{wanted}, and these with one input")
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
@@ -131,7 +127,7 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
             wanted_kinds |= kinds
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
-    scale = None if norm is None else norm.scale
+    scale = None if norm is None else norm.scale(1)
     return _Derived(tensors, functionals, _listed(gamma), scale)
 
 
@@ -193,7 +189,7 @@ class TangentLayers:
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - set(BEHIND_NORMS):
+        if set(self.own) - set(CLOSED[:2]):
             others.append(_THETA)
         needed = closures(tuple(dict.fromkeys(others)), schemes)
         self._plain = StagedLayers(needed, activation, schemes, first, m).along(order)
