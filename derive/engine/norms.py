@@ -148,11 +148,11 @@ def _differentiated(order: int, of_q: int, of_m: int, centred: bool) -> Terms:
             for made, found in _once(orders, value, by_m, centred):
                 add(total.setdefault(made, {}), found)
         terms = total
-    found = {
+    limits = {
         orders: {key: c for key, c in value.items() if not dict(key[0]).get(_V)}
         for orders, value in terms.items()
     }
-    return {orders: value for orders, value in found.items() if value}
+    return {orders: value for orders, value in limits.items() if value}
 
 
 def _once(

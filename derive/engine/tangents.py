@@ -233,13 +233,16 @@ class _Reduction:
             scale, of = self._as_labels(atom.of)
             if len(of.labels) == 1:  # E z = 0
                 return {}
-            alone = member_of("One", (), of.labels) if of.labels else atom
-            return multiply(scale, _alone(alone), 0)
+            return multiply(
+                scale, _alone(member_of("One", (), of.labels) if of.labels else atom), 0
+            )
         if isinstance(atom, Own):
             return _alone(member_of("Own", atom.samples) if atom.of.is_one else atom)
         if isinstance(atom, Apart):
-            labels = atom.of.labels
-            return _alone(member_of("Apart", atom.samples, labels) if labels else atom)
+            scale, of = self._as_labels(atom.of)
+            whole = len(of.labels) == 2
+            known = member_of("Apart", atom.samples, of.labels) if whole else None
+            return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
         if isinstance(atom, Two):
             return self._two(atom)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
@@ -333,6 +336,10 @@ class _Reduction:
 
     def _across(self, atom: Across) -> Expansion:
         """H_ij is H_ji with its samples exchanged."""
+        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
+        if (one, other) != (atom.one, atom.other):
+            reduced = self._across(Across(atom.samples, one, other))
+            return multiply_all([scale, more, reduced], 0)
         total: Expansion = {}
         a, b = atom.samples
         for (label,), value in self._parts(atom.one, 1):
@@ -340,8 +347,8 @@ class _Reduction:
         if not atom.one.labels:
             for (label,), value in self._parts(atom.other, 1):
                 add(total, multiply(value, _across((b, a), label, atom.one), 0))
-                for (other,), bent in self._parts(atom.one, 1):
-                    both = _across((b, a), label, Local((other,)))
+                for bent_by, bent in self._parts(atom.one, 1):
+                    both = _across((b, a), label, Local(bent_by))
                     add(total, multiply_all([value, bent, both], 0), -1)
         return total
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -24,9 +24,9 @@ from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Expansion
 from derive.engine.exchangeable import Local
+from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
-from derive.engine.norms import norm_of
 from derive.engine.tangents import (
     CLOSED,
     MEMBERS,
@@ -53,14 +53,11 @@ from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .functionals import Functionals, Move, at_first, length, placed, tails
-from .hermite import Contraction, Products, basis, degrees
+from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
 _K, _THETA = map(named, ("K", "Theta"))
 DEGREES = 256, 48
 """N with one input, and with several."""
-
-Orders: TypeAlias = tuple[int, ...]
-"""Of the σ's derivatives in a product, ascending."""
 
 
 class _Term(NamedTuple):
@@ -147,10 +144,20 @@ def _listed(terms: Expansion) -> list[_Term]:
     return sorted(found, key=str)
 
 
-def _product(of: Local) -> tuple[Orders, tuple[int, ...]]:
-    """The orders of a product of σ's, and its samples."""
-    ordered = sorted(of.factors, key=lambda each: each[1])
-    return tuple(order for _, order in ordered), tuple(sample for sample, _ in ordered)
+def _product(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
+    """The orders of what stands at each sample, and those samples: of two σ's each has its own,
+    whether or not they are of one sample."""
+    if m == 1:
+        orders = tuple(sorted(order for _, order in of.factors))
+        return ((orders,), (1,)) if orders else ((), ())
+    if len(of.factors) == 2 and all(order >= 0 for _, order in of.factors):
+        own = [(sample, [order]) for sample, order in of.factors]
+    else:
+        samples = sorted({sample for sample, _ in of.factors})
+        own = [(at, [order for each, order in of.factors if each == at]) for at in samples]
+    ordered = sorted((tuple(sorted(orders)), sample) for sample, orders in own)
+    assert len(ordered) < 3, "a product of three samples"
+    return tuple(orders for orders, _ in ordered), tuple(sample for _, sample in ordered)
 
 
 class TangentLayers:
@@ -206,21 +213,20 @@ class TangentLayers:
         ]
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
-        found = {(kind, _product(local)[0]) for kind, local in known}
+        found = {(kind, _product(local, m)[0]) for kind, local in known}
         self.responses = sorted(found)
-        tests = {_product(term.of[1])[0] for term in every if term.test is not None}
+        tests = {_product(term.of[1], m)[0] for term in every if term.test is not None}
         self.products = {
             each: Products(activation, each)
             for each in sorted(tests | {orders for _, orders in found})
             if each
         }
-        if m > 1:
-            crossed = {each[::-1] for each in self.products} - self.products.keys()
-            self.products |= {each: Products(activation, each) for each in sorted(crossed)}
+        crossed = {each[::-1] for each in self.products} - self.products.keys()
+        self.products |= {each: Products(activation, each) for each in sorted(crossed)}
         self.checks = {
-            each: Bracket(tuple((k if m > 1 else 0, order) for k, order in enumerate(each)))
+            each: Bracket(tuple((k, order) for k, own in enumerate(each) for order in own))
             for each in self.products
-            if min(each) >= 0 and each == tuple(sorted(each))
+            if min(map(min, each)) >= 0 and each == tuple(sorted(each))
         }
         brackets = {relabelled(a)[0] for a in atoms if isinstance(a, Bracket)}
         self._brackets = sorted({*brackets, *self.checks.values()})
@@ -348,14 +354,17 @@ class _Pass:
         self._tensors, self._parameters = tensors, parameters
         self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
         self._copies = len(self._K)
-        scale = np.ones(self._copies) if derived.scale is None else self._response(derived.scale)
-        kernel = self._K * (scale**2)[:, None, None]
+        kernel, scale = self._K, np.ones(self._m)
+        if derived.scale is not None:
+            scales = self._response(derived.scale)
+            kernel, scale = kernel * scales[:, :, None] * scales[:, None, :], scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
         self._brackets = layers.bracketed(average, kernel, noise)
-        bases = [basis(kernel[0], pair, layers.degree) for pair in self._pairs]
+        bases = [_scaled(own, scale) for own in state.bases]
         self._functions = {
-            each: [made(own) for own in bases] for each, made in layers.products.items()
+            each: [made(own) if len(each) > 1 or len(own.samples) == 1 else None for own in bases]
+            for each, made in layers.products.items()
         }
         self._responses = self._all_responses(noise[:, -2 * len(layers.responses) * len(bases) :])
 
@@ -364,9 +373,9 @@ class _Pass:
         the coefficients, and the length of what they leave out."""
         for p, (c, d) in enumerate(self._pairs):
             for at in sorted({(c, d), (d, c)}):
-                in_order = orders if at == (c, d) else orders[::-1]
-                samples = at if self._m > 1 else (0,) * len(orders)
-                yield (p, samples, *self._functions[in_order][p])
+                found = self._functions[orders if at == (c, d) else orders[::-1]][p]
+                if found is not None:
+                    yield (p, at[: len(orders)], *found)
 
     def _all_responses(self, noise: Array) -> dict[tuple[str, Orders], Array]:
         """X(σσ) for each functional and product, (copies + 1, m, …), with what is left out: the
@@ -457,7 +466,7 @@ class _Pass:
 
         for term, scalar in zip(terms, scalars, strict=True):
             part, (kind, of_) = at_pair(scalar)[:-1], term.of
-            orders, labels = _product(of_)
+            orders, labels = _product(of_, m)
             if kind == "Mean" and not orders:
                 total[..., 0] += part
                 continue
@@ -514,17 +523,20 @@ class _Pass:
         functional = functional_in(atom)
         if functional is not None:
             kind, of_ = functional
-            if of_.labels:  # X(z), of one input
-                scale = self._state.bases[0].L[0, 0]
-                values = self._state.values[kind][0][..., 1:2] * scale
-                return with_sizes(values), (*subscripts(atom), *of_.labels)
-            orders, samples = _product(of_)
+            if of_.labels:  # X(z)
+                own = [self._pairs.index((c, c)) for c in range(self._m)]
+                parts = [
+                    self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
+                ]
+                return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
+            orders, samples = _product(of_, self._m)
             return self._responses[kind, orders], (*subscripts(atom), *samples)
         if isinstance(atom, Tensor):
             name, labels = identify(atom)
             return with_sizes(self._tensors[name]), labels
         if isinstance(atom, Response):
-            return with_sizes(self._response(atom)), ()
+            ((_, limit),) = atom.limits
+            return with_sizes(self._response(atom)), identify(limit)[1][:1]
         return with_sizes(self._number(atom)), ()
 
     def _number(self, atom: object) -> Array:
@@ -539,11 +551,17 @@ class _Pass:
         return np.full(self._copies, float(number))
 
     def _response(self, atom: Response) -> Array:
-        """A function of K, of one input."""
-        symbols = [symbol for symbol, _ in atom.limits]
-        K = self._K[:, 0, 0]
-        found = _compiled(atom.value, tuple(symbols))(*[K for _ in symbols])
-        return np.broadcast_to(np.asarray(found, float), (self._copies,))
+        """A function of K of one sample, at every sample: (copies, m)."""
+        symbols = tuple(symbol for symbol, _ in atom.limits)
+        K = np.diagonal(self._K, axis1=1, axis2=2)
+        found = _compiled(atom.value, symbols)(*[K for _ in symbols])
+        return np.broadcast_to(np.asarray(found, float), K.shape)
+
+
+def _scaled(own: Basis, scale: Array) -> Basis:
+    """Of y = f z, by the f of each sample."""
+    by = scale[list(own.samples)]
+    return own._replace(L=own.L * by[:, None], inverse=own.inverse / by)
 
 
 @cache
