@@ -57,8 +57,6 @@ from .trees import STREAM, H, Z
 
 CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
 """The tensors that have an exact recursion under a skip around one matrix."""
-BEHIND_NORMS = CLOSED[:2]
-"""Those that have one behind a norm."""
 
 
 class Left(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,13 +49,16 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
+from ..merged import multiples
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .functionals import Functionals, Move, at_first, length, placed, tails
 from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
-_K, _THETA = map(named, ("K", "Theta"))
+_K, _THETA, _G1 = map(named, ("K", "Theta", "G1"))
+_EQUAL = 1e-9
+"""What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
 """N with one input, and with several."""
 
@@ -76,9 +79,11 @@ class _Term(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors, and of functionals; γ; f of a norm."""
+    """What is derived of one layer: the terms of tensors, also with labels equal where they need
+    others of their own; and of functionals; γ; f of a norm."""
 
     tensors: dict[Name, list[_Term]]
+    merged: dict[Name, list[_Term]]
     functionals: dict[str, list[_Term]]
     gamma: list[_Term]
     scale: Response | None
@@ -95,7 +100,7 @@ def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
     return names & set(CLOSED), kinds
 
 
-def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
+def _derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: int) -> _Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
     stages, weights = scheme.stages, scheme.weights
@@ -106,6 +111,8 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
+    if norm is not None and activation.kinks:
+        _check_kinks(names, str(scheme.layer), activation, m)
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
@@ -125,7 +132,21 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
     scale = None if norm is None else norm.scale(1)
-    return _Derived(tensors, functionals, _listed(gamma), scale)
+    merged = {}
+    if norm is not None and m > 1 and activation.kinks and _G1 in tensors:
+        merged[_G1] = _listed(recursion_of(_G1, stages, weights, (1, 1)))
+    return _Derived(tensors, merged, functionals, _listed(gamma), scale)
+
+
+def _check_kinks(names: Sequence[Name], layer: str, activation: Activation, m: int) -> None:
+    """Refuse tensors behind a norm in which σ'' stands that kinks do not have."""
+    tower = set(names) - set(CLOSED[:2])
+    if tower and m > 1:
+        wanted = "σ without kinks, or one input, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
+    if tower and any(kink != 0 for kink in activation.kinks):  # y σ'' is 0 at a kink at 0
+        wanted = "σ with no kinks but at 0, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
 
 
 def _listed(terms: Expansion) -> list[_Term]:
@@ -189,7 +210,7 @@ class TangentLayers:
         order: Sequence[int],
     ) -> None:
         own = [name for name in names if name in CLOSED]
-        self._layers = [_derived(own, scheme, m) for scheme in schemes]
+        self._layers = [_derived(own, scheme, activation, m) for scheme in schemes]
         self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
         self.kinds = tuple(k for k in MEMBERS if any(k in d.functionals for d in self._layers))
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
@@ -208,7 +229,8 @@ class TangentLayers:
         every = [
             term
             for each in self._layers
-            for terms in (*each.tensors.values(), *each.functionals.values())
+            for group in (each.tensors, each.merged, each.functionals)
+            for terms in group.values()
             for term in terms
         ]
         atoms = {atom for term in every for atom, _ in term.atoms}
@@ -410,14 +432,36 @@ class _Pass:
         values, sizes = [], []
         for name, shape in zip(self._layers.own, like, strict=True):
             rank = len(name.subscripts)
-            total = np.zeros((self._copies + 1, *(self._m,) * rank))
-            for term in self._derived.tensors.get(name, ()):
-                part = self._scalar(term, rank)
-                total[:-1] += part[:-1]
-                total[-1] += np.abs(part[-1])
+            total = self._total(self._derived.tensors.get(name, ()), rank)
+            if name in self._derived.merged:
+                own = self._total(self._derived.merged[name], 1)
+                for a, b in product(range(self._m), repeat=2):
+                    if self._first[a] == self._first[b]:
+                        total[:, a, b] = own[:, self._first[a]]
             values.append(total[:-1].reshape(shape.shape[1:]))
             sizes.append(total[-1].reshape(shape.shape[2:]))
         return values, sizes
+
+    def _total(self, terms: Sequence[_Term], rank: int) -> Array:
+        """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
+        total = np.zeros((self._copies + 1, *(self._m,) * rank))
+        for term in terms:
+            part = self._scalar(term, rank)
+            total[:-1] += part[:-1]
+            total[-1] += np.abs(part[-1])
+        return total
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The first input that is the same as each; InputError for multiples of others, at which
+        what a kink needs does not exist."""
+        first = list(range(self._m))
+        for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
+            if a != b and own.rank == 1:
+                if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
+                    raise multiples()
+                first[b] = min(first[b], a)
+        return first
 
     def after(self, K: Array) -> Functionals:
         """The functionals above, where the kernel is this; members that are tensors are put in
@@ -442,6 +486,11 @@ class _Pass:
                     found, lengths = self._below(own, scalars, p, rank, len(by))
                     total[p] += moves[p](places, found)
                     grown[p] += moves[p].growth(len(by)) * lengths
+            if self._derived.merged:  # the same input twice: functions of one
+                for p, (c, d) in enumerate(self._pairs):
+                    if c != d and self._first[c] == self._first[d]:
+                        q = self._pairs.index((self._first[c], self._first[c]))
+                        total[p], grown[p] = total[q], grown[q]
             values[kind], beyond[kind] = total, grown
         return Functionals(bases, values, beyond)
 
