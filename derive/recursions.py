@@ -117,7 +117,6 @@ class SequenceRecursion(Recursion):
         found = polynomial(self._own_terms, self.symbol)
         if label == "K":
             return Composed(found, {})
-        entries = {each for each in found.atoms(Component) if each.name == label}
 
         def kernel(a: int, b: int) -> sympy.Expr:
             scales = self._scale_of(a) * self._scale_of(b)
@@ -125,9 +124,10 @@ class SequenceRecursion(Recursion):
 
         if self.activation is None:
             return Composed(found, {label: kernel(1, 1 if self.is_single_input else 2)})
-        known = {tensor_symbol(label): kernel(1, 1)} if self.is_single_input else {}
-        known |= {each: kernel(*map(int, each.args[1])) for each in entries}
-        return Composed(found.subs(known), {})
+        if self.is_single_input:
+            return Composed(found.subs(tensor_symbol(label), kernel(1, 1)), {})
+        entries = {each for each in found.atoms(Component) if str(each.args[0]) == label}
+        return Composed(found.xreplace({e: kernel(*map(int, e.args[1])) for e in entries}), {})
 
     @property
     def _scale(self) -> sympy.Expr:

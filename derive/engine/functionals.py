@@ -95,9 +95,9 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
     if found is None or found[0] == "Mean" or found[1].tested is not None:
         return None
     kind, of = found
-    if of.labels and len(set(samples)) == 1:
+    if not of.factors and len(set(samples)) == 1:
         return SEQUENCE[kind][len(of.labels)]
-    if of.labels:
+    if not of.factors:
         return Component(f"{MEMBERS[kind][0]}_{len(of.labels)}", (*subscripts(atom), *of.labels))
     name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
     if len(set(samples)) == 1:

@@ -572,6 +572,8 @@ class _Pass:
         functional = functional_in(atom)
         if functional is not None:
             kind, of_ = functional
+            if of_.is_one:  # X(1)
+                return with_sizes(self._state.values[kind][0][..., 0]), subscripts(atom)
             if of_.labels:  # X(z)
                 own = [self._pairs.index((c, c)) for c in range(self._m)]
                 parts = [
