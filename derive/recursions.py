@@ -17,6 +17,7 @@ from .display import lines
 from .engine import functionals, tangents
 from .engine.factored import polynomial
 from .engine.fields import AnyField
+from .engine.norms import norm_of
 from .engine.stages import Stage
 from .engine.step import Composed, Step, add_name, checked_fields, is_dense, step
 from .engine.tensors import (
@@ -32,6 +33,7 @@ from .engine.tensors import (
 )
 from .engine.trees import STREAM
 from .errors import InputError, listed
+from .gaussian.brackets import Component
 from .gaussian.kernel_form import kernel_form
 from .groups.pairings import Blocks
 from .layers import Layer, as_layer, dense
@@ -96,7 +98,7 @@ class Recursion(Step):
 
 class SequenceRecursion(Recursion):
     """G1, V, Θ1, D, F, A or B behind a skip around one matrix, closed on sequences of cumulants;
-    behind a norm, where V_e is V_s with yσσ' in the place of σ², G1 and V of one input.
+    behind a norm V_e, V_v and V_w are V_s with yσσ', yσ'² and yσ'σ'' in the place of σ².
 
     V = n Cov(z_i², z_j²), D = n Cov(H_ii, z_j²), F = n E H_ij z_i z_j, A = n Cov(H_ii, H_jj) and
     B = n E H_ij² are of two different neurons. `expr` has beside tensors and brackets the same with
@@ -115,16 +117,26 @@ class SequenceRecursion(Recursion):
         found = polynomial(self._own_terms, self.symbol)
         if label == "K":
             return Composed(found, {})
-        kernel = sympy.simplify(self._scale**2 * tensor_symbol("K"))
+
+        def kernel(a: int, b: int) -> sympy.Expr:
+            scales = self._scale_of(a) * self._scale_of(b)
+            return sympy.simplify(scales * self._kernel("K")(a, b))
+
         if self.activation is None:
-            return Composed(found, {label: kernel})
-        return Composed(found.subs(tensor_symbol(label), kernel), {})
+            return Composed(found, {label: kernel(1, 1 if self.is_single_input else 2)})
+        if self.is_single_input:
+            return Composed(found.subs(tensor_symbol(label), kernel(1, 1)), {})
+        entries = {each for each in found.atoms(Component) if str(each.args[0]) == label}
+        return Composed(found.xreplace({e: kernel(*map(int, e.args[1])) for e in entries}), {})
 
     @property
     def _scale(self) -> sympy.Expr:
         """f of y = f z, the argument of σ."""
-        norm = tangents.norm_of(self._stages)
-        return sympy.Integer(1) if norm is None else self.symbol(norm.scale)
+        return self._scale_of(self.samples[0])
+
+    def _scale_of(self, sample: int) -> sympy.Expr:
+        norm = norm_of(self._stages)
+        return sympy.Integer(1) if norm is None else self.symbol(norm.scale(sample))
 
     @property
     def gamma(self) -> sympy.Expr:
@@ -168,8 +180,6 @@ class SequenceRecursion(Recursion):
         members, and how a member moves; empty with several samples."""
         if not self.is_single_input:
             return {}
-        norm = tangents.norm_of(self._stages)
-        special = functionals.CENTRED if norm and norm.centred else functionals.SPECIAL
         found: dict[sympy.Expr, sympy.Expr] = {}
         for kind, products in self._closure.items():
             name, degree = tangents.MEMBERS[kind]
@@ -178,7 +188,7 @@ class SequenceRecursion(Recursion):
                 value = functionals.value_of(kind, factors, scale)
                 found[tensor_symbol(f"{name}_{functionals.suffix_of(factors)}")] = value
             found[sequence[degree]] = tensor_symbol(str(name))
-            for b in (*special.get(kind, ()), None):
+            for b in (*functionals.special(kind, terms), None):
                 left = sequence[functionals.B if b is None else b]
                 above = functionals.member(terms, self.gamma, self.symbol, scale, b)
                 found[_above(left)] = above
@@ -299,14 +309,13 @@ def recursion(
     if repeated is not None and repeated.reason is not None and not first_layer:
         stages = repeated.stages
         name = _closed(tensor_name, pairing, order) if tangents.closes(stages) else None
-        normed = len(stages) > 1
-        if name is not None and not (normed and name not in tangents.BEHIND_NORMS):
+        if name is not None:
             _check_plain(square, corrections)
             own = Gaussian() if weights is None else as_weights("weights", weights)
             left_out = frozenset({"weights"} if weights is None else ())
             sigma = None if activation is None else as_activation(activation)
             labels = range(1, 2 * len(name.pairing) + 1)
-            samples = (1,) * len(labels) if normed else tuple(labels)
+            samples = tuple(labels)
             return SequenceRecursion(name, own, samples, sigma, left_out=left_out, layer=repeated)
     made = step(
         tensor_name,

@@ -16,7 +16,7 @@ from ..arithmetic.polynomials import Expansion
 from ..gaussian.brackets import Component
 from ..symbols import K, Symbol
 from ..symbols import tensor as tensor_symbol
-from .neurons import Labels, Local, Pair
+from .exchangeable import Labels, Local, Mean, Pair
 from .tangents import MEMBERS, functional_in, subscripts
 
 _PRODUCTS = {
@@ -24,13 +24,16 @@ _PRODUCTS = {
     "u": ("σσ'", r"\sigma \sigma'"),
     "t": ("σ'²", r"\sigma'^{2}"),
     "e": ("y σσ'", r"y \sigma \sigma'"),
+    "v": ("y σ'²", r"y \sigma'^{2}"),
+    "w": ("y σ'σ''", r"y \sigma' \sigma''"),
 }
 
 
 class Derivative(sympy.Expr):
     """⟨∂^b σ²⟩_K with b a symbol: one input's bracket as a member of a sequence.
 
-    Of σσ', σ'² and, behind a norm, yσσ' too, by the letters "u", "t", "e" where "s" is σ².
+    Of σσ', σ'² and, behind a norm, yσσ', yσ'² and yσ'σ'', by the letters "u", "t", "e", "v" and
+    "w" where "s" is σ².
     """
 
     is_commutative = True
@@ -71,24 +74,31 @@ SEQUENCE: dict[str, sympy.IndexedBase] = {
     "Square": sympy.IndexedBase("beta", real=True),
 }
 """X_b of each functional."""
-SPECIAL = {"One": (4,), "Own": (2,)}
-"""Members beside the tensor whose recursions have terms that others do not have."""
-CENTRED = {"kappa": (1,), "One": (3, 4)}
-"""The same where a mean is taken off."""
-_SUFFIX = {(0, 0): "s", (0, 1): "u", (1, 1): "t", (-1, 0, 1): "e"}
+_SUFFIX = {
+    (0, 0): "s",
+    (0, 1): "u",
+    (1, 1): "t",
+    (-1, 0, 1): "e",
+    (-1, 1, 1): "v",
+    (-1, 1, 2): "w",
+}
 
 
 def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
-    """V_s, D_t, … for the value of a functional at σσ (s), σσ' (u) or σ'σ' (t); None for others.
+    """V_s, D_t, … for the value of a functional at σσ (s), σσ' (u) or σ'σ' (t), and behind a norm
+    yσσ' (e), yσ'σ' (v) or yσ'σ'' (w); κ_1, … at z, with several samples V_1; None for others.
 
-    Several samples are those of the tensor, as its subscripts, and then those of the product.
+    Several samples are those of the tensor, as its subscripts, and then those of the product, y of
+    the last.
     """
     found = functional_in(atom)
     if found is None or found[0] == "Mean" or found[1].tested is not None:
         return None
     kind, of = found
-    if of.labels:
+    if not of.factors and len(set(samples)) == 1:
         return SEQUENCE[kind][len(of.labels)]
+    if not of.factors:
+        return Component(f"{MEMBERS[kind][0]}_{len(of.labels)}", (*subscripts(atom), *of.labels))
     name = f"{MEMBERS[kind][0]}_{suffix_of(of.factors)}"
     if len(set(samples)) == 1:
         return tensor_symbol(name)
@@ -96,13 +106,15 @@ def symbol_of(atom: object, samples: Sequence[int]) -> sympy.Expr | None:
 
 
 def suffix_of(factors: tuple[Pair, ...]) -> str:
-    """s, u or t, and e for yσσ' behind a norm."""
+    """s, u or t, and e, v or w behind a norm."""
     return _SUFFIX[tuple(sorted(order for _, order in factors))]
 
 
 def _in_order(factors: tuple[Pair, ...]) -> Labels:
-    """The samples, that of σ before that of σ'."""
-    return tuple(sample for sample, _ in sorted(factors, key=lambda each: each[1]))
+    """The samples, that of σ before that of σ', and that which y is of last."""
+    own = [sample for sample, order in factors if order < 0]
+    ordered = sorted((order, sample in own, sample) for sample, order in factors if order >= 0)
+    return tuple(sample for _, _, sample in ordered)
 
 
 def value_of(kind: str, factors: tuple[Pair, ...], scale: sympy.Expr) -> sympy.Expr:
@@ -144,6 +156,19 @@ def member(
     if degree is not None:
         return sympy.factor_terms(total)
     return sympy.powsimp(common * sympy.factor_terms(total))
+
+
+def special(kind: str, terms: Expansion) -> list[int]:
+    """The members beside the tensor whose recursions have terms that others do not have: those of
+    means of Wick-ordered products alone, or times one y or two."""
+    found = set()
+    for mono, _ in terms:
+        for atom, _ in mono:
+            if isinstance(atom, Mean) and atom.of.tested is not None:
+                k, factors = len(atom.of.tested), atom.of.factors
+                if all(order < 0 for _, order in factors):
+                    found |= {k + len(factors), k + len(factors) % 2}
+    return sorted(found - {0, MEMBERS[kind][1]})
 
 
 def _of_test(

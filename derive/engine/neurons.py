@@ -1,15 +1,10 @@
 """Averages of z and H behind a skip around one matrix, by those of exchangeable neurons below.
 
-To order 1/n all that is needed of the layer below, whose neurons are exchangeable, is
-
-    E f(z_i) = ⟨f⟩ + One(f)/n,                    Cov(f(z_i), g(z_j)) = Two(f, g)/n,
-    E ΔH_ii f(z_i) = Own(f)/n,                    Cov(H_ii, g(z_j)) = Apart(g)/n,
-    E H_ij f(z_i) g(z_j) = Across(f, g)/n,        E H_ij H_ij f(z_i) g(z_j) = Square(f, g)/n,
-
-and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j. `moment` takes the layer's equation, differentiated
-by `through.lines`, and does the engine's steps with it: the weights are averaged, by Wick's theorem
-and with the ensemble's fourth cumulant of order 1/n; sums over neurons are split into distinct
-ones, of which some are those outside; what is left are the averages above.
+`moment` takes the layer's equation, differentiated by `through.lines`, and does the engine's steps
+with it: the weights are averaged, by Wick's theorem and with the ensemble's fourth cumulant of
+order 1/n; sums over neurons are split into distinct ones, of which some are those outside; what is
+left are the averages of `exchangeable`. Behind a norm (`norms`) what stands at summed neurons is
+expanded in the norm's fluctuations, and H' has a derivative through each norm.
 
 On the left stand fields H', and at neurons Wick-ordered products :z'_S:, or a function f(z') of one
 or two samples of which nothing is said. Of those :z'_S: is Σ γ^k :z_A: :ξ_B: with ξ = b + W σ(z),
@@ -20,12 +15,14 @@ left is averaged over ξ at lim Q: P ∂…∂f(z), P f(z) = E f(γz + ξ). Deri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
-from math import comb, factorial, prod
+from math import factorial, prod
 from typing import NamedTuple
 
 from ..arithmetic.polynomials import (
@@ -41,129 +38,11 @@ from ..arithmetic.polynomials import (
 from ..groups.pairings import coset_type, pair_partitions, pairings
 from ..weights import WeightEnsemble
 from .cumulants import coincidences, ways_of
-from .stages import Stage
-from .tensors import Tensor, tensor
-from .through import Response, Summand, lines
+from .exchangeable import Labels, Local, Mean, Pair, Tangent, distinct
+from .norms import Norm
+from .stages import Stage, linear
+from .through import Summand, lines
 from .trees import STREAM, H, Placed
-
-Labels = tuple[int, ...]
-Pair = tuple[int, int]
-Samples = tuple[int, ...]
-
-
-class Local(NamedTuple):
-    """What stands at one neuron: :z_S: Π σ^{(order)} f^{(k)}.
-
-    Arguments:
-        labels: S, samples.
-        factors: (sample, order) of each σ, sorted; y itself is of order −1.
-        tested: the samples by which f is differentiated, behind a layer P ∂…∂f; None without f.
-    """
-
-    labels: Labels = ()
-    factors: tuple[Pair, ...] = ()
-    tested: Labels | None = None
-
-    def with_factor(self, factor: Pair) -> Local:
-        """Times σ^{(order)} of a sample."""
-        return self._replace(factors=tuple(sorted((*self.factors, factor))))
-
-    def differentiated(self, samples: Labels) -> Local:
-        """f by these samples, once more each."""
-        assert self.tested is not None
-        return self._replace(tested=tuple(sorted((*self.tested, *samples))))
-
-    @property
-    def is_one(self) -> bool:
-        """Whether nothing stands there."""
-        return self == Local()
-
-
-TEST = Local(tested=())
-"""f(z)."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """⟨f⟩."""
-
-    of: Local
-
-
-@dataclass(frozen=True)
-class One:
-    """One(f)."""
-
-    of: Local
-
-
-@dataclass(frozen=True)
-class Two:
-    """Two(f, g)."""
-
-    one: Local
-    other: Local
-
-
-@dataclass(frozen=True)
-class Own:
-    """n E (H_ii − Θ) f(z_i), of H at two samples."""
-
-    samples: Samples
-    of: Local
-
-
-@dataclass(frozen=True)
-class Apart:
-    """n Cov(H_ii, f(z_j))."""
-
-    samples: Samples
-    of: Local
-
-
-@dataclass(frozen=True)
-class Across:
-    """n E H_ij f(z_i) g(z_j)."""
-
-    samples: Samples
-    one: Local
-    other: Local
-
-
-@dataclass(frozen=True)
-class Square:
-    """n E H_ij H_ij f(z_i) g(z_j), of two H each at two samples."""
-
-    samples: Samples
-    one: Local
-    other: Local
-
-
-Atom = Mean | One | Two | Own | Apart | Across | Square
-
-
-class Norm(NamedTuple):
-    """σ of y = (z − m) f in the place of σ(z), with f of q = (1/n) Σ z_a z_a and of m² for
-    m = (1/n) Σ z_a; of one input.
-
-    Arguments:
-        scale: f at the limits of q and m.
-        ratios: f'/f and f''/f there, by q.
-        bent: ∂_m∂_m f/f there.
-        centred: whether m is taken off z.
-    """
-
-    scale: Response
-    ratios: tuple[Response, Response]
-    bent: Response
-    centred: bool
-
-
-class Tangent(NamedTuple):
-    """H of two neurons, each with a sample."""
-
-    neurons: Pair
-    samples: Pair
 
 
 def moment(
@@ -177,24 +56,98 @@ def moment(
     """E of what stands at distinct neurons behind a stage, and of H' at some of these, through 1/n.
 
     Arguments:
-        stage: z' = γ z + b + s W σ(z), or the dense layer's.
+        stage: z' = γ z + b + s W σ(y), or the dense layer's.
         weights: the ensemble of its matrix.
         neurons: of each, :z'_S: or f(z').
-        tangents: H', at neurons by their place among these; none with a norm.
+        tangents: H', at neurons by their place among these.
         norm: of what σ is taken.
         arguments: the samples that f is a function of.
     """
     total: Expansion = {}
+    plain = stage if norm is None else replace(stage, arguments=((linear(STREAM),),), means=())
     equations = (
-        tuple(each for line in lines(stage, H, *tangent) for each in line.degree(0))
+        tuple(
+            found
+            for line in lines(plain, H, *tangent)
+            for each in line.degree(0)
+            for found in _through(norm, each)
+        )
         for tangent in tangents
     )
     for parts in product(*equations):
-        whole = prod(parts, start=Summand())
+        whole = prod((part.whole for part in parts), start=Summand())
         if all(a == b for a, b in whole.deltas):
-            for averaged in _Average(stage, weights, whole, neurons, norm, arguments).all():
+            through = _Through(
+                multiply_all((part.scale for part in parts), 0),
+                tuple(sample for part in parts for sample in part.slopes),
+                any(part.far for part in parts),
+            )
+            made = _Average(stage, weights, whole, neurons, norm, arguments, through)
+            for averaged in made.all():
                 add(total, averaged)
     return total
+
+
+class _Through(NamedTuple):
+    """What a norm leaves of a derivative through it.
+
+    Arguments:
+        scale: at the limits.
+        slopes: the samples of the f in it, that fluctuate.
+        far: whether there is a z of another neuron, which is of order 1/n.
+    """
+
+    scale: Expansion
+    slopes: Labels = ()
+    far: bool = False
+
+
+class _Term(NamedTuple):
+    """A term of H'."""
+
+    whole: Summand
+    scale: Expansion
+    slopes: Labels = ()
+    far: bool = False
+
+
+def _through(norm: Norm | None, whole: Summand) -> Iterator[_Term]:
+    """A term of H' with every σ' that an end of H stands behind as ∂σ(y)/∂z."""
+    found = [_Term(whole, constant(1))]
+    for f, placed in enumerate(whole.fields if norm else ()):
+        for end, j in enumerate(placed.neurons):
+            if norm and j >= 0:
+                found = [made for each in found for made in _with_end(norm, each, f, end)]
+    yield from found
+
+
+def _with_end(norm: Norm, term: _Term, f: int, end: int) -> Iterator[_Term]:
+    """With the terms of `Norm.chain` at one end of a field."""
+    whole = term.whole
+    placed = whole.fields[f]
+    j, sample = placed.neurons[end], placed.samples[end]
+    (own,) = (each for each in whole.factors if each[:2] == (j, sample) and each[2] > 0)
+    for kind, orders, value in norm.chain(own[2]):
+        factors = list(whole.factors)
+        factors.remove(own)
+        factors += [(j, sample, order, STREAM) for order in orders]
+        made, new = whole, len(whole.neurons)
+        if kind:
+            neurons = (*placed.neurons[:end], new, *placed.neurons[end + 1 :])
+            fields = list(whole.fields)
+            fields[f] = placed._replace(neurons=neurons)
+            made = whole._replace(
+                fields=tuple(fields),
+                neurons=(*whole.neurons, STREAM.space),
+                means=(*whole.means, STREAM.space),
+            )
+        if kind == 1:
+            factors.append((new, sample, -1, STREAM))
+        scale = multiply(term.scale, norm.placed(value, sample), 0)
+        if scale:
+            slopes = term.slopes if kind else (*term.slopes, sample)
+            far = term.far or kind > 0
+            yield _Term(made._replace(factors=tuple(factors)), scale, slopes, far)
 
 
 def first_order(found: Expansion) -> Expansion:
@@ -231,8 +184,10 @@ class _Average:
         neurons: tuple[Local, ...],
         norm: Norm | None,
         arguments: Labels,
+        through: _Through,
     ) -> None:
         self._whole, self._weights, self._norm = whole, weights, norm
+        self._fluctuations, self._slopes = 0 if through.far else 2, through.slopes
         self._rows = [
             tuple(_rows([j for _, slot, j in whole.weights if slot == place], test, arguments))
             for place, test in enumerate(neurons)
@@ -245,14 +200,15 @@ class _Average:
         self._carried = {
             (term.parameters, 0): term.coefficient for term in right if term.weight is None
         }
-        self._prefactor = {(whole.parameters, 0): whole.coefficient}
+        own = {(whole.parameters, 0): whole.coefficient}
+        self._prefactor = multiply(own, through.scale, 0)
 
     def all(self) -> Iterator[Expansion]:
         """Of every way to contract the weights."""
         for rows in product(*self._rows):
             pairs = [pair for row in rows for pair in row.pairs]
             loose = [pair for pair in pairs if all(of_xi for of_xi, _ in pair)]
-            if len(loose) > 2:
+            if len(loose) > self._fluctuations:
                 continue
             factors: list[Expansion] = [self._prefactor]
             factors += [{(UNIT, 0): row.ways} for row in rows]
@@ -277,33 +233,41 @@ class _Average:
         total: Expansion = {}
         for kept in product((True, False), repeat=len(loose)):
             limits = [
-                Mean(Local(factors=_squared(pair)))
+                {(monomial([Mean(Local(factors=_squared(pair)))]), 0): Fraction(-1)}
                 for pair, whole in zip(loose, kept, strict=True)
                 if not whole
             ]
-            fluctuating = [pair for pair, whole in zip(loose, kept, strict=True) if whole]
-            for scales in product(*(_scaled(self._norm, pair) for pair in fluctuating)):
-                count, odd = sum(each.degree for each in scales), sum(each.odd for each in scales)
-                if count + odd > 2:  # δq δq δq is of a higher order
-                    continue
-                for summed in range(count + 1):
-                    sums = _Sums(self._whole, left)
-                    for pair in pairs:
-                        sums.contract(pair)
-                    for each in scales:
-                        sums.put(each.factors)
-                    for factors in (*[_LENGTH] * summed, *[_LENGTH[:1]] * odd):
-                        sums.put(factors)
-                    off = len(limits) + count - summed
-                    atoms = [*limits, *[Mean(Local(factors=_LENGTH))] * (count - summed)]
-                    parts = [{(monomial([atom]), 0): Fraction(1)} for atom in atoms]
-                    parts += [each.coefficient for each in scales]
-                    parts += [constant((-1) ** off * comb(count, summed)), sums.averaged()]
-                    if self._norm:  # z is y/f
-                        inverse = power(self._norm.scale, -2 * count - odd)
-                        parts.append({(inverse, 0): Fraction(1)})
-                    add(total, multiply_all(parts, 1))
+            sums = _Sums(self._whole, left)
+            for pair in pairs:
+                sums.contract(pair)
+            groups = [-1] * len(sums.factors)
+            for number, (pair, whole) in enumerate(zip(loose, kept, strict=True)):
+                if whole:
+                    sums.contract(pair)
+                    groups += [number] * (len(sums.factors) - len(groups))
+            for scale, each in self._fluctuating(sums, groups, len(loose)):
+                add(total, multiply_all([*limits, scale, each.averaged()], 1))
         return total
+
+    def _fluctuating(
+        self, sums: _Sums, groups: Sequence[int], loose: int
+    ) -> Iterator[tuple[Expansion, _Sums]]:
+        """The terms of the Taylor series of all factors in what the norm fluctuates, to second
+        order together with the differences in whose product one of these factors stands."""
+        if self._norm is None:
+            yield constant(1), sums
+            return
+        places = [k for k, (_, (_, order)) in enumerate(sums.factors) if order >= 0]
+        count = len(places) + len(self._slopes)
+        for orders in _orders(count, self._fluctuations):
+            degrees = Counter(dict.fromkeys(range(loose), 0))
+            for k, each in zip(places, orders, strict=False):
+                degrees[groups[k]] += sum(each)
+            spent = degrees.pop(-1, 0) + sum(map(sum, orders[len(places) :]))
+            if spent + sum(max(1, degree) for degree in degrees.values()) <= self._fluctuations:
+                changes = zip(places, orders, strict=False)
+                slopes = zip(self._slopes, orders[len(places) :], strict=True)
+                yield from sums.changed(self._norm, tuple(changes), tuple(slopes))
 
     def _fourth(
         self, left: Sequence[Local], pairs: Sequence[Contraction], rest: Sequence[Contraction]
@@ -332,53 +296,13 @@ def _pairings(weights: WeightEnsemble) -> tuple[tuple[tuple[Pair, ...], Expansio
     return tuple((pairing, value) for pairing, value in found if value)
 
 
-_LENGTH: tuple[Pair, ...] = ((1, -1), (1, -1))
-"""y y."""
-
-
-class _Scaled(NamedTuple):
-    """σσ with so many δq and m: the factors at its neuron, and what stands before them."""
-
-    degree: int
-    odd: int
-    factors: tuple[Pair, ...]
-    coefficient: Expansion
-
-
 @cache
-def _scaled(norm: Norm | None, pair: Contraction) -> tuple[_Scaled, ...]:
-    """σσ(y), y = (z − m) f, to second order in δq = q − lim q and m. With F = σσ and y = z f,
-
-    F + (f'/f) y F' δq + ½ ((f''/f) y F' + (f'/f)² y² F'') δq² + ½ (∂_m∂_m f/f) y F' m²
-
-    and, where m is taken off,
-
-    − f F' m + ½ f² F'' m² − f' (F' + y F'') m δq .
-    """
-    plain = _Scaled(0, 0, _squared(pair), constant(1))
-    if norm is None:
-        return (plain,)
-    assert {sample for sample, _ in plain.factors} == {1}, "a norm has one input"
-    one, two, bent, scale = (
-        {(power(each, 1), 0): Fraction(1)} for each in (*norm.ratios, norm.bent, norm.scale)
-    )
-    found = [plain]
-
-    def put(degree: int, odd: int, coefficient: Expansion, *terms: tuple[int, ...]) -> None:
-        for orders in terms:
-            factors = tuple(sorted((1, order) for order in orders))
-            found.append(_Scaled(degree, odd, factors, coefficient))
-
-    put(1, 0, multiply(one, constant(2), 0), (-1, 0, 1))
-    put(2, 0, two, (-1, 0, 1))
-    put(2, 0, multiply(one, one, 0), (-1, -1, 1, 1), (-1, -1, 0, 2))
-    put(0, 2, bent, (-1, 0, 1))
-    if norm.centred:
-        put(0, 1, multiply(scale, constant(-2), 0), (0, 1))
-        put(0, 2, multiply(scale, scale, 0), (1, 1), (0, 2))
-        both = multiply_all([one, scale, constant(-2)], 0)
-        put(1, 1, both, (0, 1), (-1, 1, 1), (-1, 0, 2))
-    return tuple(found)
+def _orders(count: int, most: int) -> tuple[tuple[Pair, ...], ...]:
+    """The orders in δq and m of so many factors, at most so many altogether."""
+    if not count:
+        return ((),)
+    own = [(a, b) for a in range(most + 1) for b in range(most + 1 - a)]
+    return tuple(((a, b), *rest) for a, b in own for rest in _orders(count - 1, most - a - b))
 
 
 def _squared(pair: Contraction) -> tuple[Pair, ...]:
@@ -437,7 +361,7 @@ class _Sums:
 
     def __init__(self, whole: Summand, left: Sequence[Local]) -> None:
         self._left, self._fields = left, whole.fields
-        self._factors = [(j, (sample, order)) for j, sample, order, _ in whole.factors]
+        self.factors = [(j, (sample, order)) for j, sample, order, _ in whole.factors]
         self._name = list(range(len(whole.neurons)))
         self._power = len(whole.means)
 
@@ -447,7 +371,7 @@ class _Sums:
         if not of_xi:
             return at
         self._name.append(len(self._name))
-        self._factors.append((len(self._name) - 1, (at, 0)))
+        self.factors.append((len(self._name) - 1, (at, 0)))
         return len(self._name) - 1
 
     def identify(self, a: int, b: int) -> None:
@@ -455,16 +379,52 @@ class _Sums:
         i, j = self._name[a], self._name[b]
         self._name = [i if other == j else other for other in self._name]
 
-    def put(self, factors: Sequence[Pair]) -> None:
-        """1/n times these at a new neuron."""
-        self._name.append(len(self._name))
-        self._factors += [(len(self._name) - 1, factor) for factor in factors]
-        self._power += 1
-
     def contract(self, pair: Contraction) -> None:
         """Two weights are equal, of variance 1/n."""
         one, other = pair
         self.identify(self.column(one), self.column(other))
+        self._power += 1
+
+    def changed(
+        self, norm: Norm, changes: Sequence[tuple[int, Pair]], slopes: Sequence[tuple[int, Pair]]
+    ) -> Iterator[tuple[Expansion, _Sums]]:
+        """With these factors, and f of these samples, as the terms of their Taylor series of these
+        orders in δq and m, each with what is before it."""
+        of_slopes = [norm.placed(norm.scale_term(*orders), at) for at, orders in slopes]
+        moved = [(at, *orders) for at, orders in slopes]
+        moved += [(self.factors[k][1][0], *orders) for k, orders in changes]
+        squares = [sample for sample, of_q, _ in moved for _ in range(of_q)]
+        centres = [sample for sample, _, of_m in moved for _ in range(of_m)]
+        for terms in product(*(norm.term(self.factors[k][1][1], *each) for k, each in changes)):
+            made, scales = self._copy(), [*of_slopes]
+            for (k, _), (orders, value) in zip(changes, terms, strict=True):
+                at, (sample, _) = self.factors[k]
+                *more, last = orders
+                made.factors[k] = at, (sample, last)
+                made.factors += [(at, (sample, order)) for order in more]
+                scales.append(norm.placed(value, sample))
+            for sample in centres:
+                made._put([(sample, -1)])
+            scale = multiply_all(scales, 0)
+            for kept in product((True, False), repeat=len(squares)) if scale else ():
+                each, limits = made._copy(), [scale]
+                for sample, whole in zip(squares, kept, strict=True):
+                    length = ((sample, -1), (sample, -1))
+                    if whole:
+                        each._put(length)
+                    else:
+                        limits.append({(monomial([Mean(Local(factors=length))]), 0): Fraction(-1)})
+                yield multiply_all(limits, 0), each
+
+    def _copy(self) -> _Sums:
+        found = copy(self)
+        found.factors, found._name = [*self.factors], [*self._name]
+        return found
+
+    def _put(self, factors: Sequence[Pair]) -> None:
+        """1/n times these at a new neuron."""
+        self._name.append(len(self._name))
+        self.factors += [(len(self._name) - 1, factor) for factor in factors]
         self._power += 1
 
     def averaged(self, more: int = 0) -> Expansion:
@@ -476,11 +436,11 @@ class _Sums:
         for homes, free in coincidences([STREAM.space] * len(summed), own, outside, spent - 1):
             place = dict(zip(summed, homes, strict=True))
             content = [*self._left, *(Local() for _ in free)]
-            for j, factor in self._factors:
+            for j, factor in self.factors:
                 at = place[self._name[j]]
                 content[at] = content[at].with_factor(factor)
             fields = [self._placed(each, place) for each in self._fields]
-            averaged = _distinct(content, fields, 1 - spent + len(free))
+            averaged = distinct(content, fields, 1 - spent + len(free))
             ways = ways_of(None, len(free), outside)
             found = multiply(multiply(averaged, ways, 1), constant(1, spent), 1)
             add(total, found)
@@ -490,81 +450,3 @@ class _Sums:
         """H at the places of its neurons: of one that is carried past the weights, −1 − j."""
         i, j = (-1 - j if j < 0 else place[self._name[j]] for j in each.neurons)
         return Tangent((i, j), (each.samples[0], each.samples[1]))
-
-
-def _distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) -> Expansion:
-    """E of these at distinct neurons and of H at some, through n^{-order}."""
-    assert order < 2, "order 1/n is all that is known of the layer below"
-    total: Expansion = {}
-    means = [_mean(each) for each in content]
-    apart = [k for k, each in enumerate(fields) if each.neurons[0] != each.neurons[1]]
-    together = [k for k in range(len(fields)) if k not in apart]
-
-    def put(atom: Atom | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
-        """The product of an average at places, with these H in it, and of what else there is."""
-        factors = [{(monomial([atom]), 1): Fraction(1)}]
-        factors += [each for k, each in enumerate(means) if k not in places]
-        factors += [_theta(fields[k]) for k in range(len(fields)) if k not in moved]
-        add(total, multiply_all(factors, 1))
-
-    if not apart:
-        add(total, multiply_all([*means, *(_theta(each) for each in fields)], 1))
-    if order < 1 or len(apart) > 2:
-        return {key: value for key, value in total.items() if key[1] <= order}
-    live = [k for k, each in enumerate(content) if not each.is_one]
-    if not apart:
-        for k in live:
-            put(One(content[k]), [k], [])
-        for j, k in combinations(live, 2):
-            put(two(content[j], content[k]), [j, k], [])
-        for f in together:
-            (i, _), ends = fields[f]
-            samples = tuple(sorted(ends))
-            put(Own(samples, content[i]), [i], [f])
-            for k in live:
-                if k != i:
-                    put(Apart(samples, content[k]), [k], [f])
-        for f, g in combinations(together, 2):
-            one, other = fields[f], fields[g]
-            assert one.neurons != other.neurons, "a variance of H at one neuron"
-            put(_paired(one.samples + other.samples), [], [f, g])
-    elif len(apart) == 1:
-        (i, j), samples = fields[apart[0]]
-        put(Across(samples, content[i], content[j]), [i, j], apart)
-    else:
-        one, other = (fields[k] for k in apart)
-        if other.neurons == one.neurons[::-1]:
-            other = Tangent(one.neurons, other.samples[::-1])
-        if one.neurons == other.neurons:
-            i, j = one.neurons
-            put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
-    return total
-
-
-def _mean(of: Local) -> Expansion:
-    """⟨…⟩ in the limit."""
-    if of.is_one:
-        return constant(1)
-    if (of.labels and not of.factors) or of == Local(factors=_LENGTH[:1]):
-        return {}
-    return {(monomial([Mean(of)]), 0): Fraction(1)}
-
-
-def _theta(each: Tangent) -> Expansion:
-    """Θ."""
-    return {(monomial([tensor((H,), 0, ((0, 1),), each.samples)]), 0): Fraction(1)}
-
-
-def _paired(samples: Samples) -> Tensor:
-    """A, n Cov(H_ii, H_jj)."""
-    return tensor((H, H), 0, ((0, 1), (2, 3)), samples)
-
-
-def two(one: Local, other: Local) -> Two:
-    """Two(f, g), which is symmetric."""
-    return Two(*sorted((one, other), key=_rank))
-
-
-def _rank(of: Local) -> tuple[bool, Labels, Labels, tuple[Pair, ...]]:
-    tested = (-1,) if of.tested is None else (len(of.tested), *of.tested)
-    return bool(of.factors), tested, of.labels, of.factors

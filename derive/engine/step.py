@@ -28,7 +28,6 @@ from .equations import Equation
 from .factored import polynomial
 from .fields import AnyField, Field
 from .scheme import Layered, Scheme
-from .skips import is_plain_skip
 from .stages import DENSE, Stage
 from .taps import Ties, moved
 from .tensors import (
@@ -460,9 +459,7 @@ def step(
     layer = None if first_layer or layer is None or is_dense(layer) else layer
     if layer is not None and layer.reason is not None and (chosen.order or len(chosen.pairing) > 1):
         wanted = f"K or Theta with the layer {layer}, whose law only permutations keep: "
-        if not is_plain_skip(layer.stages):
-            wanted += "with a norm G1 and V of one input close on sequences, by `recursion`, `flow`"
-        elif str(chosen) in ("G1", "V", "Theta1", "D", "F", "A", "B"):
+        if str(chosen) in ("G1", "V", "Theta1", "D", "F", "A", "B"):
             wanted += "this one closes on sequences, by `recursion` and `flow` in floats alone"
         else:
             wanted += "cumulants of dH and ddH with every power of z enter, and are not derived"

@@ -18,10 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import comb, factorial
+from math import factorial
 from typing import NamedTuple
-
-import sympy
 
 from ..arithmetic.polynomials import (
     UNIT,
@@ -35,35 +33,30 @@ from ..arithmetic.polynomials import (
 )
 from ..gaussian.brackets import Bracket, normal_form
 from ..weights import WeightEnsemble
-from .neurons import (
+from .exchangeable import (
     TEST,
     Across,
     Apart,
     Labels,
     Local,
     Mean,
-    Norm,
     One,
     Own,
     Pair,
     Square,
     Tangent,
     Two,
-    first_order,
-    leading,
-    moment,
     two,
 )
+from .neurons import first_order, leading, moment
+from .norms import norm_of
 from .skips import is_plain_skip, is_skip
-from .stages import Stage
+from .stages import LEFT, Collective, Product, Stage, Variable
 from .tensors import Name, Tensor, kernel_label, named, tensor
-from .through import Response
 from .trees import STREAM, H, Z
 
 CLOSED = tuple(map(named, ("G1", "V", "Theta1", "D", "F", "A", "B")))
 """The tensors that have an exact recursion under a skip around one matrix."""
-BEHIND_NORMS = CLOSED[:2]
-"""Those that have one behind a norm."""
 
 
 class Left(NamedTuple):
@@ -156,30 +149,13 @@ def closes(stages: tuple[Stage, ...]) -> bool:
     means = [[each.kind for each in mean.factors] for mean in before.means]
     if means not in ([[STREAM] * 2], [[STREAM], [STREAM] * 2]) or len(before.functions) != 1:
         return False
+    normed = Product((Variable(STREAM, LEFT), Collective(0, (0,) * len(means))))
+    if any(kind != STREAM and each.right != (normed,) for kind, each in before.equations):
+        return False
     if any(mean.factors[0].kind != last.argument_kinds[0] for mean in last.means):
         return False
     mixed = [(1,), (1, 1)] if len(means) > 1 else []
     return all(before.derivative(0, (*each, 0)[:2]) == 0 for each in mixed)
-
-
-def norm_of(stages: Sequence[Stage]) -> Norm | None:
-    """What the norm before the last of these stages does, y = (z − m) f; None where there is
-    none."""
-    if len(stages) == 1:
-        return None
-    before, last = stages
-    length = before.means[-1]
-    limit = (length.symbol, tensor((Z, Z), 0, ((0, 1),), (1, 1)))
-    odd = len(before.means) > 1
-    scale = before.derivative(0, (0, 0) if odd else (0,))
-
-    def response(of_m: int, of_q: int) -> Response:
-        orders = (of_m, of_q) if odd else (of_q,)
-        value = before.derivative(0, orders) if odd or not of_m else sympy.Integer(0)
-        return Response(sympy.simplify(value / (scale if of_m or of_q else 1)), (limit,))
-
-    ratios = response(0, 1), response(0, 2)
-    return Norm(response(0, 0), ratios, response(2, 0), bool(last.means))
 
 
 def _connected(
@@ -231,8 +207,7 @@ class _Reduction:
             if term.weight is None
         }
         self._kernel = kernel_label(stages[-1].argument_kinds[0])
-        norm = norm_of(stages)
-        self._scale = UNIT if norm is None else power(norm.scale, 1)
+        self._norm = norm_of(stages)
 
     def of(self, found: Expansion) -> Expansion:
         """Terms with each atom reduced."""
@@ -256,13 +231,16 @@ class _Reduction:
             scale, of = self._as_labels(atom.of)
             if len(of.labels) == 1:  # E z = 0
                 return {}
-            alone = member_of("One", (), of.labels) if of.labels else atom
-            return multiply(scale, _alone(alone), 0)
+            return multiply(
+                scale, _alone(member_of("One", (), of.labels) if of.labels else atom), 0
+            )
         if isinstance(atom, Own):
             return _alone(member_of("Own", atom.samples) if atom.of.is_one else atom)
         if isinstance(atom, Apart):
-            labels = atom.of.labels
-            return _alone(member_of("Apart", atom.samples, labels) if labels else atom)
+            scale, of = self._as_labels(atom.of)
+            whole = len(of.labels) == 2
+            known = member_of("Apart", atom.samples, of.labels) if whole else None
+            return multiply(scale, _alone(known or Apart(atom.samples, of)), 0)
         if isinstance(atom, Two):
             return self._two(atom)
         return self._across(atom) if isinstance(atom, Across) else self._square(atom)
@@ -276,36 +254,37 @@ class _Reduction:
         total: Expansion = {}
         for chosen in product(sorted({s for s, _ in of.factors}), repeat=len(of.labels)):
             pairs = zip(of.labels, chosen, strict=True)
-            kernels = [tensor((Z, Z), 0, ((0, 1),), pair) for pair in pairs]
+            kernels = [_kernel(*pair) for pair in pairs]
             scale = multiply_all([{(monomial(kernels), 0): Fraction(1)}, self._scales(chosen)], 0)
             add(total, multiply(scale, self._average(of.factors, chosen), 0))
         return total
 
     def _scales(self, labels: Labels) -> Expansion:
         """f for each label."""
-        return multiply_all([{(self._scale, 0): Fraction(1)}] * len(labels), 0)
+        if self._norm is None:
+            return constant(1)
+        return {(monomial([self._norm.scale(label) for label in labels]), 0): Fraction(1)}
 
     def _average(self, factors: tuple[Pair, ...], outer: Labels = ()) -> Expansion:
         """⟨∂^outer y … y Π σ^{(order)}⟩ by Stein's lemma, ∂ being ∂/∂y."""
-        own = tuple(each for each in factors if each[1] >= 0)
-        m, k = len(factors) - len(own), len(outer)
-        if not m:
-            return self._bracket(own, outer)
+        if not factors or (factors[0][1] >= 0 and all(order >= 0 for _, order in factors)):
+            return self._bracket(factors, outer)
+        first = next(k for k, (_, order) in enumerate(factors) if order < 0)
+        (own, _), rest = factors[first], (*factors[:first], *factors[first + 1 :])
         total: Expansion = {}
-        squared = multiply(self._scales((1, 1)), _alone(tensor((Z, Z), 0, ((0, 1),), (1, 1))), 0)
-        for j in range(min(m, k) + 1):  # of the ∂ act on a y
-            left = m - j
-            for pairs in range(left // 2 + 1):
-                ways = comb(k, j) * factorial(m) // factorial(left - 2 * pairs)
-                value = Fraction(ways, 2**pairs * factorial(pairs))
-                more = (1,) * (k - j + left - 2 * pairs)
-                parts = [*[squared] * (left - pairs), self._bracket(own, more)]
-                add(total, multiply_all([constant(value), *parts], 0))
+        for b in sorted({sample for sample, _ in rest}):
+            kernel = multiply(self._scales((own, b)), _alone(_kernel(own, b)), 0)
+            add(total, multiply(kernel, self._average(rest, (*outer, b)), 0))
+        for k, sample in enumerate(outer):
+            if sample == own:  # ∂y
+                add(total, self._average(rest, (*outer[:k], *outer[k + 1 :])))
         return total
 
     def _bracket(self, factors: tuple[Pair, ...], outer: Labels) -> Expansion:
+        if set(outer) - {sample for sample, _ in factors}:
+            return {}
         if not factors:
-            return {} if outer else constant(1)
+            return constant(1)
         plain = Bracket(factors, tuple(sorted(outer)), self._kernel)
         if max(order for _, order in factors) < 2:
             return _alone(plain)
@@ -332,8 +311,9 @@ class _Reduction:
 
     def _as_labels(self, of: Local) -> tuple[Expansion, Local]:
         """y y is f² :z z:, up to a number, of which no cumulant knows; y is f z."""
-        if of in (_LENGTH, _CENTRE):
-            labels = (1,) * len(of.factors)
+        if of.factors and of.tested is None and all(order < 0 for _, order in of.factors):
+            assert not of.labels
+            labels = tuple(sample for sample, _ in of.factors)
             return self._scales(labels), Local(labels)
         return constant(1), of
 
@@ -354,6 +334,10 @@ class _Reduction:
 
     def _across(self, atom: Across) -> Expansion:
         """H_ij is H_ji with its samples exchanged."""
+        (scale, one), (more, other) = map(self._as_labels, (atom.one, atom.other))
+        if (one, other) != (atom.one, atom.other):
+            reduced = self._across(Across(atom.samples, one, other))
+            return multiply_all([scale, more, reduced], 0)
         total: Expansion = {}
         a, b = atom.samples
         for (label,), value in self._parts(atom.one, 1):
@@ -361,8 +345,8 @@ class _Reduction:
         if not atom.one.labels:
             for (label,), value in self._parts(atom.other, 1):
                 add(total, multiply(value, _across((b, a), label, atom.one), 0))
-                for (other,), bent in self._parts(atom.one, 1):
-                    both = _across((b, a), label, Local((other,)))
+                for bent_by, bent in self._parts(atom.one, 1):
+                    both = _across((b, a), label, Local(bent_by))
                     add(total, multiply_all([value, bent, both], 0), -1)
         return total
 
@@ -379,8 +363,9 @@ class _Reduction:
         return {} if of.labels and not of.factors else self._mean(of)
 
 
-_LENGTH, _CENTRE = Local(factors=((1, -1), (1, -1))), Local(factors=((1, -1),))
-"""y y, and y."""
+def _kernel(a: int, b: int) -> Tensor:
+    """K of two samples."""
+    return tensor((Z, Z), 0, ((0, 1),), (a, b))
 
 
 def _alone(atom: object) -> Expansion:

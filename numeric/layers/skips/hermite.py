@@ -8,6 +8,7 @@ E[x' xᵀ] = A, is Σ_α Γ(A)_{βα} he_α(x), |α| = |β|, and Γ(A) does not 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -183,24 +184,30 @@ def of_tensor(own: Basis, tensor: Array, rank: int) -> Array:
     return found
 
 
+Orders = tuple[tuple[int, ...], ...]
+"""Of the σ's derivatives in a product, z itself being of order −1: those of each sample."""
+
+
 class Products:
-    """σσ of two samples, or σ² of one, by Hermite coefficients.
+    """Products of functions of the z of one or two samples, by Hermite coefficients.
 
     Arguments:
         activation: σ.
-        orders: of the derivatives of σ that stand for both, 0 or 1; of one sample as many factors
-            as are given, z itself being of order −1.
+        orders: of what stands at each.
     """
 
-    def __init__(self, activation: Activation, orders: tuple[int, ...] = (0, 0)) -> None:
+    def __init__(self, activation: Activation, orders: Orders = ((0,), (0,))) -> None:
         self._pieces = [
             [
-                sigma.compiled(
-                    (variable if order < 0 else sympy.diff(piece.expr, variable, order),)
-                )
-                for piece in activation.pieces
+                [
+                    sigma.compiled(
+                        (variable if order < 0 else sympy.diff(piece.expr, variable, order),)
+                    )
+                    for piece in activation.pieces
+                ]
+                for order in own
             ]
-            for order in orders
+            for own in orders
         ]
         self._kinks = np.array([float(each) for each in activation.kinks])
 
@@ -208,9 +215,14 @@ class Products:
         """The coefficients, (size,), and the length of what is left out."""
         return self._of_one(own) if own.rank == 1 else self._of_two(own)
 
-    def _sigma(self, k: int, z: Array) -> Array:
-        """The first or the second of the two."""
-        pieces = self._pieces[k]
+    def _at(self, place: int, z: Array) -> Array:
+        """What stands at the first sample, or the second."""
+        first, *others = (self._sigma(pieces, z) for pieces in self._pieces[place])
+        for each in others:
+            first = first * each
+        return first
+
+    def _sigma(self, pieces: Sequence[Callable[[Array], list[Array]]], z: Array) -> Array:
         if len(pieces) == 1:
             return pieces[0](z)[0]
         which = np.searchsorted(self._kinks, z)
@@ -221,9 +233,9 @@ class Products:
     def _of_one(self, own: Basis) -> tuple[Array, float]:
         scales = own.L[:, 0]
         x, weights = _rule(own, self._kinks)
-        values = self._sigma(0, scales[0] * x)
-        for k in range(1, len(self._pieces)):
-            values = values * self._sigma(k, scales[-1] * x)
+        values = self._at(0, scales[0] * x)
+        if len(self._pieces) > 1:
+            values = values * self._at(1, scales[-1] * x)
         found = _hermite(own.degree, x) @ (weights * values)
         return found, _left_out(found, weights @ values**2)
 
@@ -231,8 +243,8 @@ class Products:
         N = own.degree
         x, outer = _rule(own, self._kinks)
         y, inner = _nested(own.L[1], x, self._kinks)
-        second = self._sigma(1, own.L[1, 0] * x[:, None] + own.L[1, 1] * y)
-        first = self._sigma(0, own.L[0, 0] * x)
+        second = self._at(1, own.L[1, 0] * x[:, None] + own.L[1, 1] * y)
+        first = self._at(0, own.L[0, 0] * x)
         length = outer @ (first**2 * (inner * second**2).sum(axis=1))
         rows = _hermite(N, x) * (outer * first)
         weighted, he, before = inner * second, np.ones(y.shape), np.zeros(y.shape)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, TypeAlias
+from itertools import combinations_with_replacement, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -23,18 +23,17 @@ import sympy
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
 from derive.arithmetic.polynomials import Expansion
-from derive.engine.neurons import Local
+from derive.engine.exchangeable import Local
+from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
-    BEHIND_NORMS,
     CLOSED,
     MEMBERS,
     RANKS,
     closes,
     functional_in,
     functional_of,
-    norm_of,
     recursion_of,
     subscripts,
 )
@@ -50,18 +49,18 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
+from ..merged import multiples
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
 from .functionals import Functionals, Move, at_first, length, placed, tails
-from .hermite import Contraction, Products, basis, degrees
+from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
-_K, _THETA = map(named, ("K", "Theta"))
+_K, _THETA, _G1 = map(named, ("K", "Theta", "G1"))
+_EQUAL = 1e-9
+"""What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
 """N with one input, and with several."""
-
-Orders: TypeAlias = tuple[int, ...]
-"""Of the σ's derivatives in a product, ascending."""
 
 
 class _Term(NamedTuple):
@@ -80,9 +79,11 @@ class _Term(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors, and of functionals; γ; f of a norm."""
+    """What is derived of one layer: the terms of tensors, also with labels equal where they need
+    others of their own; and of functionals; γ; f of a norm."""
 
     tensors: dict[Name, list[_Term]]
+    merged: dict[Name, list[_Term]]
     functionals: dict[str, list[_Term]]
     gamma: list[_Term]
     scale: Response | None
@@ -99,7 +100,7 @@ def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
     return names & set(CLOSED), kinds
 
 
-def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
+def _derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: int) -> _Derived:
     """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
     scheme.check_numbers()
     stages, weights = scheme.stages, scheme.weights
@@ -110,9 +111,8 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
         wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
         raise InputError("layer", str(scheme.layer), wanted)
     norm = norm_of(stages)
-    if norm is not None and (m > 1 or set(names) - set(BEHIND_NORMS)):
-        wanted = "no norm before a skip around one matrix, for tensors other than K, Θ, G1 and V"
-        raise InputError("layer", str(scheme.layer), f"{wanted}, and these with one input")
+    if norm is not None and activation.kinks:
+        _check_kinks(names, str(scheme.layer), activation, m)
     tensors: dict[Name, list[_Term]] = {}
     functionals: dict[str, list[_Term]] = {}
     wanted_names, wanted_kinds = set(names), set[str]()
@@ -131,8 +131,22 @@ def _derived(names: Sequence[Name], scheme: Scheme, m: int) -> _Derived:
             wanted_kinds |= kinds
     right = stages[-1].equation(STREAM).right
     gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
-    scale = None if norm is None else norm.scale
-    return _Derived(tensors, functionals, _listed(gamma), scale)
+    scale = None if norm is None else norm.scale(1)
+    merged = {}
+    if norm is not None and m > 1 and activation.kinks and _G1 in tensors:
+        merged[_G1] = _listed(recursion_of(_G1, stages, weights, (1, 1)))
+    return _Derived(tensors, merged, functionals, _listed(gamma), scale)
+
+
+def _check_kinks(names: Sequence[Name], layer: str, activation: Activation, m: int) -> None:
+    """Refuse tensors behind a norm in which σ'' stands that kinks do not have."""
+    tower = set(names) - set(CLOSED[:2])
+    if tower and m > 1:
+        wanted = "σ without kinks, or one input, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
+    if tower and any(kink != 0 for kink in activation.kinks):  # y σ'' is 0 at a kink at 0
+        wanted = "σ with no kinks but at 0, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
 
 
 def _listed(terms: Expansion) -> list[_Term]:
@@ -151,10 +165,20 @@ def _listed(terms: Expansion) -> list[_Term]:
     return sorted(found, key=str)
 
 
-def _product(of: Local) -> tuple[Orders, tuple[int, ...]]:
-    """The orders of a product of σ's, and its samples."""
-    ordered = sorted(of.factors, key=lambda each: each[1])
-    return tuple(order for _, order in ordered), tuple(sample for sample, _ in ordered)
+def _product(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
+    """The orders of what stands at each sample, and those samples: of two σ's each has its own,
+    whether or not they are of one sample."""
+    if m == 1:
+        orders = tuple(sorted(order for _, order in of.factors))
+        return ((orders,), (1,)) if orders else ((), ())
+    if len(of.factors) == 2 and all(order >= 0 for _, order in of.factors):
+        own = [(sample, [order]) for sample, order in of.factors]
+    else:
+        samples = sorted({sample for sample, _ in of.factors})
+        own = [(at, [order for each, order in of.factors if each == at]) for at in samples]
+    ordered = sorted((tuple(sorted(orders)), sample) for sample, orders in own)
+    assert len(ordered) < 3, "a product of three samples"
+    return tuple(orders for orders, _ in ordered), tuple(sample for _, sample in ordered)
 
 
 class TangentLayers:
@@ -186,14 +210,14 @@ class TangentLayers:
         order: Sequence[int],
     ) -> None:
         own = [name for name in names if name in CLOSED]
-        self._layers = [_derived(own, scheme, m) for scheme in schemes]
+        self._layers = [_derived(own, scheme, activation, m) for scheme in schemes]
         self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
         self.kinds = tuple(k for k in MEMBERS if any(k in d.functionals for d in self._layers))
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
         self.pairs = list(combinations_with_replacement(range(m), 2))
         self._check_size()
         others = [_K, *(name for name in names if name not in CLOSED)]
-        if set(self.own) - set(BEHIND_NORMS):
+        if set(self.own) - set(CLOSED[:2]):
             others.append(_THETA)
         needed = closures(tuple(dict.fromkeys(others)), schemes)
         self._plain = StagedLayers(needed, activation, schemes, first, m).along(order)
@@ -205,26 +229,26 @@ class TangentLayers:
         every = [
             term
             for each in self._layers
-            for terms in (*each.tensors.values(), *each.functionals.values())
+            for group in (each.tensors, each.merged, each.functionals)
+            for terms in group.values()
             for term in terms
         ]
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
-        found = {(kind, _product(local)[0]) for kind, local in known}
+        found = {(kind, _product(local, m)[0]) for kind, local in known}
         self.responses = sorted(found)
-        tests = {_product(term.of[1])[0] for term in every if term.test is not None}
+        tests = {_product(term.of[1], m)[0] for term in every if term.test is not None}
         self.products = {
             each: Products(activation, each)
             for each in sorted(tests | {orders for _, orders in found})
             if each
         }
-        if m > 1:
-            crossed = {each[::-1] for each in self.products} - self.products.keys()
-            self.products |= {each: Products(activation, each) for each in sorted(crossed)}
+        crossed = {each[::-1] for each in self.products} - self.products.keys()
+        self.products |= {each: Products(activation, each) for each in sorted(crossed)}
         self.checks = {
-            each: Bracket(tuple((k if m > 1 else 0, order) for k, order in enumerate(each)))
+            each: Bracket(tuple((k, order) for k, own in enumerate(each) for order in own))
             for each in self.products
-            if min(each) >= 0 and each == tuple(sorted(each))
+            if min(map(min, each)) >= 0 and each == tuple(sorted(each))
         }
         brackets = {relabelled(a)[0] for a in atoms if isinstance(a, Bracket)}
         self._brackets = sorted({*brackets, *self.checks.values()})
@@ -352,14 +376,17 @@ class _Pass:
         self._tensors, self._parameters = tensors, parameters
         self._K, self._m, self._pairs = tensors[_K], layers.m, layers.pairs
         self._copies = len(self._K)
-        scale = np.ones(self._copies) if derived.scale is None else self._response(derived.scale)
-        kernel = self._K * (scale**2)[:, None, None]
+        kernel, scale = self._K, np.ones(self._m)
+        if derived.scale is not None:
+            scales = self._response(derived.scale)
+            kernel, scale = kernel * scales[:, :, None] * scales[:, None, :], scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
         self._brackets = layers.bracketed(average, kernel, noise)
-        bases = [basis(kernel[0], pair, layers.degree) for pair in self._pairs]
+        bases = [_scaled(own, scale) for own in state.bases]
         self._functions = {
-            each: [made(own) for own in bases] for each, made in layers.products.items()
+            each: [made(own) if len(each) > 1 or len(own.samples) == 1 else None for own in bases]
+            for each, made in layers.products.items()
         }
         self._responses = self._all_responses(noise[:, -2 * len(layers.responses) * len(bases) :])
 
@@ -368,9 +395,9 @@ class _Pass:
         the coefficients, and the length of what they leave out."""
         for p, (c, d) in enumerate(self._pairs):
             for at in sorted({(c, d), (d, c)}):
-                in_order = orders if at == (c, d) else orders[::-1]
-                samples = at if self._m > 1 else (0,) * len(orders)
-                yield (p, samples, *self._functions[in_order][p])
+                found = self._functions[orders if at == (c, d) else orders[::-1]][p]
+                if found is not None:
+                    yield (p, at[: len(orders)], *found)
 
     def _all_responses(self, noise: Array) -> dict[tuple[str, Orders], Array]:
         """X(σσ) for each functional and product, (copies + 1, m, …), with what is left out: the
@@ -405,14 +432,36 @@ class _Pass:
         values, sizes = [], []
         for name, shape in zip(self._layers.own, like, strict=True):
             rank = len(name.subscripts)
-            total = np.zeros((self._copies + 1, *(self._m,) * rank))
-            for term in self._derived.tensors.get(name, ()):
-                part = self._scalar(term, rank)
-                total[:-1] += part[:-1]
-                total[-1] += np.abs(part[-1])
+            total = self._total(self._derived.tensors.get(name, ()), rank)
+            if name in self._derived.merged:
+                own = self._total(self._derived.merged[name], 1)
+                for a, b in product(range(self._m), repeat=2):
+                    if self._first[a] == self._first[b]:
+                        total[:, a, b] = own[:, self._first[a]]
             values.append(total[:-1].reshape(shape.shape[1:]))
             sizes.append(total[-1].reshape(shape.shape[2:]))
         return values, sizes
+
+    def _total(self, terms: Sequence[_Term], rank: int) -> Array:
+        """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
+        total = np.zeros((self._copies + 1, *(self._m,) * rank))
+        for term in terms:
+            part = self._scalar(term, rank)
+            total[:-1] += part[:-1]
+            total[-1] += np.abs(part[-1])
+        return total
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The first input that is the same as each; InputError for multiples of others, at which
+        what a kink needs does not exist."""
+        first = list(range(self._m))
+        for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
+            if a != b and own.rank == 1:
+                if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
+                    raise multiples()
+                first[b] = min(first[b], a)
+        return first
 
     def after(self, K: Array) -> Functionals:
         """The functionals above, where the kernel is this; members that are tensors are put in
@@ -437,6 +486,11 @@ class _Pass:
                     found, lengths = self._below(own, scalars, p, rank, len(by))
                     total[p] += moves[p](places, found)
                     grown[p] += moves[p].growth(len(by)) * lengths
+            if self._derived.merged:  # the same input twice: functions of one
+                for p, (c, d) in enumerate(self._pairs):
+                    if c != d and self._first[c] == self._first[d]:
+                        q = self._pairs.index((self._first[c], self._first[c]))
+                        total[p], grown[p] = total[q], grown[q]
             values[kind], beyond[kind] = total, grown
         return Functionals(bases, values, beyond)
 
@@ -461,7 +515,7 @@ class _Pass:
 
         for term, scalar in zip(terms, scalars, strict=True):
             part, (kind, of_) = at_pair(scalar)[:-1], term.of
-            orders, labels = _product(of_)
+            orders, labels = _product(of_, m)
             if kind == "Mean" and not orders:
                 total[..., 0] += part
                 continue
@@ -518,17 +572,22 @@ class _Pass:
         functional = functional_in(atom)
         if functional is not None:
             kind, of_ = functional
-            if of_.labels:  # X(z), of one input
-                scale = self._state.bases[0].L[0, 0]
-                values = self._state.values[kind][0][..., 1:2] * scale
-                return with_sizes(values), (*subscripts(atom), *of_.labels)
-            orders, samples = _product(of_)
+            if of_.is_one:  # X(1)
+                return with_sizes(self._state.values[kind][0][..., 0]), subscripts(atom)
+            if of_.labels:  # X(z)
+                own = [self._pairs.index((c, c)) for c in range(self._m)]
+                parts = [
+                    self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
+                ]
+                return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
+            orders, samples = _product(of_, self._m)
             return self._responses[kind, orders], (*subscripts(atom), *samples)
         if isinstance(atom, Tensor):
             name, labels = identify(atom)
             return with_sizes(self._tensors[name]), labels
         if isinstance(atom, Response):
-            return with_sizes(self._response(atom)), ()
+            ((_, limit),) = atom.limits
+            return with_sizes(self._response(atom)), identify(limit)[1][:1]
         return with_sizes(self._number(atom)), ()
 
     def _number(self, atom: object) -> Array:
@@ -543,11 +602,17 @@ class _Pass:
         return np.full(self._copies, float(number))
 
     def _response(self, atom: Response) -> Array:
-        """A function of K, of one input."""
-        symbols = [symbol for symbol, _ in atom.limits]
-        K = self._K[:, 0, 0]
-        found = _compiled(atom.value, tuple(symbols))(*[K for _ in symbols])
-        return np.broadcast_to(np.asarray(found, float), (self._copies,))
+        """A function of K of one sample, at every sample: (copies, m)."""
+        symbols = tuple(symbol for symbol, _ in atom.limits)
+        K = np.diagonal(self._K, axis1=1, axis2=2)
+        found = _compiled(atom.value, symbols)(*[K for _ in symbols])
+        return np.broadcast_to(np.asarray(found, float), K.shape)
+
+
+def _scaled(own: Basis, scale: Array) -> Basis:
+    """Of y = f z, by the f of each sample."""
+    by = scale[list(own.samples)]
+    return own._replace(L=own.L * by[:, None], inverse=own.inverse / by)
 
 
 @cache

@@ -1,0 +1,207 @@
+"""Averages of z and H at distinct neurons whose law permutations keep, through order 1/n.
+
+All that is needed of exchangeable neurons is
+
+    E f(z_i) = ⟨f⟩ + One(f)/n,                    Cov(f(z_i), g(z_j)) = Two(f, g)/n,
+    E ΔH_ii f(z_i) = Own(f)/n,                    Cov(H_ii, g(z_j)) = Apart(g)/n,
+    E H_ij f(z_i) g(z_j) = Across(f, g)/n,        E H_ij H_ij f(z_i) g(z_j) = Square(f, g)/n,
+
+and Cov(H_ii, H_jj), with ΔH = H − Θ and i ≠ j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import NamedTuple
+
+from ..arithmetic.polynomials import Expansion, add, constant, monomial, multiply_all
+from .tensors import Tensor, tensor
+from .trees import H
+
+Labels = tuple[int, ...]
+Pair = tuple[int, int]
+Samples = tuple[int, ...]
+
+
+class Local(NamedTuple):
+    """What stands at one neuron: :z_S: Π σ^{(order)} f^{(k)}.
+
+    Arguments:
+        labels: S, samples.
+        factors: (sample, order) of each σ, sorted; y itself is of order −1.
+        tested: the samples by which f is differentiated, behind a layer P ∂…∂f; None without f.
+    """
+
+    labels: Labels = ()
+    factors: tuple[Pair, ...] = ()
+    tested: Labels | None = None
+
+    def with_factor(self, factor: Pair) -> Local:
+        """Times σ^{(order)} of a sample."""
+        return self._replace(factors=tuple(sorted((*self.factors, factor))))
+
+    def differentiated(self, samples: Labels) -> Local:
+        """f by these samples, once more each."""
+        assert self.tested is not None
+        return self._replace(tested=tuple(sorted((*self.tested, *samples))))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is y, alone but for f."""
+        return not self.labels and [order for _, order in self.factors] == [-1]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether nothing stands there."""
+        return self == Local()
+
+
+TEST = Local(tested=())
+"""f(z)."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """⟨f⟩."""
+
+    of: Local
+
+
+@dataclass(frozen=True)
+class One:
+    """One(f)."""
+
+    of: Local
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two(f, g)."""
+
+    one: Local
+    other: Local
+
+
+@dataclass(frozen=True)
+class Own:
+    """n E (H_ii − Θ) f(z_i), of H at two samples."""
+
+    samples: Samples
+    of: Local
+
+
+@dataclass(frozen=True)
+class Apart:
+    """n Cov(H_ii, f(z_j))."""
+
+    samples: Samples
+    of: Local
+
+
+@dataclass(frozen=True)
+class Across:
+    """n E H_ij f(z_i) g(z_j)."""
+
+    samples: Samples
+    one: Local
+    other: Local
+
+
+@dataclass(frozen=True)
+class Square:
+    """n E H_ij H_ij f(z_i) g(z_j), of two H each at two samples."""
+
+    samples: Samples
+    one: Local
+    other: Local
+
+
+Atom = Mean | One | Two | Own | Apart | Across | Square
+
+
+class Tangent(NamedTuple):
+    """H of two neurons, each with a sample."""
+
+    neurons: Pair
+    samples: Pair
+
+
+def distinct(content: Sequence[Local], fields: Sequence[Tangent], order: int) -> Expansion:
+    """E of these at distinct neurons and of H at some, through n^{-order}."""
+    assert order < 2, "order 1/n is all that is known of the layer below"
+    total: Expansion = {}
+    means = [_mean(each) for each in content]
+    apart = [k for k, each in enumerate(fields) if each.neurons[0] != each.neurons[1]]
+    together = [k for k in range(len(fields)) if k not in apart]
+
+    def put(atom: Atom | Tensor, places: Sequence[int], moved: Sequence[int]) -> None:
+        """The product of an average at places, with these H in it, and of what else there is."""
+        factors = [{(monomial([atom]), 1): Fraction(1)}]
+        factors += [each for k, each in enumerate(means) if k not in places]
+        factors += [_theta(fields[k]) for k in range(len(fields)) if k not in moved]
+        add(total, multiply_all(factors, 1))
+
+    if not apart:
+        add(total, multiply_all([*means, *(_theta(each) for each in fields)], 1))
+    if order < 1 or len(apart) > 2:
+        return {key: value for key, value in total.items() if key[1] <= order}
+    live = [k for k, each in enumerate(content) if not each.is_one]
+    if not apart:
+        for k in live:
+            put(One(content[k]), [k], [])
+        for j, k in combinations(live, 2):
+            put(two(content[j], content[k]), [j, k], [])
+        for f in together:
+            (i, _), ends = fields[f]
+            samples = tuple(sorted(ends))
+            put(Own(samples, content[i]), [i], [f])
+            for k in live:
+                if k != i:
+                    put(Apart(samples, content[k]), [k], [f])
+        for f, g in combinations(together, 2):
+            one, other = fields[f], fields[g]
+            assert one.neurons != other.neurons, "a variance of H at one neuron"
+            put(_paired(one.samples + other.samples), [], [f, g])
+    elif len(apart) == 1:
+        (i, j), samples = fields[apart[0]]
+        put(Across(samples, content[i], content[j]), [i, j], apart)
+    else:
+        one, other = (fields[k] for k in apart)
+        if other.neurons == one.neurons[::-1]:
+            other = Tangent(one.neurons, other.samples[::-1])
+        if one.neurons == other.neurons:
+            i, j = one.neurons
+            put(Square(one.samples + other.samples, content[i], content[j]), [i, j], apart)
+    return total
+
+
+def _mean(of: Local) -> Expansion:
+    """⟨…⟩ in the limit."""
+    if of.is_one:
+        return constant(1)
+    if (of.labels and not of.factors) or (of.tested is None and of.is_linear):
+        return {}
+    return {(monomial([Mean(of)]), 0): Fraction(1)}
+
+
+def _theta(each: Tangent) -> Expansion:
+    """Θ."""
+    return {(monomial([tensor((H,), 0, ((0, 1),), each.samples)]), 0): Fraction(1)}
+
+
+def _paired(samples: Samples) -> Tensor:
+    """A, n Cov(H_ii, H_jj)."""
+    return tensor((H, H), 0, ((0, 1), (2, 3)), samples)
+
+
+def two(one: Local, other: Local) -> Two:
+    """Two(f, g), which is symmetric."""
+    return Two(*sorted((one, other), key=_rank))
+
+
+def _rank(of: Local) -> tuple[bool, Labels, Labels, tuple[Pair, ...]]:
+    tested = (-1,) if of.tested is None else (len(of.tested), *of.tested)
+    return bool(of.factors), tested, of.labels, of.factors
