@@ -35,23 +35,33 @@ _RATE = 1e9
 _BREATH = 0.2
 """Seconds of compiled work between two looks at what Python has to tell, such as Ctrl-C."""
 
-_CHAIN = '''\
+_ACTIVATE = '''\
 @scalar
 def sigma(z):
     """The activation."""
     return {sigma}
 
 
-@entry
+@numba.njit(**(_own | {{"no_cfunc_wrapper": False}}), nogil=True, cache=True)
 def activate(Q):
     """Q ← σ(Q), in place."""
     for i in range(Q.shape[0]):
         for j in range(Q.shape[1]):
             Q[i, j] = sigma(Q[i, j])
+'''
+
+_ADVANCE = '''\
+_rows = numba.float64[:, ::1]
+_arguments = (
+    _rows, numba.int64[::1], numba.types.UniTuple(numba.int64, 2),
+    numba.types.Tuple((numba.boolean, numba.boolean, numba.boolean, numba.float64)),
+    numba.uint64[::1], _rows, numba.float64[:, :, :, ::1], numba.float64[:, :, ::1],
+    numba.int64[::1], numba.int64, numba.types.FunctionType(numba.void(_rows)),
+)
 
 
-@entry
-def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget):
+@numba.njit(numba.void(*_arguments), **_own, nogil=True, cache=True)
+def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget, activate):
     """For each draw, V² of layers 1 … depth, and the Gram matrices if there is room for them.
 
     sizes: (depth, width); options: (linear, normalised, centered, row scale). Leaves after
@@ -61,7 +71,7 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
     depth, width = sizes
     linear, normalised, centered, scale = options
     n = R0.shape[1]
-    rows = min({rows}, width)
+    rows = min(ROWS, width)
     Z, room, norms = np.empty(n * rows + 4), np.empty(n * rows), np.empty(rows)
     R, C, Q = state[0], state[1], state[2]
     uses = (width + rows - 1) // rows
@@ -87,9 +97,7 @@ def advance(R0, draws, sizes, options, key, gaps, grams, state, position, budget
                         U[a, j] *= scale
             add_gram(U, Q)
             if not linear:
-                for a in range(n):
-                    for j in range(count):
-                        U[a, j] = sigma(U[a, j])
+                activate(U)
                 add_gram(U, C)
         budget -= last - first
         first = last
@@ -145,7 +153,7 @@ class Chain:
 
     @property
     def module(self) -> ModuleType:
-        """The kernels, compiled for this activation."""
+        """The activation, compiled."""
         return kernels(self.activation)
 
     @cached_property
@@ -179,6 +187,7 @@ class Chain:
         options = (linear, self.normalised, self.centered, scale)
 
         budget = max(1, int(_BREATH / self._use_seconds))
+        advance, activate = _chain().advance, self.module.activate
         given_up = given_up or Event()
 
         def part(rows: NDArray[np.int64]) -> None:
@@ -187,7 +196,7 @@ class Chain:
             position = np.zeros(4, np.int64)
             fixed = (R0, rows + start, sizes, options, self.key, *found, state, position)
             while position[0] < rows.size and not given_up.is_set():
-                self.module.advance(*fixed, budget)
+                advance(*fixed, budget, activate)
             gaps[rows] = found[0]
             if keep:
                 grams[rows] = found[1]
@@ -344,11 +353,19 @@ def checked_chain(
 
 @cache
 def kernels(activation: Activation) -> ModuleType:
-    """The module with `advance` and `activate`, compiled for an activation."""
+    """The module with `activate`, compiled for an activation."""
     printed = printer.expression(activation.expr, {activations.z: "z"})
-    source = _CHAIN.format(sigma=fastmath.vectorised(printed), rows=chain_kernels.ROWS)
-    doc = f"The batch-norm chain with the activation {activation.name}."
-    return load_kernels("batchnorm", doc, (), source, parts=chain_kernels.PARTS)
+    source = _ACTIVATE.format(sigma=fastmath.vectorised(printed))
+    return load_kernels("activate", f"The activation {activation.name}.", (), source)
+
+
+@cache
+def _chain() -> ModuleType:
+    """The module with `advance`, compiled once for all activations."""
+    source = _ADVANCE.replace("ROWS", str(chain_kernels.ROWS))
+    return load_kernels(
+        "batchnorm", "The batch-norm chain.", (), source, called=chain_kernels.PARTS
+    )
 
 
 @cache

@@ -1,7 +1,8 @@
 """The kernels of `pairs`: products of two tangent kernels, carried along forward paths.
 
-A matrix of two labels is a row of `SQUARE` numbers, whatever the number of inputs is: sums and
-coefficients with labels beyond it are zero.
+A matrix of two labels is `SQUARE` numbers, whatever the number of inputs is: sums and coefficients
+with labels beyond it are zero. What is known of a network is a lane of arrays (groups, …, LANES),
+whose steps are those of `vectors`: each kernel below `sum_products` sees one group of networks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction
+from ..emit.jit import driver
+from ..emit.vectors import LANES, Vector, all_lanes, put, take
 from ..random.lazy import dot, four_dots, sum_of
 
 LABELS = 4
@@ -37,7 +39,7 @@ def sum_products(
         first: the columns of the first input's σ', and of its next input's less this; of f.
         products: of σ': product k is product parent[k], or 1 for −1, times input[k]; its sums begin
             at row[k]: (1, ŝ ŝ, f f) of two and four samples, ŝ f of one and three.
-        out: (draws, rows), zeros.
+        out: (groups, rows, LANES), zeros.
     """
     parent, sample, row = products
     slopes, step, at = first
@@ -62,6 +64,7 @@ def sum_products(
             place[0, b] = place[1, b] = LABELS * p + q
             b += 1
     for s in range(columns.shape[0]):
+        to = out[s // LANES, :, s % LANES]
         for start in range(0, n, width):
             stop = min(start + width, n)
             size = stop - start
@@ -85,18 +88,18 @@ def sum_products(
                 _product(slope, left, A[k])
                 low, high = (0, squares) if even[k] else (squares, squares + m * m)
                 if even[k]:
-                    out[s, row[k]] += sum_of(A[k])
+                    to[row[k]] += sum_of(A[k])
                 whole = high - (high - low) % 4
                 for b in range(low, whole, 4):
                     sums = four_dots(A[k], B[b : b + 4])
                     for i in range(4):
-                        out[s, row[k] + place[0, b + i]] += sums[i]
+                        to[row[k] + place[0, b + i]] += sums[i]
                 for b in range(whole, high):
-                    out[s, row[k] + place[0, b]] += dot(A[k], B[b])
+                    to[row[k] + place[0, b]] += dot(A[k], B[b])
         for k in range(parent.size):
             if even[k]:
                 for b in range(squares):
-                    out[s, row[k] + place[1, b]] = out[s, row[k] + place[0, b]]
+                    to[row[k] + place[1, b]] = to[row[k] + place[0, b]]
 
 
 @driver
@@ -106,109 +109,97 @@ def _product(x: Array, y: Array, out: Array) -> None:
 
 
 @driver
-def _left_64(M: Array, x: Array, out: Array) -> None:
-    """out[a, k] ← Σ_b M[a, b] x[b, k], 64 of k."""
-    for a in range(LABELS):
-        m0, m1, m2, m3 = M[4 * a], M[4 * a + 1], M[4 * a + 2], M[4 * a + 3]
-        to = out[64 * a : 64 * a + 64]
-        for k in range(64):
-            to[k] = m0 * x[k] + m1 * x[64 + k] + m2 * x[128 + k] + m3 * x[192 + k]
+def _at_slot(M: Array, stride: int, x: Array, out: Array) -> None:
+    """out_…a… ← Σ_b M_ab x_…b…, at the slot with this stride."""
+    for a in range(0, LABELS, 2):
+        m0, m1, m2, m3 = take(M, 4 * a), take(M, 4 * a + 1), take(M, 4 * a + 2), take(M, 4 * a + 3)
+        n0, n1, n2, n3 = (
+            take(M, 4 * a + 4),
+            take(M, 4 * a + 5),
+            take(M, 4 * a + 6),
+            take(M, 4 * a + 7),
+        )
+        for high in range(0, SQUARE * SQUARE, LABELS * stride):
+            for k in range(high, high + stride):
+                x0, x1 = take(x, k), take(x, k + stride)
+                x2, x3 = take(x, k + 2 * stride), take(x, k + 3 * stride)
+                put(out, k + a * stride, m0 * x0 + m1 * x1 + m2 * x2 + m3 * x3)
+                put(out, k + (a + 1) * stride, n0 * x0 + n1 * x1 + n2 * x2 + n3 * x3)
 
 
 @driver
-def _left_16(M: Array, x: Array, out: Array) -> None:
-    """out[i, a, k] ← Σ_b M[a, b] x[i, b, k], 4 of i, 16 of k."""
-    for i in range(LABELS):
-        y = x[64 * i : 64 * i + 64]
+def _paired(G: Array, x: Array, strides: Table, out: Array) -> None:
+    """out_ef ← Σ_ab G_ab x, with a, b at two slots and e, f at the others."""
+    i, j, one, other = strides[0], strides[1], strides[2], strides[3]
+    for e in range(LABELS):
+        y0 = y1 = y2 = y3 = all_lanes(0.0)
         for a in range(LABELS):
-            m0, m1, m2, m3 = M[4 * a], M[4 * a + 1], M[4 * a + 2], M[4 * a + 3]
-            to = out[64 * i + 16 * a : 64 * i + 16 * a + 16]
-            for k in range(16):
-                to[k] = m0 * y[k] + m1 * y[16 + k] + m2 * y[32 + k] + m3 * y[48 + k]
+            for b in range(LABELS):
+                m, k = take(G, 4 * a + b), a * i + b * j + e * one
+                y0 = y0 + m * take(x, k)
+                y1 = y1 + m * take(x, k + other)
+                y2 = y2 + m * take(x, k + 2 * other)
+                y3 = y3 + m * take(x, k + 3 * other)
+        put(out, 4 * e, y0)
+        put(out, 4 * e + 1, y1)
+        put(out, 4 * e + 2, y2)
+        put(out, 4 * e + 3, y3)
 
 
 @driver
-def _transpose(x: Array, out: Array) -> None:
-    for k in range(SQUARE):
-        for other in range(SQUARE):
-            out[SQUARE * other + k] = x[SQUARE * k + other]
-
-
-@driver
-def _exchange(x: Array, last: bool, out: Array) -> None:
-    """out[a, c, b, d] ← x[a, b, c, d], or out[a, d, b, c] if `last`."""
+def _add_outer(N: Array, y: Array, z: Array, M: Array, strides: Table, out: Array) -> None:
+    """out ← out + N_ab y_ef + z_ab M_ef, with a, b at two slots and e, f at the others."""
+    i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
         for b in range(LABELS):
-            for c in range(LABELS):
-                for d in range(LABELS):
-                    e, f = (d, c) if last else (c, d)
-                    out[64 * a + 16 * e + 4 * b + f] = x[64 * a + 16 * b + 4 * c + d]
+            n, w = take(N, 4 * a + b), take(z, 4 * a + b)
+            for e in range(LABELS):
+                for f in range(LABELS):
+                    k = a * i + b * j + e * one + f * other
+                    added = n * take(y, 4 * e + f) + w * take(M, 4 * e + f)
+                    put(out, k, take(out, k) + added)
 
 
 @driver
-def _exchange_back(x: Array, last: bool, out: Array) -> None:
-    """out[a, b, c, d] += x[a, c, b, d], or x[a, d, b, c] if `last`."""
-    for a in range(LABELS):
-        for b in range(LABELS):
-            for c in range(LABELS):
-                for d in range(LABELS):
-                    e, f = (d, c) if last else (c, d)
-                    out[64 * a + 16 * b + 4 * c + d] += x[64 * a + 16 * e + 4 * b + f]
-
-
-@driver
-def _add(factor: float, x: Array, out: Array) -> None:
+def _add(factor: Vector, x: Array, out: Array) -> None:
     """out ← out + factor x."""
     for k in range(SQUARE):
-        out[k] += factor * x[k]
+        put(out, k, take(out, k) + factor * take(x, k))
 
 
-@reduction
-def _inner(x: Array, y: Array) -> float:
+@driver
+def _inner(x: Array, y: Array) -> Vector:
     """Σ x y."""
-    total = 0.0
-    for k in range(SQUARE):
-        total += x[k] * y[k]
-    return total
+    t0 = t1 = t2 = t3 = all_lanes(0.0)
+    for k in range(0, SQUARE, 4):
+        t0 = t0 + take(x, k) * take(y, k)
+        t1 = t1 + take(x, k + 1) * take(y, k + 1)
+        t2 = t2 + take(x, k + 2) * take(y, k + 2)
+        t3 = t3 + take(x, k + 3) * take(y, k + 3)
+    return (t0 + t1) + (t2 + t3)
 
 
 @driver
-def _first_paired(G: Array, x: Array, out: Array) -> None:
-    """out_l ← Σ_k G_k x_kl."""
-    for k in range(SQUARE):
-        out[k] = 0.0
-    for k in range(SQUARE):
-        _add(G[k], x[SQUARE * k : SQUARE * k + SQUARE], out)
-
-
-@driver
-def _last_paired(G: Array, x: Array, out: Array) -> None:
-    """out_k ← Σ_l x_kl G_l."""
-    for k in range(SQUARE):
-        out[k] = _inner(x[SQUARE * k : SQUARE * k + SQUARE], G)
-
-
-@driver
-def _put_outer(N: Array, y: Array, z: Array, M: Array, out: Array) -> None:
-    """out_kl ← N_k y_l + z_k M_l."""
-    for k in range(SQUARE):
-        n, w, to = N[k], z[k], out[SQUARE * k : SQUARE * k + SQUARE]
-        for other in range(SQUARE):
-            to[other] = n * y[other] + w * M[other]
-
-
-@driver
-def _sandwich(left: Array, x: Array, right: Array, out: Array) -> None:
-    """out ← left x rightᵀ for matrices of labels."""
+def _add_sandwich(left: Array, x: Array, right: Array, out: Array) -> None:
+    """out ← out + left x rightᵀ for matrices of labels."""
     for a in range(LABELS):
-        m0, m1, m2, m3 = left[4 * a], left[4 * a + 1], left[4 * a + 2], left[4 * a + 3]
-        y0 = m0 * x[0] + m1 * x[4] + m2 * x[8] + m3 * x[12]
-        y1 = m0 * x[1] + m1 * x[5] + m2 * x[9] + m3 * x[13]
-        y2 = m0 * x[2] + m1 * x[6] + m2 * x[10] + m3 * x[14]
-        y3 = m0 * x[3] + m1 * x[7] + m2 * x[11] + m3 * x[15]
+        y0 = y1 = y2 = y3 = all_lanes(0.0)
+        for k in range(LABELS):
+            m = take(left, 4 * a + k)
+            y0 = y0 + m * take(x, 4 * k)
+            y1 = y1 + m * take(x, 4 * k + 1)
+            y2 = y2 + m * take(x, 4 * k + 2)
+            y3 = y3 + m * take(x, 4 * k + 3)
         for b in range(LABELS):
-            n0, n1, n2, n3 = right[4 * b], right[4 * b + 1], right[4 * b + 2], right[4 * b + 3]
-            out[4 * a + b] = y0 * n0 + y1 * n1 + y2 * n2 + y3 * n3
+            low = y0 * take(right, 4 * b) + y1 * take(right, 4 * b + 1)
+            high = y2 * take(right, 4 * b + 2) + y3 * take(right, 4 * b + 3)
+            put(out, 4 * a + b, take(out, 4 * a + b) + (low + high))
+
+
+@driver
+def _clear(out: Array) -> None:
+    for k in range(SQUARE):
+        put(out, k, all_lanes(0.0))
 
 
 @driver
@@ -218,29 +209,27 @@ def first_moments(
     """u = Σ_j (σ' H σ')_jj, and E[H | path] of the next layer.
 
     Arguments:
-        S: sums over neurons, (draws, rows).
+        S: sums over neurons, (groups, rows, LANES).
         pairs: for each pair of samples: the rows of S of the pair, of the one, of the other.
-        h: (draws, pairs, 1 + SQUARE), E[H | path] = h_0 δ + Σ h_ab f_a f_b.
-        g: λ_b + λ_W σ·σ/n_in, (draws, pairs).
+        h: (groups, pairs, 1 + SQUARE, LANES), E[H | path] = h_0 δ + Σ h_ab f_a f_b.
+        g: λ_b + λ_W σ·σ/n_in, (groups, pairs, LANES).
         rules: of `second_moments`.
-        u, after: u (draws, pairs), and what comes of h.
+        u, after: u (groups, pairs, LANES), and what comes of h.
     """
-    T = np.empty(SQUARE)
     for s in range(S.shape[0]):
         for p in range(pairs.shape[0]):
             pair, one, other = pairs[p, 0], pairs[p, 1], pairs[p, 2]
-            start, two = h[s, p, 0], h[s, p, 1:]
-            total = S[s, pair] * start + _inner(S[s, pair + 1 + SQUARE :], two)
-            _sandwich(S[s, one:], two, S[s, other:], T)
+            start, two, T = take(h[s, p], 0), h[s, p, 1:], after[s, p, 1:]
+            total = take(S[s], pair) * start + _inner(S[s, pair + 1 + SQUARE :], two)
+            _clear(T)
+            _add_sandwich(S[s, one:], two, S[s, other:], T)
             _add(start, S[s, pair + 1 :], T)
-            u[s, p] = total
+            put(u[s], p, total)
             for a in range(LABELS):
-                total -= T[5 * a]
-            after[s, p, 0] = g[s, p] + rules[s, 0] * total
-            for k in range(SQUARE):
-                after[s, p, 1 + k] = T[k]
+                total = total - take(T, 5 * a)
+            put(after[s, p], 0, take(g[s], p) + take(rules[s], 0) * total)
             for a in range(LABELS):
-                after[s, p, 1 + 5 * a] += rules[s, 1 + a] * total
+                put(T, 5 * a, take(T, 5 * a) + take(rules[s], 1 + a) * total)
 
 
 @driver
@@ -256,119 +245,101 @@ def second_moments(
     """v = Σ_i δ_q(i) (σ' H σ')(σ' H σ') for the three q, and c of the next layer, in place.
 
     Arguments:
-        S: sums over neurons, (draws, rows).
+        S: sums over neurons, (groups, rows, LANES).
         where: for each class, the rows of S: of the four samples, the six pairs, the four triples
             without one, and all; then the numbers of its two pairs. The slots of the six pairs of
             slots, the strides of c_abcd along these and along the two others, and where pairs
             `meet`: of pair, side and one of its two slots, which pair this makes with the slot
             `side` of the two others, doubled; and 1 where the labels of what is left begin with
             the others'.
-        firsts: g, (draws, pairs), and E[H | path] of the next layer, (draws, pairs, 1 + SQUARE).
-        rules: (draws, rows): for one pair, and twice for two, where the pairing of the other side
-            is the same and where it is another: of δ or δδ, f_a f_a (δ), f_a f_a f_b f_b.
-        c: (draws, classes, STATE).
-        v: (draws, classes, 3).
+        firsts: g, (groups, pairs, LANES), and E[H | path] of the next layer, (groups, pairs,
+            1 + SQUARE, LANES).
+        rules: (groups, rows, LANES): for one pair, and twice for two, where the pairing of the
+            other side is the same and where it is another: of δ or δδ, f_a f_a (δ), f_a f_a f_b
+            f_b.
+        c: (groups, classes, STATE, LANES).
+        v: (groups, classes, 3, LANES).
         last: leave c as it is.
     """
     classes, ends, strides, meets = where
     g, h = firsts
-    X, Y, T = np.empty((3, SQUARE * SQUARE)), np.empty((3, SQUARE * SQUARE)), np.empty(SQUARE**2)
-    x, y, U = np.empty((6, SQUARE)), np.empty((6, SQUARE)), np.empty((6, SQUARE))
-    room, inner = np.empty(SQUARE), np.empty(6)
+    X, T = np.empty((SQUARE * SQUARE, LANES)), np.empty((SQUARE * SQUARE, LANES))
+    x, y = np.empty((6, SQUARE, LANES)), np.empty((6, SQUARE, LANES))
+    U, room, inner = np.empty((6, SQUARE, LANES)), np.empty((SQUARE, LANES)), np.empty((6, LANES))
     for s in range(S.shape[0]):
         sums = S[s]
         for each in range(classes.shape[0]):
             row, state, quad = classes[each], c[s, each], classes[each, 14]
-            four = state[3 + 6 * SQUARE :]
-            for q in range(1, 3):
-                _exchange(four, q == 2, X[q])
-            for k in range(SQUARE * SQUARE):
-                X[0, k] = four[k]
-            J, across = sums[quad + 1 + SQUARE :], 0.0
+            four, found = state[3 + 6 * SQUARE :], v[s, each]
+            J, across = sums[quad + 1 + SQUARE :], all_lanes(0.0)
             for pair in range(6):
-                G = sums[row[4 + pair] + 1 + SQUARE :]
-                if pair % 2:
-                    _last_paired(G, X[pair // 2], x[pair])
-                else:
-                    _first_paired(G, X[pair // 2], x[pair])
-                inner[pair] = _inner(J, state[3 + pair * SQUARE :])
-                across += inner[pair]
+                # the other pair's slots stay: x of a pair has the labels of the one beside it
+                _paired(sums[row[4 + pair] + 1 + SQUARE :], four, strides[pair], x[pair])
+                met = _inner(J, state[3 + pair * SQUARE :])
+                put(inner, pair, met)
+                across = across + met
             for q in range(3):
                 left, right = row[4 + 2 * q], row[5 + 2 * q]
-                total = sums[left] * sums[right] * state[q] + across
-                total += _inner(sums[right + 1 + SQUARE :], x[2 * q])
+                total = take(sums, left) * take(sums, right) * take(state, q) + across
+                total = total + _inner(sums[right + 1 + SQUARE :], x[2 * q])
                 for pair, joined, other in ((2 * q, left, right), (2 * q + 1, right, left)):
                     met = _inner(sums[other + 1 + SQUARE :], state[3 + pair * SQUARE :])
-                    total += sums[joined] * met - inner[pair]
-                    inner[pair] = met  # G·c, of the pair beside this one
+                    total = total + (take(sums, joined) * met - take(inner, pair))
+                    put(inner, pair, met)  # G·c, of the pair beside this one
                 for other in range(3):
                     if other != q:
-                        total += sums[quad] * state[other]
-                v[s, each, q] = total
+                        total = total + take(sums, quad) * take(state, other)
+                put(found, q, total)
             if last:
                 continue
+            three = take(state, 0) + take(state, 1) + take(state, 2)
             for pair in range(6):
-                joined, others, q = row[4 + pair], row[4 + (pair ^ 1)], pair // 2
+                joined, others, own = row[4 + pair], row[4 + (pair ^ 1)], take(state, pair // 2)
                 first, second = ends[pair ^ 1, 0], ends[pair ^ 1, 1]
                 one, other, N = sums[row[first] :], sums[row[second] :], sums[others + 1 :]
-                _sandwich(one, state[3 + pair * SQUARE :], other, y[pair])
-                _sandwich(one, x[pair], other, U[pair])
-                _add(sums[joined], y[pair], U[pair])
-                _add(inner[pair ^ 1] + sums[joined] * state[q], N, U[pair])
-                _add(state[0] + state[1] + state[2] - state[q], sums[quad + 1 :], U[pair])
-                _add(0.5 * state[q], N, y[pair])
+                _clear(y[pair])
+                _clear(U[pair])
+                _add_sandwich(one, state[3 + pair * SQUARE :], other, y[pair])
+                _add_sandwich(one, x[pair], other, U[pair])
+                _add(take(sums, joined), y[pair], U[pair])
+                _add(take(inner, pair ^ 1) + take(sums, joined) * own, N, U[pair])
+                _add(three - own, sums[quad + 1 :], U[pair])
+                _add(all_lanes(0.5) * own, N, y[pair])
                 for side in range(2):
                     alone = ends[pair ^ 1, 1 - side]
-                    for k in range(SQUARE):
-                        room[k] = 0.0
+                    _clear(room)
                     for of in range(2):
                         k = 4 * pair + 2 * side + of
-                        _add_ends(state[3 + meets[k] // 2 * SQUARE :], meets[k] % 2, room)
+                        turned = meets[k] % 2 != side
+                        _add_ends(state[3 + meets[k] // 2 * SQUARE :], turned, room)
                     triple = sums[row[10 + alone] :]
                     if side == 0:
-                        _sandwich(triple, room, sums[row[alone] :], T)
-                        _add(1.0, T, U[pair])
+                        _add_sandwich(triple, room, sums[row[alone] :], U[pair])
                     else:
-                        _sandwich(sums[row[alone] :], _turned(room, T), triple, T[SQUARE:])
-                        _add(1.0, T[SQUARE:], U[pair])
+                        _add_sandwich(sums[row[alone] :], room, triple, U[pair])
+            _at_slot(sums[row[0] :], 64, four, X)
+            _at_slot(sums[row[1] :], 16, X, T)
+            _at_slot(sums[row[2] :], 4, T, X)
+            _at_slot(sums[row[3] :], 1, X, T)
             for q in range(3):
                 N, other = sums[row[4 + 2 * q] + 1 :], sums[row[5 + 2 * q] + 1 :]
-                _put_outer(N, y[2 * q], y[2 * q + 1], other, Y[q])
-            _left_64(sums[row[0] :], X[0], T)
-            _left_16(sums[row[1] :], T, X[0])
-            _transpose(X[0], T)
-            _left_64(sums[row[2] :], T, X[0])
-            _left_16(sums[row[3] :], X[0], T)
-            _transpose(T, X[0])
-            for k in range(SQUARE * SQUARE):
-                T[k] = X[0, k] + Y[0, k]
-            for q in range(1, 3):
-                _exchange_back(Y[q], q == 2, T)
-            _assemble(T, U, v[s, each], rules[s], strides, Y[0], state)
+                _add_outer(N, y[2 * q], y[2 * q + 1], other, strides[2 * q], T)
+            _assemble(T, U, found, rules[s], strides, room, state)
             left, right = row[15], row[16]
-            state[0] += g[s, left] * h[s, right, 0] + g[s, right] * h[s, left, 0]
-            state[0] -= g[s, left] * g[s, right]
-            _add(g[s, left], h[s, right, 1:], state[3:])
-            _add(g[s, right], h[s, left, 1:], state[3 + SQUARE :])
+            one, other = take(g[s], left), take(g[s], right)
+            added = one * take(h[s, right], 0) + other * take(h[s, left], 0) - one * other
+            put(state, 0, take(state, 0) + added)
+            _add(one, h[s, right, 1:], state[3:])
+            _add(other, h[s, left, 1:], state[3 + SQUARE :])
 
 
 @driver
-def _turned(x: Array, out: Array) -> Array:
+def _add_ends(two: Array, turned: bool, out: Array) -> None:
+    """out ← out + c of δ, or its transpose."""
     for a in range(LABELS):
         for b in range(LABELS):
-            out[4 * b + a] = x[4 * a + b]
-    return out
-
-
-@driver
-def _add_ends(two: Array, turned: int, out: Array) -> None:
-    """out ← out + c of δ, or its transpose."""
-    if turned:
-        for a in range(LABELS):
-            for b in range(LABELS):
-                out[4 * a + b] += two[4 * b + a]
-    else:
-        _add(1.0, two, out)
+            k = 4 * b + a if turned else 4 * a + b
+            put(out, 4 * a + b, take(out, 4 * a + b) + take(two, k))
 
 
 @driver
@@ -377,10 +348,10 @@ def _trace(T: Array, strides: Table, out: Array) -> None:
     i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
         for b in range(LABELS):
-            total = 0.0
-            for e in range(LABELS):
-                total += T[e * (i + j) + a * one + b * other]
-            out[4 * a + b] -= total
+            k = a * one + b * other
+            low = take(T, k) + take(T, k + i + j)
+            high = take(T, k + 2 * (i + j)) + take(T, k + 3 * (i + j))
+            put(out, 4 * a + b, take(out, 4 * a + b) - (low + high))
 
 
 @driver
@@ -388,12 +359,14 @@ def _put_labels(U: Array, rules: Array, both: Array, strides: Table, out: Array)
     """out ← out + Σ_a δ_a U at a pair of slots, and `both` where the others have one label too."""
     i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
-        factor = rules[1 + a]
+        factor = take(rules, 1 + a)
         for e in range(LABELS):
             for f in range(LABELS):
-                out[a * (i + j) + e * one + f * other] += factor * U[4 * e + f]
+                k = a * (i + j) + e * one + f * other
+                put(out, k, take(out, k) + factor * take(U, 4 * e + f))
         for b in range(LABELS):
-            out[a * (i + j) + b * (one + other)] += both[4 * a + b]
+            k = a * (i + j) + b * (one + other)
+            put(out, k, take(out, k) + take(both, 4 * a + b))
 
 
 @driver
@@ -401,31 +374,33 @@ def _assemble(
     T: Array, U: Array, v: Array, rules: Array, strides: Table, room: Array, state: Array
 ) -> None:
     """c of the next layer: Σ ŝ ŝ taken out of every δ of U and v, and the weights averaged."""
-    w0, w1, w2 = v[0], v[1], v[2]
+    w0, w1, w2 = take(v, 0), take(v, 1), take(v, 2)
     for a in range(LABELS):
-        w0 -= U[0, 5 * a] + U[1, 5 * a]
-        w1 -= U[2, 5 * a] + U[3, 5 * a]
-        w2 -= U[4, 5 * a] + U[5, 5 * a]
+        w0 = w0 - (take(U[0], 5 * a) + take(U[1], 5 * a))
+        w1 = w1 - (take(U[2], 5 * a) + take(U[3], 5 * a))
+        w2 = w2 - (take(U[4], 5 * a) + take(U[5], 5 * a))
         for b in range(LABELS):
-            w0 += T[80 * a + 5 * b]
-            w1 += T[68 * a + 17 * b]
-            w2 += T[65 * a + 20 * b]
+            w0 = w0 + take(T, 80 * a + 5 * b)
+            w1 = w1 + take(T, 68 * a + 17 * b)
+            w2 = w2 + take(T, 65 * a + 20 * b)
     for pair in range(6):
         _trace(T, strides[pair], U[pair])
     four, same, other = state[3 + 6 * SQUARE :], rules[5:], rules[26:]
     for k in range(SQUARE * SQUARE):
-        four[k] = T[k]
+        put(four, k, take(T, k))
+    all_three = w0 + w1 + w2
     for q in range(3):
         w = w0 if q == 0 else w1 if q == 1 else w2
-        rest = w0 + w1 + w2 - w
-        state[q] = same[0] * w + other[0] * rest
+        rest = all_three - w
+        put(state, q, take(same, 0) * w + take(other, 0) * rest)
         for k in range(SQUARE):
-            room[SQUARE * q + k] = 0.5 * (same[5 + k] * w + other[5 + k] * rest)
+            two = take(same, 5 + k) * w + take(other, 5 + k) * rest
+            put(room, k, all_lanes(0.5) * two)
         for pair in (2 * q, 2 * q + 1):
-            two = state[3 + pair * SQUARE :]
+            to = state[3 + pair * SQUARE :]
             for e in range(SQUARE):
-                two[e] = rules[0] * U[pair, e]
+                put(to, e, take(rules, 0) * take(U[pair], e))
             for a in range(LABELS):
-                two[5 * a] += same[1 + a] * w + other[1 + a] * rest
-    for pair in range(6):
-        _put_labels(U[pair], rules, room[pair // 2 * SQUARE :], strides[pair], four)
+                one = take(same, 1 + a) * w + take(other, 1 + a) * rest
+                put(to, 5 * a, take(to, 5 * a) + one)
+            _put_labels(U[pair], rules, room, strides[pair], four)

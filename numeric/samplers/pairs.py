@@ -40,6 +40,7 @@ from derive.groups.pairings import Pairing, pair_partitions
 
 from ..arrays import Array
 from ..emit.kernels import load_kernels
+from ..emit.vectors import LANES
 from ..estimators.observables import Plan, Statistic
 from . import pair_kernels
 from .ensemble import Ensemble, Layers
@@ -134,15 +135,17 @@ class PairSampler(PathSampler):
         compiled, table, told = kernels(), self._table, reading(self.ensemble)
         count, m, depth = draws.size, self.plan.samples, self.ensemble.depth
         classes, pairs = len(table.classes), len(table.pairs)
-        h, c = np.zeros((count, pairs, 1 + SQUARE)), np.zeros((count, classes, STATE))
-        u, v = np.zeros((count, pairs)), np.zeros((count, classes, 3))
+        groups = -(-count // LANES)
+        h, c = _lanes(groups, pairs, 1 + SQUARE), _lanes(groups, classes, STATE)
+        u, v = _lanes(groups, pairs), _lanes(groups, classes, 3)
         values, inverses = np.empty((count, len(self.plan.statistics))), np.ones((count, m))
         first = 2, self.orders, 1 + m * self.orders
         others = super().layers(draws) if self.polynomial else None
         for layer, columns in enumerate(self.paths(draws, inverses)):
-            S, after = np.zeros((count, table.rows)), np.empty_like(h)
+            S, after = _lanes(groups, table.rows), np.empty_like(h)
             compiled.sum_products(columns, first, table.products, S)
-            g, rules = self._own(columns, layer), self._rules(layer, inverses)
+            own = self._own(columns, layer)
+            g, rules = _grouped(own), _grouped(self._rules(layer, inverses))
             compiled.first_moments(S, table.pairs, h, g, rules, u, after)
             last = layer + 1 == depth
             if layer:
@@ -155,7 +158,7 @@ class PairSampler(PathSampler):
             if others is not None:
                 values[:, self._places[0][0]] = next(others)
             weights = [float(told.coefficient(coset)[layer]) for coset in ((1,), (1, 1), (2,))]
-            self._average(weights, g, u, v, values)
+            self._average(weights, own, _listed(u, count), _listed(v, count), values)
             yield values
 
     def _own(self, columns: Array, layer: int) -> Array:
@@ -278,6 +281,24 @@ def _places(m: int) -> dict[Statistic, tuple[int, ...]]:
         for p, pairing in enumerate(pair_partitions(4)):
             found.setdefault(tensor((H, H), 0, pairing, (*pairs[left], *pairs[right])), (each, p))
     return found
+
+
+def _lanes(groups: int, *shape: int) -> Array:
+    return np.zeros((groups, *shape, LANES))
+
+
+def _grouped(numbers: Array) -> Array:
+    """Numbers (draws, rows) of networks as (groups, rows, LANES), zeros where there is none."""
+    draws, rows = numbers.shape
+    groups = -(-draws // LANES)
+    whole = np.zeros((groups * LANES, rows))
+    whole[:draws] = numbers
+    return np.ascontiguousarray(whole.reshape(groups, LANES, rows).transpose(0, 2, 1))
+
+
+def _listed(lanes: Array, count: int) -> Array:
+    """So many networks (draws, …) of (groups, …, LANES)."""
+    return np.moveaxis(lanes, -1, 1).reshape(-1, *lanes.shape[1:-1])[:count]
 
 
 @cache

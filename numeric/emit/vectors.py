@@ -1,0 +1,115 @@
+"""Numbers of `LANES` networks side by side, as one value in a kernel: + − × act lane by lane.
+
+A loop over networks inside of loops over few labels is too short for LLVM to vectorise it well: at
+each it asks whether arrays overlap. Here vectors are values: all that an expression reads is read
+before anything is put. Every lane has the same bits, whatever is beside it.
+
+Arrays are (…, numbers, LANES), contiguous; `take(x, k)` is row k of a (numbers, LANES) array and
+`put(x, k, value)` writes it. Indices are not checked, as anywhere in a kernel.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from numba import types
+from numba.core.cgutils import ir
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from ..arrays import Array
+
+LANES = 8
+"""As many as a register of 512 bits holds."""
+
+Vector: TypeAlias = Any
+"""Such a value, in the signature of a kernel."""
+
+_IR = ir.VectorType(ir.DoubleType(), LANES)
+
+
+class _Vector(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Vector")
+
+
+vector = _Vector()
+
+
+@register_model(_Vector)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, of: Any) -> None:
+        super().__init__(manager, of, _IR)
+
+
+def _pointer(context: Any, builder: Any, array: Any, row: Any, array_type: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    at = builder.mul(row, ir.Constant(row.type, LANES))
+    return builder.bitcast(builder.gep(data, [at]), _IR.as_pointer())
+
+
+def _is_wanted(array: Any) -> bool:
+    return isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
+
+
+def _take(_: Any, array: Any, row: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row = arguments
+        at = _pointer(context, builder, array, row, signature.args[0])
+        return builder.load(at, align=8)
+
+    return (vector(array, types.intp), lowered) if _is_wanted(array) else None
+
+
+def _put(_: Any, array: Any, row: Any, value: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row, value = arguments
+        at = _pointer(context, builder, array, row, signature.args[0])
+        builder.store(value, at, align=8)
+        return context.get_dummy_value()
+
+    return (types.none(array, types.intp, vector), lowered) if _is_wanted(array) else None
+
+
+def _all_lanes(_: Any, number: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        one = builder.insert_element(ir.Constant(_IR, ir.Undefined), arguments[0], _index(0))
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(one, ir.Constant(_IR, ir.Undefined), mask)
+
+    return vector(types.float64), lowered
+
+
+def _index(k: int) -> Any:
+    return ir.Constant(ir.IntType(32), k)
+
+
+def _register(operation: Any, method: str) -> None:
+    @infer_global(operation)
+    class _Typed(ConcreteTemplate):
+        cases = (signature(vector, vector, vector),)
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return getattr(builder, method)(*arguments, flags=("contract",))
+
+    lower_builtin(operation, _Vector, _Vector)(lowered)
+
+
+_register(operator.add, "fadd")
+_register(operator.sub, "fsub")
+_register(operator.mul, "fmul")
+
+
+take = cast(Callable[[Array, int], Vector], intrinsic(_take))
+"""Row k of an array (numbers, LANES)."""
+
+put = cast(Callable[[Array, int, Vector], None], intrinsic(_put))
+"""Write row k of an array (numbers, LANES)."""
+
+all_lanes = cast(Callable[[float], Vector], intrinsic(_all_lanes))
+"""This number in every lane."""
