@@ -31,7 +31,6 @@ def kernels(activation: Activation, highest: int) -> ModuleType:
         _SUMS,
         sigma=sigma_source(activation, highest + 1),
         derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
-        factorise=quadrature.FACTORISE_SOURCE,
         orders=highest + 1,
         points=POINTS,
         before=POINTS // 2 - 1,
@@ -72,19 +71,18 @@ def weighted(F, weights, first, count):
     return value, size
 
 
-$factorise
+@driver
+def put(value, row):
+    """All of a row's entries."""
+    for k in range(len(row)):
+        row[k] = value
 
 
-@entry
-def factorise_all(K, sets, order, B, rank):
-    """`factorise` for each set of samples."""
-    d = sets.shape[1]
-    own = np.empty((d, d))
-    for t in range(len(sets)):
-        for k in range(d):
-            for j in range(d):
-                own[k, j] = K[sets[t, k], sets[t, j]]
-        order[t], B[t], rank[t] = factorise(own)
+@driver
+def copied(row, out):
+    """A row's entries, elsewhere."""
+    for k in range(len(row)):
+        out[k] = row[k]
 
 
 @driver
@@ -166,8 +164,8 @@ def along(table, before, size, stride, at, slope, count, weights, begins, out):
         place = at + slope * i
         first = math.floor(place)
         if len(weights) == 4:
-            weights[:2], weights[2:] = 1.0 - (place - first), 0.0
-            weights[1] = place - first
+            weights[0], weights[1] = 1.0 - (place - first), place - first
+            weights[2] = weights[3] = 0.0
         else:
             lagrange(place - first, weights)
         if stride:
@@ -235,12 +233,14 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
     totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
         if ranks[t] < 0:
-            out[:, t] = math.nan
+            put(math.nan, out[0, t])
+            put(math.nan, out[1, t])
             continue
         tree, counts = trees[which[t]], all_counts[which[t]]
         place(B[t], ranks[t], h[t], half, 2, steps, slopes, weights, centre)
         most = int(reach[t] / steps[2]) if ranks[t] > 0 else 0
-        totals[2] = 0.0
+        put(0.0, totals[2, 0])
+        put(0.0, totals[2, 1])
         for i in range(0 if half else -most, most + 1):
             left = max(reach[t] * reach[t] - (steps[2] * i) ** 2, 0.0)
             last = int(math.sqrt(left) / steps[3]) if ranks[t] > 1 else 0
@@ -253,7 +253,8 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
                 totals[3, 0, k], totals[3, 1, k] = found
             evaluate(0.0, slopes[2, 2], i, 1, heads, S, F, True)
             climb(tree[2], counts[2], weights[2, centre + i], F, True, totals[3], totals[2])
-        out[:, t] = totals[2]
+        copied(totals[2, 0], out[0, t])
+        copied(totals[2, 1], out[1, t])
 
 
 @entry
@@ -275,7 +276,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
     totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
         if ranks[t] < 0:
-            out[:, t] = math.nan
+            put(math.nan, out[0, t])
+            put(math.nan, out[1, t])
             continue
         end, tree, counts = begin + ranks[t], trees[which[t]], all_counts[which[t]]
         place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
@@ -301,7 +303,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
         of_orders = np.empty(($orders, 2 * max(own_half, whole) + 1))
         values = np.zeros((products, 2 * max(own_half, whole) + 4))
         row, in_order = np.empty(last_size), np.empty(2 * wider + 4, np.uint64)
-        in_order[:] = np.arange(2 * wider + 4)
+        for n in range(2 * wider + 4):
+            in_order[n] = n
         own_table = np.zeros((products, own_size + 8 + 2 * max(own_stride, 1)))
         last_table = np.zeros((products, last_size + 8 + 2 * max(last_stride, 1)))
         last_sizes = np.zeros(last_table.shape)
@@ -317,11 +320,13 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
             weighed(values[k], in_order, rough, last_size, row)
             laid(row, last_size, last_stride, last_sizes[k])
         n0 = int(reach[t] / steps[0]) if begin == 0 and end > 0 else 0
-        totals[0] = 0.0
+        put(0.0, totals[0, 0])
+        put(0.0, totals[0, 1])
         for i0 in range(0 if half and begin == 0 else -n0, n0 + 1):
             left1 = max(reach[t] * reach[t] - (steps[0] * i0) ** 2, 0.0)
             n1 = int(math.sqrt(left1) / steps[1]) if end > 1 else 0
-            totals[1] = 0.0
+            put(0.0, totals[1, 0])
+            put(0.0, totals[1, 1])
             for i1 in range(0 if half and begin == 1 else -n1, n1 + 1):
                 left2 = max(left1 - (steps[1] * i1) ** 2, 0.0)
                 n2 = int(math.sqrt(left2) / steps[2]) if end > 2 else 0
@@ -335,7 +340,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
                 by = last_stride
                 along(last_table, $before, size, by, at, slope, count, of_points, begins, G)
                 along(last_sizes, 0, size, by, at, slope, count, of_line, begins, A)
-                of_row[:count] = weights[2, centre - n2 : centre + n2 + 1]
+                for n in range(count):
+                    of_row[n] = weights[2, centre - n2 + n]
                 for k in range(counts[2]):
                     one, other = tree[2, k, 0], tree[3, tree[2, k, 1], 0]
                     found = joined(of_row[:count], C[one], G[other], A[other])
@@ -345,5 +351,6 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
             if begin == 0:
                 evaluate(0.0, slopes[0, 0], i0, 1, heads, S, F, True)
             climb(tree[0], counts[0], weights[0, centre + i0], F, begin == 0, totals[1], totals[0])
-        out[:, t] = totals[0]
+        copied(totals[0, 0], out[0, t])
+        copied(totals[0, 1], out[1, t])
 '''
