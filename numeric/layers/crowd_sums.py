@@ -111,6 +111,15 @@ def joined(weights, F, G, A):
     return value, size
 
 
+@reduction
+def dotted(weights, line, first):
+    """Σ_j weights[j] line[first + j], of $points."""
+    total = 0.0
+    for j in range($points):
+        total += weights[j] * line[first + j]
+    return total
+
+
 @driver
 def weighed(line, begins, weights, count, out):
     """out[n] = Σ_j weights[j] line[begins[j] + n], j by fours; no n is from the end."""
@@ -123,20 +132,27 @@ def weighed(line, begins, weights, count, out):
             out[n] += (a * line[k + n] + b * line[l + n]) + (c * line[m + n] + d * line[o + n])
 
 
+@driver
+def blended(line, begins, weights, count, out):
+    """What `weighed` is, eight at a time: of few n, and some behind them."""
+    for n in range(np.uint64(0), np.uint64(count), np.uint64(8)):
+        eight_sums(out, n, line, begins, weights)
+
+
 _SCALES = np.array($scales)
 
 
 @driver
 def lagrange(u, weights):
     """Of the polynomial through $points points, at u from 0 to 1 behind number $before."""
-    product = 1.0
+    below = above = 1.0
     for k in range($points):
-        weights[k] = product * _SCALES[k]
-        product *= u + ($before - k)
-    product = 1.0
-    for k in range($points - 1, -1, -1):
-        weights[k] *= product
-        product *= u + ($before - k)
+        weights[k] = _SCALES[k]
+    for k in range($points):
+        weights[k] *= below
+        weights[$points - 1 - k] *= above
+        below *= u + ($before - k)
+        above *= u + ($before - $points + 1 + k)
 
 
 @driver
@@ -176,13 +192,13 @@ def along(table, before, size, stride, at, slope, count, weights, begins, out):
                 if row == stride:
                     row, column = 0, column + 1
             for k in range(len(table)):
-                weighed(table[k], begins, weights, count, out[k])
+                blended(table[k], begins, weights, count, out[k])
             continue
         for k in range(len(table)):
-            total = 0.0
-            for j in range(len(weights)):
-                total += weights[j] * table[k, first - before + j]
-            out[k, i] = total
+            if len(weights) == 4:
+                out[k, i] = weights[0] * table[k, first] + weights[1] * table[k, first + 1]
+            else:
+                out[k, i] = dotted(weights, table[k], np.uint64(first - before))
 
 
 @entry
@@ -269,7 +285,7 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
     centre = farthest(ranks, h, reach)
     weights, of_row = np.empty((levels, 2 * centre + 1)), np.empty(2 * centre + 1)
     S, F = np.empty(($orders, 1)), np.empty((products, 1))
-    room = products, 2 * centre + 1
+    room = products, 2 * centre + 8
     C, G, A = np.empty(room), np.empty(room), np.empty(room)
     steps, slopes = np.empty(levels), np.empty((levels, levels))
     of_points, of_line, begins = np.empty($points), np.empty(4), np.empty($points, np.uint64)
