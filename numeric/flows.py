@@ -278,10 +278,15 @@ def _table(
 
 
 def _check_size(samples: int, depth: int, names: Sequence[Name]) -> None:
-    """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer."""
+    """Refuse what takes more time or memory than there is: 2 kB and 0.2 ms, or more, a layer.
+
+    Each tensor is there six times at every layer, with its copies, sizes and errors, and some 26
+    times in what one layer is made from.
+    """
     what = f"{number(depth)} layers of {number(samples)} inputs"
     ranks = [len(name.subscripts) for name in names]
-    held = depth * (2000 + sum(16 * samples**rank for rank in ranks if samples > 1))
+    entries = sum(samples**rank for rank in ranks if samples > 1)
+    held = depth * 2000 + 8 * entries * (6 * depth + 26)
     check_memory("inputs, depth", f"{samples} inputs, {depth}", held, what)
     check_time("depth", depth, depth // _RATE, what)
     if samples > 1:

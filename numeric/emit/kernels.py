@@ -34,7 +34,7 @@ import math
 import numba
 import numpy as np
 
-from numeric.emit.jit import wide_vectors
+from numeric.emit.jit import eight_sums, wide_vectors
 from numeric.emit.vectors import all_lanes, put, take
 
 _own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}

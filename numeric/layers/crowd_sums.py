@@ -31,7 +31,6 @@ def kernels(activation: Activation, highest: int) -> ModuleType:
         _SUMS,
         sigma=sigma_source(activation, highest + 1),
         derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
-        factorise=quadrature.FACTORISE_SOURCE,
         orders=highest + 1,
         points=POINTS,
         before=POINTS // 2 - 1,
@@ -72,19 +71,18 @@ def weighted(F, weights, first, count):
     return value, size
 
 
-$factorise
+@driver
+def put(value, row):
+    """All of a row's entries."""
+    for k in range(len(row)):
+        row[k] = value
 
 
-@entry
-def factorise_all(K, sets, order, B, rank):
-    """`factorise` for each set of samples."""
-    d = sets.shape[1]
-    own = np.empty((d, d))
-    for t in range(len(sets)):
-        for k in range(d):
-            for j in range(d):
-                own[k, j] = K[sets[t, k], sets[t, j]]
-        order[t], B[t], rank[t] = factorise(own)
+@driver
+def copied(row, out):
+    """A row's entries, elsewhere."""
+    for k in range(len(row)):
+        out[k] = row[k]
 
 
 @driver
@@ -113,6 +111,15 @@ def joined(weights, F, G, A):
     return value, size
 
 
+@reduction
+def dotted(weights, line, first):
+    """Σ_j weights[j] line[first + j], of $points."""
+    total = 0.0
+    for j in range($points):
+        total += weights[j] * line[first + j]
+    return total
+
+
 @driver
 def weighed(line, begins, weights, count, out):
     """out[n] = Σ_j weights[j] line[begins[j] + n], j by fours; no n is from the end."""
@@ -125,20 +132,27 @@ def weighed(line, begins, weights, count, out):
             out[n] += (a * line[k + n] + b * line[l + n]) + (c * line[m + n] + d * line[o + n])
 
 
+@driver
+def blended(line, begins, weights, count, out):
+    """What `weighed` is, eight at a time: of few n, and some behind them."""
+    for n in range(np.uint64(0), np.uint64(count), np.uint64(8)):
+        eight_sums(out, n, line, begins, weights)
+
+
 _SCALES = np.array($scales)
 
 
 @driver
 def lagrange(u, weights):
     """Of the polynomial through $points points, at u from 0 to 1 behind number $before."""
-    product = 1.0
+    below = above = 1.0
     for k in range($points):
-        weights[k] = product * _SCALES[k]
-        product *= u + ($before - k)
-    product = 1.0
-    for k in range($points - 1, -1, -1):
-        weights[k] *= product
-        product *= u + ($before - k)
+        weights[k] = _SCALES[k]
+    for k in range($points):
+        weights[k] *= below
+        weights[$points - 1 - k] *= above
+        below *= u + ($before - k)
+        above *= u + ($before - $points + 1 + k)
 
 
 @driver
@@ -166,8 +180,8 @@ def along(table, before, size, stride, at, slope, count, weights, begins, out):
         place = at + slope * i
         first = math.floor(place)
         if len(weights) == 4:
-            weights[:2], weights[2:] = 1.0 - (place - first), 0.0
-            weights[1] = place - first
+            weights[0], weights[1] = 1.0 - (place - first), place - first
+            weights[2] = weights[3] = 0.0
         else:
             lagrange(place - first, weights)
         if stride:
@@ -178,13 +192,13 @@ def along(table, before, size, stride, at, slope, count, weights, begins, out):
                 if row == stride:
                     row, column = 0, column + 1
             for k in range(len(table)):
-                weighed(table[k], begins, weights, count, out[k])
+                blended(table[k], begins, weights, count, out[k])
             continue
         for k in range(len(table)):
-            total = 0.0
-            for j in range(len(weights)):
-                total += weights[j] * table[k, first - before + j]
-            out[k, i] = total
+            if len(weights) == 4:
+                out[k, i] = weights[0] * table[k, first] + weights[1] * table[k, first + 1]
+            else:
+                out[k, i] = dotted(weights, table[k], np.uint64(first - before))
 
 
 @entry
@@ -235,12 +249,14 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
     totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
         if ranks[t] < 0:
-            out[:, t] = math.nan
+            put(math.nan, out[0, t])
+            put(math.nan, out[1, t])
             continue
         tree, counts = trees[which[t]], all_counts[which[t]]
         place(B[t], ranks[t], h[t], half, 2, steps, slopes, weights, centre)
         most = int(reach[t] / steps[2]) if ranks[t] > 0 else 0
-        totals[2] = 0.0
+        put(0.0, totals[2, 0])
+        put(0.0, totals[2, 1])
         for i in range(0 if half else -most, most + 1):
             left = max(reach[t] * reach[t] - (steps[2] * i) ** 2, 0.0)
             last = int(math.sqrt(left) / steps[3]) if ranks[t] > 1 else 0
@@ -253,7 +269,8 @@ def pairs(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, ou
                 totals[3, 0, k], totals[3, 1, k] = found
             evaluate(0.0, slopes[2, 2], i, 1, heads, S, F, True)
             climb(tree[2], counts[2], weights[2, centre + i], F, True, totals[3], totals[2])
-        out[:, t] = totals[2]
+        copied(totals[2, 0], out[0, t])
+        copied(totals[2, 1], out[1, t])
 
 
 @entry
@@ -268,14 +285,15 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
     centre = farthest(ranks, h, reach)
     weights, of_row = np.empty((levels, 2 * centre + 1)), np.empty(2 * centre + 1)
     S, F = np.empty(($orders, 1)), np.empty((products, 1))
-    room = products, 2 * centre + 1
+    room = products, 2 * centre + 8
     C, G, A = np.empty(room), np.empty(room), np.empty(room)
     steps, slopes = np.empty(levels), np.empty((levels, levels))
     of_points, of_line, begins = np.empty($points), np.empty(4), np.empty($points, np.uint64)
     totals = np.zeros((levels, 2, trees.shape[2]))
     for t in range(len(B)):
         if ranks[t] < 0:
-            out[:, t] = math.nan
+            put(math.nan, out[0, t])
+            put(math.nan, out[1, t])
             continue
         end, tree, counts = begin + ranks[t], trees[which[t]], all_counts[which[t]]
         place(B[t], ranks[t], h[t], half, begin, steps, slopes, weights, centre)
@@ -301,7 +319,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
         of_orders = np.empty(($orders, 2 * max(own_half, whole) + 1))
         values = np.zeros((products, 2 * max(own_half, whole) + 4))
         row, in_order = np.empty(last_size), np.empty(2 * wider + 4, np.uint64)
-        in_order[:] = np.arange(2 * wider + 4)
+        for n in range(2 * wider + 4):
+            in_order[n] = n
         own_table = np.zeros((products, own_size + 8 + 2 * max(own_stride, 1)))
         last_table = np.zeros((products, last_size + 8 + 2 * max(last_stride, 1)))
         last_sizes = np.zeros(last_table.shape)
@@ -317,11 +336,13 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
             weighed(values[k], in_order, rough, last_size, row)
             laid(row, last_size, last_stride, last_sizes[k])
         n0 = int(reach[t] / steps[0]) if begin == 0 and end > 0 else 0
-        totals[0] = 0.0
+        put(0.0, totals[0, 0])
+        put(0.0, totals[0, 1])
         for i0 in range(0 if half and begin == 0 else -n0, n0 + 1):
             left1 = max(reach[t] * reach[t] - (steps[0] * i0) ** 2, 0.0)
             n1 = int(math.sqrt(left1) / steps[1]) if end > 1 else 0
-            totals[1] = 0.0
+            put(0.0, totals[1, 0])
+            put(0.0, totals[1, 1])
             for i1 in range(0 if half and begin == 1 else -n1, n1 + 1):
                 left2 = max(left1 - (steps[1] * i1) ** 2, 0.0)
                 n2 = int(math.sqrt(left2) / steps[2]) if end > 2 else 0
@@ -335,7 +356,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
                 by = last_stride
                 along(last_table, $before, size, by, at, slope, count, of_points, begins, G)
                 along(last_sizes, 0, size, by, at, slope, count, of_line, begins, A)
-                of_row[:count] = weights[2, centre - n2 : centre + n2 + 1]
+                for n in range(count):
+                    of_row[n] = weights[2, centre - n2 + n]
                 for k in range(counts[2]):
                     one, other = tree[2, k, 0], tree[3, tree[2, k, 1], 0]
                     found = joined(of_row[:count], C[one], G[other], A[other])
@@ -345,5 +367,6 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
             if begin == 0:
                 evaluate(0.0, slopes[0, 0], i0, 1, heads, S, F, True)
             climb(tree[0], counts[0], weights[0, centre + i0], F, begin == 0, totals[1], totals[0])
-        out[:, t] = totals[0]
+        copied(totals[0, 0], out[0, t])
+        copied(totals[0, 1], out[1, t])
 '''

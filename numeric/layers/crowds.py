@@ -104,8 +104,8 @@ class Crowd:
         Raises InputError where few digits take more than some minutes.
         """
         d = self._d
-        order, B, rank = np.empty(sets.shape, np.int64), np.empty((*sets.shape, d)), sets[:, 0] * 0
-        self._kernels.factorise_all(K, sets, order, B, rank)
+        kernels = K[sets[:, :, None], sets[:, None]]
+        order, B, rank = _factors(kernels)
         places = d ** np.arange(d)
         which = np.zeros(d**d, np.int64)
         which[self._orders @ places] = np.arange(len(self._orders))
@@ -113,7 +113,6 @@ class Crowd:
         best = self._rules(factorised, math.inf)
         rules = [best, *(self._rules(factorised, digits) for digits in DIGITS)]
         rule = next((each for each in rules if each.nodes.sum() <= NODES), rules[-1])
-        kernels = K[sets[:, :, None], sets[:, None]]
         some = np.zeros(0, np.int64)
         if rule is not best:
             by_size = np.argsort(-np.abs(B).sum(axis=(1, 2)), kind="stable")
@@ -250,6 +249,40 @@ class Crowd:
             ball = math.pi ** (0.5 * deep) / math.gamma(0.5 * deep + 1.0) * reach[rows] ** deep
             nodes[rows] = np.nan_to_num(ball / np.prod(h[rows, :deep], axis=1))
         return _Rules(h, reach, digits, nodes * (0.5 if self._rule.half else 1.0))
+
+
+def _factors(kernels: Array) -> tuple[Counts, Array, Counts]:
+    """z = B y of each set, by Cholesky's method with pivots: `quadrature.FACTORISE_SOURCE` for all
+    sets at once, (sets, d, d).
+
+    Returns the order of the samples (row k of B belongs to sample order[k]), B with its columns
+    from the rank on zero, and the rank, which is -1 where K is not finite or a variance negative.
+    """
+    count, d = kernels.shape[:2]
+    variances = np.einsum("tkk->tk", kernels)
+    good = np.isfinite(kernels).all(axis=(1, 2)) & (variances >= 0).all(axis=1)
+    scale = np.sqrt(np.where(good[:, None], variances, 0.0))
+    below = np.where(scale > 0, scale, math.inf)
+    left = np.where(good[:, None, None], kernels, 0.0) / below[:, :, None] / below[:, None]
+    order, B = np.tile(np.arange(d), (count, 1)), np.zeros(kernels.shape)
+    rank, live = np.where(good, 0, -1), np.flatnonzero(good)
+    for level in range(d):
+        best = np.full(len(live), level)
+        for k in range(level + 1, d):
+            most = left[live, best, best] + 1e-9
+            best = np.where(left[live, k, k] > most, k, best)
+        more = left[live, best, best] > 1e-13
+        live, best = live[more], best[more]
+        for each in (order, B, left, left.swapaxes(1, 2)):
+            each[live, best], each[live, level] = each[live, level], each[live, best]
+        root = np.sqrt(left[live, level, level])
+        B[live, level:, level] = left[live, level:, level] / root[:, None]
+        B[live, level, level] = root
+        own = B[live, level + 1 :, level]
+        left[live, level + 1 :, level + 1 :] -= own[:, :, None] * own[:, None]
+        rank[live] += 1
+    B *= np.take_along_axis(scale, order, axis=1)[:, :, None]
+    return order, B, rank
 
 
 class _Factorised(NamedTuple):

@@ -214,7 +214,11 @@ class Layers:
             parts = disturbed(values, sizes, noise, self._sums)
             below = (with_sizes(each[layer - 1].reshape(copies, -1)) for each in found)
             vectors = stacked(with_sizes(parameters[layer]), *below, parts)
-            put(both, layer, self._tables(vectors), rounding)
+            del values, sizes, parts  # as large as the fourth power of the inputs
+            above = self._tables(vectors)
+            del vectors
+            put(both, layer, above, rounding)
+            del above
             advance(1)
 
     def _descend_one(

@@ -64,7 +64,10 @@ def disturbed(values: Array, sizes: Array, noise: Array, sums: Places) -> Array:
     averages = np.zeros((len(values) + 1, sizes.size + 1))
     averages[:-1, :-1] = values + noise * sizes
     averages[-1, :-1] = sizes
-    return np.asarray(averages[:, sums].sum(axis=1))
+    total = averages[:, sums[0]]
+    for part in sums[1:]:
+        total += averages[:, part]
+    return total
 
 
 def side_by_side(places: Sequence[Places], nowhere: int) -> Places:
