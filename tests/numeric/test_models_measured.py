@@ -367,7 +367,7 @@ def test_an_ensemble_says_what_is_left_out_where_that_is_less():
 
 def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
     derived = omissions.bounded(small_theory(0.5), small_sample(2.1, 0.01))
-    about = {"width": 8, "draws": 10, "draws": 100, "blocks": 50}
+    about = {"width": 8, "draws": 100, "blocks": 50}
     sampled = layout.table([1, 2], about, K=(np.array([1.0, 2.15]), np.array([0.01, 0.02])))
     found = compare.compare(derived.first, sampled)
     (row,) = [each for each in found.rows if each.layer == 2]
@@ -386,7 +386,7 @@ def test_what_is_known_to_be_left_out_is_taken_off_and_counts():
 def test_samples_are_compared_with_the_ensemble_on_both_sides(gap):
     """9 standard errors to either side of it, theory's side too, are a disagreement; 3 are none."""
     derived = omissions.bounded(small_theory(0.5), small_sample(2 + gap, 0.01))
-    about, se = {"width": 8, "draws": 10, "draws": 100, "blocks": 50}, math.hypot(0.01, 0.02)
+    about, se = {"width": 8, "draws": 100, "blocks": 50}, math.hypot(0.01, 0.02)
     for away, agrees in ((-9, False), (-3, True), (3, True), (9, False)):
         value = np.array([1.0, 2 + gap + away * se])
         sampled = layout.table([1, 2], about, K=(value, np.array([0.01, 0.02])))
