@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cache, cached_property, lru_cache, partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -13,7 +12,7 @@ import sympy
 from .. import symbols
 from ..activations.functions import Activation, as_activation
 from ..arithmetic.parameters import Parameter, Value
-from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
+from ..arithmetic.polynomials import Atom, Expansion, Monomial, add
 from ..display import lines
 from ..display.labels import component_latex
 from ..display.objects import Shown
@@ -48,6 +47,7 @@ from .tensors import (
 )
 from .through import Response
 from .trees import STREAM
+from .variances import general, multiplied_out
 
 Kind = TypeVar("Kind", Parameter, Value, Tensor, Bracket, Response)
 
@@ -556,6 +556,21 @@ def _coefficient(
                 ties,
             )
             return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
+        symbolic, variances = general(stage)
+        if variances:
+            found = _coefficient(
+                fields,
+                samples,
+                pairing,
+                weights,
+                power,
+                first_layer,
+                square,
+                corrections,
+                symbolic,
+                ties,
+            )
+            return multiplied_out(found, variances)
         given = fields, samples, pairing, weights, power, square, corrections
         return _through_stage(*given, stage, ties)
     below = partial(input_layer if first_layer else hidden_layer, weights=weights)
@@ -637,24 +652,9 @@ def _through_stage(
             stage=stage,
             ties=ties,
         )[pairing]
-    found: Expansion = {}
-    for (mono, at), value in cumulant.items():
-        kept, factor = _folded(mono)
-        add(found, {(kept, at): value * factor})
+    found = multiplied_out(cumulant, {})
     _check_order(found, pairing, what)
     return found
-
-
-def _folded(mono: Monomial) -> tuple[Monomial, Fraction]:
-    """A monomial without the numbers among its atoms, and their product."""
-    kept, factor = UNIT, Fraction(1)
-    for atom, exponent in mono:
-        expr = atom.expr if isinstance(atom, Value) else None
-        if expr is not None and expr.is_Rational:
-            factor *= Fraction(int(expr.p), int(expr.q)) ** exponent
-        else:
-            kept = times(kept, power(atom, exponent))
-    return kept, factor
 
 
 def _is_constant(mono: Monomial) -> bool:

@@ -32,6 +32,7 @@ class Drawn:
     """
 
     precision = 1e-12
+    overhead = 100_000
     has_free_rows = True
     """`Law.draw` takes every entry of such laws from a stream without another."""
 

@@ -162,7 +162,14 @@ def activation(expr: sympy.Expr, where: str) -> Activation:
 def _catalogue() -> dict[str, Activation]:
     named = [
         *("linear", "relu", "tanh", "gelu", "silu", "sigmoid", "softplus", "hard_tanh", "sin"),
-        *("arctan", "leaky_relu(0.01)", "leaky_relu(0.2)", "leaky_relu(0.1)", "leaky_relu(0.3)"),
+        *(
+            "arctan",
+            "leaky_relu(0.01)",
+            "leaky_relu(0.2)",
+            "leaky_relu(0.1)",
+            "leaky_relu(0.25)",
+            "leaky_relu(0.3)",
+        ),
     ]
     found = {name: activations.by_name(name) for name in named}
     others = {

@@ -13,10 +13,12 @@ independent rows, as layer 1 and a head are, g of them over the same values belo
 g N neurons, and any N of these a layer of an initialization. That its rows and biases are
 independent is an assumption, tested on the model's own initializations (`rows`): where a test finds
 dependence, or says less of V than V itself, neurons are left in their initializations, and what it
-might not have seen is part of V's standard error. Groups share nothing: products of
-means are taken over different groups, or over halves of one that share no matrix, so that the
-estimates have no bias, and leaving out one group after another gives their standard errors. Θ is
-that of the first neuron, of whole initializations.
+might not have seen is part of V's standard error; all of it at layer 1, where V of recombined
+neurons is 0. V behind a skip is V of the layer below and what is added to it (`skips`).
+
+Groups share nothing: products of means are taken over different groups, or over halves of one that
+share no matrix, so that the estimates have no bias, and leaving out one group after another gives
+their standard errors. Θ is that of the first neuron, of whole initializations.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ from ..tables import layout
 from .description import Description
 from .graph import Linear
 from .rows import Rows, Tests
+from .skips import Centred, Centring, Skip, moments, skip
 
 _LEAST, _GROUPS, _MIXED = 3, 60, 10
 """Groups at least, as V without one of them is a product over two others; at most; and
 initializations of each at least, where there are so many."""
 _WORK, _VALUE = 6e9, 200
-"""Multiplications for a layer's mixed networks, all groups together; and of a function's value."""
+"""Multiplications for a layer's mixed networks, all groups together, as many initializations as by
+default, and in proportion of more; and of a function's value."""
 _POOL, _POOL_BYTES = 2048, 2.0**25
 """Networks whose values at a layer are kept for the next, in half a group, and the bytes of
 these."""
@@ -62,13 +66,13 @@ class Sample(NamedTuple):
             initializations.
         second: V, of the layers with two neurons or more; None without one.
         networks: by layer, how many networks K and V are means over.
-        rows: the tests of layers whose neurons were to be recombined.
+        rows: the tests of layers whose neurons were to be recombined, and of skips.
     """
 
     first: xarray.Dataset
     second: xarray.Dataset | None
     networks: NDArray[np.int64]
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[Rows | Centred, ...] = ()
 
 
 def enough(description: Description) -> int:
@@ -143,32 +147,40 @@ def measure(
     widths = np.array([block.width for block in blocks])
     (groups, per_group, own), n = planned, int(widths[0])
     steps = _steps(description, planned, m) if with_networks else []
-    tests = None
+    tests, centring = None, None
     if steps and not reading.has_free_rows:
         numbers = [at for at, step in enumerate(steps) if step.is_one]
         tests = Tests(description, numbers, (seed, planned.total)) if numbers else None
+        centring = Centring({at: step.skip for at, step in enumerate(steps) if step.skip})
     H, found = np.empty((groups, own, depth, m, m)), []
     for group in range(groups):
         made = _initialized(reading, planned, seed, group)
         H[group] = reading.tangents(reading.first(made, own), X, nodes)
         if tests is not None:
             tests.add(reading.values(made))
+        if centring is not None:
+            centring.add(reading.values(made))
         if steps:
             found.append(_group(reading, made, X, steps, per_group, (seed, group)))
         advance(per_group)
-    rows, unseen = list[Rows](), np.zeros(depth)
+    rows, unseen, again = list[Rows](), np.zeros(depth), False
+    centred = [] if centring is None else centring.tests()
+    for test in (each for each in centred if not each.is_used):
+        steps[test.layer - 1] = steps[test.layer - 1]._replace(skip=None)
+        again = True
     if tests is not None:
-        variances = np.einsum("laa->la", np.mean([K for K, _, _ in found], axis=0))
+        variances = np.einsum("laa->la", np.mean([each.K for each in found], axis=0))
         rows = tests.rows(variances)
         bad = {each.layer - 1 for each in rows if not each.are_free}
-        if bad:
-            steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
-            found = []
-            for group in range(groups):
-                made = _initialized(reading, planned, seed, group)
-                found.append(_group(reading, made, X, steps, per_group, (seed, group)))
+        steps = [s._replace(is_free=s.is_free and at not in bad) for at, s in enumerate(steps)]
+        again = again or bool(bad)
         pilot = reading.initialize(range(seed, seed + min(_PILOT, planned.total)))
         unseen = _unseen(reading, pilot, X, nodes, [each for each in rows if each.are_free])
+    if again:
+        found = []
+        for group in range(groups):
+            made = _initialized(reading, planned, seed, group)
+            found.append(_group(reading, made, X, steps, per_group, (seed, group)))
     about: dict[str, int | float | str] = {
         "width": n,
         "draws": planned.total,
@@ -185,15 +197,14 @@ def measure(
     if not steps:
         table = layout.table(layers, about, **arrays, **floors)
         return Sample(table, None, np.zeros(depth, np.int64))
-    K, P, counts = (np.array(each) for each in zip(*found, strict=True))
-    apart = np.array([step.is_apart for step in steps])
-    V = _left_out(lambda kept: n * _covariance(P[kept], K[kept], apart), groups)
+    V = _left_out(lambda kept: n * _covariance([found[at] for at in kept], steps), groups)
+    K, counts = np.array([each.K for each in found]), np.array([each.networks for each in found])
     means = layout.averaged(K)
     arrays["K"], floors["K_floor"] = _shaped(means, single), precision * _largest(means[0])
     table, networks = layout.table(layers, about, **arrays, **floors), counts.sum(axis=0)
     wide = np.flatnonzero(widths > 1)
     if not len(wide):
-        return Sample(table, None, networks, tuple(rows))
+        return Sample(table, None, networks, (*rows, *centred))
     K_aa = np.sqrt(np.einsum("laa->la", means[0]))
     sizes = np.einsum("la,lb,lc,ld->labcd", K_aa, K_aa, K_aa, K_aa)
     joined = np.hypot(V[1], n * unseen[:, None, None, None, None] * sizes)
@@ -204,7 +215,7 @@ def measure(
         V=(values[wide], errors[wide]),
         V_floor=n * precision * _largest(means[0] ** 2)[wide],
     )
-    return Sample(table, second, networks, tuple(rows))
+    return Sample(table, second, networks, (*rows, *centred))
 
 
 def _initialized(reading: Initialized, planned: Plan, seed: int, group: int) -> Any:
@@ -221,6 +232,7 @@ class _Step(NamedTuple):
         is_free: whether its neurons are independent, given the layer below.
         is_together: whether all of a group's matrices meet the same values below, as in layer 1.
         is_first: whether these are the inputs.
+        skip: the layer's, if that is one.
     """
 
     node: int
@@ -228,6 +240,7 @@ class _Step(NamedTuple):
     is_free: bool
     is_together: bool
     is_first: bool
+    skip: Skip | None
 
     @property
     def is_one(self) -> bool:
@@ -243,14 +256,32 @@ class _Step(NamedTuple):
 def _steps(description: Description, planned: Plan, m: int) -> list[_Step]:
     found = []
     n = description.structure.blocks[0].width
+    work = _WORK * max(1.0, planned.total / enough(description))
     for number, block in enumerate(description.structure.blocks):
         free = _has_free_rows(description, number)
         together = number == 0 or _is_narrow(block.width, n, planned.per_group)
         products, values = _cost(description, number)
         cost = products + values / (planned.per_group if together and number else 1)
-        most = max(1, int(_WORK / (cost * planned.total * m)))
-        found.append(_Step(block.node, most, free, together, number == 0))
+        most = max(1, int(work / (cost * planned.total * m)))
+        own = None if together else skip(description, number)
+        found.append(_Step(block.node, most, free, together, number == 0, own))
     return found
+
+
+class _Means(NamedTuple):
+    """Of a group's networks, by layer.
+
+    Attributes:
+        K: S_ab/N.
+        P: the products whose mean V is a part of.
+        part: of K behind a skip, that of its last matrix.
+        networks: how many.
+    """
+
+    K: Array
+    P: Array
+    part: Array
+    networks: NDArray[np.int64]
 
 
 def _group(
@@ -260,8 +291,8 @@ def _group(
     steps: Sequence[_Step],
     hands: int,
     seed: tuple[int, int],
-) -> tuple[Array, Array, NDArray[np.int64]]:
-    """K and P by layer, and how many networks they are means over.
+) -> _Means:
+    """Means by layer over a group's networks.
 
     Where V of a layer is taken so, there are two halves of networks that share no matrix, each in a
     pool of those led there by a half of the initializations. Where all matrices meet both,
@@ -271,7 +302,7 @@ def _group(
     for z and z' of one from each half, i ≠ j of independent rows: P is without the product.
     """
     random = np.random.default_rng(seed)
-    K, P, counts = [], [], []
+    K, P, counts, added = [], [], [], []
     m, below, parts = len(X), 0, _parts(hands, any(step.is_apart for step in steps))
     pools = [X[None]] * len(parts)
     for step in steps:
@@ -294,18 +325,23 @@ def _group(
         own, product = _moments(networks)
         if step.is_apart:
             product = product - _product(networks[:count], networks[count:])
+        part = np.zeros_like(own)
+        if step.skip is not None:
+            z_below = rows.reshape(-1, m, rows.shape[-1])
+            part, product = moments(step.skip.factor, z_below, networks)
+        added.append(part)
         K.append(own)
         P.append(product)
         counts.append(hands * z.shape[1])
         kept = int(max(1, min(_POOL, _POOL_BYTES // z[0, 0].nbytes)))
         keep = _recombined if is_one else _some
         pools = []
-        for k, part in enumerate(parts):
+        for k, hands_of in enumerate(parts):
             half = slice(k * count, (k + 1) * count)
             over = half if together and not step.is_first else slice(None)
-            pools.append(keep(z[part, over], kept, random))
+            pools.append(keep(z[hands_of, over], kept, random))
         below = step.node
-    return np.array(K), np.array(P), np.array(counts)
+    return _Means(np.array(K), np.array(P), np.array(added), np.array(counts))
 
 
 def _lengths(reading: Initialized, made: Any, source: int, states: Array, nodes: Any) -> Array:
@@ -442,13 +478,29 @@ def _shaped(pair: tuple[Array, Array], single: bool) -> tuple[Array, Array]:
     return values.reshape(len(values)), errors.reshape(len(errors))
 
 
-def _covariance(P: Array, K: Array, apart: NDArray[np.bool_]) -> Array:
-    """E P − E K E K, the product over different groups; E P of the layers where P is without it."""
-    count, total = len(K), K.sum(axis=0)
-    own = np.einsum("klab,klcd->labcd", K, K)
-    both = (np.einsum("lab,lcd->labcd", total, total) - own) / (count * (count - 1))
-    both[apart] = 0.0
-    return np.asarray(P.mean(axis=0) - both)
+def _covariance(found: Sequence[_Means], steps: Sequence[_Step]) -> Array:
+    """V/n by layer: E P without the products of means, over different groups; of a first layer with
+    independent neurons 0; behind a skip with what that carries."""
+    K, part = (np.array([getattr(each, name) for each in found]) for name in ("K", "part"))
+    V = np.mean([each.P for each in found], axis=0)
+    squares, mixed, own = _apart(K, K), _apart(K, part), _apart(part, part)
+    for at, step in enumerate(steps):
+        if step.is_first and step.is_one:
+            V[at] = 0.0
+        elif step.skip is not None:
+            both = mixed[at] + mixed[at].transpose(2, 3, 0, 1) - own[at]
+            V[at] += step.skip.factor**4 * V[at - 1] - both
+        elif not step.is_apart:
+            V[at] -= squares[at]
+    return np.asarray(V)
+
+
+def _apart(K: Array, other: Array) -> Array:
+    """The mean of K_ab K'_cd over different groups, by layer."""
+    count = len(K)
+    own = np.einsum("klab,klcd->labcd", K, other)
+    both = np.einsum("lab,lcd->labcd", K.sum(axis=0), other.sum(axis=0))
+    return np.asarray((both - own) / (count * (count - 1)))
 
 
 def _left_out(estimate: Callable[[NDArray[np.int64]], Array], groups: int) -> tuple[Array, Array]:

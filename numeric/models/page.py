@@ -17,6 +17,7 @@ from derive.errors import InputError
 from ..arrays import Array
 from ..tables.compare import Comparison
 from .description import Description
+from .drawn import Drawn
 from .measurement import Sample
 from .omissions import Omission
 from .resolution import Limits, limits, of_fluctuations
@@ -82,11 +83,12 @@ class Report:
     def limits(self) -> tuple[Limits, ...]:
         """Of each comparison, what its resolution is limited by."""
         found = []
+        falls = Drawn(self.description.structure.graph, self.description.laws).is_known
         for each in self.comparisons:
             of_V = any(row.tensor == "V" for row in each.rows)
             table = self.sample.second if of_V else self.sample.first
             assert table is not None
-            told = limits(each, table)
+            told = limits(each, table, falls)
             if of_V:
                 n = self.description.widths[1]
                 told = of_fluctuations(told, each, self.theory.second, n)

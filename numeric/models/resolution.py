@@ -20,6 +20,7 @@ class Limits(NamedTuple):
         needed: by how much more draws would resolve `WEAK`; infinite where none would.
         at_most, off_by: of V, the largest |V|/(nK²) by theory, and the largest difference in it
             that would not have been noticed; NaN of others.
+        made: how many draws there were.
     """
 
     draws: float
@@ -27,6 +28,7 @@ class Limits(NamedTuple):
     needed: float
     at_most: float = math.nan
     off_by: float = math.nan
+    made: int = 0
 
     def __str__(self) -> str:
         told = f"by the draws alone {percent(self.draws)}, by what theory leaves out alone "
@@ -34,7 +36,9 @@ class Limits(NamedTuple):
         if math.isinf(self.needed):
             told += f": more draws do not resolve {percent(WEAK)}"
         else:
-            told += f": {percent(WEAK)} takes some {self.needed:.2g} times the draws"
+            wanted = float(f"{self.needed * self.made:.2g}")
+            told += f": {percent(WEAK)} takes some {self.needed:.2g} times the draws, "
+            told += f"draws={wanted:.0f} (--draws {wanted:.0f})"
         if math.isnan(self.off_by):
             return told
         return (
@@ -42,12 +46,16 @@ class Limits(NamedTuple):
         )
 
 
-def limits(comparison: Comparison, sampled: xarray.Dataset) -> Limits:
+def limits(comparison: Comparison, sampled: xarray.Dataset, falls: bool = False) -> Limits:
     """Of a comparison with this table of samples, at one width.
+
+    Arguments:
+        falls: whether an ensemble of as many draws, with errors as those of the samples, takes the
+            place of what theory estimates that it leaves out where it says more.
 
     A row resolves w + √(s² + d²), s of the samples, d what theory may leave out, and w what it is
     known to; s falls as 1/√draws, and so does d where an ensemble of as many draws says what is
-    left out (`row.within`). Derived here.
+    left out (`row.within`), and w, too, where that is no more than d. Derived here.
     """
     draws, theory, needed = 0.0, 0.0, 0.0
     for row in (each for each in comparison.rows if each.se):
@@ -59,8 +67,13 @@ def limits(comparison: Comparison, sampled: xarray.Dataset) -> Limits:
         draws, theory = max(draws, s), max(theory, d + known)
         falling, fixed = (s**2 + d**2, 0.0) if row.within else (s**2, d**2)
         rest = max(WEAK - known, 0.0) ** 2 - fixed
-        needed = max(needed, falling / rest if rest > 0 else math.inf)
-    return Limits(draws, theory, needed)
+        times = falling / rest if rest > 0 else math.inf
+        if row.within and abs(row.within) <= comparison.bound * math.sqrt(row.se**2 - own**2):
+            times = (row.share / WEAK) ** 2
+        elif falls and not row.within:
+            times = min(times, 2 * s**2 / WEAK**2)
+        needed = max(needed, times)
+    return Limits(draws, theory, needed, made=int(sampled.attrs["draws"]))
 
 
 def of_fluctuations(

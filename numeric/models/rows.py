@@ -24,12 +24,15 @@ from scipy import special
 from ..arrays import Array
 from ..tables.compare import FALSE_ALARMS
 from .graph import Linear
+from .skips import score
 
 if TYPE_CHECKING:
     from .description import Description
 
-_ROWS = 64
-"""Rows of a matrix that are multiplied with each other, in each initialization."""
+_PRODUCTS = 1_000_000
+"""Multiplications for products of a matrix's rows with each other, in each initialization, …"""
+_FEWEST = 64
+"""… and rows at least."""
 
 
 class Rows(NamedTuple):
@@ -131,7 +134,8 @@ class _Layer:
         count = len(W)
         self._lengths.append((W**2).sum(axis=1) / self._C_W)
         self._biases.append(b)
-        chosen = random.permutation(count)[:_ROWS]
+        rows = max(_FEWEST, math.isqrt(_PRODUCTS // self._end.fan_in))
+        chosen = random.permutation(count)[:rows]
         L, beta, own = self._lengths[-1][chosen], b[chosen], W[chosen]
         p = own @ own.T / self._C_W
         np.fill_diagonal(p, 0.0)
@@ -154,7 +158,7 @@ class _Layer:
             D = D + 2 * part**2 * f / (f + 2) * square + 4 * part * rest * mixed
             mean = part * single + rest * _over_pairs(beta)
             for each in (D, mean):
-                z = max(z, _score(each))
+                z = max(z, score(each))
             error = max(error, float(D.std(ddof=1)) / math.sqrt(draws))
         direct = math.sqrt(8 / (max(1, count * (count - 1)) * draws))
         return Rows(self.number + 1, z, bound, error, direct)
@@ -165,10 +169,3 @@ def _over_pairs(u: Array) -> Array:
     count = u.shape[1]
     sums = u.sum(axis=1) ** 2 - (u**2).sum(axis=1)
     return np.asarray(sums / max(1, count * (count - 1)))
-
-
-def _score(values: Array) -> float:
-    """|mean| in standard errors."""
-    error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    mean = abs(float(values.mean()))
-    return mean / error if error else (math.inf if mean > 1e-9 else 0.0)

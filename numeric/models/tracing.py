@@ -144,16 +144,25 @@ class Tracer:
 
     def scaled(self, u: Value, factor: Parameter) -> Value:
         """u times a parameter: a norm's gain, or one number for all neurons."""
+        number = self.held(factor)
+        return u if number == 1 else self.multiply(u, number)
+
+    def held(self, factor: Parameter) -> sympy.Expr:
+        """The number that a parameter is at the start for all neurons, and stays."""
         values = np.asarray(factor.value)
         if values.size == 0 or not np.all(values == values.flat[0]):
             raise UnreadableError(f"{factor.path}, a factor of its own for each neuron")
         self.graph.gains.append(factor.path)
-        number = functions.exact(values.flat[0].item())
-        return u if number == 1 else self.multiply(u, number)
+        return functions.exact(values.flat[0].item())
 
     def divide(self, left: Value, right: Value) -> Value:
         """left/right."""
-        if isinstance(right, Parameter) or _apart(left, right):
+        if isinstance(right, Parameter):
+            number = self.held(right)
+            if not number:
+                raise UnreadableError(f"a quotient by {right.path}, which is 0")
+            return left if number == 1 else self.multiply(left, 1 / number)
+        if _apart(left, right):
             raise UnreadableError("a quotient of two layers")
         return self._together(left, right, lambda a, b: a / b)
 

@@ -609,6 +609,30 @@ def test_a_resolution_is_of_draws_and_of_theory():
     assert "more draws do not" in str(judged(0.001)[1])
 
 
+def test_draws_that_would_resolve_are_told():
+    """An ensemble's own errors fall as those of the samples do; a difference that it has beyond
+    them does not."""
+
+    def judged(within, scale, falls=False):
+        size, se = np.array([1.0]), np.array([0.1 * scale])
+        parts = {"K_error": np.array([0.3]) if falls else se} | (
+            {} if falls else {"K_within": np.array([within])}
+        )
+        table = layout.table([1], K=size, **parts)
+        sampled = layout.table([1], {"width": 10, "draws": 100, "blocks": 50}, K=(size, se))
+        found = compare.compare(table, sampled)
+        return found, limits(found, sampled, falls)
+
+    _, limit = judged(0.3, 1)
+    again, _ = judged(0.3 * limit.needed**-0.5, limit.needed**-0.5)
+    assert again.resolution == pytest.approx(0.2)
+    wanted = float(f"{100 * limit.needed:.2g}")
+    assert f"draws={wanted:.0f} (--draws {wanted:.0f})" in str(limit)
+    assert judged(0.3, 0.01)[1].needed == math.inf
+    bound = judged(0, 1, falls=True)[0].bound
+    assert judged(0, 1, falls=True)[1].needed == pytest.approx(2 * (bound * 0.1 / 0.2) ** 2)
+
+
 @pytest.mark.slow
 def test_depths_and_rates(judged):
     names = {each.name: each for each in judged.depths}

@@ -212,6 +212,34 @@ def test_what_cannot_be_read_is_named(make, told):
         models.read(make, X)
 
 
+class Dropping(nnx.Module):
+    def __init__(self, rngs):
+        self.first, self.last = nnx.Linear(6, 16, rngs=rngs), nnx.Linear(16, 2, rngs=rngs)
+        self.off = nnx.Dropout(0.3, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(self.off(jax.nn.relu(self.first(x))))
+
+
+def test_dropout_is_off_and_is_told():
+    """The user's own model stays as it is, in training."""
+    model = Dropping(nnx.Rngs(0))
+    assert "off: dropout 0.3, off as in evaluation" in models.read(model, draws=8).remarks
+    assert not model.off.deterministic
+
+    def equinox(key):
+        one, other = jax.random.split(key)
+        parts = [
+            eqx.nn.Linear(6, 16, key=one),
+            eqx.nn.Dropout(0.2),
+            eqx.nn.Linear(16, 2, key=other),
+        ]
+        return eqx.nn.Sequential(parts)
+
+    told = "layers.1: dropout 0.2, off as in evaluation"
+    assert told in models.read(equinox, draws=40).remarks
+
+
 @pytest.mark.parametrize(
     "function",
     [jax.nn.relu, jax.nn.silu, jax.nn.elu, jax.nn.leaky_relu, jax.nn.mish, jax.nn.hard_tanh,

@@ -198,6 +198,7 @@ def test_what_a_forward_spells_out():
         (nn.ReLU(), "relu"), (nn.LeakyReLU(0.2), "leaky_relu(1/5)"), (nn.GELU(), "gelu"),
         (nn.GELU("tanh"), "gelu(tanh)"), (nn.SiLU(), "silu"), (nn.Softplus(), "softplus"),
         (nn.ELU(), "elu"), (nn.SELU(), "selu"), (nn.Mish(), "mish"), (nn.Hardtanh(), "hard_tanh"),
+        (nn.PReLU(), "leaky_relu(1/4)"), (nn.PReLU(8), "leaky_relu(1/4)"),
         (nn.Sigmoid(), "sigmoid"), (nn.Tanh(), "tanh"), (nn.Softsign(), "softsign"),
         (nn.ReLU6(), "relu6"), (nn.Identity(), "linear"),
     ],
@@ -205,9 +206,35 @@ def test_what_a_forward_spells_out():
 def test_activations(module, name):
     made = models.read(nn.Sequential(nn.Linear(4, 8), module, nn.Linear(8, 2)), draws=4)
     assert made.network.activation.name == name
-    x = torch.linspace(-3, 3, 7)
+    x = torch.linspace(-3, 3, 8)
     sigma = sympy.lambdify(symbols.z, made.network.activation.expr, ["scipy", "numpy"])
-    np.testing.assert_allclose(sigma(x.numpy()), module(x).numpy(), atol=2e-6)
+    np.testing.assert_allclose(sigma(x.numpy()), module(x[None])[0].detach().numpy(), atol=2e-6)
+
+
+class Slopes(nn.Module):
+    """x + sin²(α x)/α, α a parameter."""
+
+    def __init__(self, slope=None):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor([2.0]) if slope is None else slope)
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        z = self.first(x)
+        return self.last(z + torch.sin(self.slope * z) ** 2 / self.slope)
+
+
+def test_a_parameter_of_an_activation_stays_what_it_is():
+    made = models.read(Slopes, draws=8)
+    assert made.network.activation.expr == symbols.z + sympy.sin(2 * symbols.z) ** 2 / 2
+    assert any("slope" in each and "held there" in each for each in made.remarks)
+    X = np.random.default_rng(0).standard_normal((2, 4))
+    values = made.reading.propagate(
+        made.reading.initialize([3]), 0, X[None], made.structure.blocks[-1].node
+    )
+    torch.manual_seed(3)
+    expected = Slopes()(torch.from_numpy(X).float()).detach().numpy()
+    np.testing.assert_allclose(values[0], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_shapes_that_change_nothing():
@@ -467,7 +494,9 @@ def test_a_norm_has_the_same_epsilon_as_a_module_and_as_a_function():
         (lambda: nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2))), "1: .* Unflatten"),
         (nn.ReLU, "no matrix on every path"),
         (lambda: nn.Sequential(nn.Tanh(), nn.Linear(4, 4)), "inputs as they are"),
-        (lambda: nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Linear(4, 4)), "PReLU"),
+        (lambda: nn.Sequential(nn.Linear(4, 4), nn.RReLU(), nn.Linear(4, 4)), "RReLU"),
+        (lambda: Slopes(torch.tensor([0.1, 0.2, 0.1, 0.1])), "slope, a factor of its own"),
+        (lambda: Slopes(torch.zeros(1)), "quotient by slope, which is 0"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_named(make, told):

@@ -47,6 +47,7 @@ class JaxReading(Reading):
             path: np.asarray(value, float) for path, value in self._numbers(self._leaves)
         }
         self._jaxpr, self.graph, self._turned = self._read(model, apply, inputs)
+        self.graph.remarks += _dropped(model)
         self._paths = list(self.graph.parameters)
         self._laws: Mapping[str, Law] = {}
         self._programs: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -323,10 +324,27 @@ def _of_equinox(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
 
 def _of_nnx(model: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
     nnx = sys.modules["flax.nnx"]
+    model = nnx.clone(model)
     model.eval()
     graph, parameters, statistics, rest = nnx.split(model, nnx.Param, nnx.BatchStat, ...)
     _check_no_batch(model, statistics)
     return parameters, lambda tree, x: nnx.merge(graph, tree, statistics, rest)(x)
+
+
+def _dropped(model: Any) -> list[str]:
+    """Modules of dropout, which are off, in words."""
+    found: list[tuple[str, float]] = []
+    nnx, equinox = (sys.modules.get(name) for name in ("flax.nnx", "equinox"))
+    if nnx is not None and isinstance(model, nnx.Module):
+        modules = ((path, each) for path, each in nnx.iter_modules(model))
+        found = [
+            (_path(path), each.rate) for path, each in modules if isinstance(each, nnx.Dropout)
+        ]
+    elif equinox is not None and isinstance(model, equinox.Module):
+        kind = equinox.nn.Dropout
+        leaves = jax.tree_util.tree_flatten_with_path(model, is_leaf=lambda u: isinstance(u, kind))
+        found = [(_path(path), each.p) for path, each in leaves[0] if isinstance(each, kind)]
+    return [f"{path}: dropout {rate}, off as in evaluation" for path, rate in found if rate]
 
 
 def _of_linen(given: Any) -> tuple[Any, Callable[[Any, Any], Any]]:

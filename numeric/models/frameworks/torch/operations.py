@@ -121,6 +121,8 @@ def _module(tracer: Tracer, path: str, module: nn.Module, u: Value) -> Value:
         return _flat(tracer, u, module.start_dim, module.end_dim)
     if isinstance(module, nn.Identity):
         return u
+    if isinstance(module, nn.PReLU):
+        return _prelu(tracer, u, own["weight"])
     if fault := _why_not(module):
         raise UnreadableError(fault)
     return tracer.apply(*_scalar(module, u))
@@ -211,6 +213,10 @@ def _dropout(
     if training and p:
         raise UnreadableError("dropout that is on in evaluation, too: give it training=False")
     return tracer.dropped(u, p)
+
+
+def _prelu(tracer: Tracer, u: Value, weight: Parameter) -> Value:
+    return tracer.apply(functions.leaky_relu, u, tracer.held(weight))
 
 
 def _same(tracer: Tracer, u: Value, *_: Any, **__: Any) -> Value:
@@ -335,6 +341,8 @@ _FUNCTIONS: dict[Any, Any] = {
     functional.linear: _linear,
     functional.layer_norm: _layer_norm,
     functional.rms_norm: _rms_norm,
+    functional.prelu: _prelu,
+    torch.prelu: _prelu,
     functional.dropout: _dropout,
 }
 

@@ -1,0 +1,58 @@
+"""A stage with symbols for its matrices' variances: stages that differ in those alone have one
+derivation, into which the numbers are put."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import sympy
+
+from ..arithmetic.parameters import Parameter, Value
+from ..arithmetic.polynomials import UNIT, Atom, Expansion, Monomial, add, power, times
+from .stages import Stage
+
+
+def general(stage: Stage) -> tuple[Stage, dict[Atom, Value]]:
+    """The stage with a symbol for each variance that is given, and what each symbol stands for;
+    nothing of the stage that this is itself."""
+    own = dict.fromkeys(each.variance for each in stage.matrices)
+    given = [each for each in own if isinstance(each, Value)]
+    symbols: dict[Parameter | Value, Value] = {
+        each: Value(_variance(number)) for number, each in enumerate(given)
+    }
+    if all(each == symbol for each, symbol in symbols.items()):
+        return stage, {}
+    matrices = tuple(
+        each._replace(variance=symbols.get(each.variance, each.variance)) for each in stage.matrices
+    )
+    return replace(stage, matrices=matrices), {symbols[each]: each for each in given}
+
+
+def multiplied_out(expansion: Expansion, values: Mapping[Atom, Value]) -> Expansion:
+    """With these in the place of atoms, and the numbers among all atoms multiplied out."""
+    found: Expansion = {}
+    for (mono, at), value in expansion.items():
+        kept, factor = _folded(mono, values)
+        add(found, {(kept, at): value * factor})
+    return found
+
+
+@cache
+def _variance(number: int) -> sympy.Dummy:
+    return sympy.Dummy(f"C_{number}", positive=True)
+
+
+def _folded(mono: Monomial, values: Mapping[Atom, Value]) -> tuple[Monomial, Fraction]:
+    """A monomial without the numbers among its atoms, and their product."""
+    kept, factor = UNIT, Fraction(1)
+    for each, exponent in mono:
+        atom = values.get(each, each)
+        expr = atom.expr if isinstance(atom, Value) else None
+        if expr is not None and expr.is_Rational:
+            factor *= Fraction(int(expr.p), int(expr.q)) ** exponent
+        else:
+            kept = times(kept, power(atom, exponent))
+    return kept, factor
