@@ -609,6 +609,22 @@ def test_a_resolution_is_of_draws_and_of_theory():
     assert "more draws do not" in str(judged(0.001)[1])
 
 
+def test_depths_end_where_averages_would_take_minutes(monkeypatch):
+    """K = 2^ℓ is below 10⁵ to layer 16; behind a skip K grows for ever, and so do the nodes that
+    averages of ELU need, but not those of ReLU."""
+    assert theory._within(2.0 ** np.arange(1, 11)) == 16
+    assert theory._within(np.full(10, 3.0)) == theory._DEEPEST
+    monkeypatch.setattr(theory, "_DEEPEST", 128)
+    x, reached = np.array([1.0, -0.5]), {}
+    for sigma in (activations.from_expr(functions.elu(z)), "relu"):
+        net = Network(sigma, Gaussian(3), layer=layers.residual(skip=1))
+        made = theory._judged("", lambda net=net: net, x, 2, 10_000)
+        reached[str(sigma)] = made.reached
+        assert made.tenth is None or made.tenth <= made.reached
+    elu, relu = reached.values()
+    assert elu < 64 < relu
+
+
 def test_draws_that_would_resolve_are_told():
     """An ensemble's own errors fall as those of the samples do; a difference that it has beyond
     them does not."""
