@@ -133,6 +133,46 @@ def _doubt(description: Description, K: Array) -> Array:
     return found
 
 
+def with_reading(description: Description, derived: Theory) -> Theory:
+    """With what the errors of measured C_W and C_b make of K, V ∝ K², Θ and its spread.
+
+    K = C_b + C_W S changes by δC_b + δC_W S, and as much, relative, is carried on to the layers
+    behind, or more by d log K'/d log K = χ_∥ K/K'. Θ and its spread have a factor C_W from every
+    layer, and what K's change makes of it. Derived here.
+    """
+    K = derived.first["K"].to_numpy()
+    K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
+    nodes: Any = description.structure.graph.nodes
+    square, found = 0.0, np.zeros(len(K))
+    for at, block in enumerate(description.structure.blocks):
+        matrices = [nodes[each] for each in block.matrices]
+        weights = [description.laws[each.weight] for each in matrices]
+        biases = [description.laws[each.bias] for each in matrices if each.bias is not None]
+        carried = derived.parallel[at] * K[at - 1] / K[at] if at else 0.0
+        square *= max(1.0, float(carried)) ** 2
+        square += sum((each.error / float(each.C)) ** 2 for each in weights if each.error)
+        square += sum((each.error / float(K[at])) ** 2 for each in biases)
+        found[at] = math.sqrt(square)
+    if not found.any():
+        return derived
+    first, second = (
+        table.assign(
+            {
+                f"{name}_error": np.hypot(
+                    table[f"{name}_error"], power * _by_layer(found, table[name].to_numpy())
+                )
+                for name, power in powers
+                if name in table
+            }
+        )
+        for table, powers in (
+            (derived.first, (("K", 1.0), ("Theta", 2.0), ("spread", 2.0))),
+            (derived.second, (("V", 2.0),)),
+        )
+    )
+    return derived._replace(first=first, second=second)
+
+
 def _sensitivity(sigma: Activation, K: Array) -> float:
     """By how much, relative, a cumulant κ_4 at a neuron changes what K, V and Θ are made of, per
     κ_4, the most of inputs with the variances K, (m,).
