@@ -215,8 +215,11 @@ def of_biases(samples: Sequence[Array], fan_in: int) -> Law:
     C = _rational(variance)
     if kind == "unknown":
         return Law(kind, shape, C, kurtosis=kurtosis, why=f"entries of kurtosis {kurtosis:.3g}")
-    error = 2 * variance / b.size if b.size < _MANY else 0.0
-    return Law(kind, shape, C, error if kind == "uniform" else 0.0, kurtosis, density=density)
+    if kind == "uniform":
+        error = 2 * variance / b.size if b.size < _MANY else 0.0
+    else:
+        error = 0.0 if exact_variance is not None else variance * math.sqrt((kurtosis + 2) / b.size)
+    return Law(kind, shape, C, error, kurtosis, density=density)
 
 
 def _reaches(x: Array, bound: float) -> bool:

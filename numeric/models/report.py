@@ -23,7 +23,7 @@ from .description import Description, read
 from .drawn import Drawn
 from .measurement import Plan, Sample, enough, measure, plan
 from .page import Jacobian, Report
-from .theory import Theory, deeper, is_plain, rates, theory
+from .theory import Theory, deeper, is_plain, rates, theory, with_reading
 
 _INPUTS = 2
 _MOST_INPUTS = 8
@@ -75,7 +75,9 @@ def report(
     what = f"initializing the model {planned.total} times"
     with telling(what, total=planned.total) as progress:
         sampled = measure(description, X, planned, seed + 1000, progress.advance)
-    estimated, derived = derived, _bounded(description, derived, X, planned, seed)
+    bounded = _bounded(description, derived, X, planned, seed)
+    told = tuple(omissions.omitted(derived, bounded))
+    derived = with_reading(description, bounded)
     comparisons = tuple(_compared(derived, sampled))
     theta = derived.first["Theta"].to_numpy()[-1]
     return Report(
@@ -88,7 +90,7 @@ def report(
         _jacobian(description, derived, X[0], seed),
         tuple(deeper(description, X[0])),
         rates(description, X, theta),
-        tuple(omissions.omitted(estimated, derived)),
+        told,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -34,7 +35,12 @@ from .description import Description
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _ONE_NEURON = "kappa(H,H|0123)"
 _DEEPEST = 1024
-"""Layers to which a model's blocks are repeated."""
+"""Layers to which a model's blocks are repeated, …"""
+_FIRST = 8
+"""Layers that say first how K grows."""
+_LARGEST = 1e5
+"""… and K up to which they are, unless σ is scale-invariant: averages over wider z take as many
+more nodes as these are wider."""
 _STEP = 1e-4
 """Of the inputs' length, to differentiate K by."""
 
@@ -125,6 +131,46 @@ def _doubt(description: Description, K: Array) -> Array:
             variances = np.diagonal(np.atleast_2d(K[at]))
             found[at + 1] += excess * max(_sensitivity(each, variances) for each in seen)
     return found
+
+
+def with_reading(description: Description, derived: Theory) -> Theory:
+    """With what the errors of measured C_W and C_b make of K, V ∝ K², Θ and its spread.
+
+    K = C_b + C_W S changes by δC_b + δC_W S, and as much, relative, is carried on to the layers
+    behind, or more by d log K'/d log K = χ_∥ K/K'. Θ and its spread have a factor C_W from every
+    layer, and what K's change makes of it. Derived here.
+    """
+    K = derived.first["K"].to_numpy()
+    K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
+    nodes: Any = description.structure.graph.nodes
+    square, found = 0.0, np.zeros(len(K))
+    for at, block in enumerate(description.structure.blocks):
+        matrices = [nodes[each] for each in block.matrices]
+        weights = [description.laws[each.weight] for each in matrices]
+        biases = [description.laws[each.bias] for each in matrices if each.bias is not None]
+        carried = derived.parallel[at] * K[at - 1] / K[at] if at else 0.0
+        square *= max(1.0, float(carried)) ** 2
+        square += sum((each.error / float(each.C)) ** 2 for each in weights if each.error)
+        square += sum((each.error / float(K[at])) ** 2 for each in biases)
+        found[at] = math.sqrt(square)
+    if not found.any():
+        return derived
+    first, second = (
+        table.assign(
+            {
+                f"{name}_error": np.hypot(
+                    table[f"{name}_error"], power * _by_layer(found, table[name].to_numpy())
+                )
+                for name, power in powers
+                if name in table
+            }
+        )
+        for table, powers in (
+            (derived.first, (("K", 1.0), ("Theta", 2.0), ("spread", 2.0))),
+            (derived.second, (("V", 2.0),)),
+        )
+    )
+    return derived._replace(first=first, second=second)
 
 
 def _sensitivity(sigma: Activation, K: Array) -> float:
@@ -319,14 +365,18 @@ def _judged(name: str, make: Callable[[], Network], x: Array, hidden: int, width
     """Down as many layers as it takes for V/(nK²) to reach 1, `_DEEPEST` at most."""
     try:
         net, ratio = make(), np.zeros(1)
-        for depth in _depths(hidden):
+        K = flow(net, x, max(hidden + 2, _FIRST), "K", width=width)["K"].to_numpy()
+        for wanted in _depths(hidden):
+            depth = wanted if net.activation.is_scale_invariant else min(wanted, _within(K))
+            if depth <= len(ratio):
+                break
             try:
-                ratio = _ratio(net, x, depth, width)
+                ratio, K = _ratio(net, x, depth, width)
             except InputError:
                 if len(ratio) > 1:
                     break
                 raise
-            if abs(ratio[-1]) >= 1 or _is_settled(ratio):
+            if abs(ratio[-1]) >= 1 or _is_settled(ratio) or depth < wanted:
                 break
         _, chi = susceptibilities(net, x, hidden + 1)
     except InputError as error:
@@ -351,17 +401,27 @@ def _depths(hidden: int) -> Iterator[int]:
     yield _DEEPEST
 
 
+def _within(K: Array) -> int:
+    """The depth to which K stays below `_LARGEST`, if it grows on as in the last half."""
+    half = len(K) // 2
+    growth = math.log(K[-1] / K[half]) / max(1, len(K) - 1 - half)
+    if growth * _DEEPEST <= 1:
+        return _DEEPEST
+    return len(K) + int(min(max(math.log(_LARGEST / K[-1]) / growth, 0), _DEEPEST))
+
+
 def _is_settled(ratio: Array) -> bool:
     """Whether it no longer changes: by a thousandth in the last half, at most."""
     half = ratio[len(ratio) // 2]
     return bool(abs(ratio[-1] - half) <= 1e-3 * abs(half))
 
 
-def _ratio(net: Network, x: Array, depth: int, width: int) -> Array:
+def _ratio(net: Network, x: Array, depth: int, width: int) -> tuple[Array, Array]:
+    """V/(nK²), and K."""
     table = flow(net, x, depth, ["K", "V"], width=width)
     K, V = (table[name].to_numpy() for name in ("K", "V"))
     with np.errstate(all="ignore"):
-        return np.asarray(V / (width * K**2))
+        return np.asarray(V / (width * K**2)), K
 
 
 def _reaches(ratio: Array, value: float) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pickle
 import sys
@@ -607,6 +608,53 @@ def test_a_resolution_is_of_draws_and_of_theory():
     table["K_error"][:] = 0.5
     assert judged(0.001)[1].needed == math.inf
     assert "more draws do not" in str(judged(0.001)[1])
+
+
+def test_depths_end_where_averages_would_take_minutes(monkeypatch):
+    """K = 2^ℓ is below 10⁵ to layer 16; behind a skip K grows for ever, and so do the nodes that
+    averages of ELU need, but not those of ReLU."""
+    assert theory._within(2.0 ** np.arange(1, 11)) == 16
+    assert theory._within(np.full(10, 3.0)) == theory._DEEPEST
+    monkeypatch.setattr(theory, "_DEEPEST", 128)
+    x, reached = np.array([1.0, -0.5]), {}
+    for sigma in (activations.from_expr(functions.elu(z)), "relu"):
+        net = Network(sigma, Gaussian(3), layer=layers.residual(skip=1))
+        made = theory._judged("", lambda net=net: net, x, 2, 10_000)
+        reached[str(sigma)] = made.reached
+        assert made.tenth is None or made.tenth <= made.reached
+    elu, relu = reached.values()
+    assert elu < 64 < relu
+
+
+def test_errors_of_measured_variances_are_in_theorys():
+    """1 % of C_W of layer 2 is 1 % of K there without biases, and of K behind by the derivative of
+    log K, or all of it, if less; twice that of V. Of C_b it is its part of K."""
+    made = described(Perceptron((6, 24, 24, 3)))
+    exact = {path: dataclasses.replace(law, error=0.0) for path, law in made.laws.items()}
+    made = dataclasses.replace(made, laws=exact)
+    plain = theory.theory(made, np.ones((1, 6)))
+    assert theory.with_reading(made, plain) is plain
+    changed = dataclasses.replace(exact["W2"], error=0.01 * float(exact["W2"].C))
+    own = dataclasses.replace(made, laws=exact | {"W2": changed})
+    found = theory.with_reading(own, plain)
+
+    def added(name, table):
+        before, after = (getattr(each, table) for each in (plain, found))
+        error = after[f"{name}_error"] ** 2 - before[f"{name}_error"] ** 2
+        return np.sqrt(np.maximum(error, 0)) / abs(before[name])
+
+    K = plain.first["K"].to_numpy()
+    behind = 0.01 * max(1.0, plain.parallel[2] * K[1] / K[2])
+    np.testing.assert_allclose(added("K", "first"), [0, 0.01, behind], rtol=1e-6)
+    np.testing.assert_allclose(added("V", "second")[1:], [0.02, 2 * behind], rtol=1e-6)
+
+
+def test_measured_variances_of_biases_have_an_error():
+    """σ² √(2/count) of Gaussian ones."""
+    samples = [np.random.default_rng(seed).normal(0, 0.3, 4) for seed in range(50)]
+    law = laws.of_biases(samples, 7)
+    assert law.kind == "gaussian"
+    assert law.error == pytest.approx(float(law.C) * math.sqrt(2 / 200), rel=0.3)
 
 
 def test_draws_that_would_resolve_are_told():
