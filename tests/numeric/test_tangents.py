@@ -450,14 +450,6 @@ def tensor_names(made):
     return {str(each) for each in made.expr.free_symbols if "V_" in str(each)}
 
 
-def test_what_a_norm_leaves_out():
-    net = Network("tanh", layer="skip(1/2, norm=rms)")
-    with pytest.raises(InputError, match="G1 and V"):
-        flow(net, [1.0], 3, "D")
-    with pytest.raises(InputError, match="with one input"):
-        flow(net, [[1.0, 0.5], [0.2, 0.3]], 3, "V", width=2)
-
-
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 def test_inputs_without_a_length_have_no_norm(norm):
     """Refused where ε = 0, and 0 at every layer where it is not, as tanh's own kernel is."""

@@ -49,7 +49,6 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
-from ..merged import multiples
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
@@ -459,7 +458,8 @@ class _Pass:
         for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
             if a != b and own.rank == 1:
                 if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
-                    raise multiples()
+                    wanted = "none of them, for G1 of σ with kinks behind a norm and a skip"
+                    raise InputError("inputs", "some that are multiples of others", wanted)
                 first[b] = min(first[b], a)
         return first
 
