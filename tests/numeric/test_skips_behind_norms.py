@@ -135,10 +135,13 @@ def test_what_a_norm_leaves_out(sigma, inputs, tensor, says):
         flow(Network(sigma, layer=layer), inputs, 3, tensor, width=2)
 
 
-def test_in_print():
+def test_sequences_in_print():
     text = str(recursion("Theta1", layer="skip(1/2, norm=rms)").single_input())
     assert "V_w" in text
     assert "⟨(y σ'σ'')" in text
+
+
+def test_in_print():
     text = str(recursion("F", layer="skip(1/2, norm=layer)"))
     assert "F_0[1,2,4]" in text
     assert "⟨∂₁(σ₁ σ'₂)⟩_y" in text
