@@ -131,9 +131,9 @@ def functional_of(
     left = SEQUENCES[kind](tuple(range(1, count + 1)) if several else (1,) * count)
     found = _connected(left, stages, weights, arguments)
     if kind == "Own":  # E (H − Θ) f
-        stage = stages[-1]
-        mean = leading(moment(stage, weights, (Local(),), left.tangents))
-        alone = first_order(moment(stage, weights, left.neurons, arguments=arguments))
+        stage, norm = stages[-1], norm_of(stages)
+        mean = leading(moment(stage, weights, (Local(),), left.tangents, norm))
+        alone = first_order(moment(stage, weights, left.neurons, (), norm, arguments))
         add(found, multiply(mean, alone, 0), -1)
     return _Reduction(stages, arguments).of(found)
 

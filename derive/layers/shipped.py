@@ -160,7 +160,7 @@ def skip(gamma: object, norm: str | None = None, eps: object = 0) -> Layer:
         norm, eps: as those of `normalized`; None is none.
 
     Only permutations of the neurons keep its law: cumulants of z_i² with every power of z_j enter
-    V. `recursion` and `flow` close G1, V, Θ1, D, F, A and B on sequences of those, behind a norm too
+    V. `recursion` and `flow` close G1, V, Θ1, D, F, A and B on sequences, behind a norm too
     (`engine.tangents`); K and Θ are as those of other layers, and tensors beyond are refused.
     Derived here. Raises InputError for ε < 0 and for γ = 0.
 

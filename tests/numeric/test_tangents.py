@@ -400,7 +400,7 @@ def test_a_mean_that_is_taken_off_a_linear_skip(ensemble):
 
 
 def test_a_mean_that_is_taken_off_in_print():
-    made = recursion("V", layer="skip(1/2, norm=layer)")
+    made = recursion("V", layer="skip(1/2, norm=layer)").single_input()
     text = str(made)
     assert "kappa[1](ℓ+1)" in text
     assert "kappa[2] = V" in text
@@ -427,7 +427,7 @@ def test_ensembles_behind_a_norm(sigma, weights, C_b, norm, eps):
 
 
 def test_a_norm_in_print():
-    made = recursion("V", Orthogonal(), layer="skip(1/2, norm=rms)")
+    made = recursion("V", Orthogonal(), layer="skip(1/2, norm=rms)").single_input()
     assert made.is_single_input
     assert "with ⟨…⟩_y at K_y = 1" in str(made)
     assert tensor_names(made) == {"V_s"}
@@ -448,14 +448,6 @@ def test_a_norm_in_print():
 def tensor_names(made):
     """What stands in a recursion for functionals."""
     return {str(each) for each in made.expr.free_symbols if "V_" in str(each)}
-
-
-def test_what_a_norm_leaves_out():
-    net = Network("tanh", layer="skip(1/2, norm=rms)")
-    with pytest.raises(InputError, match="G1 and V"):
-        flow(net, [1.0], 3, "D")
-    with pytest.raises(InputError, match="with one input"):
-        flow(net, [[1.0, 0.5], [0.2, 0.3]], 3, "V", width=2)
 
 
 @pytest.mark.parametrize("norm", ["rms", "layer"])

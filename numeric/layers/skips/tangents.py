@@ -15,31 +15,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import combinations_with_replacement, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sympy
 
 from derive.activations.functions import Activation
 from derive.arithmetic.parameters import Parameter, Value
-from derive.arithmetic.polynomials import Expansion
-from derive.engine.exchangeable import Local
-from derive.engine.norms import norm_of
 from derive.engine.scheme import Scheme
 from derive.engine.step import closures
 from derive.engine.tangents import (
     CLOSED,
     MEMBERS,
     RANKS,
-    closes,
     functional_in,
-    functional_of,
-    recursion_of,
     subscripts,
 )
 from derive.engine.tensors import Name, Tensor, identify, named
 from derive.engine.through import Response
-from derive.engine.trees import STREAM
 from derive.errors import InputError
 from derive.gaussian.brackets import Bracket
 from derive.symbols import PARAMETERS
@@ -49,136 +42,18 @@ from derive.work.resources import check_memory
 from ...arrays import Array
 from .. import averages as of
 from ..accuracy import CAUTION, RUNS
-from ..merged import multiples
 from ..run import Layers
 from ..staged import StagedLayers
 from ..vectors import Both, begun, disturbed, put, relabelled, side_by_side, with_sizes
+from .derived import Derived, Term, derived, product_of
 from .functionals import Functionals, Move, at_first, length, placed, tails
 from .hermite import Basis, Contraction, Orders, Products, basis, degrees
 
-_K, _THETA, _G1 = map(named, ("K", "Theta", "G1"))
+_K, _THETA = map(named, ("K", "Theta"))
 _EQUAL = 1e-9
 """What standard deviations may differ by, relatively, of inputs that are the same."""
 DEGREES = 256, 48
 """N with one input, and with several."""
-
-
-class _Term(NamedTuple):
-    """A coefficient, atoms with their powers, and what is of the function on the left."""
-
-    value: float
-    atoms: tuple[tuple[Any, int], ...]
-    test: Any | None
-
-    @property
-    def of(self) -> tuple[str, Local]:
-        """The functional that is taken of the function on the left, and what stands there."""
-        found = functional_in(self.test)
-        assert found is not None
-        return found
-
-
-class _Derived(NamedTuple):
-    """What is derived of one layer: the terms of tensors, also with labels equal where they need
-    others of their own; and of functionals; γ; f of a norm."""
-
-    tensors: dict[Name, list[_Term]]
-    merged: dict[Name, list[_Term]]
-    functionals: dict[str, list[_Term]]
-    gamma: list[_Term]
-    scale: Response | None
-
-
-def _needs(terms: Sequence[_Term]) -> tuple[set[Name], set[str]]:
-    """The tensors and functionals in terms."""
-    names, kinds = set(), set()
-    for term in terms:
-        atoms = [*(atom for atom, _ in term.atoms), term.test]
-        found = map(functional_in, atoms)
-        kinds |= {each[0] for each in found if each and each[0] != "Mean"}
-        names |= {identify(atom)[0] for atom in atoms if isinstance(atom, Tensor)}
-    return names & set(CLOSED), kinds
-
-
-def _derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: int) -> _Derived:
-    """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
-    scheme.check_numbers()
-    stages, weights = scheme.stages, scheme.weights
-    if not closes(stages):
-        wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
-        raise InputError("layer", str(scheme.layer), wanted)
-    if not scheme.square or scheme.corrections:
-        wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
-        raise InputError("layer", str(scheme.layer), wanted)
-    norm = norm_of(stages)
-    if norm is not None and activation.kinks:
-        _check_kinks(names, str(scheme.layer), activation, m)
-    tensors: dict[Name, list[_Term]] = {}
-    functionals: dict[str, list[_Term]] = {}
-    wanted_names, wanted_kinds = set(names), set[str]()
-    while wanted_names - tensors.keys() or wanted_kinds - functionals.keys():
-        for name in sorted(wanted_names - tensors.keys()):
-            count = len(name.subscripts)
-            samples = tuple(range(1, count + 1)) if m > 1 else (1,) * count
-            tensors[name] = _listed(recursion_of(name, stages, weights, samples))
-        for kind in sorted(wanted_kinds - functionals.keys()):
-            found = functional_of(kind, stages, weights, several=m > 1)
-            functionals[kind] = _listed(found)
-            wanted_names.add(MEMBERS[kind][0])
-        for terms in (*tensors.values(), *functionals.values()):
-            own, kinds = _needs(terms)
-            wanted_names |= own
-            wanted_kinds |= kinds
-    right = stages[-1].equation(STREAM).right
-    gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
-    scale = None if norm is None else norm.scale(1)
-    merged = {}
-    if norm is not None and m > 1 and activation.kinks and _G1 in tensors:
-        merged[_G1] = _listed(recursion_of(_G1, stages, weights, (1, 1)))
-    return _Derived(tensors, merged, functionals, _listed(gamma), scale)
-
-
-def _check_kinks(names: Sequence[Name], layer: str, activation: Activation, m: int) -> None:
-    """Refuse tensors behind a norm in which σ'' stands that kinks do not have."""
-    tower = set(names) - set(CLOSED[:2])
-    if tower and m > 1:
-        wanted = "σ without kinks, or one input, for the tangent kernel's tensors behind a norm"
-        raise InputError("layer", layer, wanted)
-    if tower and any(kink != 0 for kink in activation.kinks):  # y σ'' is 0 at a kink at 0
-        wanted = "σ with no kinks but at 0, for the tangent kernel's tensors behind a norm"
-        raise InputError("layer", layer, wanted)
-
-
-def _listed(terms: Expansion) -> list[_Term]:
-    """In an order that is the same in every process: sums are rounded."""
-    found = []
-    for (mono, _), value in terms.items():
-        atoms, test = [], None
-        for atom, exponent in sorted(mono, key=str):
-            functional = functional_in(atom)
-            if functional is not None and functional[1].tested is not None:
-                assert test is None
-                test = atom
-            else:
-                atoms.append((atom, exponent))
-        found.append(_Term(float(value), tuple(atoms), test))
-    return sorted(found, key=str)
-
-
-def _product(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
-    """The orders of what stands at each sample, and those samples: of two σ's each has its own,
-    whether or not they are of one sample."""
-    if m == 1:
-        orders = tuple(sorted(order for _, order in of.factors))
-        return ((orders,), (1,)) if orders else ((), ())
-    if len(of.factors) == 2 and all(order >= 0 for _, order in of.factors):
-        own = [(sample, [order]) for sample, order in of.factors]
-    else:
-        samples = sorted({sample for sample, _ in of.factors})
-        own = [(at, [order for each, order in of.factors if each == at]) for at in samples]
-    ordered = sorted((tuple(sorted(orders)), sample) for sample, orders in own)
-    assert len(ordered) < 3, "a product of three samples"
-    return tuple(orders for orders, _ in ordered), tuple(sample for _, sample in ordered)
 
 
 class TangentLayers:
@@ -210,7 +85,7 @@ class TangentLayers:
         order: Sequence[int],
     ) -> None:
         own = [name for name in names if name in CLOSED]
-        self._layers = [_derived(own, scheme, activation, m) for scheme in schemes]
+        self._layers = [derived(own, scheme, activation, m) for scheme in schemes]
         self.own = tuple(each for each in CLOSED if any(each in d.tensors for d in self._layers))
         self.kinds = tuple(k for k in MEMBERS if any(k in d.functionals for d in self._layers))
         self.m, self._order, self.degree = m, order, DEGREES[m > 1]
@@ -235,9 +110,9 @@ class TangentLayers:
         ]
         atoms = {atom for term in every for atom, _ in term.atoms}
         known = [each for each in map(functional_in, atoms) if each and each[1].factors]
-        found = {(kind, _product(local, m)[0]) for kind, local in known}
+        found = {(kind, product_of(local, m)[0]) for kind, local in known}
         self.responses = sorted(found)
-        tests = {_product(term.of[1], m)[0] for term in every if term.test is not None}
+        tests = {product_of(term.of[1], m)[0] for term in every if term.test is not None}
         self.products = {
             each: Products(activation, each)
             for each in sorted(tests | {orders for _, orders in found})
@@ -365,7 +240,7 @@ class _Pass:
     def __init__(
         self,
         layers: TangentLayers,
-        derived: _Derived,
+        derived: Derived,
         state: Functionals,
         tensors: Mapping[Name, Array],
         parameters: Mapping[str, Array],
@@ -442,7 +317,7 @@ class _Pass:
             sizes.append(total[-1].reshape(shape.shape[2:]))
         return values, sizes
 
-    def _total(self, terms: Sequence[_Term], rank: int) -> Array:
+    def _total(self, terms: Sequence[Term], rank: int) -> Array:
         """Σ terms with so many labels, (copies + 1, m, …), sizes last."""
         total = np.zeros((self._copies + 1, *(self._m,) * rank))
         for term in terms:
@@ -459,7 +334,8 @@ class _Pass:
         for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
             if a != b and own.rank == 1:
                 if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
-                    raise multiples()
+                    wanted = "none of them, for G1 of σ with kinks behind a norm and a skip"
+                    raise InputError("inputs", "some that are multiples of others", wanted)
                 first[b] = min(first[b], a)
         return first
 
@@ -495,7 +371,7 @@ class _Pass:
         return Functionals(bases, values, beyond)
 
     def _below(
-        self, terms: Sequence[_Term], scalars: Sequence[Array], p: int, rank: int, count: int
+        self, terms: Sequence[Term], scalars: Sequence[Array], p: int, rank: int, count: int
     ) -> tuple[Array, Array]:
         """Σ scalar X(f) on the functions of a pair, (copies, m, …, size), and the length of what
         so many derivatives bring beyond N, (m, …)."""
@@ -515,7 +391,7 @@ class _Pass:
 
         for term, scalar in zip(terms, scalars, strict=True):
             part, (kind, of_) = at_pair(scalar)[:-1], term.of
-            orders, labels = _product(of_, m)
+            orders, labels = product_of(of_, m)
             if kind == "Mean" and not orders:
                 total[..., 0] += part
                 continue
@@ -555,7 +431,7 @@ class _Pass:
             found.append(each)
         return found
 
-    def _scalar(self, term: _Term, rank: int) -> Array:
+    def _scalar(self, term: Term, rank: int) -> Array:
         """A term without what is of the function on the left, (copies + 1, m, …) or 1 for labels
         that it has not; its size last."""
         own = rank if self._m > 1 else 1
@@ -580,7 +456,7 @@ class _Pass:
                     self._state.values[kind][p][..., 1] * self._state.bases[p].L[0, 0] for p in own
                 ]
                 return with_sizes(np.stack(parts, axis=-1)), (*subscripts(atom), *of_.labels)
-            orders, samples = _product(of_, self._m)
+            orders, samples = product_of(of_, self._m)
             return self._responses[kind, orders], (*subscripts(atom), *samples)
         if isinstance(atom, Tensor):
             name, labels = identify(atom)

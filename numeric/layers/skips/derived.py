@@ -1,0 +1,146 @@
+"""What is derived of a layer that is a skip around one matrix: terms that `tangents` adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from derive.activations.functions import Activation
+from derive.arithmetic.polynomials import Expansion
+from derive.engine.exchangeable import Local
+from derive.engine.norms import norm_of
+from derive.engine.scheme import Scheme
+from derive.engine.tangents import (
+    CLOSED,
+    MEMBERS,
+    closes,
+    functional_in,
+    functional_of,
+    recursion_of,
+)
+from derive.engine.tensors import Name, Tensor, identify, named
+from derive.engine.through import Response
+from derive.engine.trees import STREAM
+from derive.errors import InputError
+
+from .hermite import Orders
+
+_G1 = named("G1")
+
+
+class Term(NamedTuple):
+    """A coefficient, atoms with their powers, and what is of the function on the left."""
+
+    value: float
+    atoms: tuple[tuple[Any, int], ...]
+    test: Any | None
+
+    @property
+    def of(self) -> tuple[str, Local]:
+        """The functional that is taken of the function on the left, and what stands there."""
+        found = functional_in(self.test)
+        assert found is not None
+        return found
+
+
+class Derived(NamedTuple):
+    """What is derived of one layer: the terms of tensors, also with labels equal where they need
+    others of their own; and of functionals; γ; f of a norm."""
+
+    tensors: dict[Name, list[Term]]
+    merged: dict[Name, list[Term]]
+    functionals: dict[str, list[Term]]
+    gamma: list[Term]
+    scale: Response | None
+
+
+def _needs(terms: Sequence[Term]) -> tuple[set[Name], set[str]]:
+    """The tensors and functionals in terms."""
+    names, kinds = set(), set()
+    for term in terms:
+        atoms = [*(atom for atom, _ in term.atoms), term.test]
+        found = map(functional_in, atoms)
+        kinds |= {each[0] for each in found if each and each[0] != "Mean"}
+        names |= {identify(atom)[0] for atom in atoms if isinstance(atom, Tensor)}
+    return names & set(CLOSED), kinds
+
+
+def derived(names: Sequence[Name], scheme: Scheme, activation: Activation, m: int) -> Derived:
+    """Of a layer; InputError for one that is neither dense nor a skip around one matrix."""
+    scheme.check_numbers()
+    stages, weights = scheme.stages, scheme.weights
+    if not closes(stages):
+        wanted = "skips around one matrix, or dense layers, for what is not K or Θ"
+        raise InputError("layer", str(scheme.layer), wanted)
+    if not scheme.square or scheme.corrections:
+        wanted = "equal widths and variances without corrections, beyond K and Θ, under such a skip"
+        raise InputError("layer", str(scheme.layer), wanted)
+    norm = norm_of(stages)
+    if norm is not None and activation.kinks:
+        _check_kinks(names, str(scheme.layer), activation, m)
+    tensors: dict[Name, list[Term]] = {}
+    functionals: dict[str, list[Term]] = {}
+    wanted_names, wanted_kinds = set(names), set[str]()
+    while wanted_names - tensors.keys() or wanted_kinds - functionals.keys():
+        for name in sorted(wanted_names - tensors.keys()):
+            count = len(name.subscripts)
+            samples = tuple(range(1, count + 1)) if m > 1 else (1,) * count
+            tensors[name] = listed(recursion_of(name, stages, weights, samples))
+        for kind in sorted(wanted_kinds - functionals.keys()):
+            found = functional_of(kind, stages, weights, several=m > 1)
+            functionals[kind] = listed(found)
+            wanted_names.add(MEMBERS[kind][0])
+        for terms in (*tensors.values(), *functionals.values()):
+            own, kinds = _needs(terms)
+            wanted_names |= own
+            wanted_kinds |= kinds
+    right = stages[-1].equation(STREAM).right
+    gamma = {(each.parameters, 0): each.coefficient for each in right if each.weight is None}
+    scale = None if norm is None else norm.scale(1)
+    merged = {}
+    if norm is not None and m > 1 and activation.kinks and _G1 in tensors:
+        merged[_G1] = listed(recursion_of(_G1, stages, weights, (1, 1)))
+    return Derived(tensors, merged, functionals, listed(gamma), scale)
+
+
+def _check_kinks(names: Sequence[Name], layer: str, activation: Activation, m: int) -> None:
+    """Refuse tensors behind a norm in which σ'' stands that kinks do not have."""
+    tower = set(names) - set(CLOSED[:2])
+    if tower and m > 1:
+        wanted = "σ without kinks, or one input, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
+    if tower and any(kink != 0 for kink in activation.kinks):  # y σ'' is 0 at a kink at 0
+        wanted = "σ with no kinks but at 0, for the tangent kernel's tensors behind a norm"
+        raise InputError("layer", layer, wanted)
+
+
+def listed(terms: Expansion) -> list[Term]:
+    """In an order that is the same in every process: sums are rounded."""
+    found = []
+    for (mono, _), value in terms.items():
+        atoms, test = [], None
+        for atom, exponent in sorted(mono, key=str):
+            functional = functional_in(atom)
+            if functional is not None and functional[1].tested is not None:
+                assert test is None
+                test = atom
+            else:
+                atoms.append((atom, exponent))
+        found.append(Term(float(value), tuple(atoms), test))
+    return sorted(found, key=str)
+
+
+def product_of(of: Local, m: int) -> tuple[Orders, tuple[int, ...]]:
+    """The orders of what stands at each sample, and those samples: of two σ's each has its own,
+    whether or not they are of one sample."""
+    if m == 1:
+        orders = tuple(sorted(order for _, order in of.factors))
+        return ((orders,), (1,)) if orders else ((), ())
+    if len(of.factors) == 2 and all(order >= 0 for _, order in of.factors):
+        own = [(sample, [order]) for sample, order in of.factors]
+    else:
+        samples = sorted({sample for sample, _ in of.factors})
+        own = [(at, [order for each, order in of.factors if each == at]) for at in samples]
+    ordered = sorted((tuple(sorted(orders)), sample) for sample, orders in own)
+    assert len(ordered) < 3, "a product of three samples"
+    return tuple(orders for orders, _ in ordered), tuple(sample for _, sample in ordered)

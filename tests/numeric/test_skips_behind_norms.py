@@ -1,0 +1,307 @@
+"""Skips around one matrix behind a norm: several inputs and the tangent kernel."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from derive import Gaussian, Network, Orthogonal, layers, recursion
+from derive.engine.tangents import MEMBERS
+from derive.errors import InputError
+from numeric import compare, flow, simulate
+from numeric.layers.skips import tangents
+from numeric.layers.skips.functionals import Functionals
+
+TOWER = ["Theta1", "D", "F", "A", "B"]
+WEIGHTS = [Gaussian, Orthogonal]
+PAIR = np.array([[0.8, 0.6], [-0.5, 1.0]])
+RATES = {"lambda_b": 0.3, "lambda_W": 0.8}
+
+
+def network(sigma: str, norm: str, eps: object = "1/10", weights=Gaussian, **given) -> Network:
+    """A skip of 2/3 behind a norm."""
+    layer = layers.skip("2/3", norm=norm, eps=eps)
+    return Network(sigma, weights(C_W=0.7), C_b=0.1, layer=layer, **(RATES | given))
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+@pytest.mark.parametrize(
+    ("inputs", "names"), [(PAIR[0], ["G1", "V", *TOWER]), (PAIR, ["K", "G1", "V"])]
+)
+def test_linear_skips_keep_rotations(ensemble, inputs, names):
+    """With σ = y the law is invariant, and the engine's own recursions hold."""
+    equations = "q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q + eps)"
+    stream = "z[i] = gamma z[i] + b[i] + W[i,a] y[a]"
+    known = layers.Layer(*equations, stream, gamma="2/3", eps="1/10")
+    nets = [
+        network("linear", "rms", weights=ensemble),
+        Network("linear", ensemble(C_W=0.7), C_b=0.1, layer=known, **RATES),
+    ]
+    tables = [flow(net, inputs, 4, names, width=2) for net in nets]
+    for name in names:
+        one, other = (table[name].to_numpy() for table in tables)
+        assert np.allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
+class Seen:
+    """The functionals behind each layer, as their own recursions leave them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.states: list[Functionals] = []
+        after = tangents._Pass.after
+
+        def kept(own, K):
+            found = after(own, K)
+            copies = {kind: [each.copy() for each in v] for kind, v in found.values.items()}
+            self.states.append(found._replace(values=copies))
+            return found
+
+        monkeypatch.setattr(tangents._Pass, "after", kept)
+
+    def member(self, layer: int, kind: str, degree: int) -> float:
+        """X(:z^b:) of the first input."""
+        state = self.states[layer - 2]
+        scale = math.sqrt(math.factorial(degree)) * float(state.bases[0].L[0, 0]) ** degree
+        return float(state.values[kind][0][0].ravel()[degree]) * scale
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@pytest.mark.parametrize("sigma", ["gelu", "relu"])
+def test_functionals_have_the_tensors_as_members(monkeypatch, sigma, norm):
+    """X(:z^b:) is a tensor: two derivations of one number, layer by layer."""
+    seen = Seen(monkeypatch)
+    table = flow(network(sigma, norm), PAIR[0], 4, ["G1", "V", *TOWER], width=2)
+    for layer in (2, 3, 4):
+        for kind, (name, degree) in MEMBERS.items():
+            value = float(table[str(name)][layer - 1])
+            assert seen.member(layer, kind, degree) == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("ensemble", WEIGHTS)
+def test_functionals_of_an_invariant_law(monkeypatch, ensemble):
+    """With σ = y four indices pair in three ways: E :z⁴: is 3V/n, n E ΔH_ii :z_i²: is D + 2F."""
+    seen = Seen(monkeypatch)
+    table = flow(network("linear", "rms", weights=ensemble), PAIR[0], 4, ["V", *TOWER], width=2)
+    D, F, V = (table[name].to_numpy() for name in "DFV")
+    for layer in (2, 3, 4):
+        at = layer - 1
+        assert seen.member(layer, "Own", 2) == pytest.approx(D[at] + 2.0 * F[at], rel=1e-10)
+        assert seen.member(layer, "One", 4) == pytest.approx(3.0 * V[at], rel=1e-10)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@pytest.mark.parametrize("sigma", ["gelu", "relu"])
+def test_inputs_that_are_alike_are_one(sigma, norm):
+    """Kinks have a recursion of their own where samples meet: the labels' derivatives apart do not
+    exist there."""
+    net = network(sigma, norm)
+    one = flow(net, PAIR[0], 3, ["G1", "V"], width=2)
+    two = flow(net, [PAIR[0], PAIR[0], PAIR[1]], 3, ["G1", "V"], width=2)
+    near = flow(net, [PAIR[0], PAIR[0] + [3e-2, -3e-2]], 3, ["G1", "V"], width=2)
+    for name in ("G1", "V"):
+        value, found = one[name].to_numpy(), two[name].to_numpy()
+        for at in product(range(2), repeat=found.ndim - 1):
+            assert np.allclose(found[:, *at], value, rtol=1e-9, atol=1e-11)
+        other = near[name].to_numpy()
+        for at in product(range(2), repeat=found.ndim - 1):
+            assert np.allclose(other[:, *at], value, rtol=0.1, atol=2e-2)
+
+
+def test_tower_of_inputs_that_are_alike():
+    net = network("tanh", "rms", weights=Orthogonal)
+    one = flow(net, PAIR[0], 3, TOWER, width=2)
+    two = flow(net, [PAIR[0], PAIR[0]], 3, TOWER, width=2)
+    for name in TOWER:
+        found = two[name].to_numpy().reshape(3, -1)
+        assert np.allclose(found, one[name].to_numpy()[:, None], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "inputs", "tensor", "says"),
+    [
+        ("relu", PAIR, "D", "σ without kinks, or one input"),
+        ("hard_tanh", PAIR[0], "D", "no kinks but at 0"),
+        ("relu", [[0.8, 0.6], [1.6, 1.2]], "G1", "multiples of others"),
+        ("tanh", PAIR[0], "P", "every power of z"),
+    ],
+)
+def test_what_a_norm_leaves_out(sigma, inputs, tensor, says):
+    layer = layers.skip("1/2", norm="layer", eps="1/10")
+    with pytest.raises(InputError, match=says):
+        flow(Network(sigma, layer=layer), inputs, 3, tensor, width=2)
+
+
+def test_sequences_in_print():
+    text = str(recursion("Theta1", layer="skip(1/2, norm=rms)").single_input())
+    assert "V_w" in text
+    assert "⟨(y σ'σ'')" in text
+
+
+def test_in_print():
+    text = str(recursion("F", layer="skip(1/2, norm=layer)"))
+    assert "F_0[1,2,4]" in text
+    assert "⟨∂₁(σ₁ σ'₂)⟩_y" in text
+
+
+def hermite(degree: int, x: np.ndarray) -> list[np.ndarray]:
+    """he_0 … of a unit Gaussian."""
+    found = [np.ones_like(x), x]
+    for k in range(1, degree):
+        found.append((x * found[-1] - np.sqrt(k) * found[-2]) / np.sqrt(k + 1))
+    return found
+
+
+def controls(variables: list[np.ndarray], degree: int, squares: int) -> np.ndarray:
+    """(1/n) Σ he_β over the last axis, and products of the first, less their means: of mean 0."""
+    n, own = variables[0].shape[1], [hermite(degree, each) for each in variables]
+    orders = [b for b in product(range(degree + 1), repeat=len(own)) if 1 <= sum(b) <= degree]
+    sums = [
+        np.prod([he[k] for he, k in zip(own, b, strict=True) if k], axis=0).mean(axis=1)
+        for b in orders
+    ]
+    low = [k for k, b in enumerate(orders) if sum(b) <= squares]
+    pairs = combinations_with_replacement(low, 2)
+    return np.column_stack([*sums, *(sums[i] * sums[j] - (i == j) / n for i, j in pairs)])
+
+
+def adjusted(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means without what controls explain, and their errors; a fit leaves out what it is for."""
+    half, found = len(values) // 2, np.empty_like(values)
+    parts = slice(0, half), slice(half, None)
+    for fit, use in (parts, parts[::-1]):
+        rows = np.column_stack([np.ones(len(known[fit])), known[fit]])
+        slopes = np.linalg.lstsq(rows, values[fit], rcond=None)[0][1:]
+        found[use] = values[use] - known[use] @ slopes
+    return found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
+
+
+SIGMA = {
+    "relu": (lambda z: np.maximum(z, 0.0), lambda z: (z > 0.0) * 1.0),
+    "gelu": (
+        lambda z: 0.5 * z * (1.0 + erf(z / np.sqrt(2.0))),
+        lambda z: (
+            0.5 * (1.0 + erf(z / np.sqrt(2.0))) + z * np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+        ),
+    ),
+}
+
+
+def normed(z: np.ndarray, norm: str, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """y, f and z − m, of (draws, n, …)."""
+    off = z - z.mean(axis=1, keepdims=True) if norm == "layer" else z
+    f = 1.0 / np.sqrt((off**2).mean(axis=1, keepdims=True) + eps)
+    return off * f, f, off
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sigma", "norm", "m", "depth", "draws"),
+    [
+        ("relu", "layer", 1, 4, 400_000),
+        ("relu", "layer", 2, 3, 200_000),
+        ("gelu", "rms", 2, 3, 200_000),
+    ],
+)
+def test_metrics_with_controls(sigma, norm, m, depth, draws):
+    """n (E K − K) of widths 64 and 128, extrapolated: given z a branch has independent entries, so
+    that a network is a chain of (n, m) normals. Largest |z| of up to 9 numbers."""
+    x, C_W, C_b, gamma, eps = PAIR[:m], 0.7, 0.1, 2.0 / 3.0, 0.1
+    table = flow(network(sigma, norm), x, depth, ["K", "G1"], width=2)
+    K, theory = (table[name].to_numpy().reshape(depth, m, m) for name in ("K", "G1"))
+    function, rng, found = SIGMA[sigma][0], np.random.default_rng(7), []
+    for n in (64, 128):
+        parts = []
+        for _ in range(draws // 500):
+            variables = [rng.standard_normal((500, n, m))]
+            z, means = variables[0] @ np.linalg.cholesky(K[0]).T, []
+            for layer in range(2, depth + 1):
+                s = function(normed(z, norm, eps)[0])
+                Q = C_b + C_W * np.einsum("bia,bic->bac", s, s) / n
+                means.append(gamma**2 * np.einsum("bia,bic->bac", z, z) / n + Q)
+                if layer < depth:
+                    variables.append(rng.standard_normal((500, n, m)))
+                    root = np.linalg.cholesky(Q)
+                    z = gamma * z + np.einsum("bac,bic->bia", root, variables[-1])
+            columns = [each[..., k] for each in variables for k in range(m)]
+            flat = np.stack(means, axis=1).reshape(500, -1)
+            parts.append((flat, controls(columns, 6 if m == 1 else 4, 2 if m == 1 else 1)))
+        value, error = adjusted(*map(np.concatenate, zip(*parts, strict=True)))
+        found.append((n * (value - K[1:].ravel()), n * error))
+    (one, of_one), (other, of_other) = found
+    error = np.hypot(2.0 * of_other, of_one)
+    assert (np.abs(2.0 * other - one - theory[1:].ravel()) < 5.0 * error).all()
+    at = theory[depth - 1].ravel()
+    assert (5.0 * error.reshape(depth - 1, -1)[-1] < (0.15 if m == 1 else 0.4) * np.abs(at)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sigma", "norm"), [("gelu", "rms"), ("gelu", "layer"), ("relu", "rms")])
+def test_tangents_with_controls(sigma, norm):
+    """n (E H_ii − Θ) at layers 2 and 3 of widths 16 and 48, extrapolated, of explicit matrices."""
+    C_W, C_b, gamma, eps, draws = 0.7, 0.1, 2.0 / 3.0, 0.1, 80_000
+    table = flow(network(sigma, norm), PAIR[0], 3, ["K", "Theta", "Theta1"], width=2)
+    limit, theory = (table[name].to_numpy().ravel()[1:] for name in ("Theta", "Theta1"))
+    K1, theta = float(table["K"][0]), float(table["Theta"][0])
+    (function, slope), rng, found = SIGMA[sigma], np.random.default_rng(5), []
+
+    def moved(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """σ(y), and ∂σ(y_i)/∂z_j."""
+        n = z.shape[1]
+        y, f, off = normed(z, norm, eps)
+        own = f[:, :, None] * (np.eye(n) - (norm == "layer") / n)
+        own = own - (f**3 * off)[:, :, None] * off[:, None, :] / n
+        return function(y), slope(y)[:, :, None] * own
+
+    for n in (16, 48):
+        parts = []
+        for _ in range(draws // 200):
+            a = rng.standard_normal((200, n))
+            s, J = moved(np.sqrt(K1) * a)
+            W = rng.standard_normal((200, n, n)) * np.sqrt(C_W / n)
+            xi = np.einsum("bij,bj->bi", W, s) + np.sqrt(C_b) * rng.standard_normal((200, n))
+            square = (s**2).mean(axis=1)
+            x = xi / np.sqrt(C_b + C_W * square)[:, None]
+            whole = W @ J + gamma * np.eye(n)
+            H = theta * whole @ whole.transpose(0, 2, 1)
+            H += (0.3 + 0.8 * square)[:, None, None] * np.eye(n)
+            first = 0.3 + 0.8 * square + theta * (gamma**2 + C_W * (J**2).sum(axis=(1, 2)) / n)
+            s, J = moved(gamma * np.sqrt(K1) * a + xi)
+            trace = np.einsum("bii->b", H) / n
+            second = 0.3 + 0.8 * (s**2).mean(axis=1) + gamma**2 * trace
+            second += C_W * np.einsum("bij,bij->b", J @ H, J) / n
+            parts.append((np.stack([first, second], axis=1), controls([a, x], 5, 2)))
+        value, error = adjusted(*map(np.concatenate, zip(*parts, strict=True)))
+        found.append((n * (value - limit), n * error))
+    (one, of_one), (other, of_other) = found
+    error = np.hypot(1.5 * of_other, 0.5 * of_one)
+    assert (np.abs(1.5 * other - 0.5 * one - theory) < 5.0 * error).all()
+    assert (5.0 * error < 0.06 * limit).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sigma", "weights", "norm"),
+    [("gelu", Orthogonal, "layer"), ("relu", Gaussian, "rms")],
+)
+def test_ensembles(sigma, weights, norm):
+    """Layers 2 to 4, and D, F, A, B among them."""
+    net = network(sigma, norm, weights=weights)
+    names = ["K", "V", "Theta", *TOWER]
+    theory = flow(net, PAIR[0], 4, names, width=2)
+    names.remove("Theta1")
+    sampled = [simulate(net, PAIR[0], n, 4, 100_000, tensors=names, seed=n) for n in (64, 192)]
+    assert compare(theory, sampled).agrees
+
+
+@pytest.mark.slow
+def test_two_inputs_in_ensembles():
+    net = network("relu", "layer", weights=Orthogonal)
+    theory = flow(net, PAIR, 4, ["K", "G1", "V"], width=2)
+    sampled = [
+        simulate(net, PAIR, n, 4, 100_000, tensors=["K", "G1", "V"], seed=n) for n in (64, 192)
+    ]
+    assert compare(theory, sampled).agrees
