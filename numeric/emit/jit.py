@@ -60,7 +60,6 @@ first. What is done lane by lane has the same bits either way.
 """
 
 
-
 def _eight_sums(
     _: object, out: Any, at: Any, line: Any, begins: Any, weights: Any
 ) -> tuple[object, object]:

@@ -48,7 +48,7 @@ _NOISIER = 4.0
 """How much larger the variance of what they measure is, roughly."""
 READOUTS = 8
 """Of an untrained network."""
-_BATCHES, _LAZY = 16, 8
+_BATCHES, _LAZY = 16, 24
 """The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
 _SIGNS = (1.0, -1.0)
 _COPIES = 3

@@ -107,6 +107,7 @@ def simulate(
     ['covariance', 'covariance_se', 'loss', 'loss_se']
     """
     net = dense_network("net", net)
+    half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     width = net.width if width is None else width
     depth = net.depth if depth is None else depth
