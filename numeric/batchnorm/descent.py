@@ -98,7 +98,10 @@ def train(
     >>> sorted(table), table["gap"].shape
     (['gap', 'loss'], (2, 4))
     """
-    x = np.asarray(images, float)
+    try:
+        x = np.asarray(images, float)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("images", images, "finite real numbers") from None
     y = np.asarray(labels)
     rank = {"dense": 2, "convolutional": 4}.get(kind)
     if rank is None:

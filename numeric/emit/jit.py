@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+ir = cgutils.ir  # llvmlite's
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -79,8 +79,9 @@ def checked_targets(name: str, targets: ArrayLike, count: int, single: bool = Fa
 def checked_rate(eta: object, *, flows: bool = True) -> float:
     """η, a number; 0 is allowed where it stands for gradient flow."""
     wanted = "a finite learning rate above 0" + (", or 0 for gradient flow" if flows else "")
-    usable = isinstance(eta, int | float | np.number) and not isinstance(eta, bool)
-    if not usable or not 0 <= float(eta) < math.inf:
+    if isinstance(eta, bool) or not isinstance(eta, int | float | np.number):
+        raise InputError("eta", eta, wanted)
+    if not 0 <= float(eta) < math.inf:
         raise InputError("eta", eta, wanted)
     if not flows and not float(eta):
         raise InputError("eta", eta, wanted)
