@@ -15,7 +15,7 @@ import xarray
 from numpy.typing import ArrayLike, NDArray
 
 from derive.citations import rests_on
-from derive.errors import InputError, whole
+from derive.errors import InputError, flag, whole
 from derive.work.resources import number
 
 from .. import checks
@@ -24,6 +24,7 @@ from ..runs import chunks
 from ..runs.directory import digest
 from ..runs.totals import Rows
 from ..runs.work import Work
+from ..training.arguments import checked_rate
 from ..training.losses import per_input
 from .initialization import orthogonality_gap, orthogonalizing_weights
 from .modules import (
@@ -98,24 +99,30 @@ def train(
     >>> sorted(table), table["gap"].shape
     (['gap', 'loss'], (2, 4))
     """
-    x = np.asarray(images, float)
-    y = np.asarray(labels)
-    rank = {"dense": 2, "convolutional": 4}.get(kind)
+    try:
+        x = np.asarray(images, float)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("images", images, "finite real numbers") from None
+    try:
+        y = np.asarray(labels)
+    except (TypeError, ValueError):
+        raise InputError("labels", labels, "a class, 0 or more, for each image") from None
+    rank = {"dense": 2, "convolutional": 4}.get(kind) if isinstance(kind, str) else None
     if rank is None:
         raise InputError("kind", kind, f"one of {', '.join(KINDS)}")
     if x.ndim != rank or not len(x) or not np.isfinite(x).all():
         raise InputError("images", f"shape {x.shape}", f"finite numbers with {rank} axes")
     if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
         raise InputError("labels", f"shape {y.shape}", "a class, 0 or more, for each image")
-    if start not in STARTS:
+    if not isinstance(start, str) or start not in STARTS:
         raise InputError("start", start, f"one of {', '.join(STARTS)}")
-    if clip is not None and not clip > 0:
+    if clip is not None and not (isinstance(clip, int | float) and clip > 0):
         raise InputError("clip", clip, "a number above 0, or None")
-    if not (math.isfinite(eta) and eta > 0):
-        raise InputError("eta", eta, "a finite step above 0")
+    normalised = flag("normalised", normalised)
+    eta = checked_rate(eta, flows=False)
     work = _Descents(
         x, y, whole("width", width, 1), whole("depth", depth, 2), start, normalised, clip,
-        float(eta), whole("batch", batch, 2, len(x)), whole("epochs", epochs, 0),
+        eta, whole("batch", batch, 2, len(x)), whole("epochs", epochs, 0),
         checks.draws(draws, 1), checks.seed(seed),
     )  # fmt: skip
     options = chunks.Options(None, None, run, progress)

@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+ir = cgutils.ir  # llvmlite's
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -58,7 +58,6 @@ wide_vectors = cast(Callable[[], None], intrinsic(_wide_vectors))
 LLVM takes half of that by itself on most of these, for wide vectors slowed down the clock of the
 first. What is done lane by lane has the same bits either way.
 """
-
 
 
 def _eight_sums(

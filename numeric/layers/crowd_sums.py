@@ -15,7 +15,6 @@ from types import ModuleType
 
 from derive.activations.functions import Activation
 
-from ..brackets import quadrature
 from ..emit import printer
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source

@@ -50,7 +50,10 @@ def given(
         raise InputError("outputs", outputs, f"{y.shape[1]}, as the targets have")
     if test is None:
         return Data(X.X, y)
-    T = checked_inputs(test).X
+    try:
+        T = checked_inputs(test).X
+    except InputError as refused:
+        raise InputError("test", refused.got, refused.wanted) from None
     if T.shape[1] != X.X.shape[1]:
         raise InputError("test", f"{T.shape[1]} numbers each", f"{X.X.shape[1]}, as the inputs")
     return Data(np.concatenate([X.X, T]), y)
@@ -76,7 +79,9 @@ def checked_targets(name: str, targets: ArrayLike, count: int, single: bool = Fa
 def checked_rate(eta: object, *, flows: bool = True) -> float:
     """η, a number; 0 is allowed where it stands for gradient flow."""
     wanted = "a finite learning rate above 0" + (", or 0 for gradient flow" if flows else "")
-    if not isinstance(eta, int | float | np.number) or not 0 <= float(eta) < math.inf:
+    if isinstance(eta, bool) or not isinstance(eta, int | float | np.number):
+        raise InputError("eta", eta, wanted)
+    if not 0 <= float(eta) < math.inf:
         raise InputError("eta", eta, wanted)
     if not flows and not float(eta):
         raise InputError("eta", eta, wanted)

@@ -48,8 +48,13 @@ _NOISIER = 4.0
 """How much larger the variance of what they measure is, roughly."""
 READOUTS = 8
 """Of an untrained network."""
-_BATCHES, _LAZY = 16, 8
-"""The parts that E H(0) is sampled in, and the networks for it for each untrained one."""
+_BATCHES = 16
+"""The parts that E H(0) is sampled in."""
+_LOOSER, _MOST_LAZY = 100.0, 256
+"""How much larger the variance of E H(0) from one network is, roughly, and the networks for it, for
+each that is trained, at most."""
+_LAZY_SECONDS, _ENTRY_SECONDS = 2e-5, 1e-8
+"""Of such a network, and of each of its neurons for each pair of samples and each layer."""
 _SIGNS = (1.0, -1.0)
 _COPIES = 3
 """Arrays as large as those that are regressed, at a time."""
@@ -68,8 +73,8 @@ class Known(NamedTuple):
 
 
 def known(ensemble: Ensemble, draws: int) -> Known:
-    """For so many untrained networks."""
-    each = max(2, -(-_LAZY * draws // _BATCHES))
+    """From so many networks, a few more at most."""
+    each = max(2, -(-draws // _BATCHES))
     net, depth = ensemble.net, ensemble.depth
     seeds = np.random.SeedSequence([ensemble.seed, _BATCHES]).generate_state(_BATCHES, np.uint64)
     names = ("Theta", "K")
@@ -84,6 +89,13 @@ def more(seconds: float) -> int:
     """Untrained networks for each trained one, if that takes so many times as long: N₁/N₀ =
     √(v₁c₀/v₀c₁) has the least variance for its time."""
     return int(np.clip(round(np.sqrt(_NOISIER * seconds)), _LEAST, _MOST))
+
+
+def lazy(seconds: float, ensemble: Ensemble) -> int:
+    """Networks for E H(0) for each that is trained, if that takes so many seconds: as `more`."""
+    entries = ensemble.width * len(ensemble.inputs) ** 2 * ensemble.depth
+    own = _LAZY_SECONDS + _ENTRY_SECONDS * entries
+    return int(np.clip(round(np.sqrt(_LOOSER * seconds / own)), _LEAST, _MOST_LAZY))
 
 
 def numbers(outputs: int, steps: int) -> int:

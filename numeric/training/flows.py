@@ -13,7 +13,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike
 
-from derive.errors import InputError
+from derive.errors import InputError, flag
 from derive.network import Network
 from derive.training import averages
 from derive.work.progress import telling
@@ -85,6 +85,7 @@ def flow(
     if not checked_network(net, depth).activation.is_smooth:
         wanted = "a smooth one: with kinks, changes of the tangent kernel (ddH) do not exist"
         raise InputError("activation", net.activation.name, wanted)
+    half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     rate = checked_rate(eta) * (1 if half else 2)
     times = checked_steps(steps, continuous=rate == 0)

@@ -25,7 +25,7 @@ from ..random.lazy import add_multiple, dot, four_dots
 
 TENSORIAL, ORDINARY, MOMENTUM, ADAM = range(4)
 SQUARED, ENTROPY, SIGMOID = range(3)
-BLAS_FROM = 32
+BLAS_FROM = 8
 """Inputs of a step from which the products are BLAS's."""
 _ALONE, _LEAST = 1 << 18, 16
 """A product of so many multiplications at most is one that OpenBLAS does not share out among

@@ -107,6 +107,7 @@ def simulate(
     ['covariance', 'covariance_se', 'loss', 'loss_se']
     """
     net = dense_network("net", net)
+    half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     width = net.width if width is None else width
     depth = net.depth if depth is None else depth
@@ -153,7 +154,7 @@ def simulate(
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = control.known(ensemble, more)
+            means = control.known(ensemble, control.lazy(work.seconds, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
                 mirrored=net.keeps_rotations,

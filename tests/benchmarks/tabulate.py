@@ -20,6 +20,11 @@ TEXT = """
 Written by `make bench` from the results in `benchmarks/`: what is computed, in seconds of a call
 here and by a peer in the same run, and how many times as long the peer takes. For ensembles it is
 seconds times the estimate's variance, which no number of networks changes.
+
+Training 1000 networks of four layers is 8.3·10¹⁰ operations: three products of 8 points with each
+matrix in every step but the first matrix's two. A large product of doubles reaches 57·10⁹ in a
+second on one thread of the AMD EPYC, so that no program takes less than 1.5 s there: ten times as
+fast as JAX, not twenty.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """

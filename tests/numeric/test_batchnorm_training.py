@@ -121,6 +121,8 @@ def test_training_learns_and_repeats_to_the_bit(tmp_path):
         ({"batch": 61}, "batch"),
         ({"depth": 1}, "depth"),
         ({"labels": IMAGES.labels[1:]}, "labels"),
+        ({"images": 10**400}, "images"),
+        ({"images": "digits"}, "images"),
     ],
 )
 def test_bad_input_is_refused(wrong, named):

@@ -1,5 +1,6 @@
 """Averages over all sets of many samples: their numbers, and the compiled sums."""
 
+import math
 from itertools import combinations, product
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from derive import InputError, Network, activations
 from derive.gaussian.brackets import Bracket
 from numeric import flow, flows
+from numeric.brackets import quadrature
 from numeric.layers import averages, crowds, program
 from numeric.layers.several_samples import Sums
 
@@ -42,6 +44,26 @@ def test_arrays_of_monomials_are_what_tables_are(monkeypatch):
     flows._layers.cache_clear()
     for name in names:
         assert (abs(found[name] - right[name]) <= right[f"{name}_error"]).all()
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_sets_are_factorised_as_each_alone(d):
+    """Of samples that are alike, one a multiple, one zero; of no covariance; of kernels with
+    NaN."""
+    alone = {"math": math, "np": np, "driver": lambda function: function}
+    exec(quadrature.FACTORISE_SOURCE, alone)
+    bad = _kernel(6)
+    bad[0, 0], bad[1, 2] = -1.0, math.nan
+    sets = np.array(list(combinations(range(6), d)))
+    for K in (_kernel(6), np.eye(6), bad):
+        kernels = K[sets[:, :, None], sets[:, None]]
+        for own, order, B, rank in zip(kernels, *crowds._factors(kernels), strict=True):
+            right_order, right, right_rank = alone["factorise"](own)
+            assert rank == right_rank
+            if rank >= 0:
+                assert np.array_equal(order, right_order)
+                np.testing.assert_allclose(B, right, atol=1e-14)
+                np.testing.assert_allclose((B @ B.T), own[np.ix_(order, order)], atol=1e-12)
 
 
 PRODUCTS = {

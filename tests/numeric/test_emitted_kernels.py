@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 
+import numba
 import numpy as np
 import pytest
 
@@ -28,6 +29,23 @@ def test_a_copy_gives_the_bits_of_its_kernel():
     module.fill_normals(copied, key, 1, 2, 3)
     philox.fill_normals(drawn, key, 1, 2, 3)
     assert np.array_equal(copied, drawn)
+
+
+def test_eight_sums_at_a_time_are_the_sums():
+    rng = np.random.default_rng(0)
+    line, weights = rng.standard_normal(30), rng.standard_normal(5)
+    begins, at = np.array([3, 0, 7, 7, 11], np.uint64), np.uint64(4)
+    out = np.zeros(14)
+
+    @numba.njit
+    def fill(out, at, line, begins, weights):
+        jit.eight_sums(out, at, line, begins, weights)
+
+    fill(out, at, line, begins, weights)
+    places = begins.astype(int)[:, None] + 4 + np.arange(8)
+    np.testing.assert_allclose(out[4:12], weights @ line[places], rtol=1e-14)
+    assert not out[:4].any()
+    assert not out[12:].any()
 
 
 def test_entries_alone_can_be_called_from_python_and_are_kept(cache):

@@ -138,6 +138,7 @@ def test_cross_entropy_is_learned():
     [
         ({"eta": 0}, "eta"),
         ({"eta": 1e6}, "eta"),
+        ({"half": "no"}, "half"),
         ({"eta": 1e80, "steps": 1}, "eta"),  # outputs are finite, their squares are not
         ({"steps": [math.inf]}, "steps"),
         ({"draws": 1}, "draws"),

@@ -177,6 +177,10 @@ def test_the_bound_on_eta_is_that_of_the_loss_that_was_asked_for():
     [
         ({"eta": -1}, "eta"),
         ({"eta": math.nan}, "eta"),
+        ({"eta": True}, "eta"),
+        ({"half": "no"}, "half"),
+        ({"test": np.empty((0, 4))}, "test"),
+        ({"test": [[1.0, 2.0, math.nan, 0.0]]}, "test"),
         ({"eta": "fast"}, "eta"),
         ({"eta": 50.0}, "eta"),
         ({"targets": [1.0, 2.0]}, "targets"),
