@@ -71,11 +71,11 @@ def test_what_is_exact_at_finite_width(layer: str, kind: str, skip: float, weigh
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.usefixtures("few")
 def test_innovations_have_mean_zero(layer: str | layers.Layer, weights) -> None:
-    """Each c, and each c c' − Σ f f'/n²: z-scores of less than 5 among some thousand."""
+    """Each c, c c' − Σ f f'/n² and c times what is off: z-scores below 5 among some thousand."""
     x = SIGNALS if str(layer).startswith("convolution") else PAIR
     found = innovated(network(layer, weights, "gelu"), x, 8, 3, seed=3)
-    *_, (_, groups) = found.sampler.followed(np.arange(1500), found.means)
-    for columns in (reduced(groups), *map(own_squares, groups)):
+    *_, (_, groups, crossed) = found.sampler.followed(np.arange(1500), found.means)
+    for columns in (reduced(groups), *map(own_squares, groups), *crossed):
         error = columns.std(axis=0) / np.sqrt(len(columns))
         assert (np.abs(columns.mean(axis=0)) < 5 * error + 1e-12).all()
 
@@ -92,6 +92,18 @@ def test_errors_are_smaller(layer: str, gain: float) -> None:
     for name, least in (("K", gain), ("V", 1.5)):
         ratio = plain[f"{name}_se"].values[1:] / table[f"{name}_se"].values[1:]
         assert ratio.min() > least
+
+
+@pytest.mark.parametrize("layer", ["normalized(rms)", "residual(skip=1/2)", "gated(norm=rms)"])
+@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
+@pytest.mark.usefixtures("few")
+def test_all_of_second_order_is_taken_out(layer: str, weights) -> None:
+    """n K's error falls as n^{-1/2}, from 48 to 192 nearly so; without a control it stays."""
+    errors = []
+    for n in (48, 192):
+        found = innovated(network(layer, weights), PAIR, n, 3)
+        errors.append(found.table([found.part(0)])["G1_se"].values[1:].max())
+    assert errors[1] < 0.75 * errors[0]
 
 
 @pytest.mark.usefixtures("few")
