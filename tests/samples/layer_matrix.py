@@ -46,7 +46,7 @@ INPUTS = ((1.0, 0.5, -0.7), (0.3, 1.0, 0.6), (-0.5, 0.2, 0.9))
 WIDTHS = (256, 1024)
 DEPTH = 6
 GOAL = 0.03
-FIRST = 2
+FIRST = 1
 """Chunks of each width to begin with."""
 
 
