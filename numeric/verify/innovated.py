@@ -54,6 +54,8 @@ _OFFSET = 1 << 40
 """Networks of the pilot have numbers from here on: none of the others is among them."""
 _REPEATS = 1e-8
 """Of the largest singular value: slopes in less are 0."""
+_DIGITS = 1e-12
+"""Of K: what the means of controls, which may explain all of it, are rounded to."""
 _HELD = 1 << 19
 """Numbers of one layer that are held at a time."""
 
@@ -150,8 +152,11 @@ class Innovated:
         depth, count = self.K.shape
         m, single = self.sampler.plan.samples, ensemble.data.single
         off, errors = values[:, :count], _deviations(covariances[:, :count, :count])
+        digits = _DIGITS * self.K.max(axis=1, keepdims=True)
+        errors = np.hypot(errors, digits)
         pairs = tuple((pair, pair[::-1]) for pair in places.pairs)
         V, V_errors = lowered(places, values, covariances)
+        V_errors = np.hypot(V_errors, digits * self.K.max(axis=1, keepdims=True))
         numbers: dict[str, tuple[tuple[tuple[tuple[int, ...], ...], ...], Array, Array]] = {
             "K": (pairs, off + self.K, errors),
             "G1": (pairs, n * off, n * errors),

@@ -116,6 +116,16 @@ def test_controls_are_of_one_unit_for_all_draws(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(parted.values, whole.values, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.usefixtures("few")
+def test_what_controls_explain_exactly_is_known_to_rounding() -> None:
+    """Behind an rms norm with Gaussian weights K_11 at layer 2 is an average of a control's."""
+    net = network("residual(skip=1, norm=rms)", Gaussian(1.2), "gelu", 0.1)
+    found = innovated(net, PAIR, 64, 2)
+    table = found.table([found.part(0)])
+    assert (np.abs(table["G1"].values[1, [0, 1], [0, 1]]) < 5e-10).all()
+    assert (np.abs(table["G1"].values) < 5 * table["G1_se"].values)[1, [0, 1], [0, 1]].all()
+
+
 def test_V_is_unbiased_and_its_error_has_that_of_both_means() -> None:
     """A variance, and a covariance, from 32 draws of means of −2 and 1: z-scores of two numbers, of
     20 000 repetitions. v − k k' without C is wrong by 3 %, δv alone 3 times too large."""
