@@ -199,9 +199,9 @@ class Stage:
         atoms += [matrix.variance for matrix in self.matrices]
         atoms += [ratio for _, ratio in self.ratios]
         atoms += [] if self.keep is None else [self.keep]
-        means = {mean.symbol: sympy.Integer(1) for mean in self.means}
         values = [atom.expr for atom in atoms if isinstance(atom, Value)]
-        return (*values, *(function.subs(means) for function in self.functions))
+        free = {symbol for function in self.functions for symbol in function.free_symbols}
+        return (*values, *sorted(free - {mean.symbol for mean in self.means}, key=str))
 
     @cached_property
     def is_dense(self) -> bool:

@@ -9,8 +9,16 @@ are u_i = √C_W R₀ w_i and b_i, alike and independent in every network: for a
 
 are 0 on average. f are the products of two vectors' neurons, and of the σ's and gates that the next
 matrix meets. What is carried past a matrix, s_i, gives s_i u_i, of mean 0 given what is below. To
-leading order a network's Gram matrices are sums of such c, by slopes that a fit tells. Derived
-here.
+leading order a network's Gram matrices are sums of such c, by slopes that a fit tells.
+
+To second order three kinds of products come in, of mean 0 at every width again: those of two Gram
+matrices that are off; what a Gram matrix is off times c of how f responds to it,
+
+    c[f_{R₀ + δR} − f_{R₀ − δR}],    RRᵀ off by 2 (R₀ δRᵀ + δR R₀ᵀ);
+
+and, as frames, norms and a layer's inner matrices depend on what their own neurons come to, c c' of
+one group. What is left of a
+Gram matrix is of order n^{−3/2}, and of n times it, as of G1, the wider the less. Derived here.
 """
 
 from __future__ import annotations
@@ -18,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -47,8 +56,25 @@ Means = dict[Key, Array]
 """Mean Gram matrices."""
 
 
+_SHIFT = 0.05
+"""Of a variable's deviation: the step of differences."""
 _APART = 1e-6
 """Of the largest length: what a vector has beside the others, or it is dependent on them."""
+
+
+class Piece(NamedTuple):
+    """What one matrix adds to a variable, (draws, m, n), with its covariance and its stream.
+
+    All of a variable that a norm divides is one too, without a stream.
+    """
+
+    rows: Array
+    covariance: Array
+    stream: int | None
+
+    def times(self, t: float) -> Piece:
+        """A multiple."""
+        return Piece(t * self.rows, t**2 * self.covariance, self.stream)
 
 
 class Fresh(NamedTuple):
@@ -62,24 +88,37 @@ class Fresh(NamedTuple):
     covariance: Array
     group: int
     streams: frozenset[int]
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass
 class Group:
-    """Centred functions of neurons that are independent of each other, (draws, functions, n)."""
+    """Centred functions of neurons that are independent of each other, (draws, functions, n).
+
+    `frames` are the numbers of those that Haar frames, norms and matrices inside a layer depend on.
+    """
 
     n: int
     functions: list[Array] = field(default_factory=list)
-
-    def all(self) -> Array:
-        """(draws, functions, n)."""
-        return np.concatenate(self.functions, axis=1)
+    frames: list[int] = field(default_factory=list)
+    _moments: tuple[Array, Array] | None = None
 
     @property
-    def products(self) -> int:
-        """Of every two functions."""
-        count: int = sum(each.shape[1] for each in self.functions)
-        return count * (count + 1) // 2
+    def count(self) -> int:
+        """How many functions."""
+        return sum(each.shape[1] for each in self.functions)
+
+    def add(self, made: Sequence[Array]) -> None:
+        """These functions too."""
+        self.functions += made
+        self._moments = None
+
+    def moments(self) -> tuple[Array, Array]:
+        """c = (1/n) Σ_i f of all functions, (draws, functions), and (1/n²) Σ_i f f' of any two."""
+        if self._moments is None:
+            f = np.concatenate(self.functions, axis=1)
+            self._moments = f.mean(axis=2), f @ f.swapaxes(1, 2) / self.n**2
+        return self._moments
 
 
 class Noted(Arithmetic):
@@ -87,6 +126,11 @@ class Noted(Arithmetic):
 
     Arguments:
         means: the mean Gram matrix of each key; None while they are being found.
+
+    Attributes:
+        off: of each matrix its vectors' Gram matrix less the mean, (draws, pairs).
+        haar: the matrices with frames.
+        crossed: products of what is off and an innovation above it, (draws, products).
     """
 
     def __init__(
@@ -101,6 +145,14 @@ class Noted(Arithmetic):
         self.drawn: dict[int, Array] = {}
         self.fresh: dict[Kind, Fresh] = {}
         self.groups: list[Group] = []
+        self.off: dict[int, Array] = {}
+        self.haar: set[int] = set()
+        self.crossed: list[Array] = []
+
+    def cross(self, off: Array, functions: Array) -> None:
+        """c of these functions, times what a Gram matrix is off below them."""
+        c = functions.mean(axis=2)
+        self.crossed.append((off[:, :, None] * c[:, None]).reshape(len(off), -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +170,11 @@ class InnovatingSampler(LayerSampler):
 
     def followed(
         self, draws: NDArray[np.int64], means: Means
-    ) -> Iterator[tuple[Array, list[Group]]]:
+    ) -> Iterator[tuple[Array, list[Group], list[Array]]]:
         """The statistics at layers 1, 2, …, each with the innovations that are below it."""
         noted = Noted(self.ensemble, draws, means)
         for values in self.passed(noted):
-            yield values, list(noted.groups)
+            yield values, list(noted.groups), list(noted.crossed)
 
     def _applied(
         self,
@@ -148,6 +200,10 @@ class InnovatingSampler(LayerSampler):
             arithmetic.found[self._key(stream)] = float(weights.C_W) * S.mean(axis=0)
         else:
             normal = W[:, :, :n] if frame else Z
+            gram = float(weights.C_W) * S
+            arithmetic.off[stream] = _off(gram, arithmetic.means[self._key(stream)])
+            if frame:
+                arithmetic.haar.add(stream)
             try:
                 own = np.linalg.cholesky(float(weights.C_W) * S)
                 mean = np.linalg.cholesky(arithmetic.means[self._key(stream)])
@@ -156,7 +212,13 @@ class InnovatingSampler(LayerSampler):
                     raise np.linalg.LinAlgError
             except np.linalg.LinAlgError:
                 raise self._not_apart(weights, S, layer_of(stream)) from None
-            arithmetic.drawn[stream] = np.asarray(mean @ np.linalg.solve(own, normal), float)
+            normal = np.linalg.solve(own, normal)
+            if frame and step.big == n:
+                F = np.linalg.solve(own, Z)
+                # independent of the frame F, so that (w wᵀ/n)^{1/2} F has the law of w
+                sizes, turns = np.linalg.eigh(normal @ normal.swapaxes(1, 2) / n)
+                normal = (turns * np.sqrt(sizes)[:, None]) @ turns.swapaxes(1, 2) @ F
+            arithmetic.drawn[stream] = np.asarray(mean @ normal, float)
         return Z.reshape(*met.jet.shape[:3], n)
 
     def _not_apart(self, weights: WeightEnsemble, S: Array, layer: int) -> InputError:
@@ -181,6 +243,12 @@ class InnovatingSampler(LayerSampler):
     def _has_centres(self) -> bool:
         layers = range(2, self.ensemble.depth + 1)
         return any(s.has_centres for at in layers for s in self.ensemble.stages_at(at))
+
+    @cached_property
+    def _is_nested(self) -> bool:
+        """Whether something in a layer depends on what neurons inside it come to."""
+        layers = range(2, self.ensemble.depth + 1)
+        return any(len(self.ensemble.stages_at(at)) > 1 for at in layers)
 
     def _key(self, stream: int) -> Key:
         return 0, stream
@@ -220,13 +288,54 @@ class InnovatingSampler(LayerSampler):
                 continue
             body, mean = np.ones(()), np.ones(())
             for factor, each in zip(here, known, strict=True):
-                rows, average = each.rows, each.covariance
-                if isinstance(factor, Function):
-                    rows = np.ascontiguousarray(rows).copy()
-                    self.ensemble.activate(rows)
-                    average = average_of(self.ensemble.net.activation, each.covariance)
+                rows, average = self._factor(factor, each.rows, each.covariance)
                 body, mean = body * rows, mean * average
-            noted.groups[known[0].group].functions.append(_products(body, body, mean))
+            group, met = noted.groups[known[0].group], list(zip(here, known, strict=True))
+            group.add([_products(body, body, mean)])
+            for j, each in enumerate(known):
+                for piece in each.pieces:
+                    responses = self._responses(met, j, piece, body)
+                    group.add([responses])
+                    if piece.stream is not None:
+                        noted.cross(noted.off[piece.stream], responses)
+
+    def _responses(
+        self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, piece: Piece, body: Array
+    ) -> Array:
+        """How products of what a matrix meets respond where factor j has a little of that piece
+        more: of sample c, as is sample d of the piece, c times each b; centred, (draws, c d b, n).
+
+        Differences, not derivatives: their means are those of σσ at two covariances.
+        """
+        m = body.shape[1]
+        rows, means = np.ones((1, 1, 1)), np.ones((m, m))
+        for k, each in enumerate(met):
+            if k != j:
+                value, mean = self._factor(each[0], each[1].rows, each[1].covariance)
+                rows, means = rows * value, means * mean
+        factor, own = met[j]
+        found = []
+        for c, d in product(range(m), repeat=2):
+            size = _SHIFT * np.sqrt(own.covariance[c, c] / piece.covariance[d, d])
+            (plus, above), (minus, below) = (
+                self._factor(factor, *_shifted(own, piece, c, d, t)) for t in (size, -size)
+            )
+            mean = means[c] * (above - below)[c] / (2 * _SHIFT)
+            plus, minus = ((rows * each)[:, min(c, rows.shape[1] - 1)] for each in (plus, minus))
+            for b in range(m):
+                other = plus + minus if b == c else body[:, b]
+                found.append((plus - minus) * other / (2 * _SHIFT) - mean[b])
+        return np.stack(found, axis=1)
+
+    def _factor(
+        self, factor: Variable | Function, rows: Array, covariance: Array
+    ) -> tuple[Array, Array]:
+        """A variable, or its σ, and the means of products of it."""
+        if isinstance(factor, Variable):
+            return rows, covariance
+        value = np.ascontiguousarray(rows).copy()
+        self.ensemble.activate(value)
+        return value, average_of(self.ensemble.net.activation, covariance)
 
     def _after(
         self,
@@ -252,8 +361,11 @@ class InnovatingSampler(LayerSampler):
                 mean = arithmetic.means[place.layer, -1 - place.biases(number)]
                 if (same := _source(stage, kind, before)) is not None:
                     t = np.sqrt(np.trace(mean) / np.trace(same.covariance))
+                    whole = Piece(same.rows, same.covariance, None).times(t)
+                    of_all = [piece.times(t) for piece in same.pieces]
+                    of_all += [whole] if len(same.streams) > 1 else []
                     arithmetic.fresh[kind] = same._replace(
-                        rows=t * same.rows, covariance=t**2 * same.covariance
+                        rows=whole.rows, covariance=whole.covariance, pieces=tuple(of_all)
                     )
                 continue
             shared = [k for other, own in parts.items() if other != kind for k in own.bodies]
@@ -270,20 +382,30 @@ class InnovatingSampler(LayerSampler):
                 streams.append(bias)
                 pieces.append(arithmetic.drawn[bias])
                 covariances.append(arithmetic.means[self._key(bias)])
-            own = arithmetic.groups[group].functions
-            for x, covariance in zip(pieces, covariances, strict=True):
-                own.append(_products(x, x, covariance))
-            total = np.asarray(sum(pieces), float)
-            covariance = np.asarray(sum(covariances), float)
-            if len(pieces) > 1:
-                own.append(_products(total, total, covariance))
-            if self._has_centres:
-                own.append(total)
-            if each.carried is not None:
-                carried = each.carried.rows
-                own.append(_all_products(carried, total))
-            else:
-                arithmetic.fresh[kind] = Fresh(total, covariance, group, frozenset(streams))
+            own = arithmetic.groups[group]
+            for k, (x, covariance) in enumerate(zip(pieces, covariances, strict=True)):
+                made = [_products(x, x, covariance)]
+                made += [_all_products(x, y) for y in pieces[k + 1 :]]
+                if each.carried is not None:
+                    made.append(_all_products(each.carried.rows, x))
+                if self._has_centres:
+                    made.append(x)
+                framing = made if self._is_nested else made[: streams[k] in arithmetic.haar]
+                own.frames += range(own.count, own.count + sum(f.shape[1] for f in framing))
+                own.add(made)
+                offs = [arithmetic.off[stream] for stream in streams[: len(each.bodies)]]
+                if self._is_nested and each.carried is not None:
+                    mean = arithmetic.means[place.layer, -1 - place.biases(number)]
+                    offs.append(_off(each.carried.gram, mean))
+                for off in offs if self._is_nested else offs[k : k + 1]:
+                    for functions in made:
+                        arithmetic.cross(off, functions)
+            if each.carried is None:
+                total = np.asarray(sum(pieces), float)
+                covariance = np.asarray(sum(covariances), float)
+                of_matrices = tuple(map(Piece, pieces, covariances, streams))[: len(each.bodies)]
+                streams_of = frozenset(streams)
+                arithmetic.fresh[kind] = Fresh(total, covariance, group, streams_of, of_matrices)
         return after
 
 
@@ -299,6 +421,23 @@ def _source(stage: Stage, kind: Kind, before: dict[Kind, Fresh]) -> Fresh | None
     if len(kinds) != 1 or any(isinstance(f, Function) for term in terms for f in term.factors):
         return None
     return before.get(kinds.pop())
+
+
+def _shifted(own: Fresh, piece: Piece, c: int, d: int, t: float) -> tuple[Array, Array]:
+    """Sample c of a variable and t times sample d of the piece, (draws, 1, n), and the covariance
+    of all samples with that one so."""
+    covariance = own.covariance.copy()
+    covariance[c] += t * piece.covariance[d]
+    covariance[:, c] += t * piece.covariance[:, d]
+    covariance[c, c] += t**2 * piece.covariance[d, d]
+    return own.rows[:, c : c + 1] + t * piece.rows[:, d : d + 1], covariance
+
+
+def _off(gram: Array, mean: Array) -> Array:
+    """What a Gram matrix is off, (draws, pairs)."""
+    a, b = np.triu_indices(len(mean))
+    found: Array = (gram - mean)[:, a, b]
+    return found
 
 
 def _products(x: Array, y: Array, mean: Array) -> Array:
@@ -330,7 +469,7 @@ def _average_of(activation: Activation, m: int, K: bytes) -> Array:
 
 def reduced(groups: Sequence[Group]) -> Array:
     """c = (1/n) Σ_i f of all functions, (draws, functions)."""
-    return np.concatenate([each.all().mean(axis=2) for each in groups], axis=1)
+    return np.concatenate([each.moments()[0] for each in groups], axis=1)
 
 
 def spread(groups: Sequence[Group], slopes: Array) -> tuple[Array, Array]:
@@ -340,17 +479,18 @@ def spread(groups: Sequence[Group], slopes: Array) -> tuple[Array, Array]:
     moved, own = np.zeros((draws, len(slopes))), np.zeros((draws, len(slopes), len(slopes)))
     at = 0
     for each in groups:
-        f = each.all()
-        h = slopes[:, at : at + f.shape[1]] @ f
-        at += f.shape[1]
-        moved += h.mean(axis=2)
-        own += h @ h.swapaxes(1, 2) / each.n**2
+        c, square = each.moments()
+        h = slopes[:, at : at + c.shape[1]]
+        at += c.shape[1]
+        moved += c @ h.T
+        own += h @ square @ h.T
     return moved, own
 
 
 def own_squares(group: Group) -> Array:
-    """c c' − (1/n²) Σ_i f f' of every two functions of a group, (draws, products)."""
-    f = group.all()
-    c, square = f.mean(axis=2), f @ f.swapaxes(1, 2) / group.n**2
-    a, b = np.triu_indices(f.shape[1])
+    """c c' − (1/n²) Σ_i f f' of the functions in `frames` and any other, (draws, products)."""
+    c, square = group.moments()
+    first, count = group.frames, c.shape[1]
+    pairs = [(a, b) for k, a in enumerate(first) for b in range(count) if b not in first[:k]]
+    a, b = np.array(pairs, int).reshape(-1, 2).T
     return np.asarray(c[:, a] * c[:, b] - square[:, a, b])

@@ -4,12 +4,12 @@
 
 Pilot networks tell the mean Gram matrices, and by least squares the slopes β of each K_ab in the
 innovations c below it (`samplers.staged_innovations`). The others then have controls of mean zero:
-c, ĝ ĝ − D of every two components, for ĝ = β·c and D = Σ h h/n², and each new c times what the K_ab
-below it are off. What is left of K is of order
-1/n, where K fluctuates by n^{-1/2}, so that G1 = n(E K − K) has an error that does not grow with n;
-of V ~ n ĝ ĝ what is left is smaller by the root of L/n. The fit leaves out the draw that it is
-applied to (`estimators.controls`), so that averages are unbiased at every width; of the product of
-two in V their covariance is taken off. Derived here.
+c, what responds to Gram matrices that are off, c c' of frames and norms, and ĝ ĝ − D of every two
+components, for ĝ = β·c and D = Σ h h/n². They are all that K has to second order: what is left of
+it is of order n^{-3/2}, where K fluctuates by n^{-1/2}, so that G1 = n(E K − K) has an error that
+falls with n; of V ~ n ĝ ĝ what is left is smaller by the root of L/n. The fit leaves out the draw
+that it is applied to (`estimators.controls`), so that averages are unbiased at every width; of the
+product of two in V their covariance is taken off. Derived here.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ LEARNED = 4096
 """And the slopes."""
 CHUNK = 8192
 """Networks whose averages are taken together."""
-MOST = 320
-"""Products of one layer that are controls, or none of them."""
+MOST = 2048
+"""Controls of one layer; of the products those of the latest stages."""
 _OFFSET = 1 << 40
 """Networks of the pilot have numbers from here on: none of the others is among them."""
 _REPEATS = 1e-8
 """Of the largest singular value: slopes in less are 0."""
-_LAYERS = 12
-"""Kinds of products that are kept from below."""
+_DIGITS = 1e-12
+"""Of K: what the means of controls, which may explain all of it, are rounded to."""
 _HELD = 1 << 19
 """Numbers of one layer that are held at a time."""
 
@@ -125,15 +125,16 @@ class Innovated:
         draws = np.arange(number * CHUNK, (number + 1) * CHUNK)
         for batch in _batches(draws, self._batch):
             chance = _Chance(both)
-            for layer, (values, groups) in enumerate(self.sampler.followed(batch, self.means)):
+            for layer, (values, groups, crossed) in enumerate(
+                self.sampler.followed(batch, self.means)
+            ):
                 K, off = self.K[layer], values[:, self.places.K] - self.K[layer]
                 # M − K_ab K_cd, less (K_ab − K) K_cd + K_ab (K_cd − K)
                 v = values[:, four] - K[first] * K[second]
                 v -= K[first] * off[:, second] + off[:, first] * K[second]
                 y[layer].append(np.concatenate([off, v], axis=1))
                 if groups:
-                    c[layer].append(chance.columns(groups, self.slopes[layer]))
-                chance.before = off if groups else None
+                    c[layer].append(chance.columns(groups, crossed, self.slopes[layer]))
         found = [_average(*each) for each in zip(y, c, strict=True)]
         values, covariances = (np.array(each) for each in zip(*found, strict=True))
         return Part(len(draws), values, covariances)
@@ -151,8 +152,11 @@ class Innovated:
         depth, count = self.K.shape
         m, single = self.sampler.plan.samples, ensemble.data.single
         off, errors = values[:, :count], _deviations(covariances[:, :count, :count])
+        digits = _DIGITS * self.K.max(axis=1, keepdims=True)
+        errors = np.hypot(errors, digits)
         pairs = tuple((pair, pair[::-1]) for pair in places.pairs)
         V, V_errors = lowered(places, values, covariances)
+        V_errors = np.hypot(V_errors, digits * self.K.max(axis=1, keepdims=True))
         numbers: dict[str, tuple[tuple[tuple[tuple[int, ...], ...], ...], Array, Array]] = {
             "K": (pairs, off + self.K, errors),
             "G1": (pairs, n * off, n * errors),
@@ -266,7 +270,7 @@ def _slopes(given: Innovated) -> list[Array]:
     below: list[list[Array]] = [[] for _ in given.K]
     draws = np.arange(_OFFSET + PILOT, _OFFSET + PILOT + LEARNED)
     for batch in _batches(draws, given._batch):
-        for layer, (values, groups) in enumerate(given.sampler.followed(batch, given.means)):
+        for layer, (values, groups, _) in enumerate(given.sampler.followed(batch, given.means)):
             targets[layer].append(values[:, given.places.K])
             if groups:
                 below[layer].append(reduced(groups))
@@ -283,34 +287,28 @@ def _slopes(given: Innovated) -> list[Array]:
 
 
 class _Chance:
-    """The controls of some networks, layer by layer.
-
-    Attributes:
-        before: K_ab − K of the layer below, as it is: what is new is of mean 0 given it.
-    """
+    """The controls of some networks, layer by layer."""
 
     def __init__(self, both: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
         self._both = both
-        self._squares: list[Array] = []
-        self._own: list[Array] = []
-        self._groups = self._functions = 0
-        self.before: Array | None = None
+        self._products: list[Array] = []
+        self._groups = self._crossed = 0
 
-    def columns(self, groups: list[Group], slopes: Array) -> Array:
+    def columns(self, groups: list[Group], crossed: list[Array], slopes: Array) -> Array:
         """All of mean zero that is known below this layer."""
         c, (moved, spent) = reduced(groups), spread(groups, slopes)
-        new, a, b = c[:, self._functions :], *self._both
-        products = [moved[:, a] * moved[:, b] - spent[:, a, b]]
-        if self.before is not None:
-            crossed = self.before[:, :, None] * new[:, None]
-            if crossed[0].size <= MOST:
-                products.append(crossed.reshape(len(c), -1))
-        recent = groups[self._groups :]
-        squares = [own_squares(each) for each in recent if each.products <= MOST]
-        self._own = (self._own + squares)[-2 * len(recent) :]
-        self._squares = (self._squares + products)[-_LAYERS:]
-        self._functions, self._groups = c.shape[1], len(groups)
-        return np.concatenate([c, *self._squares, *self._own], axis=1)
+        a, b = self._both
+        self._products += map(own_squares, groups[self._groups :])
+        self._products += crossed[self._crossed :]
+        self._products.append(moved[:, a] * moved[:, b] - spent[:, a, b])
+        self._groups, self._crossed = len(groups), len(crossed)
+        room = MOST - c.shape[1]
+        kept = [c]
+        for each in reversed(self._products):
+            if each.shape[1] <= room:
+                kept.append(each)
+                room -= each.shape[1]
+        return np.concatenate(kept, axis=1)
 
 
 def _average(y: list[Array], c: list[Array]) -> tuple[Array, Array]:

@@ -361,6 +361,11 @@ def test_a_norm_in_the_text_of_the_argument():
             "h[i] = W3[i,a] z[a]",
             "z[i] = z[i] + W4[i,a] s(h[a])",
         ),
+        (  # a norm to a power of its own
+            "q = z[a] z[a]/n",
+            "y[i] = z[i] (q + 1/10)^(-3/4)",
+            "z[i] = b[i] + W[i,a] s(y[a])",
+        ),
         (  # a gate of one's own, two σ's at one neuron
             "h[i] = W1[i,a] z[a]",
             "g[i] = W2[i,a] z[a]",
@@ -407,6 +412,7 @@ def test_two_blocks_are_one_block_twice():
         (("h[i] = W[i,a] z[a]",), "equation of z"),
         (("h[i] = W1[i,a] z[a]", "z[i] = W[i,a] s(z[a])"), "used"),
         (("m = z[a]/n", "z[i] = z[i] - m"), "mean"),
+        (("h[i] = W1[i,a] z[a]", "c = h[a]^3/n", "z[i] = c W2[i,a] s(h[a])"), "means of"),
         (("z[i] = W[i,a] W1[a,b] z[b]",), "one matrix"),
         (("z[i] = z[i] + 1",), "no index"),
         (("z[i] = W[i,a] s(q)",), "neuron"),
@@ -465,6 +471,12 @@ def test_layers_are_read_back(text):
     assert str(layer) == text
     assert read(str(layer)) == layer
     assert pickle.loads(pickle.dumps(layer)) == layer
+
+
+def test_symbols_that_a_function_of_means_may_hide_are_known():
+    """(1 − q) is 0 at q = 1, and lambda_c with it: it is a symbol of the layer all the same."""
+    layer = Layer("q = z[a] z[a]/n", "z[i] = b[i] + lambda_c (1 - q) W[i,a] s(z[a])")
+    assert {str(each) for each in layer.free_symbols} == {"lambda_c"}
 
 
 def test_a_network_has_its_layer():

@@ -71,11 +71,11 @@ def test_what_is_exact_at_finite_width(layer: str, kind: str, skip: float, weigh
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.usefixtures("few")
 def test_innovations_have_mean_zero(layer: str | layers.Layer, weights) -> None:
-    """Each c, and each c c' − Σ f f'/n²: z-scores of less than 5 among some thousand."""
+    """Each c, c c' − Σ f f'/n² and c times what is off: z-scores below 5 among some thousand."""
     x = SIGNALS if str(layer).startswith("convolution") else PAIR
     found = innovated(network(layer, weights, "gelu"), x, 8, 3, seed=3)
-    *_, (_, groups) = found.sampler.followed(np.arange(1500), found.means)
-    for columns in (reduced(groups), *map(own_squares, groups)):
+    *_, (_, groups, crossed) = found.sampler.followed(np.arange(1500), found.means)
+    for columns in (reduced(groups), *map(own_squares, groups), *crossed):
         error = columns.std(axis=0) / np.sqrt(len(columns))
         assert (np.abs(columns.mean(axis=0)) < 5 * error + 1e-12).all()
 
@@ -94,6 +94,18 @@ def test_errors_are_smaller(layer: str, gain: float) -> None:
         assert ratio.min() > least
 
 
+@pytest.mark.parametrize("layer", ["normalized(rms)", "residual(skip=1/2)", "gated(norm=rms)"])
+@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
+@pytest.mark.usefixtures("few")
+def test_all_of_second_order_is_taken_out(layer: str, weights) -> None:
+    """n K's error falls as n^{-1/2}, from 48 to 192 nearly so; without a control it stays."""
+    errors = []
+    for n in (48, 192):
+        found = innovated(network(layer, weights), PAIR, n, 3)
+        errors.append(found.table([found.part(0)])["G1_se"].values[1:].max())
+    assert errors[1] < 0.75 * errors[0]
+
+
 @pytest.mark.usefixtures("few")
 def test_controls_are_of_one_unit_for_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small batches change nothing: a scale of each batch's own would."""
@@ -102,6 +114,16 @@ def test_controls_are_of_one_unit_for_all_draws(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "_HELD", 700)
     parted = found.part(0)
     np.testing.assert_allclose(parted.values, whole.values, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.usefixtures("few")
+def test_what_controls_explain_exactly_is_known_to_rounding() -> None:
+    """Behind an rms norm with Gaussian weights K_11 at layer 2 is an average of a control's."""
+    net = network("residual(skip=1, norm=rms)", Gaussian(1.2), "gelu", 0.1)
+    found = innovated(net, PAIR, 64, 2)
+    table = found.table([found.part(0)])
+    value, error = (float(table[name].values[1, 0, 0]) for name in ("G1", "G1_se"))
+    assert abs(value) < 5 * error < 1e-9
 
 
 def test_V_is_unbiased_and_its_error_has_that_of_both_means() -> None:

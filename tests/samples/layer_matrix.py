@@ -43,10 +43,10 @@ WEIGHTS = {"Gaussian": Gaussian, "orthogonal": Orthogonal}
 BIASES = 0.1, 0.0
 C_W = 1.2
 INPUTS = ((1.0, 0.5, -0.7), (0.3, 1.0, 0.6), (-0.5, 0.2, 0.9))
-WIDTHS = (64, 256)
+WIDTHS = (256, 1024)
 DEPTH = 6
 GOAL = 0.03
-FIRST = 2
+FIRST = 1
 """Chunks of each width to begin with."""
 
 
