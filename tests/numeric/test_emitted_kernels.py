@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from numeric.emit import jit, kernels, vectors
+from numeric.emit import jit, kernels
 from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
 from numeric.samplers import jet_kernels, path_kernels, stage_kernels
@@ -127,18 +127,3 @@ def test_wide_vectors_are_asked_of_the_compiler():
     assert np.array_equal(x, 2.0 * np.arange(100.0))
     (compiled,) = double.inspect_llvm().values()
     assert '"prefer-vector-width"="512"' in compiled
-
-
-@jit.driver
-def combine(x, factor, strided, out):
-    for k in range(out.shape[0]):
-        value = vectors.take(x, k) * vectors.all_lanes(factor) - vectors.take(x, k + 1)
-        vectors.put(out, k, value + vectors.beside(strided, k, strided.shape[1]))
-
-
-def test_vectors_act_lane_by_lane():
-    rng = np.random.default_rng(0)
-    x, strided = rng.standard_normal((4, vectors.LANES)), rng.standard_normal((vectors.LANES, 3))
-    out = np.empty((3, vectors.LANES))
-    combine(x, 3.0, strided, out)
-    np.testing.assert_allclose(out, 3.0 * x[:3] - x[1:] + strided.T, rtol=0, atol=1e-14)

@@ -641,22 +641,3 @@ def test_same_bits_for_any_threads(sampler):
         finally:
             numba.set_num_threads(before)
     assert tables[0].identical(tables[1])
-
-
-@pytest.mark.parametrize("draws", [1, 8, 19])
-@pytest.mark.parametrize("n", [3, 127, 129])
-def test_sums_over_neurons_are_those_of_products_in_any_company(draws, n):
-    """Of columns 1, 2, 1·1, 1·1·2, 1·2 and 2·2; each network by itself has the same bits."""
-    columns = np.random.default_rng(n).standard_normal((draws, 3, n))
-    columns[:, 0] = 1.0
-    tree = np.array([-1, 0, 1, 0, -1, 4]), np.array([1, 1, 2, 2, 2, 2])
-    _, one, two = columns.transpose(1, 0, 2)
-    products = [one, one**2, one**2 * two, one * two, two, two**2]
-    found, alone = np.zeros((draws, 7)), np.zeros((1, 7))
-    sums = conditional.kernels().sum_over_neurons
-    sums(columns, tree, found, 1)
-    np.testing.assert_allclose(found[:, 1:].T, np.sum(products, axis=2), rtol=1e-13, atol=1e-12)
-    assert not found[:, 0].any()
-    for k in range(draws):
-        sums(columns[k : k + 1], tree, alone, 1)
-        assert np.array_equal(alone[0], found[k])
