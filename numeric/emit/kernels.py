@@ -35,7 +35,7 @@ import numba
 import numpy as np
 
 from numeric.emit.jit import wide_vectors
-from numeric.emit.vectors import all_lanes, beside, put, take
+from numeric.emit.vectors import all_lanes, put, take
 
 _own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
 _inner = _own | {{"no_cpython_wrapper": True}}

@@ -75,20 +75,6 @@ def _put(_: Any, array: Any, row: Any, value: Any) -> Any:
     return (types.none(array, types.intp, vector), lowered) if _is_wanted(array) else None
 
 
-def _beside(_: Any, array: Any, first: Any, step: Any) -> Any:
-    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, at, step = arguments
-        data = context.make_array(signature.args[0])(context, builder, array).data
-        found = ir.Constant(_IR, ir.Undefined)
-        for lane in range(LANES):
-            number = builder.load(builder.gep(data, [at]))
-            found = builder.insert_element(found, number, _index(lane))
-            at = builder.add(at, step)
-        return found
-
-    return (vector(array, types.intp, types.intp), lowered) if _is_wanted(array) else None
-
-
 def _all_lanes(_: Any, number: Any) -> Any:
 
     def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -124,9 +110,6 @@ take = cast(Callable[[Array, int], Vector], intrinsic(_take))
 
 put = cast(Callable[[Array, int, Vector], None], intrinsic(_put))
 """Write row k of an array (numbers, LANES)."""
-
-beside = cast(Callable[[Array, int, int], Vector], intrinsic(_beside))
-"""Numbers first, first + step, … of an array, counted through all of its axes."""
 
 all_lanes = cast(Callable[[float], Vector], intrinsic(_all_lanes))
 """This number in every lane."""

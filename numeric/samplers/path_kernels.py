@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver
-from ..emit.vectors import LANES, Vector, all_lanes, beside, put, take
+from ..emit.jit import driver, reduction
 from ..random.lazy import add_multiple, dot, put_multiple
 from ..random.philox import fill_normals
 
-BLOCK = 128
-"""Neurons whose products are held at a time: a multiple of four."""
+BLOCK = 512
+"""Neurons whose products are held at a time."""
 
 
 @driver
@@ -84,48 +83,26 @@ def add_to_each(Z: Array, factor: float, b: Array) -> None:
             add_multiple(Z[s, alpha], factor, b[s, 0, : Z.shape[2]])
 
 
-@driver
-def _put_beside(
-    columns: Array, network: int, step: int, start: int, stop: int, room: Array
-) -> None:
-    """Neurons start … stop − 1 of `LANES` networks, this one and others each `step` behind: room
-    (columns · BLOCK, LANES), four neurons or a multiple of each column, zeros where there is none.
-    """
-    _, count, n = columns.shape
-    size = stop - start
-    for k in range(count):
-        first, at = k * BLOCK, (network * count + k) * n + start
-        for j in range(size):
-            put(room, first + j, beside(columns, at + j, step * count * n))
-        for j in range(size, size + -size % 4):
-            put(room, first + j, all_lanes(0.0))
+@reduction
+def _multiply_and_sum(x: Array, y: Array, out: Array) -> float:
+    """out ← x y, and Σ x y."""
+    total = 0.0
+    for i in range(x.size):
+        value = x[i] * y[i]
+        out[i] = value
+        total += value
+    return total
 
 
-@driver
-def _multiplied(x: Array, y: Array, size: int, out: Array) -> Vector:
-    """out ← x y, and Σ x y: rows of lanes, a multiple of four."""
-    t0 = t1 = t2 = t3 = all_lanes(0.0)
-    for j in range(0, size, 4):
-        v0, v1 = take(x, j) * take(y, j), take(x, j + 1) * take(y, j + 1)
-        v2, v3 = take(x, j + 2) * take(y, j + 2), take(x, j + 3) * take(y, j + 3)
-        put(out, j, v0)
-        put(out, j + 1, v1)
-        put(out, j + 2, v2)
-        put(out, j + 3, v3)
-        t0, t1, t2, t3 = t0 + v0, t1 + v1, t2 + v2, t3 + v3
-    return (t0 + t1) + (t2 + t3)
-
-
-@driver
-def _summed(x: Array, y: Array, size: int) -> Vector:
-    """Σ x y: rows of lanes, a multiple of four."""
-    t0 = t1 = t2 = t3 = all_lanes(0.0)
-    for j in range(0, size, 4):
-        t0 = t0 + take(x, j) * take(y, j)
-        t1 = t1 + take(x, j + 1) * take(y, j + 1)
-        t2 = t2 + take(x, j + 2) * take(y, j + 2)
-        t3 = t3 + take(x, j + 3) * take(y, j + 3)
-    return (t0 + t1) + (t2 + t3)
+@reduction
+def _two_sums(x: Array, y: Array, z: Array) -> tuple[float, float]:
+    """Σ x y, Σ x z."""
+    first, second = 0.0, 0.0
+    for i in range(x.size):
+        value = x[i]
+        first += value * y[i]
+        second += value * z[i]
+    return first, second
 
 
 @driver
@@ -135,7 +112,7 @@ def sum_over_neurons(
     factors: Array,
     first: int,
 ) -> None:
-    """Σ_j of products of columns, for each draw, into factors[:, first:]; `LANES` draws at a time.
+    """Σ_j of products of columns, for each draw, into factors[:, first:].
 
     Arguments:
         tree: product k is product parent[k], or 1 for −1, times column[k]; what has the same parent
@@ -143,31 +120,32 @@ def sum_over_neurons(
     """
     parent, column = tree
     n, count = columns.shape[2], parent.size
-    level, deepest = np.zeros(count + 1, np.int64), 0
+    level, deepest = np.zeros(count + 2, np.int64), 0
     for k in range(count):
         if parent[k] >= 0:
             level[k] = level[parent[k]] + 1
             deepest = max(deepest, level[k])
-    room = np.empty((columns.shape[1] * BLOCK, LANES))
-    products, totals = np.empty(((1 + deepest) * BLOCK, LANES)), np.empty((count, LANES))
-    draws = columns.shape[0]
-    networks, step = (LANES, 1) if draws >= LANES else (1, 0)  # few: each in all lanes
-    for group in range(0, draws, networks):
-        network = group if group + networks <= draws else draws - networks  # some of them again
+    blocks = -(-n // BLOCK)
+    width = -(-n // blocks)
+    products = np.empty((1 + deepest, width))
+    for s in range(columns.shape[0]):
         for k in range(count):
-            put(totals, k, all_lanes(0.0))
-        for start in range(0, n, BLOCK):
-            stop = start + BLOCK if start + BLOCK < n else n
-            size = stop - start + (start - stop) % 4
-            _put_beside(columns, network, step, start, stop, room)
-            for k in range(count):
-                at, row = level[k], room[column[k] * BLOCK :]
-                left = products[(at - 1) * BLOCK :] if at > 0 else room
+            factors[s, first + k] = 0.0
+        for start in range(0, n, width):
+            stop = min(start + width, n)
+            k = 0
+            while k < count:
+                at, row = level[k], columns[s, column[k], start:stop]
+                left = products[at - 1, : stop - start] if at > 0 else columns[s, 0, start:stop]
                 if level[k + 1] > at:
-                    found = _multiplied(left, row, size, products[at * BLOCK :])
+                    out = products[at, : stop - start]
+                    factors[s, first + k] += _multiply_and_sum(left, row, out)
+                elif level[k + 1] == at and level[k + 2] <= at and k + 1 < count:
+                    other = columns[s, column[k + 1], start:stop]
+                    one, two = _two_sums(left, row, other)
+                    factors[s, first + k] += one
+                    factors[s, first + k + 1] += two
+                    k += 1
                 else:
-                    found = _summed(left, row, size)
-                put(totals, k, take(totals, k) + found)
-        for s in range(networks):
-            for k in range(count):
-                factors[network + s, first + k] = totals[k, s]
+                    factors[s, first + k] += dot(left, row)
+                k += 1
