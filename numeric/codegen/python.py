@@ -16,7 +16,7 @@ from derive.activations.functions import Activation, as_activation, z
 from derive.engine.scheme import Scheme
 from derive.engine.step import at_inputs, closures, hidden
 from derive.engine.tensors import Name
-from derive.errors import InputError, listed
+from derive.errors import InputError, instance, listed
 from derive.recursions import Recursion
 from derive.weights import WeightEnsemble
 from derive.work.progress import telling
@@ -73,6 +73,9 @@ def planned(
     recursions = listed("made", single, "a Recursion, or several")
     if not recursions or not all(isinstance(each, Recursion) for each in recursions):
         raise InputError("made", made, "a Recursion, or several")
+    if first_weights is not None:
+        wanted = "a weight ensemble such as Orthogonal(), or None"
+        instance("first_weights", first_weights, WeightEnsemble, wanted)
     head = recursions[0]
     sigma = head.activation if activation is None else activation
     sigma = as_activation(sigma)

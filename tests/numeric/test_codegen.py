@@ -198,6 +198,11 @@ def test_bad_input(made, activation, match, tmp_path):
         write_module(made, activation, tmp_path / "x.py")
 
 
+def test_first_weights_are_an_ensemble(tmp_path):
+    with pytest.raises(InputError, match="first_weights"):
+        write_module(recursion("V"), activations.tanh, tmp_path / "x.py", first_weights=np.array(3))
+
+
 @pytest.mark.slow
 def test_sources_do_not_depend_on_hashes():
     """What is compiled is kept by its text, which must be the same in every process."""
