@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,11 +30,32 @@ def draws(value: object, least: int) -> int:
     return count
 
 
+def real(argument: str, value: object, wanted: str) -> float:
+    """A finite real number, of any type but the Boolean ones; InputError for anything else."""
+    found = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            found = float(value)
+    if not math.isfinite(found):
+        raise InputError(argument, value, wanted)
+    return found
+
+
+def positive(argument: str, value: object, wanted: str = "a number above 0") -> float:
+    """A finite number above 0; InputError for anything else."""
+    found = real(argument, value, wanted)
+    if found <= 0:
+        raise InputError(argument, value, wanted)
+    return found
+
+
 def probability(argument: str, value: object) -> float:
     """A number between 0 and 1, neither of them; InputError for anything else."""
-    if not isinstance(value, float | int | np.number) or not 0.0 < value < 1.0:
-        raise InputError(argument, value, "a probability between 0 and 1")
-    return float(value)
+    wanted = "a probability between 0 and 1"
+    found = real(argument, value, wanted)
+    if not 0.0 < found < 1.0:
+        raise InputError(argument, value, wanted)
+    return found
 
 
 def path(argument: str, value: object) -> str:

@@ -266,7 +266,7 @@ def checked_matrices(argument: str, given: ArrayLike) -> Array:
     wanted = "finite square matrices, on the last two axes"
     try:
         C = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(argument, given, wanted) from None
     square = C.ndim >= 2 and C.size > 0 and C.shape[-1] == C.shape[-2]
     if np.ma.isMaskedArray(given) or not square or not np.isfinite(C).all():

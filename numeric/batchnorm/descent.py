@@ -116,8 +116,8 @@ def train(
         raise InputError("labels", f"shape {y.shape}", "a class, 0 or more, for each image")
     if not isinstance(start, str) or start not in STARTS:
         raise InputError("start", start, f"one of {', '.join(STARTS)}")
-    if clip is not None and not (isinstance(clip, int | float) and clip > 0):
-        raise InputError("clip", clip, "a number above 0, or None")
+    if clip is not None:
+        clip = checks.positive("clip", clip, "a number above 0, or None")
     normalised = flag("normalised", normalised)
     eta = checked_rate(eta, flows=False)
     work = _Descents(

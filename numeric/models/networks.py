@@ -273,7 +273,13 @@ def _layer(made: Structure, number: int, laws: Mapping[str, Law]) -> Layer:
         return _Writer(made, number, laws, rate).layer()
     except InputError as error:
         where = _named(made.graph, made.blocks[number - 1].matrices[-1])
-        raise InputError("model", f"{where}, layer {number}: {error.got}", error.wanted) from None
+        wanted = error.wanted
+        if "taken off one variable only" in wanted:
+            wanted = (
+                "LayerNorm of one thing, as within a branch (pre-norm), not of a sum with a skip "
+                "(post-norm), where RMSNorm is read"
+            )
+        raise InputError("model", f"{where}, layer {number}: {error.got}", wanted) from None
 
 
 class _Writer:

@@ -133,6 +133,8 @@ def _beside(report: Report, comparison: Comparison, limits: Limits) -> list[str]
     """What a verdict's words need beside them."""
     names = {row.tensor for row in comparison.rows}
     found = [str(limits)] if comparison.weak else []
+    if "V" in names:
+        found += [str(each) for each in report.sample.rows if each.z > each.bound]
     found += [str(each) for each in report.omissions if each.tensor in names]
     return found
 

@@ -42,7 +42,8 @@ class Skip(NamedTuple):
 
 
 def skip(description: Description, number: int) -> Skip | None:
-    """Of a layer, from 0; None where it is none."""
+    """Of a layer, from 0; None where it is none, and where u is no other matrix's: E W_ij W_ji,
+    which is not tested, would enter E β_i β_j with E z_i u_i."""
     graph, blocks = description.structure.graph, description.structure.blocks
     nodes = graph.nodes
     end = nodes[blocks[number].node]
@@ -54,7 +55,10 @@ def skip(description: Description, number: int) -> Skip | None:
     live = [nodes[at] for at in graph.between(0, graph.output)]
     used = [each.weight for each in live if isinstance(each, Linear)]
     for other in others:
-        if isinstance(other, Linear) and len(factors) == 1 and used.count(other.weight) == 1:
+        if not isinstance(other, Linear) or len(factors) != 1 or used.count(other.weight) > 1:
+            continue
+        within = graph.between(below, other.source)
+        if any(isinstance(nodes[at], Linear) for at in within):
             return Skip(float(factors[0]), other)
     return None
 

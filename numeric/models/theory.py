@@ -31,6 +31,7 @@ from ..tables import layout
 from ..tables.compare import NEXT_TERM
 from ..training.rates import learning_rate
 from .description import Description
+from .laws import Law
 
 _SERIES = {"K": ("K", "G1"), "V": ("V", "V2"), "Theta": ("Theta", "Theta1")}
 _ONE_NEURON = "kappa(H,H|0123)"
@@ -75,7 +76,8 @@ def theory(description: Description, X: Array) -> Theory:
             table = flow(net, given, description.depth, names, width=net.width)
         except InputError as error:
             if names[0] == "K":
-                raise
+                got = f"layers with no theory of V: {error.got}"
+                raise InputError("model", got, error.wanted) from None
             missing |= dict.fromkeys(names, error.wanted)
             continue
         known |= {name: table[name].to_numpy() for name in names}
@@ -138,21 +140,25 @@ def with_reading(description: Description, derived: Theory) -> Theory:
 
     K = C_b + C_W S changes by δC_b + δC_W S, and as much, relative, is carried on to the layers
     behind, or more by d log K'/d log K = χ_∥ K/K'. Θ and its spread have a factor C_W from every
-    layer, and what K's change makes of it. Derived here.
+    layer, and what K's change makes of it. Matrices of one shape may have one measured law, whose
+    error they share: it adds up from layer to layer; errors of several laws are independent.
+    Derived here.
     """
     K = derived.first["K"].to_numpy()
     K = K if K.ndim == 1 else np.diagonal(K, axis1=1, axis2=2)[:, 0]
     nodes: Any = description.structure.graph.nodes
-    square, found = 0.0, np.zeros(len(K))
+    changes, found = dict[Law, float](), np.zeros(len(K))
     for at, block in enumerate(description.structure.blocks):
         matrices = [nodes[each] for each in block.matrices]
         weights = [description.laws[each.weight] for each in matrices]
         biases = [description.laws[each.bias] for each in matrices if each.bias is not None]
-        carried = derived.parallel[at] * K[at - 1] / K[at] if at else 0.0
-        square *= max(1.0, float(carried)) ** 2
-        square += sum((each.error / float(each.C)) ** 2 for each in weights if each.error)
-        square += sum((each.error / float(K[at])) ** 2 for each in biases)
-        found[at] = math.sqrt(square)
+        carried = max(1.0, float(derived.parallel[at] * K[at - 1] / K[at])) if at else 1.0
+        changes = {law: carried * change for law, change in changes.items()}
+        by_law = [(law, float(law.C)) for law in weights] + [(law, float(K[at])) for law in biases]
+        for law, scale in by_law:
+            if law.error:
+                changes[law] = changes.get(law, 0.0) + law.error / scale
+        found[at] = math.hypot(*changes.values())
     if not found.any():
         return derived
     first, second = (

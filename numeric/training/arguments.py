@@ -13,7 +13,7 @@ from derive.errors import InputError, whole
 from derive.network import Network
 
 from ..arrays import Array
-from ..checks import checked_inputs
+from ..checks import checked_inputs, real
 
 
 class Data(NamedTuple):
@@ -79,13 +79,10 @@ def checked_targets(name: str, targets: ArrayLike, count: int, single: bool = Fa
 def checked_rate(eta: object, *, flows: bool = True) -> float:
     """η, a number; 0 is allowed where it stands for gradient flow."""
     wanted = "a finite learning rate above 0" + (", or 0 for gradient flow" if flows else "")
-    if isinstance(eta, bool) or not isinstance(eta, int | float | np.number):
+    rate = real("eta", eta, wanted)
+    if rate < 0 or not (rate or flows):
         raise InputError("eta", eta, wanted)
-    if not 0 <= float(eta) < math.inf:
-        raise InputError("eta", eta, wanted)
-    if not flows and not float(eta):
-        raise InputError("eta", eta, wanted)
-    return float(eta)
+    return rate
 
 
 def checked_steps(steps: float | Iterable[float], *, continuous: bool) -> tuple[float, ...]:

@@ -5,7 +5,6 @@ posterior(net, inputs, targets, test, depth=4, noise=0.01)["prediction1"]
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from derive.training import inference
 from derive.work.progress import telling
 
 from ..arrays import Array
+from ..checks import real
 from ..flows import flow as tensors_of
 from . import layout
 from .arguments import checked_network, given
@@ -107,9 +107,11 @@ _RANKS = {"K": 2, "G1": 2, "V": 4}
 
 
 def _checked_noise(noise: object) -> float:
-    if not isinstance(noise, int | float | np.number) or not 0 <= float(noise) < math.inf:
-        raise InputError("noise", noise, "a finite variance, 0 or more")
-    return float(noise)
+    wanted = "a finite variance, 0 or more"
+    variance = real("noise", noise, wanted)
+    if variance < 0:
+        raise InputError("noise", noise, wanted)
+    return variance
 
 
 class _Basis(NamedTuple):

@@ -12,6 +12,7 @@ from derive.activations import Activation
 from derive.errors import InputError
 
 from ..arrays import Array
+from ..checks import positive
 from . import kernels
 from .losses import LOSSES
 
@@ -41,8 +42,8 @@ class Optimizer:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InputError("optimizer", self.kind, f"one of {', '.join(KINDS)}")
-        if self.clip is not None and not (isinstance(self.clip, int | float) and self.clip > 0):
-            raise InputError("clip", self.clip, "a number above 0, or None")
+        if self.clip is not None:
+            positive("clip", self.clip, "a number above 0, or None")
 
     def started(self, parameters: Array, rates: Array) -> Descent:
         """The rule for these networks' parameters (networks, …), and λ of the matrices and of the

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numba
-import numpy as np
 import xarray
 
 from derive.engine.tensors import Name
@@ -32,6 +31,7 @@ from derive.work.processes import together
 from derive.work.progress import quiet
 
 from .. import examples as drawing
+from ..checks import positive
 from ..checks import probability as checked_probability
 from ..checks import seed as checked_seed
 from ..examples import Example
@@ -307,12 +307,12 @@ def verify(
     false_alarms = checked_probability("false_alarms", false_alarms)
     share = false_alarms / len(chosen)
     if resolution is not None:
-        resolution = _positive("resolution", resolution)
+        resolution = positive("resolution", resolution)
     how = _How(
         widths,
         draws,
         resolution,
-        _positive("seconds", seconds),
+        positive("seconds", seconds),
         whole("plant", plant, 0),
         checked_seed(seed),
         share,
@@ -488,14 +488,6 @@ def _resolution(each: power.Beyond) -> float:
 def _finite(resolution: float) -> float | None:
     """The number as JSON has it: null where nothing is resolved."""
     return resolution if math.isfinite(resolution) else None
-
-
-def _positive(argument: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InputError(argument, value, "a number above 0")
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(argument, value, "a number above 0")
-    return float(value)
 
 
 def _names(tensors: Wanted | Iterable[Wanted]) -> tuple[Wanted, ...]:

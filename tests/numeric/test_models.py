@@ -649,6 +649,23 @@ def test_errors_of_measured_variances_are_in_theorys():
     np.testing.assert_allclose(added("V", "second")[1:], [0.02, 2 * behind], rtol=1e-6)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_error_that_matrices_share_adds_up(shared):
+    """1 % of the C_W of layers 2 and 3 is 2 % of K behind them, or √2 % where they are not one."""
+    made = described(Perceptron((6, 24, 24, 24, 3)))
+    exact = {path: dataclasses.replace(law, error=0.0) for path, law in made.laws.items()}
+    changed = dataclasses.replace(exact["W2"], error=0.01 * float(exact["W2"].C))
+    other = changed if shared else dataclasses.replace(changed, why="measured by itself")
+    own = dataclasses.replace(made, laws=exact | {"W2": changed, "W3": other})
+    ones = np.ones((1, 6))
+    plain = theory.theory(dataclasses.replace(made, laws=exact), ones)
+    K, errors = (plain.first[name].to_numpy() for name in ("K", "K_error"))
+    found = theory.with_reading(own, plain).first["K_error"].to_numpy()
+    carried = max(1.0, plain.parallel[2] * K[1] / K[2])
+    expected = 0.01 * (carried + 1 if shared else np.hypot(carried, 1))
+    np.testing.assert_allclose(np.sqrt(found**2 - errors**2)[2] / K[2], expected, rtol=1e-6)
+
+
 def test_measured_variances_of_biases_have_an_error():
     """σ² √(2/count) of Gaussian ones."""
     samples = [np.random.default_rng(seed).normal(0, 0.3, 4) for seed in range(50)]

@@ -201,6 +201,19 @@ def skipped(kind="gaussian", n=8, f=16):
     return described_by(traced(build), kinds)
 
 
+def test_a_skip_around_one_matrix_is_measured_as_a_whole():
+    """A symmetric W has rows that look uncorrelated, and E W_ij W_ji."""
+
+    def build(t, W, x):
+        z = t.linear(x, W("a", 8, 3), None)
+        u = t.linear(t.apply(sympy.tanh, z), W("c", 8, 8), None)
+        return t.add(z, u)
+
+    kinds = {"a": ("gaussian", (8, 3)), "c": ("gaussian", (8, 8))}
+    assert measurement.skip(described_by(traced(build), kinds), 1) is None
+    assert measurement.skip(skipped(), 1) is not None
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "signs"])
 def test_V_behind_a_skip_is_known(kind, monkeypatch):
     """V' = (2γ² + 1) κ + 2 (n K² + κ)/f, κ = E z⁴ − K², as E[z'_i² | z] = γ² z_i² + |W_b z|²/f
