@@ -6,7 +6,7 @@ one layer's weights and biases is a product over the blocks of the set partition
     M_p = Π_{B ∈ p} ( κ_{|B|} (C_W/n_in)^{|B|/2} Σ_j Π_{a ∈ B} σ_{j; a}  +  [|B| = 2] C_b ) ,
 
 exact at every width; of a first layer whose weights rotations keep it is a sum over pairings, as in
-`unbiased`. The networks are those of the explicit sampler. Derived here.
+`unbiased`, and of weights that are permuted over set partitions, Σ_q C(p, q). The networks are those of the explicit sampler. Derived here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from math import prod
 from typing import ClassVar
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
-from derive.weights import Gaussian, IndependentEntries, WeightEnsemble
+from derive.weights import (
+    Gaussian,
+    IndependentEntries,
+    PermutationInvariant,
+    WeightEnsemble,
+)
 
 from ..arrays import Array
 from ..estimators.observables import Plan
@@ -129,10 +135,19 @@ def _spectrum(
             own = float(weights.cumulant(len(block))) if fourth else float(len(block) == 2)  # type: ignore[union-attr]
             cumulants *= own
         return ((cumulants * (float(weights.C_W) / n_in) ** k, rows),) if cumulants else ()
-    if any(len(block) > 2 for block in rows):
-        return ()
     points = [point for block in rows for point in block]
     place = {point: at for at, point in enumerate(points)}
+    if isinstance(weights, PermutationInvariant):
+        C_W, whole = float(weights.C_W), tuple(tuple(place[a] for a in block) for block in rows)
+        return tuple(
+            (
+                C_W**k * float(weights.joint(whole, q, sympy.Integer(n_in), sympy.Integer(n_out))),
+                tuple(tuple(points[a] for a in block) for block in q),
+            )
+            for q in weights.columns(whole)
+        )
+    if any(len(block) > 2 for block in rows):
+        return ()
     p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
     return tuple(
         (
