@@ -29,7 +29,8 @@ OF_NUMBER: dict[str, Callable[[object], WeightEnsemble]] = {
 
 _WANTED = (
     'a weight ensemble such as Orthogonal(C_W=1), or its name: "gaussian", "orthogonal", '
-    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", "regular-sparse(0.1)" or "student(5)"'
+    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", '
+    '"regular-sparse(0.1)" or "student(5)"'
 )
 _CALL = re.compile(r"\s*([a-z-]+)\s*(?:\(([^()]*)\))?\s*")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 import numpy as np
+import sympy
 
 from derive.errors import InputError
 from derive.weights import FourMoments, Permuted, RegularSparse
@@ -70,8 +71,9 @@ def _(law: RegularSparse, n_out: int, n_in: int, rng: np.random.Generator) -> Ar
 
 def _counts(law: RegularSparse, n_in: int, n_out: int) -> int:
     """p n_in, a whole number as p n_out is."""
-    if not law.p.is_number:
+    part = sympy.sympify(law.p)
+    if not part.is_number:
         raise InputError("p", law.p, "a number, not a symbol, to be sampled")
-    if not ((law.p * n_in).is_integer and (law.p * n_out).is_integer):
+    if not ((part * n_in).is_integer and (part * n_out).is_integer):
         raise InputError("p", law.p, f"whole parts of the widths {n_in} and {n_out}")
-    return int(law.p * n_in)
+    return int(part * n_in)

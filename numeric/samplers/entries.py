@@ -6,7 +6,8 @@ one layer's weights and biases is a product over the blocks of the set partition
     M_p = Π_{B ∈ p} ( κ_{|B|} (C_W/n_in)^{|B|/2} Σ_j Π_{a ∈ B} σ_{j; a}  +  [|B| = 2] C_b ) ,
 
 exact at every width; of a first layer whose weights rotations keep it is a sum over pairings, as in
-`unbiased`, and of weights that are permuted over set partitions, Σ_q C(p, q). The networks are those of the explicit sampler. Derived here.
+`unbiased`, and of weights P W₀ Q, whose rows depend on each other, Σ_q C(p, q) over set partitions.
+The networks are those of the explicit sampler. Derived here.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class EntriesSampler(Sampler):
         before = np.tile(ensemble.inputs, (draws.size, 1, 1))
         for layer in range(1, ensemble.depth + 1):
             weights, C_b = ensemble.weights_at(layer), float(ensemble.C_b[layer - 1])
-            yield self._averages(before, weights, C_b)
+            yield self._averages(before, weights, C_b, ensemble.widths[layer])
             if layer == ensemble.depth:
                 return
             shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
@@ -92,7 +93,9 @@ class EntriesSampler(Sampler):
             ensemble.masked(z, layer + 1, streams)
             before = z
 
-    def _averages(self, before: Array, weights: WeightEnsemble, C_b: float) -> Array:
+    def _averages(
+        self, before: Array, weights: WeightEnsemble, C_b: float, n_out: int
+    ) -> Array:
         """E over a layer's weights and biases of every statistic, (draws, statistics)."""
         n_in = before.shape[2]
         sums: dict[tuple[int, ...], Array] = {}
@@ -107,7 +110,6 @@ class EntriesSampler(Sampler):
             labels = [tuple(sorted(samples[slot] for slot in block)) for block in blocks]
             return prod((summed(each) for each in labels), start=np.ones(len(before)))
 
-        n_out = max(self.ensemble.widths)
         values = np.empty((len(before), len(self.plan.statistics)))
         for column, (_, _, p, samples) in enumerate(self.plan.statistics):
             total = np.zeros(len(before))
