@@ -93,9 +93,7 @@ class EntriesSampler(Sampler):
             ensemble.masked(z, layer + 1, streams)
             before = z
 
-    def _averages(
-        self, before: Array, weights: WeightEnsemble, C_b: float, n_out: int
-    ) -> Array:
+    def _averages(self, before: Array, weights: WeightEnsemble, C_b: float, n_out: int) -> Array:
         """E over a layer's weights and biases of every statistic, (draws, statistics)."""
         n_in = before.shape[2]
         sums: dict[tuple[int, ...], Array] = {}
