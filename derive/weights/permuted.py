@@ -184,7 +184,8 @@ class Permuted(FourMoments):
             rational functions of the symbols n_in, n_out, or of n, which is both, and of other
             symbols.
         matrix: a function of n_out, n_in and NumPy's generator that returns W₀ at C_W = 1 as an
-            array of that shape, for `simulate`, which permutes it; left out, there are no samples.
+            array of that shape, for `simulate`, which permutes it, and refuses it where sixteen
+            matrices have other moments; left out, there are no samples.
         C_W: n_in E[W_ij²].
 
     Recursions give the tensors of leading order, G1 and Theta1, under the assumption that connected

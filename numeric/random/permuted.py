@@ -6,16 +6,21 @@ modulo n_in, k = p n_in: the columns then have p n_out each.
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import numpy as np
 import sympy
 
 from derive.errors import InputError
 from derive.weights import FourMoments, Permuted, RegularSparse
+from derive.weights.permuted import MOMENTS
 
 from ..arrays import Array
 from .entries import entries
+
+_MATRICES, _BOUND = 16, 10.0
+"""Matrices whose moments are looked at, and how many standard errors they may be off: Student's t
+of 15 degrees is beyond with probability 5e-8."""
 
 
 def permuted(law: FourMoments, shape: tuple[int, int], rng: np.random.Generator) -> Array:
@@ -39,6 +44,45 @@ def check_core(law: FourMoments, n_in: int, n_out: int) -> None:
         raise InputError("weights", str(law), wanted)
     if isinstance(law, RegularSparse):
         _counts(law, n_in, n_out)
+    elif isinstance(law, Permuted):
+        _check_moments(law, n_in, n_out)
+
+
+@lru_cache(maxsize=64)  # asked for at every matrix
+def _check_moments(law: Permuted, n_in: int, n_out: int) -> None:
+    """Raise InputError where what is drawn has other moments than the law: by `_BOUND` errors."""
+    if min(n_in, n_out) < 2:
+        raise InputError("n_in, n_out", (n_in, n_out), "two neurons or more, to be permuted")
+    rng = np.random.default_rng(0)
+    drawn = np.array([sums(_core(law, n_out, n_in, rng)) for _ in range(_MATRICES)])
+    given = law.moments(sympy.Integer(n_in), sympy.Integer(n_out))
+    if symbols := sympy.Tuple(*given).free_symbols:
+        missing = ", ".join(sorted(map(str, symbols)))
+        raise InputError("weights", str(law), f"numbers for {missing}, to be sampled")
+    errors = drawn.std(axis=0) / np.sqrt(_MATRICES - 1)
+    names = ("second", *MOMENTS)
+    for name, mean, error, value in zip(
+        names, drawn.mean(axis=0), errors, (1 / n_in, *map(float, given)), strict=True
+    ):
+        if not abs(mean - value) <= _BOUND * error + 1e-9 * n_in**-2:
+            got = f"matrices whose {name} moment is {mean:.6g} ± {error:.2g}"
+            raise InputError("matrix", got, f"{value:.6g}, at widths {n_in}, {n_out}")
+
+
+def sums(W: Array) -> tuple[float, ...]:
+    """Averages over the rows and columns of W: W_11², and those of `MOMENTS`, in their order."""
+    (n_out, n_in), S = W.shape, W**2
+    cells, above, across = n_out * n_in, n_out - 1, n_in - 1
+    fourth, rows, columns = (S**2).sum(), (S.sum(1) ** 2).sum(), (S.sum(0) ** 2).sum()
+    gram = W @ W.T if n_out <= n_in else W.T @ W
+    return (
+        float(S.sum()) / cells,
+        float(fourth) / cells,
+        float(rows - fourth) / (cells * across),
+        float(columns - fourth) / (cells * above),
+        float(S.sum() ** 2 - rows - columns + fourth) / (cells * across * above),
+        float((gram**2).sum() - rows - columns + fourth) / (cells * across * above),
+    )
 
 
 @singledispatch

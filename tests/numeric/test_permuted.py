@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy
@@ -154,6 +156,14 @@ REFUSED = {
     "no matrix": lambda: simulate(Network("tanh", UNDRAWN, "gaussian"), X[0], 8, 2, 10),
     "a width": lambda: simulate(
         Network("tanh", RegularSparse("1/3"), "gaussian"), X[0], 8, 2, 10, tensors=["V"]
+    ),
+    "other moments": lambda: simulate(
+        Network("tanh", replace(LAWS["columns"], column=1 / n_in**2), "gaussian"), X[0], 64, 2, 10
+    ),
+    "another scale": lambda: weight_matrix(
+        replace(LAWS["groups"], matrix=lambda *given: 1.1 * rotated_groups(*given)),
+        (8, 8),
+        np.random.default_rng(0),
     ),
     "a symbol": lambda: simulate(
         Network("tanh", RegularSparse(sympy.Symbol("p")), "gaussian"), X[0], 8, 2, 10
