@@ -23,7 +23,7 @@ from derive.engine.tensors import Name, identify, named, tensor
 from derive.errors import InputError, whole
 from derive.network import Network
 from derive.recursions import Wanted, wanted
-from derive.weights import WeightEnsemble
+from derive.weights import IndependentEntries, WeightEnsemble
 from derive.work.progress import telling
 from derive.work.resources import DAY, check_memory, check_time, number
 
@@ -179,7 +179,7 @@ def _in_floats(
 ) -> dict[Name, _Entries]:
     """`flow` without a precision; with the digits that balls have after so many seconds."""
     net, X, values = asked.net, asked.data.X, asked.symbols | asked.own
-    schemes, order = net.schemes(asked.depth, len(X))
+    schemes, order = _without_skew(net, asked.names).schemes(asked.depth, len(X))
     made = _layers if change is None else _layers.__wrapped__  # wrong ones are not kept
     own = order if _closed(net, asked.depth, len(X)) else None
     every = tuple(replace(each, weights=each.weights.standard) for each in schemes)
@@ -215,6 +215,21 @@ def _in_floats(
         name: regained.get(name) or (_axes(outcome.values, name), _axes(outcome.errors, name))
         for name in asked.names
     }
+
+
+def _without_skew(net: Network, names: Sequence[Name]) -> Network:
+    """The network with weights whose odd cumulants are 0, where those do not enter these tensors.
+
+    With an odd σ and symmetric weights and biases in layer 1, z and −z have one law, so that odd
+    moments of a neuron vanish; the odd cumulants of two neurons meet in κ(z_i, z_i, z_i, z_k, z_k,
+    z_k) at the earliest, of order n^{-2}. Of four neural indices each odd block leaves one alone.
+    """
+    law, first = net.weights, net.first_weights
+    symmetric = first is not None and getattr(first, "is_symmetric", True)
+    leading = all(name.pairs + name.order <= 2 for name in names)
+    if isinstance(law, IndependentEntries) and net.activation.is_odd and symmetric and leading:
+        return replace(net, weights=law.without_skew())
+    return net
 
 
 def _regained(

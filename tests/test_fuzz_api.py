@@ -70,6 +70,8 @@ def good():
     return {
         "activation": LINEAR,
         "a": sympy.Symbol("a"),
+        **dict.fromkeys(("fourth", "row", "column", "apart"), sympy.Symbol("n") ** -2),
+        "around": 0,
         "batch": 3,
         "c": 0.5,
         "C": np.eye(3),

@@ -36,6 +36,7 @@ from ..groups.pairings import (
     Partition,
     coset_type,
     double_factorial_pairings,
+    even_partitions,
     mobius,
     ordered,
     pair_partitions,
@@ -46,7 +47,7 @@ from ..groups.pairings import (
 from ..groups.weingarten import class_size
 from ..groups.zonal import partitions
 from ..network import Network
-from ..weights import IndependentEntries, WeightEnsemble
+from ..weights import IndependentEntries, PermutationInvariant, WeightEnsemble
 
 MAX_POINTS = 12
 """Several inputs: a product of more preactivations than this needs over (2k−1)!!² pairings."""
@@ -282,12 +283,30 @@ class Moments:
                 yield pairing, spectrum
             return
         if not isinstance(self.weights, IndependentEntries):
-            raise InputError("weights", str(self.weights), "independent entries, as Uniform()")
+            yield from self._by_partitions(rows)
+            return
         self.weights.check_symmetric()
         for q in refining_partitions(rows):
             cumulants = (exact_value(self.weights.cumulant(len(block))) for block in q)
             half = sum(map(len, q)) // 2
             yield q, reduce(multiply, cumulants, raised(self.fan_in, -half))
+
+    def _by_partitions(
+        self, rows: tuple[tuple[int, ...], ...]
+    ) -> Iterator[tuple[Blocks, Expansion]]:
+        """`_joined` of weights that are known by C(p, q) of any two set partitions."""
+        law, points = self.weights, sorted(point for block in rows for point in block)
+        assert isinstance(law, PermutationInvariant)
+        for q in even_partitions(points):
+            total = sympy.cancel(
+                sympy.Add(
+                    *(law.joint(p, q, self.n_in, self.n_out) for p in refining_partitions(rows))
+                )
+            )
+            if total.free_symbols & (self.width.free_symbols | self.inputs.free_symbols):
+                wanted = f"numbers, with the weights {law}, whose moments are no powers of a width"
+                raise InputError("width", self.width, wanted)
+            yield q, exact_value(total)
 
     def _vanishes(self, term: Term, index: list[int]) -> bool:
         """Off the diagonal of a δ, or with a field that the inputs do not have."""

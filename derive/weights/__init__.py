@@ -3,6 +3,7 @@
 from .entries import Independent, IndependentEntries, PermutationInvariant
 from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
 from .named import as_weights
+from .permuted import FourMoments, Permuted, RegularSparse
 from .rotations import (
     BiInvariant,
     Frames,
@@ -18,6 +19,7 @@ from .rotations import (
 
 __all__ = [
     "BiInvariant",
+    "FourMoments",
     "Frames",
     "Gaussian",
     "Independent",
@@ -26,7 +28,9 @@ __all__ = [
     "LowRankOrthogonal",
     "Orthogonal",
     "PermutationInvariant",
+    "Permuted",
     "Rademacher",
+    "RegularSparse",
     "Sparse",
     "StudentT",
     "Truncated",

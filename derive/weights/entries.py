@@ -12,8 +12,8 @@ entry, so with κ_r the cumulants of an entry of variance 1,
 
 A block of four brings Σ_j n_in^{-2} κ_4 σ_j⁴, of order 1/n as two pairs and their sums are after
 subtraction: a cumulant with 2m neural indices is n^{1−m} Σ_p δ_p(i) T_p(α), p now any even set
-partition. Odd cumulants of a skewed law bring half powers of n; `moment` has them, recursions
-refuse them. Derived here.
+partition. Odd cumulants of a skewed law bring half powers of n, but for odd σ; `moment` has
+them, recursions refuse them. Derived here.
 """
 
 from __future__ import annotations
@@ -115,9 +115,14 @@ class IndependentEntries(PermutationInvariant):
         if not self.is_symmetric:
             wanted = (
                 "entries with a symmetric law: those of a skewed one have cumulants of odd order, "
-                "and tensors of order n^{-1/2}"
+                "and tensors of order n^{-1/2} but in `flow` to order 1/n, of an odd σ, "
+                "a symmetric law in layer 1"
             )
             raise InputError("weights", str(self), wanted)
+
+    def without_skew(self) -> IndependentEntries:
+        """A law with the same C_W and κ_4 and no odd cumulants; the law itself where it is so."""
+        return self if self.is_symmetric else Independent({4: self.cumulant(4)}, self.C_W)
 
     def columns(self, rows: Blocks) -> Iterable[Blocks]:
         """p alone."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..errors import InputError
 from ..expressions import parse_number
 from .laws import Rademacher, Sparse, StudentT, TruncatedNormal, Uniform
+from .permuted import RegularSparse
 from .rotations import Gaussian, Orthogonal, WeightEnsemble
 
 PLAIN: dict[str, Callable[[], WeightEnsemble]] = {
@@ -20,6 +21,7 @@ PLAIN: dict[str, Callable[[], WeightEnsemble]] = {
 """The ensembles that have all they need."""
 OF_NUMBER: dict[str, Callable[[object], WeightEnsemble]] = {
     "sparse": Sparse,
+    "regular-sparse": RegularSparse,
     "student": StudentT,
     "truncated-normal": TruncatedNormal,
 }
@@ -27,7 +29,8 @@ OF_NUMBER: dict[str, Callable[[object], WeightEnsemble]] = {
 
 _WANTED = (
     'a weight ensemble such as Orthogonal(C_W=1), or its name: "gaussian", "orthogonal", '
-    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)" or "student(5)"'
+    '"uniform", "rademacher", "truncated-normal", "sparse(0.1)", '
+    '"regular-sparse(0.1)" or "student(5)"'
 )
 _CALL = re.compile(r"\s*([a-z-]+)\s*(?:\(([^()]*)\))?\s*")
 

@@ -92,7 +92,11 @@ def _(law: Independent, count: int, rng: np.random.Generator) -> Array:
     name, *arguments = given.arguments
     positional, named = arguments or ((), ())
     frozen = getattr(stats, name)(*positional, **dict(named))
-    return np.asarray(frozen.rvs(size=count, random_state=rng) / frozen.std(), float)
+    if isinstance(frozen.dist, stats.rv_discrete) and not float(frozen.median()).is_integer():
+        drawn = frozen.ppf(1.0 - rng.random(count))  # `rvs` cuts what is no integer down to one
+    else:
+        drawn = frozen.rvs(size=count, random_state=rng)
+    return np.asarray(drawn / frozen.std(), float)
 
 
 def _number(name: str, value: Any) -> float:

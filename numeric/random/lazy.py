@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.weights import (
     BiInvariant,
+    FourMoments,
     Gaussian,
     IndependentEntries,
     LowRankGaussian,
@@ -37,6 +38,7 @@ from derive.work.resources import check_memory, number
 
 from ..arrays import Array
 from ..emit.jit import driver, reduction
+from .permuted import check_core
 from .philox import fill_normals, padded
 
 GAUSSIAN, HAAR, DIAGONAL, ENTRIES = 0, 1, 2, 3
@@ -105,6 +107,12 @@ def _(ensemble: LowRankOrthogonal, n_in: int, n_out: int) -> list[Step]:
 @steps.register
 def _(ensemble: IndependentEntries, n_in: int, n_out: int) -> list[Step]:
     return [Step(ENTRIES, n_out, n_out, math.sqrt(_number(ensemble, "C_W") / n_in))]
+
+
+@steps.register
+def _(ensemble: FourMoments, n_in: int, n_out: int) -> list[Step]:
+    check_core(ensemble, n_in, n_out)
+    return [Step(ENTRIES, n_out, n_out, math.sqrt(_number(ensemble, "C_W")))]
 
 
 @steps.register

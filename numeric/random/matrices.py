@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from derive.errors import InputError
 from derive.weights import (
     BiInvariant,
+    FourMoments,
     Gaussian,
     IndependentEntries,
     LowRankGaussian,
@@ -26,6 +27,7 @@ from derive.weights import (
 from ..arrays import Array
 from .entries import entries
 from .lazy import singular_values
+from .permuted import permuted
 
 
 class Source(Protocol):
@@ -88,6 +90,8 @@ def weight_matrix(
 
     Raises InputError for an ensemble that cannot be sampled.
     """
+    if isinstance(weights, FourMoments):
+        return float(np.sqrt(number(weights.C_W))) * permuted(weights, shape, rng)
     return np.asarray(
         product(weight_factors(weights, shape, OfNumPy(rng), zero_padded=zero_padded))
     )

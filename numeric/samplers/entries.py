@@ -6,7 +6,8 @@ one layer's weights and biases is a product over the blocks of the set partition
     M_p = Π_{B ∈ p} ( κ_{|B|} (C_W/n_in)^{|B|/2} Σ_j Π_{a ∈ B} σ_{j; a}  +  [|B| = 2] C_b ) ,
 
 exact at every width; of a first layer whose weights rotations keep it is a sum over pairings, as in
-`unbiased`. The networks are those of the explicit sampler. Derived here.
+`unbiased`, and of weights P W₀ Q, whose rows depend on each other, Σ_q C(p, q) over set partitions.
+The networks are those of the explicit sampler. Derived here.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ from math import prod
 from typing import ClassVar
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 
 from derive.engine.fields import Z
 from derive.errors import InputError
 from derive.groups.pairings import Blocks, as_pairing, coset_type, pair_partitions
-from derive.weights import Gaussian, IndependentEntries, WeightEnsemble
+from derive.weights import (
+    Gaussian,
+    IndependentEntries,
+    PermutationInvariant,
+    WeightEnsemble,
+)
 
 from ..arrays import Array
 from ..estimators.observables import Plan
@@ -73,7 +80,7 @@ class EntriesSampler(Sampler):
         before = np.tile(ensemble.inputs, (draws.size, 1, 1))
         for layer in range(1, ensemble.depth + 1):
             weights, C_b = ensemble.weights_at(layer), float(ensemble.C_b[layer - 1])
-            yield self._averages(before, weights, C_b)
+            yield self._averages(before, weights, C_b, ensemble.widths[layer])
             if layer == ensemble.depth:
                 return
             shape = (ensemble.widths[layer], ensemble.widths[layer - 1])
@@ -86,7 +93,7 @@ class EntriesSampler(Sampler):
             ensemble.masked(z, layer + 1, streams)
             before = z
 
-    def _averages(self, before: Array, weights: WeightEnsemble, C_b: float) -> Array:
+    def _averages(self, before: Array, weights: WeightEnsemble, C_b: float, n_out: int) -> Array:
         """E over a layer's weights and biases of every statistic, (draws, statistics)."""
         n_in = before.shape[2]
         sums: dict[tuple[int, ...], Array] = {}
@@ -101,7 +108,6 @@ class EntriesSampler(Sampler):
             labels = [tuple(sorted(samples[slot] for slot in block)) for block in blocks]
             return prod((summed(each) for each in labels), start=np.ones(len(before)))
 
-        n_out = max(self.ensemble.widths)
         values = np.empty((len(before), len(self.plan.statistics)))
         for column, (_, _, p, samples) in enumerate(self.plan.statistics):
             total = np.zeros(len(before))
@@ -129,10 +135,19 @@ def _spectrum(
             own = float(weights.cumulant(len(block))) if fourth else float(len(block) == 2)  # type: ignore[union-attr]
             cumulants *= own
         return ((cumulants * (float(weights.C_W) / n_in) ** k, rows),) if cumulants else ()
-    if any(len(block) > 2 for block in rows):
-        return ()
     points = [point for block in rows for point in block]
     place = {point: at for at, point in enumerate(points)}
+    if isinstance(weights, PermutationInvariant):
+        C_W, whole = float(weights.C_W), tuple(tuple(place[a] for a in block) for block in rows)
+        return tuple(
+            (
+                C_W**k * float(weights.joint(whole, q, sympy.Integer(n_in), sympy.Integer(n_out))),
+                tuple(tuple(points[a] for a in block) for block in q),
+            )
+            for q in weights.columns(whole)
+        )
+    if any(len(block) > 2 for block in rows):
+        return ()
     p = tuple((place[a], place[b]) for a, b in as_pairing(rows))
     return tuple(
         (

@@ -157,3 +157,16 @@ def test_a_module_has_the_masks_of_four_factors(tmp_path, monkeypatch):
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         what()
+
+
+def test_layers_narrower_than_the_inputs():
+    """Each layer's orthogonal weights are a block of a Haar matrix of its own size."""
+    net = Network("tanh", "orthogonal", layer="dropout(0.5)")
+    runs = [
+        simulate(net, X[0], 8, 3, 2000, tensors=["V"], seed=1, sampler=sampler)
+        for sampler in ("lazy", "explicit")
+    ]
+    lazy, explicit = (run["V"].to_numpy() for run in runs)
+    error = np.hypot(*(run["V_se"].to_numpy() for run in runs))
+    assert runs[0].attrs["sampler"] == "entries"
+    assert (np.abs(lazy - explicit) <= 5 * error + 1e-9).all()

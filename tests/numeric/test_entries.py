@@ -37,6 +37,7 @@ LAWS = (
     Sparse("1/2", of=Rademacher()),
     Independent(Uniform()),
 )
+SKEWED = Independent(scipy.stats.bernoulli(0.05, loc=-0.05), C_W=2)
 X = np.random.default_rng(0).standard_normal((2, 24))
 
 
@@ -53,6 +54,15 @@ def test_entries_have_the_law_s_moments(law):
 
 def test_entries_have_the_moments_of_a_law_of_scipy():
     test_entries_have_the_law_s_moments(Independent(scipy.stats.laplace(scale=3)))
+
+
+def test_entries_of_a_discrete_law_between_the_integers():
+    """E[x³] = κ_3 too."""
+    drawn = entries(SKEWED, 40_000, np.random.default_rng(3))
+    for k in (1, 2, 3, 4):
+        powers = drawn**k
+        expected = float(SKEWED.standard_moment(k))
+        assert abs(powers.mean() - expected) <= 5 * powers.std() / np.sqrt(drawn.size), k
 
 
 def test_a_matrix_has_the_variance():
@@ -107,6 +117,21 @@ def test_samples_see_the_fourth_cumulant():
     assert z(right, 3) < z(wrong, 3) / 2
 
 
+@pytest.mark.slow
+def test_a_skewed_law_with_an_odd_activation():
+    """κ_3 = 4.1 and κ_4 = 15.1: the second enters, the first does not. The law is sampled as it is;
+    theory without κ_4 is refused."""
+    net = Network("tanh", SKEWED, first_weights="gaussian", C_b=0.1)
+    theory = flow(net, X[0], 4, TENSORS)
+    samples = [simulate(net, X[0], n, 4, 2000, tensors=TENSORS, seed=2) for n in (24, 48)]
+    found = compare(theory, samples)
+    assert found.agrees, str(found)
+    gaussian = flow(Network("tanh", Gaussian(2), C_b=0.1), X[0], 4, TENSORS)
+    assert not compare(gaussian, samples).agrees
+    even = Network("tanh", Independent({4: SKEWED.cumulant(4)}, 2), "gaussian", C_b=0.1)
+    assert all(np.array_equal(theory[name], flow(even, X[0], 4, TENSORS)[name]) for name in TENSORS)
+
+
 @pytest.mark.parametrize("first", ["gaussian", "orthogonal", "rademacher"])
 def test_the_two_samplers_agree(first):
     """The same networks: one averages each layer's weights, the other reads the layer itself."""
@@ -147,6 +172,10 @@ def test_the_tower_is_sampled():
         lambda net: simulate(Network("tanh", Independent({4: 1})), X[0], 8, 2, 10),
         lambda net: simulate(Network("tanh", StudentT(sympy.Symbol("nu"))), X[0], 8, 2, 10),
         lambda net: flow(Network("tanh", Independent({4: sympy.Symbol("k")})), X[0], 3, "G1"),
+        lambda net: flow(Network("gelu", SKEWED, "gaussian"), X[0], 3, "K"),
+        lambda net: flow(Network("tanh", SKEWED), X[0], 3, "K"),
+        lambda net: flow(Network("tanh", SKEWED, SKEWED), X[0], 3, "K"),
+        lambda net: flow(Network("tanh", SKEWED, "gaussian"), X[0], 3, "V2"),
     ],
 )
 def test_what_is_refused(what):

@@ -1,0 +1,186 @@
+"""Networks with weights P W₀ Q: what is drawn, what is estimated, and what is derived."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+
+from derive import Gaussian, InputError, Network, Permuted, RegularSparse, Sparse
+from derive.weights import as_weights
+from numeric import compare, flow, simulate
+from numeric.random.matrices import weight_matrix
+from numeric.training import flow as training_flow
+
+KAPPA = "kappa(z,z,z,z|0123)"
+TENSORS = ["K", "G1", "V", KAPPA]
+X = np.random.default_rng(0).standard_normal((2, 24))
+n, n_in = sympy.symbols("n n_in")
+GROUPS = 4
+
+
+def rotated_groups(n_out, n_in, rng):
+    """Groups of as many neurons each, with a Haar-random matrix for each group."""
+    W, size = np.zeros((n_out, n_in)), n_in // GROUPS
+    for k in range(GROUPS):
+        Q, R = np.linalg.qr(rng.standard_normal((size, size)))
+        group = slice(k * size, (k + 1) * size)
+        W[group, group] = Q * np.sign(np.diag(R))
+    return W
+
+
+def scaled_columns(n_out, n_in, rng):
+    """Normal entries, those of a column times 1/√2 or √(3/2)."""
+    c = np.sqrt(np.resize([0.5, 1.5], n_in) / n_in)
+    return c * rng.standard_normal((n_out, n_in))
+
+
+def groups():
+    """Of O(m), m = n/4, and the chance s that a second index lies in the first one's group."""
+    m, b = n / GROUPS, sympy.Integer(GROUPS)
+    h, s = 1 / (m * (m - 1) * (m + 2)), (m - 1) / (n - 1)
+    return Permuted(
+        fourth=3 * (m - 1) * h / b,
+        row=s * (m - 1) * h / b,
+        column=s * (m - 1) * h / b,
+        apart=(s**2 * (m + 1) * h + (1 - s) / (n - 1) / m) / b,
+        around=-h * s**2 / b,
+        matrix=rotated_groups,
+        C_W=2,
+    )
+
+
+def columns():
+    c4 = sympy.Rational(5, 4)
+    apart = (n_in - c4) / (n_in - 1) / n_in**2
+    return Permuted(
+        fourth=3 * c4 / n_in**2,
+        row=apart,
+        column=c4 / n_in**2,
+        apart=apart,
+        around=0,
+        matrix=scaled_columns,
+        C_W=2,
+    )
+
+
+LAWS = {
+    "groups": groups(),
+    "columns": columns(),
+    "regular": RegularSparse("1/4", C_W=2),
+    "regular signs": RegularSparse("1/2", as_weights("of", "rademacher"), C_W=2),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_matrices_have_the_law_s_moments(name):
+    """Six averages of 3000 matrices of 8 neurons, each over all entries, at 5 standard errors."""
+    law, size, rng = LAWS[name], 8, np.random.default_rng(1)
+    W = np.array([weight_matrix(law, (size, size), rng) for _ in range(3000)]) / np.sqrt(2)
+    S = W**2
+    total, rows, cols = S.sum((1, 2)), (S.sum(2) ** 2).sum(1), (S.sum(1) ** 2).sum(1)
+    fourth = (S**2).sum((1, 2))
+    gram = W @ W.transpose(0, 2, 1)
+    around = (gram**2).sum((1, 2)) - rows - cols + fourth
+    pairs = size**2 * (size - 1)
+    found = {
+        "fourth": fourth / size**2,
+        "row": (rows - fourth) / pairs,
+        "column": (cols - fourth) / pairs,
+        "apart": (total**2 - rows - cols + fourth) / (pairs * (size - 1)),
+        "around": around / (pairs * (size - 1)),
+    }
+    expected = law.moments(sympy.Integer(size), sympy.Integer(size))
+    for (what, values), exact in zip(found.items(), expected, strict=True):
+        error = values.std() / np.sqrt(len(values))
+        assert abs(values.mean() - float(exact)) <= 5 * error + 1e-12, what
+    assert np.abs(W.mean(0)).max() < 5.5 * np.sqrt(S.mean(0).max() / len(W))
+
+
+def test_a_regular_mask_has_so_many_entries():
+    W = weight_matrix(RegularSparse("1/4"), (24, 16), np.random.default_rng(0))
+    assert ((W != 0).sum(1) == 4).all()
+    assert ((W != 0).sum(0) == 6).all()
+    assert abs((W**2).sum() - 24) < 5 * np.sqrt(2 * 96) / 4
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu"])
+@pytest.mark.parametrize("name", ["groups", "columns", "regular"])
+def test_what_is_derived_is_sampled(name, activation):
+    net = Network(activation, LAWS[name], first_weights="gaussian", C_b=0.1)
+    theory = flow(net, X[0], 4, TENSORS)
+    samples = [simulate(net, X[0], size, 4, 1500, tensors=TENSORS, seed=2) for size in (24, 48)]
+    found = compare(theory, samples)
+    assert found.agrees, str(found)
+    others = Sparse("1/4", C_W=2) if name == "columns" else Gaussian(2)
+    wrong = flow(Network(activation, others, "gaussian", C_b=0.1), X[0], 4, TENSORS)
+    assert not compare(wrong, samples).agrees
+
+
+@pytest.mark.parametrize("name", ["groups", "columns", "regular"])
+def test_the_two_samplers_agree(name):
+    """One averages the last layer by C(p, q), the other reads the layer itself; at one width."""
+    net = Network("gelu", LAWS[name], first_weights="gaussian", C_b=0.5)
+    tensors = ["K", "V", KAPPA]
+    runs = [
+        simulate(net, X, 8, 3, 3000, tensors=tensors, seed=4, sampler=sampler)
+        for sampler in ("lazy", "explicit")
+    ]
+    assert [run.attrs["sampler"] for run in runs] == ["entries", "explicit"]
+    for each in tensors:
+        one, other = (run[each].to_numpy() for run in runs)
+        error = np.hypot(*(run[f"{each}_se"].to_numpy() for run in runs))
+        assert (np.abs(one - other) <= 5.5 * error + 1e-9).all(), each
+
+
+@pytest.mark.slow
+def test_the_tower_is_sampled():
+    net = Network("tanh", LAWS["columns"], first_weights="gaussian")
+    tensors = ["Theta", "D", "F", "kappa(z,z,H|0123)"]
+    theory = flow(net, X[0], 3, tensors)
+    samples = [simulate(net, X[0], size, 3, 8000, tensors=tensors, seed=5) for size in (12, 24, 48)]
+    found = compare(theory.isel(layer=slice(1, None)), samples)
+    assert found.agrees, str(found)
+
+
+UNDRAWN = Permuted(fourth=3 / n**2, row=1 / n**2, column=1 / n**2, apart=1 / n**2, around=0)
+
+
+def other_shape(n_out, n_in, rng):
+    return np.zeros((n_out, n_in + 1))
+
+
+REFUSED = {
+    "no matrix": lambda: simulate(Network("tanh", UNDRAWN, "gaussian"), X[0], 8, 2, 10),
+    "a width": lambda: simulate(
+        Network("tanh", RegularSparse("1/3"), "gaussian"), X[0], 8, 2, 10, tensors=["V"]
+    ),
+    "other moments": lambda: simulate(
+        Network("tanh", replace(LAWS["columns"], column=1 / n_in**2), "gaussian"), X[0], 64, 2, 10
+    ),
+    "another scale": lambda: weight_matrix(
+        replace(LAWS["groups"], matrix=lambda *given: 1.1 * rotated_groups(*given)),
+        (8, 8),
+        np.random.default_rng(0),
+    ),
+    "a symbol": lambda: simulate(
+        Network("tanh", RegularSparse(sympy.Symbol("p")), "gaussian"), X[0], 8, 2, 10
+    ),
+    "another shape": lambda: weight_matrix(
+        Permuted(fourth=0, row=0, column=0, apart=0, around=0, matrix=other_shape),
+        (4, 4),
+        np.random.default_rng(0),
+    ),
+    "the next order": lambda: flow(Network("tanh", LAWS["regular"], "gaussian"), X[0], 2, ["V2"]),
+    "training": lambda: training_flow(
+        Network("tanh", LAWS["regular"], "gaussian"), X, [1.0, 2.0], X[:1], 2, 0.1, [1]
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused(what):
+    with pytest.raises(InputError):
+        REFUSED[what]()
