@@ -36,7 +36,8 @@ import numba
 import numpy as np
 
 from numeric.emit.jit import wide_vectors
-from numeric.emit.vectors import all_lanes, load_eight, load_row, store_eight, store_row
+from numeric.emit.vectors import all_lanes, load_eight, load_row
+from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
 
 # with jit and vectors {under}
 

@@ -10,7 +10,7 @@ beside it. Arrays are contiguous; places are not checked, as anywhere in a kerne
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from numba import types
@@ -86,14 +86,30 @@ def _all_lanes(_: Any, number: Any) -> Any:
 
     def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         one = builder.insert_element(ir.Constant(_IR, ir.Undefined), arguments[0], _index(0))
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(_IR, ir.Undefined), mask)
+        return builder.shuffle_vector(one, one, _indices([0] * LANES))
 
     return vector(types.float64), lowered
 
 
+def _sum_of_lanes(_: Any, value: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (total,), half = arguments, LANES // 2
+        while half:
+            low, high = _indices(range(half)), _indices(range(half, 2 * half))
+            low, high = (builder.shuffle_vector(total, total, mask) for mask in (low, high))
+            total, half = builder.fadd(low, high), half // 2
+        return builder.extract_element(total, _index(0))
+
+    return types.float64(vector), lowered
+
+
 def _index(k: int) -> Any:
     return ir.Constant(ir.IntType(32), k)
+
+
+def _indices(lanes: Sequence[int]) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
 
 
 def _register(operation: Any, method: str) -> None:
@@ -126,3 +142,6 @@ store_eight = cast(Callable[[Array, int, Vector], None], intrinsic(_store(1)))
 
 all_lanes = cast(Callable[[float], Vector], intrinsic(_all_lanes))
 """This number in every lane."""
+
+sum_of_lanes = cast(Callable[[Vector], float], intrinsic(_sum_of_lanes))
+"""Σ over lanes, halves added until one number is left."""

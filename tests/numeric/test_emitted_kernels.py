@@ -32,21 +32,23 @@ def test_a_copy_gives_the_bits_of_its_kernel():
 
 
 @jit.driver
-def combine(line, rows, factor, place, out, room):
+def combine(line, rows, factor, place, out, room, sums):
     for k in range(out.shape[0]):
         value = vectors.all_lanes(factor) * vectors.load_row(rows, k)
         moved = vectors.load_eight(line, place + k) - vectors.load_row(rows, k + 1)
         vectors.store_row(out, k, value + moved)
+        sums[k] = vectors.sum_of_lanes(moved)
     vectors.store_eight(room, place, vectors.load_eight(rows, place))
 
 
 def test_vectors_act_lane_by_lane_at_any_place():
     rng = np.random.default_rng(0)
     line, rows = rng.standard_normal(13), rng.standard_normal((4, vectors.LANES))
-    out, room = np.empty((3, vectors.LANES)), np.zeros(14)
-    combine(line, rows, 3.0, np.uint64(3), out, room)
+    out, room, sums = np.empty((3, vectors.LANES)), np.zeros(14), np.empty(3)
+    combine(line, rows, 3.0, np.uint64(3), out, room, sums)
     moved = np.lib.stride_tricks.sliding_window_view(line, vectors.LANES)[3:]
     np.testing.assert_allclose(out, 3.0 * rows[:3] - rows[1:] + moved, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(sums, (moved - rows[1:]).sum(axis=1), rtol=0, atol=1e-14)
     np.testing.assert_array_equal(room[3:11], rows.ravel()[3:11])
     assert not room[:3].any()
     assert not room[11:].any()
