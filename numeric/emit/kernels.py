@@ -4,7 +4,8 @@ Numba's on-disk cache does not see a callee change, so the kernels of the packag
 themselves. A module that holds copies of them is: its name is the hash of their text. Only its
 entries can be called from Python and are kept, and each is compiled when it is first called; what
 they call is compiled into them, once, without what a call from Python takes. What many modules call
-is a module of its own, kept too, whose name is in the text of those.
+is a module of its own, kept too, whose name is in the text of those, as is a hash of what all
+import.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from . import fastmath, modules
+from . import fastmath, jit, modules, vectors
 
 HEADER = '''\
 """{doc}"""
@@ -34,8 +35,11 @@ import math
 import numba
 import numpy as np
 
-from numeric.emit.jit import eight_sums, wide_vectors
-from numeric.emit.vectors import all_lanes, put, take
+from numeric.emit.jit import wide_vectors
+from numeric.emit.vectors import all_lanes, load_eight, load_row
+from numeric.emit.vectors import store_eight, store_row, sum_of_lanes
+
+# with jit and vectors {under}
 
 _own = {{"error_model": "numpy", "fastmath": {{"contract"}}, "no_cfunc_wrapper": True}}
 _inner = _own | {{"no_cpython_wrapper": True}}
@@ -115,7 +119,7 @@ def _text(
         _copy(function, copied, decorator)
     numbers = [text for value, text in copied.values() if not isinstance(value, Dispatcher)]
     kernels = [text for value, text in copied.values() if isinstance(value, Dispatcher)]
-    head = "\n".join([HEADER.format(doc=doc), *numbers])
+    head = "\n".join([HEADER.format(doc=doc, under=jit.fingerprint(jit, vectors)), *numbers])
     return "\n\n\n".join([head, *kernels, by_name.sub(r"\1(", source)])
 
 

@@ -1,17 +1,16 @@
-"""Numbers of `LANES` networks side by side, as one value in a kernel: + − × act lane by lane.
+"""`LANES` numbers side by side as one value in a kernel, of as many networks or points: + − × act
+lane by lane.
 
-A loop over networks inside of loops over few labels is too short for LLVM to vectorise it well: at
-each it asks whether arrays overlap. Here vectors are values: all that an expression reads is read
-before anything is put. Every lane has the same bits, whatever is beside it.
-
-Arrays are (…, numbers, LANES), contiguous; `take(x, k)` is row k of a (numbers, LANES) array and
-`put(x, k, value)` writes it. Indices are not checked, as anywhere in a kernel.
+A loop over them inside of loops over few labels, or of few terms, is one that LLVM does not
+vectorise well: at each it asks whether arrays overlap. Here vectors are values: all that an
+expression reads is read before anything is written. Every lane has the same bits, whatever is
+beside it. Arrays are contiguous; places are not checked, as anywhere in a kernel.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from numba import types
@@ -44,49 +43,73 @@ class _Model(models.PrimitiveModel):
         super().__init__(manager, of, _IR)
 
 
-def _pointer(context: Any, builder: Any, array: Any, row: Any, array_type: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, place: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    at = builder.mul(row, ir.Constant(row.type, LANES))
-    return builder.bitcast(builder.gep(data, [at]), _IR.as_pointer())
+    return builder.bitcast(builder.gep(data, [place]), _IR.as_pointer())
 
 
 def _is_wanted(array: Any) -> bool:
     return isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
 
 
-def _take(_: Any, array: Any, row: Any) -> Any:
+def _load(apart: int) -> Any:
+    def load(_: Any, array: Any, k: Any) -> Any:
 
-    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, row = arguments
-        at = _pointer(context, builder, array, row, signature.args[0])
-        return builder.load(at, align=8)
+        def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array, k = arguments
+            place = builder.mul(k, ir.Constant(k.type, apart))
+            return builder.load(
+                _pointer(context, builder, signature.args[0], array, place), align=8
+            )
 
-    return (vector(array, types.intp), lowered) if _is_wanted(array) else None
+        return (vector(array, types.intp), lowered) if _is_wanted(array) else None
+
+    return load
 
 
-def _put(_: Any, array: Any, row: Any, value: Any) -> Any:
+def _store(apart: int) -> Any:
+    def store(_: Any, array: Any, k: Any, value: Any) -> Any:
 
-    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, row, value = arguments
-        at = _pointer(context, builder, array, row, signature.args[0])
-        builder.store(value, at, align=8)
-        return context.get_dummy_value()
+        def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array, k, value = arguments
+            place = builder.mul(k, ir.Constant(k.type, apart))
+            at = _pointer(context, builder, signature.args[0], array, place)
+            builder.store(value, at, align=8)
+            return context.get_dummy_value()
 
-    return (types.none(array, types.intp, vector), lowered) if _is_wanted(array) else None
+        return (types.none(array, types.intp, vector), lowered) if _is_wanted(array) else None
+
+    return store
 
 
 def _all_lanes(_: Any, number: Any) -> Any:
 
     def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         one = builder.insert_element(ir.Constant(_IR, ir.Undefined), arguments[0], _index(0))
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(_IR, ir.Undefined), mask)
+        return builder.shuffle_vector(one, one, _indices([0] * LANES))
 
     return vector(types.float64), lowered
 
 
+def _sum_of_lanes(_: Any, value: Any) -> Any:
+
+    def lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (total,), half = arguments, LANES // 2
+        while half:
+            low, high = _indices(range(half)), _indices(range(half, 2 * half))
+            low, high = (builder.shuffle_vector(total, total, mask) for mask in (low, high))
+            total, half = builder.fadd(low, high), half // 2
+        return builder.extract_element(total, _index(0))
+
+    return types.float64(vector), lowered
+
+
 def _index(k: int) -> Any:
     return ir.Constant(ir.IntType(32), k)
+
+
+def _indices(lanes: Sequence[int]) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
 
 
 def _register(operation: Any, method: str) -> None:
@@ -105,11 +128,20 @@ _register(operator.sub, "fsub")
 _register(operator.mul, "fmul")
 
 
-take = cast(Callable[[Array, int], Vector], intrinsic(_take))
+load_row = cast(Callable[[Array, int], Vector], intrinsic(_load(LANES)))
 """Row k of an array (numbers, LANES)."""
 
-put = cast(Callable[[Array, int, Vector], None], intrinsic(_put))
+store_row = cast(Callable[[Array, int, Vector], None], intrinsic(_store(LANES)))
 """Write row k of an array (numbers, LANES)."""
+
+load_eight = cast(Callable[[Array, int], Vector], intrinsic(_load(1)))
+"""The `LANES` numbers of an array from the k-th on, counted through all of its axes."""
+
+store_eight = cast(Callable[[Array, int, Vector], None], intrinsic(_store(1)))
+"""Write the `LANES` numbers of an array from the k-th on, counted through all of its axes."""
 
 all_lanes = cast(Callable[[float], Vector], intrinsic(_all_lanes))
 """This number in every lane."""
+
+sum_of_lanes = cast(Callable[[Vector], float], intrinsic(_sum_of_lanes))
+"""Σ over lanes, halves added until one number is left."""

@@ -18,6 +18,7 @@ from derive.activations.functions import Activation
 from ..emit import printer
 from ..emit.kernels import load_kernels
 from ..emit.templates import sigma_source
+from ..emit.vectors import LANES
 
 POINTS = 16
 """Of the polynomials of tables."""
@@ -32,6 +33,7 @@ def kernels(activation: Activation, highest: int) -> ModuleType:
         derivatives=[f"S[{order}, i] = s[{order}]" for order in range(highest + 1)],
         orders=highest + 1,
         points=POINTS,
+        lanes=LANES,
         before=POINTS // 2 - 1,
         scales=str([1 / math.prod(k - j for j in range(POINTS) if j != k) for k in range(POINTS)]),
     )
@@ -133,9 +135,12 @@ def weighed(line, begins, weights, count, out):
 
 @driver
 def blended(line, begins, weights, count, out):
-    """What `weighed` is, eight at a time: of few n, and some behind them."""
-    for n in range(np.uint64(0), np.uint64(count), np.uint64(8)):
-        eight_sums(out, n, line, begins, weights)
+    """What `weighed` is, in vectors: of few n, and some behind them."""
+    for n in range(0, count, $lanes):
+        total = all_lanes(0.0)
+        for j in range(len(weights)):
+            total = total + all_lanes(weights[j]) * load_eight(line, begins[j] + np.uint64(n))
+        store_eight(out, n, total)
 
 
 _SCALES = np.array($scales)
@@ -284,7 +289,7 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
     centre = farthest(ranks, h, reach)
     weights, of_row = np.empty((levels, 2 * centre + 1)), np.empty(2 * centre + 1)
     S, F = np.empty(($orders, 1)), np.empty((products, 1))
-    room = products, 2 * centre + 8
+    room = products, 2 * centre + $lanes
     C, G, A = np.empty(room), np.empty(room), np.empty(room)
     steps, slopes = np.empty(levels), np.empty((levels, levels))
     of_points, of_line, begins = np.empty($points), np.empty(4), np.empty($points, np.uint64)
@@ -320,8 +325,8 @@ def sums(B, ranks, h, reach, which, heads, trees, all_counts, half, spacing, out
         row, in_order = np.empty(last_size), np.empty(2 * wider + 4, np.uint64)
         for n in range(2 * wider + 4):
             in_order[n] = n
-        own_table = np.zeros((products, own_size + 8 + 2 * max(own_stride, 1)))
-        last_table = np.zeros((products, last_size + 8 + 2 * max(last_stride, 1)))
+        own_table = np.zeros((products, own_size + $lanes + 2 * max(own_stride, 1)))
+        last_table = np.zeros((products, last_size + $lanes + 2 * max(last_stride, 1)))
         last_sizes = np.zeros(last_table.shape)
         evaluate(0.0, own, -own_half, own_size, heads, of_orders, values, True)
         for k in range(products):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..emit.jit import driver
-from ..emit.vectors import LANES, Vector, all_lanes, put, take
+from ..emit.vectors import LANES, Vector, all_lanes, load_row, store_row
 from ..random.lazy import dot, four_dots, sum_of
 
 LABELS = 4
@@ -112,19 +112,24 @@ def _product(x: Array, y: Array, out: Array) -> None:
 def _at_slot(M: Array, stride: int, x: Array, out: Array) -> None:
     """out_…a… ← Σ_b M_ab x_…b…, at the slot with this stride."""
     for a in range(0, LABELS, 2):
-        m0, m1, m2, m3 = take(M, 4 * a), take(M, 4 * a + 1), take(M, 4 * a + 2), take(M, 4 * a + 3)
+        m0, m1, m2, m3 = (
+            load_row(M, 4 * a),
+            load_row(M, 4 * a + 1),
+            load_row(M, 4 * a + 2),
+            load_row(M, 4 * a + 3),
+        )
         n0, n1, n2, n3 = (
-            take(M, 4 * a + 4),
-            take(M, 4 * a + 5),
-            take(M, 4 * a + 6),
-            take(M, 4 * a + 7),
+            load_row(M, 4 * a + 4),
+            load_row(M, 4 * a + 5),
+            load_row(M, 4 * a + 6),
+            load_row(M, 4 * a + 7),
         )
         for high in range(0, SQUARE * SQUARE, LABELS * stride):
             for k in range(high, high + stride):
-                x0, x1 = take(x, k), take(x, k + stride)
-                x2, x3 = take(x, k + 2 * stride), take(x, k + 3 * stride)
-                put(out, k + a * stride, m0 * x0 + m1 * x1 + m2 * x2 + m3 * x3)
-                put(out, k + (a + 1) * stride, n0 * x0 + n1 * x1 + n2 * x2 + n3 * x3)
+                x0, x1 = load_row(x, k), load_row(x, k + stride)
+                x2, x3 = load_row(x, k + 2 * stride), load_row(x, k + 3 * stride)
+                store_row(out, k + a * stride, m0 * x0 + m1 * x1 + m2 * x2 + m3 * x3)
+                store_row(out, k + (a + 1) * stride, n0 * x0 + n1 * x1 + n2 * x2 + n3 * x3)
 
 
 @driver
@@ -135,15 +140,15 @@ def _paired(G: Array, x: Array, strides: Table, out: Array) -> None:
         y0 = y1 = y2 = y3 = all_lanes(0.0)
         for a in range(LABELS):
             for b in range(LABELS):
-                m, k = take(G, 4 * a + b), a * i + b * j + e * one
-                y0 = y0 + m * take(x, k)
-                y1 = y1 + m * take(x, k + other)
-                y2 = y2 + m * take(x, k + 2 * other)
-                y3 = y3 + m * take(x, k + 3 * other)
-        put(out, 4 * e, y0)
-        put(out, 4 * e + 1, y1)
-        put(out, 4 * e + 2, y2)
-        put(out, 4 * e + 3, y3)
+                m, k = load_row(G, 4 * a + b), a * i + b * j + e * one
+                y0 = y0 + m * load_row(x, k)
+                y1 = y1 + m * load_row(x, k + other)
+                y2 = y2 + m * load_row(x, k + 2 * other)
+                y3 = y3 + m * load_row(x, k + 3 * other)
+        store_row(out, 4 * e, y0)
+        store_row(out, 4 * e + 1, y1)
+        store_row(out, 4 * e + 2, y2)
+        store_row(out, 4 * e + 3, y3)
 
 
 @driver
@@ -152,19 +157,19 @@ def _add_outer(N: Array, y: Array, z: Array, M: Array, strides: Table, out: Arra
     i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
         for b in range(LABELS):
-            n, w = take(N, 4 * a + b), take(z, 4 * a + b)
+            n, w = load_row(N, 4 * a + b), load_row(z, 4 * a + b)
             for e in range(LABELS):
                 for f in range(LABELS):
                     k = a * i + b * j + e * one + f * other
-                    added = n * take(y, 4 * e + f) + w * take(M, 4 * e + f)
-                    put(out, k, take(out, k) + added)
+                    added = n * load_row(y, 4 * e + f) + w * load_row(M, 4 * e + f)
+                    store_row(out, k, load_row(out, k) + added)
 
 
 @driver
 def _add(factor: Vector, x: Array, out: Array) -> None:
     """out ← out + factor x."""
     for k in range(SQUARE):
-        put(out, k, take(out, k) + factor * take(x, k))
+        store_row(out, k, load_row(out, k) + factor * load_row(x, k))
 
 
 @driver
@@ -172,10 +177,10 @@ def _inner(x: Array, y: Array) -> Vector:
     """Σ x y."""
     t0 = t1 = t2 = t3 = all_lanes(0.0)
     for k in range(0, SQUARE, 4):
-        t0 = t0 + take(x, k) * take(y, k)
-        t1 = t1 + take(x, k + 1) * take(y, k + 1)
-        t2 = t2 + take(x, k + 2) * take(y, k + 2)
-        t3 = t3 + take(x, k + 3) * take(y, k + 3)
+        t0 = t0 + load_row(x, k) * load_row(y, k)
+        t1 = t1 + load_row(x, k + 1) * load_row(y, k + 1)
+        t2 = t2 + load_row(x, k + 2) * load_row(y, k + 2)
+        t3 = t3 + load_row(x, k + 3) * load_row(y, k + 3)
     return (t0 + t1) + (t2 + t3)
 
 
@@ -185,21 +190,21 @@ def _add_sandwich(left: Array, x: Array, right: Array, out: Array) -> None:
     for a in range(LABELS):
         y0 = y1 = y2 = y3 = all_lanes(0.0)
         for k in range(LABELS):
-            m = take(left, 4 * a + k)
-            y0 = y0 + m * take(x, 4 * k)
-            y1 = y1 + m * take(x, 4 * k + 1)
-            y2 = y2 + m * take(x, 4 * k + 2)
-            y3 = y3 + m * take(x, 4 * k + 3)
+            m = load_row(left, 4 * a + k)
+            y0 = y0 + m * load_row(x, 4 * k)
+            y1 = y1 + m * load_row(x, 4 * k + 1)
+            y2 = y2 + m * load_row(x, 4 * k + 2)
+            y3 = y3 + m * load_row(x, 4 * k + 3)
         for b in range(LABELS):
-            low = y0 * take(right, 4 * b) + y1 * take(right, 4 * b + 1)
-            high = y2 * take(right, 4 * b + 2) + y3 * take(right, 4 * b + 3)
-            put(out, 4 * a + b, take(out, 4 * a + b) + (low + high))
+            low = y0 * load_row(right, 4 * b) + y1 * load_row(right, 4 * b + 1)
+            high = y2 * load_row(right, 4 * b + 2) + y3 * load_row(right, 4 * b + 3)
+            store_row(out, 4 * a + b, load_row(out, 4 * a + b) + (low + high))
 
 
 @driver
 def _clear(out: Array) -> None:
     for k in range(SQUARE):
-        put(out, k, all_lanes(0.0))
+        store_row(out, k, all_lanes(0.0))
 
 
 @driver
@@ -219,17 +224,17 @@ def first_moments(
     for s in range(S.shape[0]):
         for p in range(pairs.shape[0]):
             pair, one, other = pairs[p, 0], pairs[p, 1], pairs[p, 2]
-            start, two, T = take(h[s, p], 0), h[s, p, 1:], after[s, p, 1:]
-            total = take(S[s], pair) * start + _inner(S[s, pair + 1 + SQUARE :], two)
+            start, two, T = load_row(h[s, p], 0), h[s, p, 1:], after[s, p, 1:]
+            total = load_row(S[s], pair) * start + _inner(S[s, pair + 1 + SQUARE :], two)
             _clear(T)
             _add_sandwich(S[s, one:], two, S[s, other:], T)
             _add(start, S[s, pair + 1 :], T)
-            put(u[s], p, total)
+            store_row(u[s], p, total)
             for a in range(LABELS):
-                total = total - take(T, 5 * a)
-            put(after[s, p], 0, take(g[s], p) + take(rules[s], 0) * total)
+                total = total - load_row(T, 5 * a)
+            store_row(after[s, p], 0, load_row(g[s], p) + load_row(rules[s], 0) * total)
             for a in range(LABELS):
-                put(T, 5 * a, take(T, 5 * a) + take(rules[s], 1 + a) * total)
+                store_row(T, 5 * a, load_row(T, 5 * a) + load_row(rules[s], 1 + a) * total)
 
 
 @driver
@@ -276,33 +281,33 @@ def second_moments(
                 # the other pair's slots stay: x of a pair has the labels of the one beside it
                 _paired(sums[row[4 + pair] + 1 + SQUARE :], four, strides[pair], x[pair])
                 met = _inner(J, state[3 + pair * SQUARE :])
-                put(inner, pair, met)
+                store_row(inner, pair, met)
                 across = across + met
             for q in range(3):
                 left, right = row[4 + 2 * q], row[5 + 2 * q]
-                total = take(sums, left) * take(sums, right) * take(state, q) + across
+                total = load_row(sums, left) * load_row(sums, right) * load_row(state, q) + across
                 total = total + _inner(sums[right + 1 + SQUARE :], x[2 * q])
                 for pair, joined, other in ((2 * q, left, right), (2 * q + 1, right, left)):
                     met = _inner(sums[other + 1 + SQUARE :], state[3 + pair * SQUARE :])
-                    total = total + (take(sums, joined) * met - take(inner, pair))
-                    put(inner, pair, met)  # G·c, of the pair beside this one
+                    total = total + (load_row(sums, joined) * met - load_row(inner, pair))
+                    store_row(inner, pair, met)  # G·c, of the pair beside this one
                 for other in range(3):
                     if other != q:
-                        total = total + take(sums, quad) * take(state, other)
-                put(found, q, total)
+                        total = total + load_row(sums, quad) * load_row(state, other)
+                store_row(found, q, total)
             if last:
                 continue
-            three = take(state, 0) + take(state, 1) + take(state, 2)
+            three = load_row(state, 0) + load_row(state, 1) + load_row(state, 2)
             for pair in range(6):
-                joined, others, own = row[4 + pair], row[4 + (pair ^ 1)], take(state, pair // 2)
+                joined, others, own = row[4 + pair], row[4 + (pair ^ 1)], load_row(state, pair // 2)
                 first, second = ends[pair ^ 1, 0], ends[pair ^ 1, 1]
                 one, other, N = sums[row[first] :], sums[row[second] :], sums[others + 1 :]
                 _clear(y[pair])
                 _clear(U[pair])
                 _add_sandwich(one, state[3 + pair * SQUARE :], other, y[pair])
                 _add_sandwich(one, x[pair], other, U[pair])
-                _add(take(sums, joined), y[pair], U[pair])
-                _add(take(inner, pair ^ 1) + take(sums, joined) * own, N, U[pair])
+                _add(load_row(sums, joined), y[pair], U[pair])
+                _add(load_row(inner, pair ^ 1) + load_row(sums, joined) * own, N, U[pair])
                 _add(three - own, sums[quad + 1 :], U[pair])
                 _add(all_lanes(0.5) * own, N, y[pair])
                 for side in range(2):
@@ -326,9 +331,9 @@ def second_moments(
                 _add_outer(N, y[2 * q], y[2 * q + 1], other, strides[2 * q], T)
             _assemble(T, U, found, rules[s], strides, room, state)
             left, right = row[15], row[16]
-            one, other = take(g[s], left), take(g[s], right)
-            added = one * take(h[s, right], 0) + other * take(h[s, left], 0) - one * other
-            put(state, 0, take(state, 0) + added)
+            one, other = load_row(g[s], left), load_row(g[s], right)
+            added = one * load_row(h[s, right], 0) + other * load_row(h[s, left], 0) - one * other
+            store_row(state, 0, load_row(state, 0) + added)
             _add(one, h[s, right, 1:], state[3:])
             _add(other, h[s, left, 1:], state[3 + SQUARE :])
 
@@ -339,7 +344,7 @@ def _add_ends(two: Array, turned: bool, out: Array) -> None:
     for a in range(LABELS):
         for b in range(LABELS):
             k = 4 * b + a if turned else 4 * a + b
-            put(out, 4 * a + b, take(out, 4 * a + b) + take(two, k))
+            store_row(out, 4 * a + b, load_row(out, 4 * a + b) + load_row(two, k))
 
 
 @driver
@@ -349,9 +354,9 @@ def _trace(T: Array, strides: Table, out: Array) -> None:
     for a in range(LABELS):
         for b in range(LABELS):
             k = a * one + b * other
-            low = take(T, k) + take(T, k + i + j)
-            high = take(T, k + 2 * (i + j)) + take(T, k + 3 * (i + j))
-            put(out, 4 * a + b, take(out, 4 * a + b) - (low + high))
+            low = load_row(T, k) + load_row(T, k + i + j)
+            high = load_row(T, k + 2 * (i + j)) + load_row(T, k + 3 * (i + j))
+            store_row(out, 4 * a + b, load_row(out, 4 * a + b) - (low + high))
 
 
 @driver
@@ -359,14 +364,14 @@ def _put_labels(U: Array, rules: Array, both: Array, strides: Table, out: Array)
     """out ← out + Σ_a δ_a U at a pair of slots, and `both` where the others have one label too."""
     i, j, one, other = strides[0], strides[1], strides[2], strides[3]
     for a in range(LABELS):
-        factor = take(rules, 1 + a)
+        factor = load_row(rules, 1 + a)
         for e in range(LABELS):
             for f in range(LABELS):
                 k = a * (i + j) + e * one + f * other
-                put(out, k, take(out, k) + factor * take(U, 4 * e + f))
+                store_row(out, k, load_row(out, k) + factor * load_row(U, 4 * e + f))
         for b in range(LABELS):
             k = a * (i + j) + b * (one + other)
-            put(out, k, take(out, k) + take(both, 4 * a + b))
+            store_row(out, k, load_row(out, k) + load_row(both, 4 * a + b))
 
 
 @driver
@@ -374,33 +379,33 @@ def _assemble(
     T: Array, U: Array, v: Array, rules: Array, strides: Table, room: Array, state: Array
 ) -> None:
     """c of the next layer: Σ ŝ ŝ taken out of every δ of U and v, and the weights averaged."""
-    w0, w1, w2 = take(v, 0), take(v, 1), take(v, 2)
+    w0, w1, w2 = load_row(v, 0), load_row(v, 1), load_row(v, 2)
     for a in range(LABELS):
-        w0 = w0 - (take(U[0], 5 * a) + take(U[1], 5 * a))
-        w1 = w1 - (take(U[2], 5 * a) + take(U[3], 5 * a))
-        w2 = w2 - (take(U[4], 5 * a) + take(U[5], 5 * a))
+        w0 = w0 - (load_row(U[0], 5 * a) + load_row(U[1], 5 * a))
+        w1 = w1 - (load_row(U[2], 5 * a) + load_row(U[3], 5 * a))
+        w2 = w2 - (load_row(U[4], 5 * a) + load_row(U[5], 5 * a))
         for b in range(LABELS):
-            w0 = w0 + take(T, 80 * a + 5 * b)
-            w1 = w1 + take(T, 68 * a + 17 * b)
-            w2 = w2 + take(T, 65 * a + 20 * b)
+            w0 = w0 + load_row(T, 80 * a + 5 * b)
+            w1 = w1 + load_row(T, 68 * a + 17 * b)
+            w2 = w2 + load_row(T, 65 * a + 20 * b)
     for pair in range(6):
         _trace(T, strides[pair], U[pair])
     four, same, other = state[3 + 6 * SQUARE :], rules[5:], rules[26:]
     for k in range(SQUARE * SQUARE):
-        put(four, k, take(T, k))
+        store_row(four, k, load_row(T, k))
     all_three = w0 + w1 + w2
     for q in range(3):
         w = w0 if q == 0 else w1 if q == 1 else w2
         rest = all_three - w
-        put(state, q, take(same, 0) * w + take(other, 0) * rest)
+        store_row(state, q, load_row(same, 0) * w + load_row(other, 0) * rest)
         for k in range(SQUARE):
-            two = take(same, 5 + k) * w + take(other, 5 + k) * rest
-            put(room, k, all_lanes(0.5) * two)
+            two = load_row(same, 5 + k) * w + load_row(other, 5 + k) * rest
+            store_row(room, k, all_lanes(0.5) * two)
         for pair in (2 * q, 2 * q + 1):
             to = state[3 + pair * SQUARE :]
             for e in range(SQUARE):
-                put(to, e, take(rules, 0) * take(U[pair], e))
+                store_row(to, e, load_row(rules, 0) * load_row(U[pair], e))
             for a in range(LABELS):
-                one = take(same, 1 + a) * w + take(other, 1 + a) * rest
-                put(to, 5 * a, take(to, 5 * a) + one)
+                one = load_row(same, 1 + a) * w + load_row(other, 1 + a) * rest
+                store_row(to, 5 * a, load_row(to, 5 * a) + one)
             _put_labels(U[pair], rules, room, strides[pair], four)

@@ -12,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from ..emit.jit import driver, reduction
+from ..emit.jit import driver
+from ..emit.vectors import LANES, all_lanes, load_eight, store_eight, sum_of_lanes
 from ..random.lazy import add_multiple, dot, put_multiple
 from ..random.philox import fill_normals
 
+STEP = 2 * LANES
+"""Neurons that a loop takes at a time."""
+
 BLOCK = 512
-"""Neurons whose products are held at a time."""
+"""Neurons whose products are held at a time: whole steps."""
 
 
 @driver
@@ -83,26 +87,48 @@ def add_to_each(Z: Array, factor: float, b: Array) -> None:
             add_multiple(Z[s, alpha], factor, b[s, 0, : Z.shape[2]])
 
 
-@reduction
-def _multiply_and_sum(x: Array, y: Array, out: Array) -> float:
-    """out ← x y, and Σ x y."""
-    total = 0.0
-    for i in range(x.size):
-        value = x[i] * y[i]
-        out[i] = value
-        total += value
-    return total
+@driver
+def _blocks(count: int) -> Array:
+    """Room for so many blocks, (count, BLOCK), each from the beginning of a cache line on: vectors
+    across two lines take twice as long to read."""
+    room = np.empty(count * BLOCK + LANES)
+    first = LANES - np.int64(room.ctypes.data) // 8 % LANES
+    return room[first : first + count * BLOCK].reshape((count, BLOCK))
 
 
-@reduction
-def _two_sums(x: Array, y: Array, z: Array) -> tuple[float, float]:
-    """Σ x y, Σ x z."""
-    first, second = 0.0, 0.0
-    for i in range(x.size):
-        value = x[i]
-        first += value * y[i]
-        second += value * z[i]
-    return first, second
+@driver
+def _put_block(columns: Array, start: int, size: int, room: Array) -> None:
+    """Neurons start … start + size − 1 of columns (columns, n), and zeros behind them up to a whole
+    step: room (columns, BLOCK)."""
+    for k in range(columns.shape[0]):
+        for j in range(size):
+            room[k, j] = columns[k, start + j]
+        for j in range(size, size + -size % STEP):
+            room[k, j] = 0.0
+
+
+@driver
+def _multiply_and_sum(x: Array, y: Array, size: int, out: Array) -> float:
+    """out ← x y, and Σ x y, of whole steps."""
+    even = odd = all_lanes(0.0)
+    for j in range(0, size, STEP):
+        first, second = load_eight(x, j), load_eight(x, j + LANES)
+        first, second = first * load_eight(y, j), second * load_eight(y, j + LANES)
+        store_eight(out, j, first)
+        store_eight(out, j + LANES, second)
+        even, odd = even + first, odd + second
+    return sum_of_lanes(even + odd)
+
+
+@driver
+def _two_sums(x: Array, y: Array, z: Array, size: int) -> tuple[float, float]:
+    """Σ x y, Σ x z, of whole steps."""
+    y0 = y1 = z0 = z1 = all_lanes(0.0)
+    for j in range(0, size, STEP):
+        first, second = load_eight(x, j), load_eight(x, j + LANES)
+        y0, y1 = y0 + first * load_eight(y, j), y1 + second * load_eight(y, j + LANES)
+        z0, z1 = z0 + first * load_eight(z, j), z1 + second * load_eight(z, j + LANES)
+    return sum_of_lanes(y0 + y1), sum_of_lanes(z0 + z1)
 
 
 @driver
@@ -125,27 +151,25 @@ def sum_over_neurons(
         if parent[k] >= 0:
             level[k] = level[parent[k]] + 1
             deepest = max(deepest, level[k])
-    blocks = -(-n // BLOCK)
-    width = -(-n // blocks)
-    products = np.empty((1 + deepest, width))
+    room, products = _blocks(columns.shape[1]), _blocks(1 + deepest)
     for s in range(columns.shape[0]):
         for k in range(count):
             factors[s, first + k] = 0.0
-        for start in range(0, n, width):
-            stop = min(start + width, n)
+        for start in range(0, n, BLOCK):
+            size = min(BLOCK, n - start)
+            _put_block(columns[s], start, size, room)
             k = 0
             while k < count:
-                at, row = level[k], columns[s, column[k], start:stop]
-                left = products[at - 1, : stop - start] if at > 0 else columns[s, 0, start:stop]
+                at, row = level[k], room[column[k]]
+                left = products[at - 1] if at > 0 else room[0]
                 if level[k + 1] > at:
-                    out = products[at, : stop - start]
-                    factors[s, first + k] += _multiply_and_sum(left, row, out)
-                elif level[k + 1] == at and level[k + 2] <= at and k + 1 < count:
-                    other = columns[s, column[k + 1], start:stop]
-                    one, two = _two_sums(left, row, other)
-                    factors[s, first + k] += one
-                    factors[s, first + k + 1] += two
-                    k += 1
+                    factors[s, first + k] += _multiply_and_sum(left, row, size, products[at])
                 else:
-                    factors[s, first + k] += dot(left, row)
+                    alone = k + 1 == count or level[k + 1] < at or level[k + 2] > at
+                    other = row if alone else room[column[k + 1]]
+                    one, two = _two_sums(left, row, other, size)
+                    factors[s, first + k] += one
+                    if not alone:
+                        factors[s, first + k + 1] += two
+                        k += 1
                 k += 1

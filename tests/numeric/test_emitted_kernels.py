@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 
-import numba
 import numpy as np
 import pytest
 
-from numeric.emit import jit, kernels
+from numeric.emit import jit, kernels, vectors
 from numeric.estimators import moments, polynomials
 from numeric.random import lazy, philox
 from numeric.samplers import jet_kernels, path_kernels, stage_kernels
@@ -31,21 +31,41 @@ def test_a_copy_gives_the_bits_of_its_kernel():
     assert np.array_equal(copied, drawn)
 
 
-def test_eight_sums_at_a_time_are_the_sums():
+@jit.driver
+def combine(line, rows, factor, place, out, room, sums):
+    for k in range(out.shape[0]):
+        value = vectors.all_lanes(factor) * vectors.load_row(rows, k)
+        moved = vectors.load_eight(line, place + k) - vectors.load_row(rows, k + 1)
+        vectors.store_row(out, k, value + moved)
+        sums[k] = vectors.sum_of_lanes(moved)
+    vectors.store_eight(room, place, vectors.load_eight(rows, place))
+
+
+def test_vectors_act_lane_by_lane_at_any_place():
     rng = np.random.default_rng(0)
-    line, weights = rng.standard_normal(30), rng.standard_normal(5)
-    begins, at = np.array([3, 0, 7, 7, 11], np.uint64), np.uint64(4)
-    out = np.zeros(14)
+    line, rows = rng.standard_normal(13), rng.standard_normal((4, vectors.LANES))
+    out, room, sums = np.empty((3, vectors.LANES)), np.zeros(14), np.empty(3)
+    combine(line, rows, 3.0, np.uint64(3), out, room, sums)
+    moved = np.lib.stride_tricks.sliding_window_view(line, vectors.LANES)[3:]
+    np.testing.assert_allclose(out, 3.0 * rows[:3] - rows[1:] + moved, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(sums, (moved - rows[1:]).sum(axis=1), rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(room[3:11], rows.ravel()[3:11])
+    assert not room[:3].any()
+    assert not room[11:].any()
 
-    @numba.njit
-    def fill(out, at, line, begins, weights):
-        jit.eight_sums(out, at, line, begins, weights)
 
-    fill(out, at, line, begins, weights)
-    places = begins.astype(int)[:, None] + 4 + np.arange(8)
-    np.testing.assert_allclose(out[4:12], weights @ line[places], rtol=1e-14)
-    assert not out[:4].any()
-    assert not out[12:].any()
+def test_kernels_are_compiled_anew_where_what_all_of_them_import_is_another(monkeypatch):
+    def name():
+        kernels._text.cache_clear()
+        return kernels.load_kernels("anew", "Frames.", [lazy.orthonormalise]).__name__
+
+    read, before = inspect.getsource, name()
+    assert name() == before
+    for module in (jit, vectors):
+        with monkeypatch.context() as patched:
+            patched.setattr(inspect, "getsource", lambda of, m=module: read(of) + "#" * (of is m))
+            assert name() != before
+    assert name() == before
 
 
 def test_entries_alone_can_be_called_from_python_and_are_kept(cache):

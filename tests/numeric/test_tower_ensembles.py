@@ -641,3 +641,26 @@ def test_same_bits_for_any_threads(sampler):
         finally:
             numba.set_num_threads(before)
     assert tables[0].identical(tables[1])
+
+
+@pytest.mark.parametrize("draws", [1, 3, 17])
+@pytest.mark.parametrize("n", [3, 16, 511, 512, 513, 1050])
+def test_sums_over_neurons_are_those_of_products_in_any_company(draws, n):
+    """Products above others, alone, in pairs and threes, at widths that end anywhere in a step or
+    a block; each network by itself has the same bits, and what is behind it is left alone."""
+    columns = np.random.default_rng(n).standard_normal((draws, 4, n))
+    columns[:, 0] = 1.0
+    rows = [(0,), (1,), (1, 1), (1, 1, 2), (1, 2), (1, 3), (2,), (2, 2), (2, 2, 1), (2, 2, 2)]
+    rows += [(2, 2, 3), (3,), (3, 1), (3, 1, 1), (3, 1, 2)]
+    place = {row: k for k, row in enumerate(rows)} | {(): -1}
+    tree = np.array([place[row[:-1]] for row in rows]), np.array([row[-1] for row in rows])
+    right = [columns[:, row].prod(axis=1) for row in rows]
+    found, alone = np.full((draws, 2 + len(rows)), np.nan), np.full((1, 2 + len(rows)), np.nan)
+    sums = conditional.kernels().sum_over_neurons
+    sums(columns, tree, found, 1)
+    size = np.abs(right).sum(axis=2).T
+    assert (np.abs(found[:, 1:-1] - np.sum(right, axis=2).T) <= 1e-14 * size).all()
+    assert np.isnan(found[:, [0, -1]]).all()
+    for k in range(draws):
+        sums(columns[k : k + 1], tree, alone, 1)
+        np.testing.assert_array_equal(alone[0], found[k])
