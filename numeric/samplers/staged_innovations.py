@@ -296,8 +296,9 @@ class InnovatingSampler(LayerSampler):
                 for piece in each.pieces:
                     responses = self._responses(met, j, piece, body)
                     group.add([responses])
-                    if piece.stream is not None:
-                        noted.cross(noted.off[piece.stream], responses)
+                    for stream in each.streams if piece.stream is None else {piece.stream}:
+                        if stream in noted.off:  # a bias meets no vectors
+                            noted.cross(noted.off[stream], responses)
 
     def _responses(
         self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, piece: Piece, body: Array
