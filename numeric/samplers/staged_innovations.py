@@ -36,10 +36,12 @@ from derive.activations.functions import Activation
 from derive.engine.stages import LEFT, Equation, Function, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError
+from derive.gaussian.shapes import Shape
 from derive.network import Network
 from derive.weights import Gaussian, WeightEnsemble
 
 from ..arrays import Array
+from ..brackets.module import evaluate
 from ..estimators.probes import Probes
 from ..flows import flow
 from ..random import lazy
@@ -81,7 +83,8 @@ class Fresh(NamedTuple):
     """A variable as it would be at the mean Gram matrices, (draws, m, n): independent neurons.
 
     `covariance` is (m, m), `group` the number of its neurons' group, `streams` the weights and
-    biases that it is made of: variables that share none are independent.
+    biases that it is made of: variables that share none are independent. Of one `is_centred` the
+    network takes a mean off, which is 0 in the limit.
     """
 
     rows: Array
@@ -89,6 +92,7 @@ class Fresh(NamedTuple):
     group: int
     streams: frozenset[int]
     pieces: tuple[Piece, ...] = ()
+    is_centred: bool = False
 
 
 @dataclass
@@ -299,6 +303,8 @@ class InnovatingSampler(LayerSampler):
                     for stream in each.streams if piece.stream is None else {piece.stream}:
                         if stream in noted.off:  # a bias meets no vectors
                             noted.cross(noted.off[stream], responses)
+                if each.is_centred and not self.ensemble.net.activation.jumps(0):
+                    group.add([self._shifts(met, j, body)])
 
     def _responses(
         self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, piece: Piece, body: Array
@@ -308,14 +314,9 @@ class InnovatingSampler(LayerSampler):
 
         Differences, not derivatives: their means are those of σσ at two covariances.
         """
-        m = body.shape[1]
-        rows, means = np.ones((1, 1, 1)), np.ones((m, m))
-        for k, each in enumerate(met):
-            if k != j:
-                value, mean = self._factor(each[0], each[1].rows, each[1].covariance)
-                rows, means = rows * value, means * mean
+        rows, means = self._others(met, j)
         factor, own = met[j]
-        found = []
+        m, found = body.shape[1], []
         for c, d in product(range(m), repeat=2):
             size = _SHIFT * np.sqrt(own.covariance[c, c] / piece.covariance[d, d])
             (plus, above), (minus, below) = (
@@ -327,6 +328,42 @@ class InnovatingSampler(LayerSampler):
                 other = plus + minus if b == c else body[:, b]
                 found.append((plus - minus) * other / (2 * _SHIFT) - mean[b])
         return np.stack(found, axis=1)
+
+    def _shifts(
+        self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, body: Array
+    ) -> Array:
+        """How products of what a matrix meets respond where a number is added to factor j's
+        variable at all neurons, as a mean that is taken off adds one: of sample c, times each b;
+        centred, (draws, c b, n).
+
+        f' times the other factors, of c, and the body of b: a product over the factors, which are
+        independent, so that its mean is ⟨f'_c f_b⟩ times the others' ⟨f_c f_b⟩.
+        """
+        rows, means = self._others(met, j)
+        factor, own = met[j]
+        if isinstance(factor, Variable):
+            slope, mean = np.ones((1, 1, 1)), np.zeros((1, 1))  # ⟨1 u_b⟩
+        else:
+            draws, m, n = own.rows.shape
+            values = np.empty((draws, 2, m, n))
+            at = np.ascontiguousarray(own.rows)
+            self.ensemble.activation(2).differentiate(at, values)
+            slope, mean = values[:, 1], slopes_of(self.ensemble.net.activation, own.covariance)
+        moved = rows * slope
+        found: Array = moved[:, :, None] * body[:, None] - (means * mean)[..., None]
+        return found.reshape(len(body), -1, body.shape[2])
+
+    def _others(
+        self, met: Sequence[tuple[Variable | Function, Fresh]], j: int
+    ) -> tuple[Array, Array]:
+        """The product of all factors but j, and the means of products of it."""
+        m = len(met[j][1].covariance)
+        rows, means = np.ones((1, 1, 1)), np.ones((m, m))
+        for k, (factor, each) in enumerate(met):
+            if k != j:
+                value, mean = self._factor(factor, each.rows, each.covariance)
+                rows, means = rows * value, means * mean
+        return rows, means
 
     def _factor(
         self, factor: Variable | Function, rows: Array, covariance: Array
@@ -366,7 +403,10 @@ class InnovatingSampler(LayerSampler):
                     of_all = [piece.times(t) for piece in same.pieces]
                     of_all += [whole] if len(same.streams) > 1 else []
                     arithmetic.fresh[kind] = same._replace(
-                        rows=whole.rows, covariance=whole.covariance, pieces=tuple(of_all)
+                        rows=whole.rows,
+                        covariance=whole.covariance,
+                        pieces=tuple(of_all),
+                        is_centred=same.is_centred or stage.has_centres,
                     )
                 continue
             shared = [k for other, own in parts.items() if other != kind for k in own.bodies]
@@ -466,6 +506,19 @@ def _average_of(activation: Activation, m: int, K: bytes) -> Array:
     inputs = np.sqrt(m) * np.linalg.cholesky(covariance)
     table = flow(Network(activation, Gaussian(1)), inputs if m > 1 else inputs[0], 2, ["K"])
     return np.asarray(table["K"].values[1], float).reshape(m, m)
+
+
+def slopes_of(activation: Activation, K: Array) -> Array:
+    """⟨σ'_a σ_b⟩ at this covariance, (m, m), for a continuous σ."""
+    return _slopes_of(activation, K.shape[0], K.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _slopes_of(activation: Activation, m: int, K: bytes) -> Array:
+    covariance, shape = np.frombuffer(K).reshape(m, m), Shape((1, 0), (0, 0))
+    pairs = product(range(m), repeat=2)
+    found = [evaluate(activation, shape, covariance[np.ix_(pair, pair)]) for pair in pairs]
+    return np.array(found).reshape(m, m)
 
 
 def reduced(groups: Sequence[Group]) -> Array:

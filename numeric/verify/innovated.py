@@ -22,6 +22,7 @@ import numpy as np
 import xarray
 from numpy.typing import ArrayLike, NDArray
 
+from derive.errors import InputError
 from derive.network import Network
 from derive.recursions import wanted
 
@@ -140,7 +141,11 @@ class Innovated:
         return Part(len(draws), values, covariances)
 
     def table(self, parts: Sequence[Part]) -> xarray.Dataset:
-        """What parts come to, as `simulate` has it."""
+        """What parts come to, as `simulate` has it.
+
+        Controls may explain all of K, to rounding: its errors are 10^{-12} of the layer's largest K
+        at least, those of G1 n times that, of V n times 10^{-12} of its square.
+        """
         draws = sum(each.draws for each in parts)
         share = [each.draws / draws for each in parts]
         values = sum(s * each.values for s, each in zip(share, parts, strict=True))
@@ -196,14 +201,15 @@ def innovated(
     """K, G1 and V of an ensemble at one width, with what innovations explain taken out.
 
     Arguments:
-        net: of any layer, under Gaussian or orthogonal weights.
+        net: of any layer that is invariant under rotations, as a skip around one matrix is not,
+            under Gaussian or orthogonal weights.
         inputs: as in `simulate`; linearly independent ones.
         width, depth, seed: as in `simulate`.
 
     Its `part(k)` draws networks 8192 k to 8192 (k + 1) − 1, with a fit of their own, and `table`
     makes of several parts a table as that of `simulate`, K, G1 and V for layers 1 … depth.
 
-    Raises InputError for other weights, where vectors of a network are linearly dependent, and as
+    Raises InputError for other layers and weights, where vectors of a network are linearly dependent, and as
     `simulate` does. Derived here.
 
     >>> from derive import Gaussian
@@ -214,6 +220,9 @@ def innovated(
     (8192, True)
     """
     ensemble = checked_ensemble(net, inputs, width, depth, seed)
+    for layer in {net.layer_at(at, depth) for at in range(2, depth + 1)}:
+        if layer.reason is not None:
+            raise InputError("layer", str(layer), layer.reason)
     plan = plan_of(wanted(("K", "V"), net, depth), ensemble.data.measured)
     sampler = InnovatingSampler(ensemble, plan, Probes())
     places = _places(plan)
