@@ -18,7 +18,8 @@ matrices that are off; what a Gram matrix is off times c of how f responds to it
 
 and, as frames, norms and a layer's inner matrices depend on what their own neurons come to, c c' of
 one group. Where a mean m of the neurons is taken off, m = c[u] times c of how f responds to a number
-that is added, c[f'_a f_b − ⟨f'_a f_b⟩], is such a c c'. What is left of a Gram matrix is of order
+that is added, c[f'_a f_b − ⟨f'_a f_b⟩], is such a c c', and of a variable that is carried so are the
+products of two layers' m. What is left of a Gram matrix is of order
 n^{−3/2}, and of n times it, as of G1, the wider the less: where every σ that a matrix meets is taken
 of what matrices alone make, and not of what is carried past one. Derived here.
 """
@@ -137,6 +138,7 @@ class Noted(Arithmetic):
         off: of each matrix its vectors' Gram matrix less the mean, (draws, pairs).
         haar: the matrices with frames.
         crossed: products of what is off and an innovation above it, (draws, products).
+        centres: of each variable the means over neurons of what layers added to it.
     """
 
     def __init__(
@@ -154,11 +156,20 @@ class Noted(Arithmetic):
         self.off: dict[int, Array] = {}
         self.haar: set[int] = set()
         self.crossed: list[Array] = []
+        self.centres: dict[Kind, list[Array]] = {}
 
     def cross(self, off: Array, functions: Array) -> None:
         """c of these functions, times what a Gram matrix is off below them."""
         c = functions.mean(axis=2)
         self.crossed.append((off[:, :, None] * c[:, None]).reshape(len(off), -1))
+
+    def join(self, kind: Kind, centre: Array, *, carried: bool) -> None:
+        """The mean of what a layer adds to a variable, (draws, m), times those of the layers whose
+        neurons it carries: they are independent, and a mean that is taken off has them all."""
+        before = self.centres.get(kind, []) if carried else []
+        for each in before:
+            self.crossed.append((each[:, :, None] * centre[:, None]).reshape(len(centre), -1))
+        self.centres[kind] = [*before, centre]
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,8 +454,10 @@ class InnovatingSampler(LayerSampler):
                 for off in offs if self._is_nested else offs[k : k + 1]:
                     for functions in made:
                         arithmetic.cross(off, functions)
+            total = np.asarray(sum(pieces), float)
+            if self._has_centres:
+                arithmetic.join(kind, total.mean(axis=2), carried=each.carried is not None)
             if each.carried is None:
-                total = np.asarray(sum(pieces), float)
                 covariance = np.asarray(sum(covariances), float)
                 of_matrices = tuple(map(Piece, pieces, covariances, streams))[: len(each.bodies)]
                 streams_of = frozenset(streams)

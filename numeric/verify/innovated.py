@@ -10,9 +10,8 @@ order, if `MOST` leaves them all in: what is left of it is of order n^{-3/2}, wh
 n^{-1/2}, so that G1 = n(E K − K) has an error that falls with n; of V ~ n ĝ ĝ what is left is
 smaller by the root of L/n. Seen at 64 and 512 neurons in layers 2 to 4 behind the layers of the
 tests, with biases. Skips around one matrix, whose σ is taken of what is carried, are refused. The
-fit leaves out the draw
-that it is applied to (`estimators.controls`), so that averages are unbiased at every width; of the
-product of two in V their covariance is taken off. Derived here.
+fit leaves out the draw that it is applied to (`estimators.controls`), so that averages are unbiased
+at every width; of the product of two in V their covariance is taken off. Derived here.
 """
 
 from __future__ import annotations
