@@ -17,11 +17,11 @@ matrices that are off; what a Gram matrix is off times c of how f responds to it
     c[f_{R₀ + δR} − f_{R₀ − δR}],    RRᵀ off by 2 (R₀ δRᵀ + δR R₀ᵀ);
 
 and, as frames, norms and a layer's inner matrices depend on what their own neurons come to, c c' of
-one group. Where a mean m of the neurons is taken off, m = c[u] times c of how f responds to a number
-that is added, c[f'_a f_b − ⟨f'_a f_b⟩], is such a c c', and of a variable that is carried so are the
-products of two layers' m. What is left of a Gram matrix is of order
-n^{−3/2}, and of n times it, as of G1, the wider the less: where every σ that a matrix meets is taken
-of what matrices alone make, and not of what is carried past one. Derived here.
+one group. Where a mean m of neurons is taken off, m = c[u] times c of how f responds to a number
+that is added, c[f'_a f_b − ⟨f'_a f_b⟩], is such a c c'; of a variable that is carried the products
+of two layers' m come beside it. What is left of a Gram matrix is of order n^{−3/2}, and of n times
+it, as of G1, the wider the less: where every σ that a matrix meets is taken of what matrices alone
+make, and not of what is carried past one. Derived here.
 """
 
 from __future__ import annotations
