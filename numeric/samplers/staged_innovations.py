@@ -17,8 +17,11 @@ matrices that are off; what a Gram matrix is off times c of how f responds to it
     c[f_{R₀ + δR} − f_{R₀ − δR}],    RRᵀ off by 2 (R₀ δRᵀ + δR R₀ᵀ);
 
 and, as frames, norms and a layer's inner matrices depend on what their own neurons come to, c c' of
-one group. What is left of a
-Gram matrix is of order n^{−3/2}, and of n times it, as of G1, the wider the less. Derived here.
+one group. Where a mean m of neurons is taken off, m = c[u] times c of how f responds to a number
+that is added, c[f'_a f_b − ⟨f'_a f_b⟩], is such a c c'; of a variable that is carried the products
+of two layers' m come beside it. What is left of a Gram matrix is of order n^{−3/2}, and of n times
+it, as of G1, the wider the less: where every σ that a matrix meets is taken of what matrices alone
+make, and not of what is carried past one. Derived here.
 """
 
 from __future__ import annotations
@@ -36,10 +39,12 @@ from derive.activations.functions import Activation
 from derive.engine.stages import LEFT, Equation, Function, Stage, Variable
 from derive.engine.trees import Kind
 from derive.errors import InputError
+from derive.gaussian.shapes import Shape
 from derive.network import Network
 from derive.weights import Gaussian, WeightEnsemble
 
 from ..arrays import Array
+from ..brackets.module import evaluate
 from ..estimators.probes import Probes
 from ..flows import flow
 from ..random import lazy
@@ -81,7 +86,8 @@ class Fresh(NamedTuple):
     """A variable as it would be at the mean Gram matrices, (draws, m, n): independent neurons.
 
     `covariance` is (m, m), `group` the number of its neurons' group, `streams` the weights and
-    biases that it is made of: variables that share none are independent.
+    biases that it is made of: variables that share none are independent. Of one `is_centred` the
+    network takes a mean off, which is 0 in the limit.
     """
 
     rows: Array
@@ -89,6 +95,7 @@ class Fresh(NamedTuple):
     group: int
     streams: frozenset[int]
     pieces: tuple[Piece, ...] = ()
+    is_centred: bool = False
 
 
 @dataclass
@@ -131,6 +138,7 @@ class Noted(Arithmetic):
         off: of each matrix its vectors' Gram matrix less the mean, (draws, pairs).
         haar: the matrices with frames.
         crossed: products of what is off and an innovation above it, (draws, products).
+        centres: of each variable the means over neurons of what layers added to it.
     """
 
     def __init__(
@@ -148,11 +156,20 @@ class Noted(Arithmetic):
         self.off: dict[int, Array] = {}
         self.haar: set[int] = set()
         self.crossed: list[Array] = []
+        self.centres: dict[Kind, list[Array]] = {}
 
     def cross(self, off: Array, functions: Array) -> None:
         """c of these functions, times what a Gram matrix is off below them."""
         c = functions.mean(axis=2)
         self.crossed.append((off[:, :, None] * c[:, None]).reshape(len(off), -1))
+
+    def join(self, kind: Kind, centre: Array, *, carried: bool) -> None:
+        """The mean of what a layer adds to a variable, (draws, m), times those of the layers whose
+        neurons it carries: they are independent, and a mean that is taken off has them all."""
+        before = self.centres.get(kind, []) if carried else []
+        for each in before:
+            self.crossed.append((each[:, :, None] * centre[:, None]).reshape(len(centre), -1))
+        self.centres[kind] = [*before, centre]
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,8 +313,11 @@ class InnovatingSampler(LayerSampler):
                 for piece in each.pieces:
                     responses = self._responses(met, j, piece, body)
                     group.add([responses])
-                    if piece.stream is not None:
-                        noted.cross(noted.off[piece.stream], responses)
+                    for stream in each.streams if piece.stream is None else {piece.stream}:
+                        if stream in noted.off:  # a bias meets no vectors
+                            noted.cross(noted.off[stream], responses)
+                if each.is_centred and not self.ensemble.net.activation.jumps(0):
+                    group.add([self._shifts(met, j, body)])
 
     def _responses(
         self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, piece: Piece, body: Array
@@ -307,14 +327,9 @@ class InnovatingSampler(LayerSampler):
 
         Differences, not derivatives: their means are those of σσ at two covariances.
         """
-        m = body.shape[1]
-        rows, means = np.ones((1, 1, 1)), np.ones((m, m))
-        for k, each in enumerate(met):
-            if k != j:
-                value, mean = self._factor(each[0], each[1].rows, each[1].covariance)
-                rows, means = rows * value, means * mean
+        rows, means = self._others(met, j)
         factor, own = met[j]
-        found = []
+        m, found = body.shape[1], []
         for c, d in product(range(m), repeat=2):
             size = _SHIFT * np.sqrt(own.covariance[c, c] / piece.covariance[d, d])
             (plus, above), (minus, below) = (
@@ -326,6 +341,42 @@ class InnovatingSampler(LayerSampler):
                 other = plus + minus if b == c else body[:, b]
                 found.append((plus - minus) * other / (2 * _SHIFT) - mean[b])
         return np.stack(found, axis=1)
+
+    def _shifts(
+        self, met: Sequence[tuple[Variable | Function, Fresh]], j: int, body: Array
+    ) -> Array:
+        """How products of what a matrix meets respond where a number is added to factor j's
+        variable at all neurons, as a mean that is taken off adds one: of sample c, times each b;
+        centred, (draws, c b, n).
+
+        f' times the other factors, of c, and the body of b: a product over the factors, which are
+        independent, so that its mean is ⟨f'_c f_b⟩ times the others' ⟨f_c f_b⟩.
+        """
+        rows, means = self._others(met, j)
+        factor, own = met[j]
+        if isinstance(factor, Variable):
+            slope, mean = np.ones((1, 1, 1)), np.zeros((1, 1))  # ⟨1 u_b⟩
+        else:
+            draws, m, n = own.rows.shape
+            values = np.empty((draws, 2, m, n))
+            at = np.ascontiguousarray(own.rows)
+            self.ensemble.activation(2).differentiate(at, values)
+            slope, mean = values[:, 1], slopes_of(self.ensemble.net.activation, own.covariance)
+        moved = rows * slope
+        found: Array = moved[:, :, None] * body[:, None] - (means * mean)[..., None]
+        return found.reshape(len(body), -1, body.shape[2])
+
+    def _others(
+        self, met: Sequence[tuple[Variable | Function, Fresh]], j: int
+    ) -> tuple[Array, Array]:
+        """The product of all factors but j, and the means of products of it."""
+        m = len(met[j][1].covariance)
+        rows, means = np.ones((1, 1, 1)), np.ones((m, m))
+        for k, (factor, each) in enumerate(met):
+            if k != j:
+                value, mean = self._factor(factor, each.rows, each.covariance)
+                rows, means = rows * value, means * mean
+        return rows, means
 
     def _factor(
         self, factor: Variable | Function, rows: Array, covariance: Array
@@ -365,7 +416,10 @@ class InnovatingSampler(LayerSampler):
                     of_all = [piece.times(t) for piece in same.pieces]
                     of_all += [whole] if len(same.streams) > 1 else []
                     arithmetic.fresh[kind] = same._replace(
-                        rows=whole.rows, covariance=whole.covariance, pieces=tuple(of_all)
+                        rows=whole.rows,
+                        covariance=whole.covariance,
+                        pieces=tuple(of_all),
+                        is_centred=same.is_centred or stage.has_centres,
                     )
                 continue
             shared = [k for other, own in parts.items() if other != kind for k in own.bodies]
@@ -400,8 +454,10 @@ class InnovatingSampler(LayerSampler):
                 for off in offs if self._is_nested else offs[k : k + 1]:
                     for functions in made:
                         arithmetic.cross(off, functions)
+            total = np.asarray(sum(pieces), float)
+            if self._has_centres:
+                arithmetic.join(kind, total.mean(axis=2), carried=each.carried is not None)
             if each.carried is None:
-                total = np.asarray(sum(pieces), float)
                 covariance = np.asarray(sum(covariances), float)
                 of_matrices = tuple(map(Piece, pieces, covariances, streams))[: len(each.bodies)]
                 streams_of = frozenset(streams)
@@ -465,6 +521,19 @@ def _average_of(activation: Activation, m: int, K: bytes) -> Array:
     inputs = np.sqrt(m) * np.linalg.cholesky(covariance)
     table = flow(Network(activation, Gaussian(1)), inputs if m > 1 else inputs[0], 2, ["K"])
     return np.asarray(table["K"].values[1], float).reshape(m, m)
+
+
+def slopes_of(activation: Activation, K: Array) -> Array:
+    """⟨σ'_a σ_b⟩ at this covariance, (m, m), for a continuous σ."""
+    return _slopes_of(activation, K.shape[0], K.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _slopes_of(activation: Activation, m: int, K: bytes) -> Array:
+    covariance, shape = np.frombuffer(K).reshape(m, m), Shape((1, 0), (0, 0))
+    pairs = product(range(m), repeat=2)
+    found = [evaluate(activation, shape, covariance[np.ix_(pair, pair)]) for pair in pairs]
+    return np.array(found).reshape(m, m)
 
 
 def reduced(groups: Sequence[Group]) -> Array:

@@ -8,9 +8,16 @@ import pytest
 from derivations.layers.by_moments import PreNorm
 from derive import Gaussian, InputError, LowRankGaussian, Network, Orthogonal, layers
 from numeric import simulate
-from numeric.samplers.staged_innovations import own_squares, reduced
+from numeric.samplers.staged_innovations import (
+    Fresh,
+    InnovatingSampler,
+    Noted,
+    Piece,
+    own_squares,
+    reduced,
+)
 from numeric.verify import innovated as module
-from numeric.verify.innovated import Places, innovated, lowered
+from numeric.verify.innovated import Innovated, Places, innovated, lowered
 
 PAIR = np.array([[1.0, 0.5, -0.7], [0.3, 1.0, 0.6]])
 SIGNALS = np.array([[1.0, 0.5, -0.7], [0.3, 1.0, 0.6], [-0.5, 0.2, 0.9]])
@@ -18,6 +25,7 @@ LAYERS = (
     "normalized(layer)",
     "residual(skip=1/2)",
     "gated(skip=1/2, norm=rms)",
+    "residual(skip=1, norm=layer)",
     "convolution(2, 3)",
     # σ(y) z, y and z one variable's multiples, and σ(y) v, which are independent
     layers.Layer("q = z[a] z[a]/n", "y[i] = z[i]/sqrt(q)", "z[i] = b[i] + W[i,a] s(y[a]) z[a]"),
@@ -71,13 +79,45 @@ def test_what_is_exact_at_finite_width(layer: str, kind: str, skip: float, weigh
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.usefixtures("few")
 def test_innovations_have_mean_zero(layer: str | layers.Layer, weights) -> None:
-    """Each c, c c' − Σ f f'/n² and c times what is off: z-scores below 5 among some thousand."""
+    """Each c, c c' − Σ f f'/n² and c times what is off, 24 000 networks: a bias of 4.2 % of a
+    deviation is seen. z-scores of 9 392 numbers in all, so that a bound of 6.5 has a false-alarm
+    rate of 8·10⁻⁷."""
     x = SIGNALS if str(layer).startswith("convolution") else PAIR
     found = innovated(network(layer, weights, "gelu"), x, 8, 3, seed=3)
-    *_, (_, groups, crossed) = found.sampler.followed(np.arange(1500), found.means)
-    for columns in (reduced(groups), *map(own_squares, groups), *crossed):
-        error = columns.std(axis=0) / np.sqrt(len(columns))
-        assert (np.abs(columns.mean(axis=0)) < 5 * error + 1e-12).all()
+    batches = [_columns(found, np.arange(k, k + 1500)) for k in range(0, 24_000, 1500)]
+    columns = np.concatenate(batches)
+    error = columns.std(axis=0) / np.sqrt(len(columns))
+    assert (np.abs(columns.mean(axis=0)) < 6.5 * error + 1e-12).all()
+
+
+def _columns(found: Innovated, draws: np.ndarray) -> np.ndarray:
+    *_, (_, groups, crossed) = found.sampler.followed(draws, found.means)
+    return np.concatenate([reduced(groups), *map(own_squares, groups), *crossed], axis=1)
+
+
+@pytest.mark.parametrize("sigma", ["gelu", "tanh"])
+def test_the_means_of_responses_are_exact(sigma: str) -> None:
+    """Of σ(y) v, with y and v at all nodes of a Gauss–Hermite rule in four variables, which is
+    good to 2·10⁻⁵: a bias of a thousandth of a deviation is seen."""
+    net = network(LAYERS[-1], activation=sigma)
+    sampler = innovated(net, PAIR, 8, 2).sampler
+    (term,) = sampler.ensemble.stages_at(2)[-1].equations[0][1].right
+    factors = [each for each in term.factors if each.at == term.weight[1]]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    at = np.stack([each.ravel() for each in np.meshgrid(*[nodes] * 4, indexing="ij")])
+    weight = np.prod(np.meshgrid(*[weights / weights.sum()] * 4, indexing="ij"), axis=0).ravel()
+    met = []
+    for k, covariance in enumerate(([[1.3, 0.4], [0.4, 0.8]], [[0.5, -0.2], [-0.2, 0.9]])):
+        rows = np.linalg.cholesky(covariance) @ at[2 * k : 2 * k + 2]
+        met.append((factors[k], Fresh(rows[None], np.array(covariance), 0, frozenset({k}))))
+    body = np.ones(())
+    for factor, each in met:
+        body = body * sampler._factor(factor, each.rows, each.covariance)[0]
+    for j, (_, own) in enumerate(met):
+        piece = Piece(own.rows, own.covariance, None)
+        for made in (sampler._shifts(met, j, body), sampler._responses(met, j, piece, body)):
+            assert np.abs(made @ weight).max() < 2e-5
+            assert (made**2 @ weight).min() > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -94,16 +134,56 @@ def test_errors_are_smaller(layer: str, gain: float) -> None:
         assert ratio.min() > least
 
 
-@pytest.mark.parametrize("layer", ["normalized(rms)", "residual(skip=1/2)", "gated(norm=rms)"])
-@pytest.mark.parametrize("weights", [Gaussian(1.5), Orthogonal(1.5)])
+def fall(layer: str, weights, inputs, sigma: str = "gelu") -> float:
+    """The error of G1 at n = 512 by that at 64, the worst of layers 2 to 4."""
+    errors = []
+    for n in (64, 512):
+        found = innovated(network(layer, weights, sigma, 0.1), inputs, n, 4)
+        errors.append(found.table([found.part(0)])["G1_se"].values[1:].max())
+    return errors[1] / errors[0]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "normalized(layer)",
+        "normalized(rms)",
+        "residual(skip=1/2)",
+        "residual(skip=1, norm=layer)",
+        "gated(norm=rms)",
+    ],
+)
+@pytest.mark.parametrize("weights", [Gaussian(1.2), Orthogonal(1.2)])
 @pytest.mark.usefixtures("few")
 def test_all_of_second_order_is_taken_out(layer: str, weights) -> None:
-    """n K's error falls as n^{-1/2}, from 48 to 192 nearly so; without a control it stays."""
-    errors = []
-    for n in (48, 192):
-        found = innovated(network(layer, weights), PAIR, n, 3)
-        errors.append(found.table([found.part(0)])["G1_se"].values[1:].max())
-    assert errors[1] < 0.75 * errors[0]
+    """n K's error falls as n^{-1/2}, from 64 to 512 to 0.35 of itself, with biases and a σ of no
+    parity."""
+    assert fall(layer, weights, PAIR) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("what", "sigma", "least"),
+    [
+        ("_shifts", "tanh", 0.9),
+        ("_responses", "gelu", 0.5),
+        ("cross", "gelu", 0.5),
+        ("own_squares", "gelu", 0.9),
+    ],
+)
+@pytest.mark.usefixtures("few")
+def test_without_a_control_it_stays(
+    what: str, sigma: str, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one kind of controls the error of G1 levels off, or does not fall at all."""
+    weights, x = Gaussian(1.2), PAIR[0]
+    assert fall("normalized(layer)", weights, x, sigma) < 0.42
+    if what == "own_squares":
+        monkeypatch.setattr(module, what, lambda group: np.zeros((len(group.functions[0]), 0)))
+    elif what == "cross":
+        monkeypatch.setattr(Noted, what, lambda *_: None)
+    else:
+        monkeypatch.setattr(InnovatingSampler, what, lambda *given: given[-1][:, :0])
+    assert fall("normalized(layer)", weights, x, sigma) > least
 
 
 @pytest.mark.usefixtures("few")
@@ -151,6 +231,7 @@ def test_V_is_unbiased_and_its_error_has_that_of_both_means() -> None:
         ({}, [PAIR[0], 0 * PAIR[0]], 8, "^inputs: .* linearly independent"),
         ({}, PAIR, 1, "^width: got '1, where vectors of a network are linearly dependent"),
         ({"weights": Gaussian(0)}, PAIR, 8, r"^weights: got 'Gaussian\(C_W=0\)'; wanted C_W above"),
+        ({"layer": "skip(1/2)"}, PAIR, 8, "^layer: got 'skip.* z is carried past"),
         (
             {"layer": "gated(C=(1, 0, 1))"},
             PAIR,
