@@ -254,7 +254,7 @@ class _Pass:
         kernel, scale = self._K, np.ones(self._m)
         if derived.scale is not None:
             scales = self._response(derived.scale)
-            kernel, scale = kernel * scales[:, :, None] * scales[:, None, :], scales[0]
+            kernel, scale = kernel * (scales[:, :, None] * scales[:, None, :]), scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
         self._brackets = layers.bracketed(average, kernel, noise)
