@@ -385,6 +385,7 @@ def _kinked(
         if K.ndim == 2:
             values, sizes = evaluate(K[None])
             return values[0], sizes[0]
+        K = np.maximum(K, K.swapaxes(1, 2))  # one 1 ∓ correlation, in whatever order of positions
         found = {}
         for rank, (shapes, tuples) in by_rank.items():
             rows = np.array(list(tuples))

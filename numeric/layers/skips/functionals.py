@@ -97,6 +97,10 @@ def at_first(
     return found
 
 
+_KEPT = 1.0 - 1e-13
+"""‖γ L'⁻¹L‖ from which on it is 1 but for rounding, and z a function of z'."""
+
+
 class Move:
     """What P and derivatives make of functionals of one pair's functions.
 
@@ -120,11 +124,11 @@ class Move:
         return found
 
     def growth(self, count: int) -> float:
-        """A bound on what so many derivatives multiply the length beyond N with."""
+        """A bound on what so many derivatives multiply the length beyond N with; ∞ where none."""
         lift, scale = self._lift, self._scale
         if lift == 0.0 or scale == 0.0:
             return 0.0
-        peak = count / (-2.0 * math.log(lift)) if lift < 1.0 else math.inf
+        peak = count / (-2.0 * math.log(lift)) if lift < _KEPT else math.inf
         b = max(self._above.degree + 1.0, peak if count else 0.0)
         return float((b**0.5 * scale) ** count * lift ** (b - count)) if b < math.inf else math.inf
 

@@ -254,7 +254,7 @@ class _Pass:
         kernel, scale = self._K, np.ones(self._m)
         if derived.scale is not None:
             scales = self._response(derived.scale)
-            kernel, scale = kernel * scales[:, :, None] * scales[:, None, :], scales[0]
+            kernel, scale = kernel * (scales[:, :, None] * scales[:, None, :]), scales[0]
         if not np.isfinite(kernel).all():
             raise _NotFiniteError
         self._brackets = layers.bracketed(average, kernel, noise)
@@ -287,6 +287,7 @@ class _Pass:
             spread = (-1, *(1,) * rank)
             for p, samples, f, f_beyond in self._entries(orders):
                 values, beyond = self._state.values[kind][p], self._state.beyond[kind][p]
+                self._check_bound(beyond, p)
                 own = length(values[0])
                 size, left = float(np.linalg.norm(f)) * own, beyond * f_beyond
                 if orders in self._layers.checks:
@@ -301,6 +302,18 @@ class _Pass:
                 each[sizes] = size
             found[kind, orders] = each
         return found
+
+    def _check_bound(self, beyond: Array, p: int) -> None:
+        """Refuse a functional whose length beyond N has no bound: of z that a layer lengthens by γ
+        and adds nothing to, ‖γ L'⁻¹L‖ is 1, and derivatives grow with the degree."""
+        if np.isinf(beyond).any():
+            got = f"{self._called(*self._pairs[p])}, such that z below a skip is a function of "
+            got += "that behind it: the rest of a Hermite series has no bound there"
+            wanted = "others, or C_b > 0, for what is not K or Θ behind a skip"
+            raise InputError("inputs", got, wanted)
+
+    def _called(self, a: int, b: int) -> str:
+        return f"inputs {a} and {b}" if a != b else f"input {a}"
 
     def tensors(self, like: Sequence[Array]) -> Both:
         """The tensors above, and their sizes, in the shapes of these."""
@@ -328,14 +341,15 @@ class _Pass:
 
     @cached_property
     def _first(self) -> list[int]:
-        """The first input that is the same as each; InputError for multiples of others, at which
-        what a kink needs does not exist."""
+        """The first input that is the same as each; InputError for those that are, to rounding,
+        multiples of one another, at which what a kink needs does not exist."""
         first = list(range(self._m))
         for (a, b), own in zip(self._pairs, self._state.bases, strict=True):
             if a != b and own.rank == 1:
                 if not np.isclose(own.L[0, 0], own.L[1, 0], rtol=_EQUAL, atol=0.0):
                     wanted = "none of them, for G1 of σ with kinks behind a norm and a skip"
-                    raise InputError("inputs", "some that are multiples of others", wanted)
+                    got = f"{self._called(a, b)}, too near to multiples of one another"
+                    raise InputError("inputs", got, wanted)
                 first[b] = min(first[b], a)
         return first
 
@@ -361,7 +375,7 @@ class _Pass:
                         continue
                     found, lengths = self._below(own, scalars, p, rank, len(by))
                     total[p] += moves[p](places, found)
-                    grown[p] += moves[p].growth(len(by)) * lengths
+                    grown[p] += np.where(lengths == 0.0, 0.0, moves[p].growth(len(by)) * lengths)
             if self._derived.merged:  # the same input twice: functions of one
                 for p, (c, d) in enumerate(self._pairs):
                     if c != d and self._first[c] == self._first[d]:
