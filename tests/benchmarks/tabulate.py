@@ -23,8 +23,8 @@ seconds times the estimate's variance, which no number of networks changes.
 
 Training 1000 networks of four layers is 8.3·10¹⁰ operations: three products of 8 points with each
 matrix in every step but the first matrix's two. A large product of doubles reaches 57·10⁹ in a
-second on one thread of the AMD EPYC, so that no program takes less than 1.5 s there: some five
-times as fast as NumPy or JAX, not twenty.
+second on one thread of the AMD EPYC, so that no program takes less than 1.5 s there: 4.4
+times as fast as NumPy or JAX at most, not twenty.
 """
 FIRST_TITLE = "## First calls"
 FIRST_TEXT = """
