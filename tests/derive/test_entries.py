@@ -69,6 +69,51 @@ def test_excess_kurtosis_of_another_package_s_law(law):
     test_excess_kurtosis(Independent(law), 3)
 
 
+def _bernoulli(q):
+    return scipy.stats.bernoulli(q, loc=-q), (1 - 2 * q) / (q * (1 - q)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("law", "skew"),
+    [
+        *map(_bernoulli, (0.2, 0.41, 0.45, 0.49, 0.499, 0.501, 0.6)),
+        (scipy.stats.binom(1, 0.42, loc=-0.42), _bernoulli(0.42)[1]),
+        (scipy.stats.hypergeom(7, 3, 1, loc=-3 / 7), _bernoulli(3 / 7)[1]),
+        (scipy.stats.betabinom(1, 0.9, 1.1, loc=-0.45), _bernoulli(0.45)[1]),
+        (scipy.stats.poisson(2, loc=-2), 2**-0.5),
+    ],
+    ids=lambda each: f"{each.dist.name}{each.args}" if hasattr(each, "dist") else "",
+)
+def test_the_skew_of_two_atoms_and_more(law, skew):
+    """(1 − 2q)/√(q(1 − q)) of two, also where one is likelier than every quantile looked at."""
+    found = Independent(law)
+    assert not found.is_symmetric
+    assert abs(float(found.cumulant(3)) - skew) < 1e-9
+    with pytest.raises(InputError):
+        found.check_symmetric()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        scipy.stats.bernoulli(0.5, loc=-0.5),
+        scipy.stats.binom(5, 0.5, loc=-2.5),
+        scipy.stats.hypergeom(8, 4, 3, loc=-1.5),
+        scipy.stats.randint(-3, 4),
+        scipy.stats.dlaplace(0.8),
+        scipy.stats.skellam(2, 2),
+        scipy.stats.norm(0, 2),
+        scipy.stats.t(9),
+        scipy.stats.laplace(),
+    ],
+    ids=lambda each: each.dist.name,
+)
+def test_a_law_and_its_mirror(law):
+    found = Independent(law)
+    assert found.is_symmetric
+    assert [found.cumulant(k) for k in (3, 5, 7)] == [0, 0, 0]
+
+
 def test_moments_are_integrals_over_the_density():
     root = mpmath.sqrt(3)
     for k in (2, 4, 6):
@@ -266,6 +311,7 @@ def test_what_is_no_name(text):
 REFUSED = {
     "a mean": lambda: Independent(scipy.stats.norm(1)),
     "no variance": lambda: Independent(scipy.stats.cauchy()),
+    "no mean of atoms": lambda: Independent(scipy.stats.zipf(1.5)),
     "no distribution": lambda: Independent("uniform"),
     "kurtosis": lambda: Independent({4: -3}),
     "variance": lambda: Independent({2: 2}),
