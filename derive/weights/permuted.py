@@ -185,12 +185,17 @@ class Permuted(FourMoments):
             symbols.
         matrix: a function of n_out, n_in and NumPy's generator that returns W₀ at C_W = 1 as an
             array of that shape, for `simulate`, which permutes it, and refuses it where sixteen
-            matrices have other moments; left out, there are no samples.
+            matrices differ from the moments by more than ten standard errors; left out, there are
+            no samples.
         C_W: n_in E[W_ij²].
 
     Recursions give the tensors of leading order, G1 and Theta1, under the assumption that connected
     averages of six weights and more bring nothing of order 1/n; InputError where those of four are
-    too large. Derived here.
+    too large. So the third and higher cumulants of a row's squared length must be O(n^{-2}), which
+    no moment of four shows: where a few rows have another length, such as dead neurons, each
+    cumulant is of order 1/n, and G1, Theta1 and what they enter are wrong. With one row of squared
+    length c, the others (n − c)/(n − 1), tanh, C_W = 1.5 and K = 0.59, G1 is −0.161 at c = 0 and
+    −8.09 at c = 10 where the exact term is −0.261 and −1.76. Derived here.
 
     >>> n = sympy.Symbol("n")
     >>> haar = 1 / (n * (n - 1) * (n + 2))
