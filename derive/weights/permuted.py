@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 import sympy
@@ -174,6 +175,19 @@ def _in_powers(law: FourMoments, value: sympy.Expr, order: int) -> dict[int, sym
     return {m - start: each for m, each in enumerate(found) if each != 0}
 
 
+def _takes_three(given: Any) -> bool:
+    """Whether it can be called with three arguments, so far as its signature tells."""
+    if not callable(given):
+        return False
+    try:
+        signature(given).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions have none
+        pass
+    return True
+
+
 @dataclass(frozen=True)
 class Permuted(FourMoments):
     """P W₀ Q with independent uniform signed permutations P and Q, by moments of P W₀ Q.
@@ -209,14 +223,14 @@ class Permuted(FourMoments):
     column: Any = field(kw_only=True)
     apart: Any = field(kw_only=True)
     around: Any = field(kw_only=True)
-    matrix: Callable[[int, int, Any], Any] | None = field(default=None, kw_only=True)
+    matrix: Callable[[int, int, Any], Any] | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in MOMENTS:
             value = as_expression(name, getattr(self, name), _WANTED)
             object.__setattr__(self, name, value)
-        if self.matrix is not None and not callable(self.matrix):
+        if self.matrix is not None and not _takes_three(self.matrix):
             raise InputError("matrix", self.matrix, "a function of n_out, n_in and a generator")
 
     @property
@@ -291,6 +305,18 @@ class RegularSparse(FourMoments):
         """The symbols among p, C_W and the parameters of the entries' law."""
         found: set[sympy.Symbol] = sympy.Tuple(self.C_W, self.p).free_symbols
         return found | (self.of.free_symbols if self.of else set())
+
+    def joint(
+        self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> sympy.Expr:
+        """C(p, q)/C_W^k of two or four factors; InputError for more, and where no mask exists."""
+        self.check_widths(n_in, n_out)
+        return super().joint(rows, columns, n_in, n_out)
+
+    def check_widths(self, n_in: sympy.Expr | int, n_out: sympy.Expr | int) -> None:
+        """Raise InputError where p n_in or p n_out is a number that is not whole."""
+        if any((self.p * width).is_integer is False for width in (n_in, n_out)):
+            raise InputError("p", self.p, f"whole parts of the widths {n_in} and {n_out}")
 
     def moments(self, n_in: sympy.Expr, n_out: sympy.Expr) -> tuple[sympy.Expr, ...]:
         """Those of the mask times (p n_in)^{-2}, and E[x⁴] of an entry."""

@@ -93,11 +93,17 @@ def _core(law: FourMoments, n_out: int, n_in: int, rng: np.random.Generator) -> 
 @_core.register
 def _(law: Permuted, n_out: int, n_in: int, rng: np.random.Generator) -> Array:
     assert law.matrix is not None
-    found = np.array(law.matrix(n_out, n_in, rng), float)
+    wanted = f"a function that returns finite real numbers of shape {(n_out, n_in)}"
+    drawn = law.matrix(n_out, n_in, rng)
+    try:
+        found = np.asarray(drawn)
+    except ValueError:
+        raise InputError("matrix", "rows of unequal lengths", wanted) from None
+    if found.dtype.kind not in "biuf":
+        raise InputError("matrix", f"an array of type {found.dtype}", wanted)
     if found.shape != (n_out, n_in) or not np.isfinite(found).all():
-        wanted = f"a function that returns finite numbers of shape {(n_out, n_in)}"
         raise InputError("matrix", f"numbers of shape {found.shape}", wanted)
-    return found
+    return np.array(found, float)
 
 
 @_core.register
@@ -118,6 +124,5 @@ def _counts(law: RegularSparse, n_in: int, n_out: int) -> int:
     part = sympy.sympify(law.p)
     if not part.is_number:
         raise InputError("p", law.p, "a number, not a symbol, to be sampled")
-    if not ((part * n_in).is_integer and (part * n_out).is_integer):
-        raise InputError("p", law.p, f"whole parts of the widths {n_in} and {n_out}")
+    law.check_widths(n_in, n_out)
     return int(part * n_in)

@@ -152,7 +152,39 @@ def other_shape(n_out, n_in, rng):
     return np.zeros((n_out, n_in + 1))
 
 
+def drawing(matrix):
+    law = Permuted(fourth=0, row=0, column=0, apart=0, around=0, matrix=matrix)
+    return weight_matrix(law, (4, 4), np.random.default_rng(0))
+
+
+class Unhashable:
+    """What draws scaled columns, and has no hash."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return self is other
+
+    def __call__(self, n_out, n_in, rng):
+        return scaled_columns(n_out, n_in, rng)
+
+
+def test_a_function_without_a_hash():
+    law = replace(LAWS["columns"], matrix=Unhashable())
+    net, own = (Network("tanh", each, "gaussian") for each in (law, LAWS["columns"]))
+    assert (flow(net, X[0], 2, ["V"])["V"] == flow(own, X[0], 2, ["V"])["V"]).all()
+    one, other = (
+        weight_matrix(each, (8, 8), np.random.default_rng(0)) for each in (law, LAWS["columns"])
+    )
+    assert (one == other).all()
+
+
 REFUSED = {
+    "two arguments": lambda: drawing(lambda n_out, n_in: np.zeros((n_out, n_in))),
+    "a string": lambda: drawing(lambda n_out, n_in, rng: "matrix"),
+    "nothing": lambda: drawing(lambda n_out, n_in, rng: None),
+    "ragged rows": lambda: drawing(lambda n_out, n_in, rng: [[1.0], [1.0, 2.0]]),
+    "complex numbers": lambda: drawing(lambda n_out, n_in, rng: np.full((n_out, n_in), 0.5j)),
     "no matrix": lambda: simulate(Network("tanh", UNDRAWN, "gaussian"), X[0], 8, 2, 10),
     "a width": lambda: simulate(
         Network("tanh", RegularSparse("1/3"), "gaussian"), X[0], 8, 2, 10, tensors=["V"]
