@@ -116,9 +116,9 @@ class IndependentEntries(PermutationInvariant):
         """Raise InputError for a skewed law, whose tensors have half powers of n."""
         if not self.is_symmetric:
             wanted = (
-                "entries with a symmetric law: those of a skewed one have cumulants of odd order, "
-                "and tensors of order n^{-1/2} but in `flow` to order 1/n, of an odd σ, "
-                "a symmetric law in layer 1"
+                "entries with a symmetric law: odd cumulants of a skewed one bring terms of order "
+                "n^{-1/2}; they do not enter K, V and G1 in `flow` where σ is odd and the law of "
+                "layer 1 is symmetric"
             )
             raise InputError("weights", str(self), wanted)
 
@@ -321,6 +321,14 @@ def _of_cumulants(given: Mapping[Any, Any]) -> Moments:
         )
     if 4 in found and found[4].is_number and found[4] < -2:
         raise InputError("distribution", given, "an excess kurtosis of −2 or more")
+    third, kurtosis = found.get(3, sympy.S.Zero), found.get(4, sympy.S.Zero)
+    if (
+        third.is_number
+        and kurtosis.is_number
+        and kurtosis < third**2 - 2 - sympy.Rational(1, 10**9) * (1 + third**2)
+    ):
+        wanted = "an excess kurtosis of κ_3² − 2 or more; one that is left out is 0"
+        raise InputError("distribution", given, wanted)
     return Moments("cumulants", (), (), tuple(sorted(found.items())))
 
 

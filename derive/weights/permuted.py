@@ -248,7 +248,11 @@ class Permuted(FourMoments):
         widths = {"n_in": n_in, "n_out": n_out, "n": n_in}
         used = {each: widths[each.name] for each in value.free_symbols if each.name in widths}
         if n_in != n_out and any(each.name == "n" for each in used):
-            raise InputError(name, value, "a function of n_in and n_out, where they differ")
+            wanted = (
+                "a function of n_in and n_out where they differ, as in layer 1 of as many inputs "
+                "as there are; or first_weights of another law"
+            )
+            raise InputError(name, value, wanted)
         return value.subs(used, simultaneous=True)
 
     def __str__(self) -> str:

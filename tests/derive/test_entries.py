@@ -314,6 +314,8 @@ REFUSED = {
     "no mean of atoms": lambda: Independent(scipy.stats.zipf(1.5)),
     "no distribution": lambda: Independent("uniform"),
     "kurtosis": lambda: Independent({4: -3}),
+    "kurtosis of a skew": lambda: Independent({3: 5, 4: 0}),
+    "kurtosis left out": lambda: Independent({3: "3/2"}),
     "variance": lambda: Independent({2: 2}),
     "order": lambda: Independent({1: 0}),
     "a part": lambda: Sparse(0),
@@ -337,6 +339,17 @@ REFUSED = {
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         REFUSED[what]()
+
+
+def test_the_least_kurtosis_of_a_skew():
+    """κ_4 = κ_3² − 2 of two atoms: by q = 1/5, 3/2 and 1/4, exact and in floating point."""
+    for third, fourth in (
+        ("3/2", sympy.Rational(1, 4)),
+        (1.5, 0.25),
+        (k3, 0),
+        (3 / 7**0.5, 9 / 7 - 2),
+    ):
+        assert Independent({3: third, 4: fourth}).cumulant(4) == fourth
 
 
 class _Sum(PermutationInvariant):

@@ -169,6 +169,20 @@ class Unhashable:
         return scaled_columns(n_out, n_in, rng)
 
 
+def test_single_precision_is_no_other_law():
+    def signs(n_out, n_in, rng):
+        return (rng.choice([-1.0, 1.0], (n_out, n_in)) / np.sqrt(n_in)).astype(np.float32)
+
+    even = dict.fromkeys(("fourth", "row", "column", "apart"), 1 / n_in**2)
+    law = Permuted(**even, around=0, matrix=signs)
+    for width in (7, 24, 50):
+        found = weight_matrix(law, (width, width), np.random.default_rng(0))
+        assert np.allclose(found**2, 1 / width)
+    other = replace(law, fourth=sympy.Rational(100001, 100000) / n_in**2)
+    with pytest.raises(InputError, match="standard errors of 16 matrices"):
+        weight_matrix(other, (7, 7), np.random.default_rng(0))
+
+
 def test_a_function_without_a_hash():
     law = replace(LAWS["columns"], matrix=Unhashable())
     net, own = (Network("tanh", each, "gaussian") for each in (law, LAWS["columns"]))
