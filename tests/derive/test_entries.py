@@ -349,7 +349,8 @@ def test_the_least_kurtosis_of_a_skew():
         (k3, 0),
         (3 / 7**0.5, 9 / 7 - 2),
     ):
-        assert Independent({3: third, 4: fourth}).cumulant(4) == fourth
+        found = Independent({3: third, 4: fourth}).cumulant(4)
+        assert abs(found - fourth) < 1e-12
 
 
 class _Sum(PermutationInvariant):
