@@ -249,8 +249,8 @@ class Permuted(FourMoments):
         used = {each: widths[each.name] for each in value.free_symbols if each.name in widths}
         if n_in != n_out and any(each.name == "n" for each in used):
             wanted = (
-                "a function of n_in and n_out where they differ, as in layer 1 of as many inputs "
-                "as there are; or first_weights of another law"
+                "a function of n_in and n_out where they differ, as inputs and neurons do in "
+                "layer 1, which first_weights gives another law"
             )
             raise InputError(name, value, wanted)
         return value.subs(used, simultaneous=True)

@@ -226,6 +226,11 @@ REFUSED = {
 }
 
 
+def test_layer_one_of_a_law_for_one_width():
+    with pytest.raises(InputError, match="layer 1, which first_weights"):
+        simulate(Network("tanh", LAWS["groups"]), X[0][:4], 8, 2, 10, tensors=["V"])
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_refused(what):
     with pytest.raises(InputError):
