@@ -55,7 +55,7 @@ def ensemble_arguments(command: argparse.ArgumentParser) -> None:
         default="gaussian",
         metavar="NAME",
         help=f"the ensemble: {', '.join(WEIGHTS)}; or independent entries, uniform, rademacher, "
-        "truncated-normal, sparse(0.1), student(5)",
+        "truncated-normal, sparse(0.1), student(5); or regular-sparse(0.1)",
     )
     command.add_argument(
         "--gamma", help="rank over width of low-rank weights; a symbol if left out"

@@ -39,6 +39,8 @@ from .rotations import WeightEnsemble, atoms_of, fraction
 
 MOST_CUMULANT = 12
 """Orders of cumulants that a given distribution is asked for."""
+_MOST_ATOMS = 1e6
+"""Atoms that are compared with their mirror's; of more, odd moments are computed."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,9 @@ class IndependentEntries(PermutationInvariant):
         """Raise InputError for a skewed law, whose tensors have half powers of n."""
         if not self.is_symmetric:
             wanted = (
-                "entries with a symmetric law: those of a skewed one have cumulants of odd order, "
-                "and tensors of order n^{-1/2} but in `flow` to order 1/n, of an odd σ, "
-                "a symmetric law in layer 1"
+                "entries with a symmetric law: odd cumulants of a skewed one bring terms of order "
+                "n^{-1/2}; they do not enter K, V and G1 in `flow` where σ is odd and the law of "
+                "layer 1 is symmetric"
             )
             raise InputError("weights", str(self), wanted)
 
@@ -319,6 +321,14 @@ def _of_cumulants(given: Mapping[Any, Any]) -> Moments:
         )
     if 4 in found and found[4].is_number and found[4] < -2:
         raise InputError("distribution", given, "an excess kurtosis of −2 or more")
+    third, kurtosis = found.get(3, sympy.S.Zero), found.get(4, sympy.S.Zero)
+    if (
+        third.is_number
+        and kurtosis.is_number
+        and kurtosis < third**2 - 2 - sympy.Rational(1, 10**9) * (1 + third**2)
+    ):
+        wanted = "an excess kurtosis of κ_3² − 2 or more; one that is left out is 0"
+        raise InputError("distribution", given, wanted)
     return Moments("cumulants", (), (), tuple(sorted(found.items())))
 
 
@@ -362,11 +372,39 @@ def _moment(given: Any, k: int) -> float:
 
 
 def _of_scipy(given: Any) -> Moments:
+    from scipy import stats  # noqa: PLC0415  (as above)
+
     mean, variance = (float(each) for each in given.stats("mv"))
-    quantiles = [float(given.ppf(q)) for q in (0.6, 0.9, 0.99)]
-    symmetric = all(abs(float(given.sf(x)) - float(given.cdf(-x))) < 1e-9 for x in quantiles)
+    own = type(given.dist) is type(getattr(stats, given.dist.name, None))
+    discrete = isinstance(given.dist, stats.rv_discrete)
+    symmetric = (own or not discrete) and (_mirrored if discrete else _balanced)(given)
     known = [mean, variance + mean**2]
     known += [0.0 if symmetric and k % 2 else _moment(given, k) for k in range(3, 9)]
     exact = [sympy.Rational(str(m)) if isfinite(m) else sympy.nan for m in known]
+    name = "scipy.stats" if own else f"{type(given.dist).__name__} of your own"
     arguments = (given.dist.name, tuple(given.args), tuple(sorted(given.kwds.items())))
-    return Moments("scipy.stats", arguments, _standardised(given, exact))
+    return Moments(name, arguments, _standardised(given, exact))
+
+
+def _balanced(given: Any) -> bool:
+    """Whether a continuous distribution has equal tails, at three quantiles."""
+    quantiles = [float(given.ppf(q)) for q in (0.6, 0.9, 0.99)]
+    return all(abs(float(given.sf(x)) - float(given.cdf(-x))) < 1e-9 for x in quantiles)
+
+
+def _mirrored(given: Any) -> bool:
+    """Whether the atoms of a discrete distribution of scipy.stats have their mirrors' chances."""
+    import numpy as np  # noqa: PLC0415  (scipy has imported it)
+
+    named = {name: value for name, value in given.kwds.items() if name != "loc"}
+    plain = given.dist(*given.args[: given.dist.numargs], **named)  # its atoms are integers
+    low, high = (float(each) for each in plain.support())
+    if isfinite(low) != isfinite(high):
+        return False
+    if not isfinite(low):
+        low, high = float(plain.ppf(1e-13)), float(plain.isf(1e-13))
+    twice = 2.0 * float(plain.mean())
+    if high - low > _MOST_ATOMS or abs(twice - round(twice)) > 1e-9:
+        return False
+    atoms = np.arange(low, high + 1.0)
+    return bool(np.abs(plain.pmf(atoms) - plain.pmf(round(twice) - atoms)).max() < 1e-10)

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 import sympy
@@ -174,6 +175,19 @@ def _in_powers(law: FourMoments, value: sympy.Expr, order: int) -> dict[int, sym
     return {m - start: each for m, each in enumerate(found) if each != 0}
 
 
+def _takes_three(given: Any) -> bool:
+    """Whether it can be called with three arguments, so far as its signature tells."""
+    if not callable(given):
+        return False
+    try:
+        signature(given).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions have none
+        pass
+    return True
+
+
 @dataclass(frozen=True)
 class Permuted(FourMoments):
     """P W₀ Q with independent uniform signed permutations P and Q, by moments of P W₀ Q.
@@ -185,12 +199,17 @@ class Permuted(FourMoments):
             symbols.
         matrix: a function of n_out, n_in and NumPy's generator that returns W₀ at C_W = 1 as an
             array of that shape, for `simulate`, which permutes it, and refuses it where sixteen
-            matrices have other moments; left out, there are no samples.
+            matrices differ from the moments by more than ten standard errors; left out, there are
+            no samples.
         C_W: n_in E[W_ij²].
 
     Recursions give the tensors of leading order, G1 and Theta1, under the assumption that connected
     averages of six weights and more bring nothing of order 1/n; InputError where those of four are
-    too large. Derived here.
+    too large. So the third and higher cumulants of a row's squared length must be O(n^{-2}), which
+    no moment of four shows: where a few rows have another length, such as dead neurons, each
+    cumulant is of order 1/n, and G1, Theta1 and what they enter are wrong. With one row of squared
+    length c, the others (n − c)/(n − 1), tanh, C_W = 1.5 and K = 0.59, G1 is −0.161 at c = 0 and
+    −8.09 at c = 10 where the exact term is −0.261 and −1.76. Derived here.
 
     >>> n = sympy.Symbol("n")
     >>> haar = 1 / (n * (n - 1) * (n + 2))
@@ -204,14 +223,14 @@ class Permuted(FourMoments):
     column: Any = field(kw_only=True)
     apart: Any = field(kw_only=True)
     around: Any = field(kw_only=True)
-    matrix: Callable[[int, int, Any], Any] | None = field(default=None, kw_only=True)
+    matrix: Callable[[int, int, Any], Any] | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in MOMENTS:
             value = as_expression(name, getattr(self, name), _WANTED)
             object.__setattr__(self, name, value)
-        if self.matrix is not None and not callable(self.matrix):
+        if self.matrix is not None and not _takes_three(self.matrix):
             raise InputError("matrix", self.matrix, "a function of n_out, n_in and a generator")
 
     @property
@@ -229,7 +248,11 @@ class Permuted(FourMoments):
         widths = {"n_in": n_in, "n_out": n_out, "n": n_in}
         used = {each: widths[each.name] for each in value.free_symbols if each.name in widths}
         if n_in != n_out and any(each.name == "n" for each in used):
-            raise InputError(name, value, "a function of n_in and n_out, where they differ")
+            wanted = (
+                "a function of n_in and n_out where they differ, as inputs and neurons do in "
+                "layer 1, which first_weights gives another law"
+            )
+            raise InputError(name, value, wanted)
         return value.subs(used, simultaneous=True)
 
     def __str__(self) -> str:
@@ -286,6 +309,18 @@ class RegularSparse(FourMoments):
         """The symbols among p, C_W and the parameters of the entries' law."""
         found: set[sympy.Symbol] = sympy.Tuple(self.C_W, self.p).free_symbols
         return found | (self.of.free_symbols if self.of else set())
+
+    def joint(
+        self, rows: Blocks, columns: Blocks, n_in: sympy.Expr, n_out: sympy.Expr
+    ) -> sympy.Expr:
+        """C(p, q)/C_W^k of two or four factors; InputError for more, and where no mask exists."""
+        self.check_widths(n_in, n_out)
+        return super().joint(rows, columns, n_in, n_out)
+
+    def check_widths(self, n_in: sympy.Expr | int, n_out: sympy.Expr | int) -> None:
+        """Raise InputError where p n_in or p n_out is a number that is not whole."""
+        if any((self.p * width).is_integer is False for width in (n_in, n_out)):
+            raise InputError("p", self.p, f"whole parts of the widths {n_in} and {n_out}")
 
     def moments(self, n_in: sympy.Expr, n_out: sympy.Expr) -> tuple[sympy.Expr, ...]:
         """Those of the mask times (p n_in)^{-2}, and E[x⁴] of an entry."""

@@ -21,6 +21,8 @@ from .entries import entries
 _MATRICES, _BOUND = 16, 10.0
 """Matrices whose moments are looked at, and how many standard errors they may be off: Student's t
 of 15 degrees is beyond with probability 5e-8."""
+_ROUNDING = 1e-6
+"""Of a moment, or of 1/n_in² where that is larger: what single precision may bring."""
 
 
 def permuted(law: FourMoments, shape: tuple[int, int], rng: np.random.Generator) -> Array:
@@ -64,9 +66,13 @@ def _check_moments(law: Permuted, n_in: int, n_out: int) -> None:
     for name, mean, error, value in zip(
         names, drawn.mean(axis=0), errors, (1 / n_in, *map(float, given)), strict=True
     ):
-        if not abs(mean - value) <= _BOUND * error + 1e-9 * n_in**-2:
-            got = f"matrices whose {name} moment is {mean:.6g} ± {error:.2g}"
-            raise InputError("matrix", got, f"{value:.6g}, at widths {n_in}, {n_out}")
+        if not abs(mean - value) <= _BOUND * error + _ROUNDING * max(abs(value), n_in**-2):
+            got = f"matrices whose {name} moment is {mean:.9g} ± {error:.2g}"
+            wanted = (
+                f"{value:.9g}, at widths {n_in}, {n_out}, to {_BOUND:g} standard errors of "
+                f"{_MATRICES} matrices; they do not know of what none of them shows"
+            )
+            raise InputError("matrix", got, wanted)
 
 
 def sums(W: Array) -> tuple[float, ...]:
@@ -93,11 +99,17 @@ def _core(law: FourMoments, n_out: int, n_in: int, rng: np.random.Generator) -> 
 @_core.register
 def _(law: Permuted, n_out: int, n_in: int, rng: np.random.Generator) -> Array:
     assert law.matrix is not None
-    found = np.array(law.matrix(n_out, n_in, rng), float)
+    wanted = f"a function that returns finite real numbers of shape {(n_out, n_in)}"
+    drawn = law.matrix(n_out, n_in, rng)
+    try:
+        found = np.asarray(drawn)
+    except ValueError:
+        raise InputError("matrix", "rows of unequal lengths", wanted) from None
+    if found.dtype.kind not in "biuf":
+        raise InputError("matrix", f"an array of type {found.dtype}", wanted)
     if found.shape != (n_out, n_in) or not np.isfinite(found).all():
-        wanted = f"a function that returns finite numbers of shape {(n_out, n_in)}"
         raise InputError("matrix", f"numbers of shape {found.shape}", wanted)
-    return found
+    return np.array(found, float)
 
 
 @_core.register
@@ -118,6 +130,5 @@ def _counts(law: RegularSparse, n_in: int, n_out: int) -> int:
     part = sympy.sympify(law.p)
     if not part.is_number:
         raise InputError("p", law.p, "a number, not a symbol, to be sampled")
-    if not ((part * n_in).is_integer and (part * n_out).is_integer):
-        raise InputError("p", law.p, f"whole parts of the widths {n_in} and {n_out}")
+    law.check_widths(n_in, n_out)
     return int(part * n_in)

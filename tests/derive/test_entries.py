@@ -69,6 +69,51 @@ def test_excess_kurtosis_of_another_package_s_law(law):
     test_excess_kurtosis(Independent(law), 3)
 
 
+def _bernoulli(q):
+    return scipy.stats.bernoulli(q, loc=-q), (1 - 2 * q) / (q * (1 - q)) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("law", "skew"),
+    [
+        *map(_bernoulli, (0.2, 0.41, 0.45, 0.49, 0.499, 0.501, 0.6)),
+        (scipy.stats.binom(1, 0.42, loc=-0.42), _bernoulli(0.42)[1]),
+        (scipy.stats.hypergeom(7, 3, 1, loc=-3 / 7), _bernoulli(3 / 7)[1]),
+        (scipy.stats.betabinom(1, 0.9, 1.1, loc=-0.45), _bernoulli(0.45)[1]),
+        (scipy.stats.poisson(2, loc=-2), 2**-0.5),
+    ],
+    ids=lambda each: f"{each.dist.name}{each.args}" if hasattr(each, "dist") else "",
+)
+def test_the_skew_of_two_atoms_and_more(law, skew):
+    """(1 − 2q)/√(q(1 − q)) of two, also where one is likelier than every quantile looked at."""
+    found = Independent(law)
+    assert not found.is_symmetric
+    assert abs(float(found.cumulant(3)) - skew) < 1e-9
+    with pytest.raises(InputError):
+        found.check_symmetric()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        scipy.stats.bernoulli(0.5, loc=-0.5),
+        scipy.stats.binom(5, 0.5, loc=-2.5),
+        scipy.stats.hypergeom(8, 4, 3, loc=-1.5),
+        scipy.stats.randint(-3, 4),
+        scipy.stats.dlaplace(0.8),
+        scipy.stats.skellam(2, 2),
+        scipy.stats.norm(0, 2),
+        scipy.stats.t(9),
+        scipy.stats.laplace(),
+    ],
+    ids=lambda each: each.dist.name,
+)
+def test_a_law_and_its_mirror(law):
+    found = Independent(law)
+    assert found.is_symmetric
+    assert [found.cumulant(k) for k in (3, 5, 7)] == [0, 0, 0]
+
+
 def test_moments_are_integrals_over_the_density():
     root = mpmath.sqrt(3)
     for k in (2, 4, 6):
@@ -266,8 +311,11 @@ def test_what_is_no_name(text):
 REFUSED = {
     "a mean": lambda: Independent(scipy.stats.norm(1)),
     "no variance": lambda: Independent(scipy.stats.cauchy()),
+    "no mean of atoms": lambda: Independent(scipy.stats.zipf(1.5)),
     "no distribution": lambda: Independent("uniform"),
     "kurtosis": lambda: Independent({4: -3}),
+    "kurtosis of a skew": lambda: Independent({3: 5, 4: 0}),
+    "kurtosis left out": lambda: Independent({3: "3/2"}),
     "variance": lambda: Independent({2: 2}),
     "order": lambda: Independent({1: 0}),
     "a part": lambda: Sparse(0),
@@ -291,6 +339,18 @@ REFUSED = {
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         REFUSED[what]()
+
+
+def test_the_least_kurtosis_of_a_skew():
+    """κ_4 = κ_3² − 2 of two atoms: by q = 1/5, 3/2 and 1/4, exact and in floating point."""
+    for third, fourth in (
+        ("3/2", sympy.Rational(1, 4)),
+        (1.5, 0.25),
+        (k3, 0),
+        (3 / 7**0.5, 9 / 7 - 2),
+    ):
+        found = Independent({3: third, 4: fourth}).cumulant(4)
+        assert abs(found - fourth) < 1e-12
 
 
 class _Sum(PermutationInvariant):

@@ -252,3 +252,11 @@ OTHERS = {
 def test_what_is_refused(what):
     with pytest.raises(InputError):
         OTHERS[what]()
+
+
+@pytest.mark.parametrize(("part", "width"), [("1/4", 6), ("1/8", 4)])
+def test_no_number_for_a_mask_that_does_not_exist(part, width):
+    net = Network(activations.polynomial([0, 1]), RegularSparse(part), first_weights="gaussian")
+    assert exact.cumulant("V", net, 2, width=8).is_finite is not False
+    with pytest.raises(InputError, match="whole parts"):
+        exact.cumulant("V", net, 2, width=width)

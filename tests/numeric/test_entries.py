@@ -183,6 +183,26 @@ def test_what_is_refused(what):
         what(Network("tanh", Uniform()))
 
 
+class norm_gen(scipy.stats.rv_continuous):  # noqa: N801  (the name of scipy's own class)
+    """Uniform numbers under the name of normal ones."""
+
+    def _pdf(self, x):
+        return 0.5 + 0 * x
+
+
+def test_a_law_of_one_s_own_flows_and_is_not_sampled():
+    """It is not drawn as the law of scipy.stats that has its name."""
+    atoms = scipy.stats.rv_discrete(values=([-1, 0, 1], [0.25, 0.5, 0.25]))
+    laws = (norm_gen(a=-1, b=1, name="norm")(), -1.2), (atoms(), -1)
+    for law, fourth in laws:
+        weights = Independent(law)
+        assert abs(float(weights.cumulant(4)) - fourth) < 1e-9
+        net = Network("tanh", weights, first_weights="gaussian")
+        assert flow(net, [1.0, 0.5], 3, ["V"])["V"].notnull().all()
+        with pytest.raises(InputError, match="a distribution of scipy"):
+            simulate(net, [1.0, 0.5], 8, 3, 10, tensors=["V"])
+
+
 def test_orthogonal_weights_behind_independent_ones_are_refused():
     with pytest.raises(InputError, match="first_weights"):
         Network("tanh", Orthogonal(), first_weights=as_weights("weights", "uniform"))

@@ -152,7 +152,53 @@ def other_shape(n_out, n_in, rng):
     return np.zeros((n_out, n_in + 1))
 
 
+def drawing(matrix):
+    law = Permuted(fourth=0, row=0, column=0, apart=0, around=0, matrix=matrix)
+    return weight_matrix(law, (4, 4), np.random.default_rng(0))
+
+
+class Unhashable:
+    """What draws scaled columns, and has no hash."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return self is other
+
+    def __call__(self, n_out, n_in, rng):
+        return scaled_columns(n_out, n_in, rng)
+
+
+def test_single_precision_is_no_other_law():
+    def signs(n_out, n_in, rng):
+        return (rng.choice([-1.0, 1.0], (n_out, n_in)) / np.sqrt(n_in)).astype(np.float32)
+
+    even = dict.fromkeys(("fourth", "row", "column", "apart"), 1 / n_in**2)
+    law = Permuted(**even, around=0, matrix=signs)
+    for width in (7, 24, 50):
+        found = weight_matrix(law, (width, width), np.random.default_rng(0))
+        assert np.allclose(found**2, 1 / width)
+    other = replace(law, fourth=sympy.Rational(100001, 100000) / n_in**2)
+    with pytest.raises(InputError, match="standard errors of 16 matrices"):
+        weight_matrix(other, (7, 7), np.random.default_rng(0))
+
+
+def test_a_function_without_a_hash():
+    law = replace(LAWS["columns"], matrix=Unhashable())
+    net, own = (Network("tanh", each, "gaussian") for each in (law, LAWS["columns"]))
+    assert (flow(net, X[0], 2, ["V"])["V"] == flow(own, X[0], 2, ["V"])["V"]).all()
+    one, other = (
+        weight_matrix(each, (8, 8), np.random.default_rng(0)) for each in (law, LAWS["columns"])
+    )
+    assert (one == other).all()
+
+
 REFUSED = {
+    "two arguments": lambda: drawing(lambda n_out, n_in: np.zeros((n_out, n_in))),
+    "a string": lambda: drawing(lambda n_out, n_in, rng: "matrix"),
+    "nothing": lambda: drawing(lambda n_out, n_in, rng: None),
+    "ragged rows": lambda: drawing(lambda n_out, n_in, rng: [[1.0], [1.0, 2.0]]),
+    "complex numbers": lambda: drawing(lambda n_out, n_in, rng: np.full((n_out, n_in), 0.5j)),
     "no matrix": lambda: simulate(Network("tanh", UNDRAWN, "gaussian"), X[0], 8, 2, 10),
     "a width": lambda: simulate(
         Network("tanh", RegularSparse("1/3"), "gaussian"), X[0], 8, 2, 10, tensors=["V"]
@@ -178,6 +224,11 @@ REFUSED = {
         Network("tanh", LAWS["regular"], "gaussian"), X, [1.0, 2.0], X[:1], 2, 0.1, [1]
     ),
 }
+
+
+def test_layer_one_of_a_law_for_one_width():
+    with pytest.raises(InputError, match="layer 1, which first_weights"):
+        simulate(Network("tanh", LAWS["groups"]), X[0][:4], 8, 2, 10, tensors=["V"])
 
 
 @pytest.mark.parametrize("what", REFUSED)
