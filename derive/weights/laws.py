@@ -151,12 +151,7 @@ class Sparse(IndependentEntries):
     ) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
-        value = parse_number("p", p)
-        if value.is_number and not 0 < value <= 1:
-            raise InputError("p", p, "a part in (0, 1], or a symbol")
-        if of is not None and not isinstance(of, IndependentEntries):
-            raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
-        object.__setattr__(self, "p", value)
+        object.__setattr__(self, "p", checked_part(p, of))
         object.__setattr__(self, "of", of)
 
     @property
@@ -171,3 +166,13 @@ class Sparse(IndependentEntries):
         else:
             own = self.of.standard_moment(k)
         return own / self.p ** (sympy.Rational(k, 2) - 1) if k else sympy.Integer(1)
+
+
+def checked_part(p: sympy.Expr | float | str, of: IndependentEntries | None) -> sympy.Expr:
+    """The part p of entries that are not 0; InputError for another, and for no law of those."""
+    value = parse_number("p", p)
+    if value.is_number and not 0 < value <= 1:
+        raise InputError("p", p, "a part in (0, 1], or a symbol")
+    if of is not None and not isinstance(of, IndependentEntries):
+        raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
+    return value

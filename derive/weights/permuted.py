@@ -34,10 +34,11 @@ import sympy
 from ..arithmetic.parameters import R_IN
 from ..arithmetic.polynomials import UNIT, Expansion, power
 from ..errors import InputError
-from ..expressions import as_expression, parse_number
+from ..expressions import as_expression
 from ..groups.pairings import Blocks
 from ..symbols import r_in, r_out
 from .entries import IndependentEntries, PermutationInvariant
+from .laws import checked_part
 from .rotations import atoms_of, fraction
 
 _T = sympy.Dummy("t", positive=True)
@@ -294,14 +295,9 @@ class RegularSparse(FourMoments):
     ) -> None:
         object.__setattr__(self, "C_W", C_W)
         super().__post_init__()
-        value = parse_number("p", p)
-        if value.is_number and not 0 < value <= 1:
-            raise InputError("p", p, "a part in (0, 1], or a symbol")
+        object.__setattr__(self, "p", checked_part(p, of))
         if of is not None:
-            if not isinstance(of, IndependentEntries):
-                raise InputError("of", of, "an ensemble of independent entries, such as Uniform()")
             of.check_symmetric()
-        object.__setattr__(self, "p", value)
         object.__setattr__(self, "of", of)
 
     @property
