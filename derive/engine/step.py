@@ -540,36 +540,15 @@ def _coefficient(
     ties: Ties | None = None,
 ) -> Expansion:
     if not stage.is_dense:
+        rest = pairing, weights, power, first_layer, square, corrections
         distinct = tuple(sorted(set(samples)))
         places = tuple(distinct.index(sample) + 1 for sample in samples)
         if places != samples:
-            found = _coefficient(
-                fields,
-                places,
-                pairing,
-                weights,
-                power,
-                first_layer,
-                square,
-                corrections,
-                stage,
-                ties,
-            )
+            found = _coefficient(fields, places, *rest, stage, ties)
             return {(_labelled(mono, distinct), at): value for (mono, at), value in found.items()}
         symbolic, variances = general(stage)
         if variances:
-            found = _coefficient(
-                fields,
-                samples,
-                pairing,
-                weights,
-                power,
-                first_layer,
-                square,
-                corrections,
-                symbolic,
-                ties,
-            )
+            found = _coefficient(fields, samples, *rest, symbolic, ties)
             return multiplied_out(found, variances)
         given = fields, samples, pairing, weights, power, square, corrections
         return _through_stage(*given, stage, ties)
