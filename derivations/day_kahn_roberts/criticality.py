@@ -20,7 +20,8 @@ from derivations.claims.verdicts import Verdict, both, close, equal, misprint
 from derivations.section import show
 from derive import activations, symbols
 from derive.activations.functions import Activation
-from derive.depth.criticality import criticality, fixed_points
+from derive.depth.criticality import criticality
+from derive.depth.fixed_points import fixed_points
 from derive.gaussian.brackets import Average, Component
 from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.small_kernel import small_kernel_average

@@ -30,7 +30,8 @@ from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..gaussian.oracle import Enclosure
 from ..gaussian.small_kernel import around_point
-from .criticality import CriticalPoint, fixed_points
+from .fixed_points import fixed_points
+from .points import CriticalPoint
 
 ValueAndSlope: TypeAlias = Callable[[mpmath.mpf], tuple[Enclosure, Enclosure]]
 

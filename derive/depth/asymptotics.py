@@ -25,9 +25,9 @@ from ..layers.per_layer import PerLayer, normal, value_at
 from ..symbols import ell
 from ..weights import Gaussian, WeightEnsemble
 from . import staged
-from .criticality import CriticalPoint
 from .expansions import MOST_TERMS, Asymptotics
 from .falling import FallingSystem, falls
+from .points import CriticalPoint
 from .systems import Quantity, Solution, System, closed_set, quotient
 from .terms import Term
 

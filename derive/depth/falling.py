@@ -42,9 +42,10 @@ from ..engine.step import Step
 from ..errors import InputError
 from ..gaussian.brackets import Bracket
 from ..symbols import K, constant, ell
-from .criticality import CriticalPoint, criticality
+from .criticality import criticality
 from .kernel_series import NOTHING, Dropped, KernelSeries
 from .logarithmic import LogarithmicKernel, logarithmic_kernel
+from .points import CriticalPoint
 from .systems import (
     MOST,
     SQUARE,

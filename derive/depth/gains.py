@@ -66,3 +66,8 @@ class Gain(Shown):
 def rounded(value: sympy.Expr) -> sympy.Expr:
     """With eight digits, where it is not exact."""
     return value.evalf(8) if value.has(sympy.Float) else value
+
+
+def short(value: sympy.Expr) -> str:
+    """`rounded`, written out."""
+    return str(rounded(value))

@@ -38,8 +38,10 @@ from ..layers import Layer, as_layer
 from ..symbols import C_W, C_b, K, tensor
 from ..weights import WeightEnsemble, as_weights
 from . import criticality as dense
-from .criticality import Criticality, CriticalPoint
+from .criticality import Criticality
 from .gains import Gain
+from .kernel_functions import number
+from .points import CriticalPoint
 
 THETA = tensor("Theta")
 _AT_ZERO_ALONE = "none is found at K* = 0; K* > 0 is looked for where χ_∥ − χ_⊥ ∝ ⟨σσ''⟩"
@@ -109,7 +111,7 @@ class LayerFunction(Shown):
     ) -> mpmath.mpf:
         """The value at K = `at` and these variances, to this many digits."""
         with mpmath.workdps(digits + 10):
-            known = {"K": _number(at), "C_W": _number(C_W), "C_b": _number(C_b)}
+            known = {"K": number(at), "C_W": number(C_W), "C_b": number(C_b)}
             return self._value(self.expr, known, digits)
 
     def _value(self, expr: sympy.Expr, known: dict[str, mpmath.mpf], digits: int) -> mpmath.mpf:
@@ -579,7 +581,7 @@ def _matched(
         for each in {*move.averages, *perp.averages}:
             factors, outer, _ = each.bracket
             orders = tuple(order for _, order in factors)
-            value = average_at(activation, orders, len(outer), _number(inner), digits + 5)
+            value = average_at(activation, orders, len(outer), number(inner), digits + 5)
             known[each] = sympy.Float(value, digits + 5)
         found = []
         for at in sympy.solve(kernel - inner, K):
@@ -622,13 +624,6 @@ def _tried(value: sympy.Expr) -> sympy.Expr:
 def _sign(value: sympy.Expr) -> int:
     tried = _tried(value)
     return int(sympy.sign(tried)) if tried.is_real else 0
-
-
-def _number(value: object) -> mpmath.mpf:
-    exact = as_expression("C_W, C_b", value, "real numbers")
-    if not exact.is_number:
-        raise InputError("C_W, C_b", value, "real numbers")
-    return mpmath.mpf(exact.evalf(mpmath.mp.dps + 5))
 
 
 def _float(value: object, digits: int) -> sympy.Expr:

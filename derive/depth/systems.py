@@ -40,7 +40,8 @@ from ..gaussian.small_kernel import PowerSeries, around_zero, scale_invariant
 from ..symbols import K, constant, ell
 from ..weights import WeightEnsemble
 from .around import FixedNetwork, half_stable, stable
-from .criticality import CriticalPoint, criticality
+from .criticality import criticality
+from .points import CriticalPoint
 
 CORRECTIONS = ("C_W1", "C_b1")
 """The 1/n parts of the variances: 0 in a solution, whose steps tell what they multiply."""

@@ -12,7 +12,7 @@ import mpmath
 
 from ..arithmetic.balls import exactly
 from ..citations import rests_on
-from ..depth.criticality import at_rest, every_rests
+from ..depth.fixed_points import at_rest, every_rests
 from ..errors import InputError
 from ..network import Network
 from .estimates import DIGITS, doubt, estimate

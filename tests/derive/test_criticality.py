@@ -11,13 +11,15 @@ import sympy
 from derive import Orthogonal, symbols
 from derive import activations as a
 from derive.activations.functions import from_expr
-from derive.depth import criticality as dense
-from derive.depth.criticality import C_W, C_b, K, criticality, fixed_points
+from derive.depth import fixed_points as rest
+from derive.depth.criticality import criticality
+from derive.depth.fixed_points import fixed_points
 from derive.depth.zeros import profile
 from derive.errors import InputError
 from derive.gaussian.brackets import Average
 from derive.gaussian.oracle import gaussian_average
 from derive.gaussian.small_kernel import small_kernel_average
+from derive.symbols import C_W, C_b, K
 
 R = sympy.Rational
 ELU = from_expr("Max(0,z) + Min(0,exp(z)-1)")
@@ -284,8 +286,8 @@ def test_an_even_function_that_fades_is_followed_to_where_nothing_is_left():
 
 
 def test_the_laws_of_an_activation_are_sampled_in_its_first_call_alone(monkeypatch):
-    sampled, sample = [], dense.profile
-    monkeypatch.setattr(dense, "profile", lambda *given: sampled.append(given[0]) or sample(*given))
+    sampled, sample = [], rest.profile
+    monkeypatch.setattr(rest, "profile", lambda *given: sampled.append(given[0]) or sample(*given))
     sigma = from_expr("tanh(3*z/2)", name="of this test alone")
     found = [fixed_points(sigma, R(1, 10), weight, digits=6) for weight in (1, 2)]
     assert [len(each) for each in found] == [1, 1]
