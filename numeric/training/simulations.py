@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from derive.citations import rests_on
 from derive.errors import InputError, flag, whole
-from derive.network import Network, dense_network
+from derive.layers import Layer
+from derive.network import Network
 from derive.work.resources import check_memory, check_time, number
 
 from .. import checks
@@ -24,10 +25,11 @@ from ..arrays import Array
 from ..runs import chunks
 from ..samplers.ensemble import checked_ensemble
 from . import control, layout
-from .arguments import Data, checked_rate, checked_steps, checked_targets, given
+from .arguments import Data, checked_rate, checked_steps, checked_targets, given, layers
 from .ensembles import Training
 from .losses import LOSSES
 from .optimizers import Optimizer
+from .staged import reads_alone
 from .stopping import Patience
 
 _ELSEWHERE = 1 << 60
@@ -106,14 +108,19 @@ def simulate(
     >>> sorted(map(str, table.data_vars))[:4]
     ['covariance', 'covariance_se', 'loss', 'loss_se']
     """
-    net = dense_network("net", net)
+    if not isinstance(net, Network):
+        raise InputError("net", net, "a derive.Network")
     half = flag("half", half)
     data = given(inputs, targets, test, outputs)
     width = net.width if width is None else width
     depth = net.depth if depth is None else depth
     if width is None or depth is None:
         raise InputError("width, depth", (width, depth), "both, or a network with widths")
+    rotates = all(each.reason is None for each in _layers(net, whole("depth", depth, 1)))
     ensemble = checked_ensemble(net, data.X, width, depth, seed)
+    if data.targets.shape[1] > ensemble.widths[-1] and not reads_alone(ensemble):
+        wanted = f"{ensemble.widths[-1]} or fewer outputs, as many as the last layer's neurons"
+        raise InputError("targets", data.targets.shape[1], wanted)
     times = checked_steps(steps, continuous=False)
     if not all(map(np.isfinite, times)):
         raise InputError("steps", steps, "finite numbers of steps, to be taken one by one")
@@ -128,7 +135,9 @@ def simulate(
     linear = optimizer == "tensorial" and loss == "squared" and size == training and clip is None
     linear &= stop is None
     ntk = flag("ntk", ntk)
-    signs = flag("antithetic", antithetic) and linear and net.keeps_rotations
+    alone = reads_alone(ensemble)
+    linear &= alone or net.keeps_rotations
+    signs = flag("antithetic", antithetic) and linear and alone and net.keeps_rotations
     work = Training(
         ensemble, data.targets, rule, loss, size, counts, ntk, draws,
         origin=linear, patience=stop, antithetic=signs,
@@ -157,7 +166,7 @@ def simulate(
             means = control.known(ensemble, control.lazy(work.seconds, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
-                mirrored=net.keeps_rotations,
+                mirrored=net.keeps_rotations and (alone or rotates),
             )  # fmt: skip
     if not all(np.isfinite(each).all() for each in found.values()):
         if (largest := float(abs(data.targets).max())) > _LARGE:
@@ -173,6 +182,14 @@ def simulate(
         **({} if stop is None else {"patience": stop.steps}),
     }  # fmt: skip
     return layout.dataset(net, data.X, data.targets, times, found, about)
+
+
+def _layers(net: Network, depth: int) -> set[Layer]:
+    """What the network's layers are; InputError for those that cannot be trained."""
+    if net.layer.positions is not None:
+        wanted = "a layer whose inputs have no positions: convolutions are not trained here"
+        raise InputError("layer", str(net.layer), wanted)
+    return layers(net, depth)
 
 
 def _patience(
