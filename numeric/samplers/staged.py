@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -230,7 +230,7 @@ class LayerSampler(Sampler):
         )
         one = _Vectors(arithmetic.constant(np.ones((1, 1))), arithmetic)
         stream = place.biases(number)
-        return self._applied(Gaussian(C_b), rate, one, n, stream, arithmetic)
+        return self._applied(_gaussian(C_b), rate, one, n, stream, arithmetic)
 
     def _applied(
         self,
@@ -285,6 +285,11 @@ class ExplicitLayerSampler(LayerSampler):
         k0, k1 = (int(word) for word in self.ensemble.key)
         counter = (draw << 128) + (stream << 64)
         return np.random.Generator(np.random.Philox(key=k0 + (k1 << 32), counter=counter))
+
+
+@lru_cache(maxsize=64)  # asked for at every layer of every draw
+def _gaussian(variance: float) -> Gaussian:
+    return Gaussian(variance)
 
 
 def check_indices(term: Product) -> None:

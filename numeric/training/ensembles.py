@@ -21,7 +21,7 @@ from ..runs.work import Work
 from ..samplers.ensemble import Ensemble
 from .networks import Networks
 from .optimizers import Optimizer
-from .staged import StagedNetworks, parts
+from .staged import Part, StagedNetworks, parts
 from .stopping import Patience, Stopping
 
 _NUMBER_SECONDS = 6e-10
@@ -101,11 +101,16 @@ class Training(Work):
         return *self.ensemble.widths[:-1], self.targets.shape[1]
 
     @cached_property
+    def parts(self) -> list[Part]:
+        """The parameters, layer by layer, where layers are not dense."""
+        return parts(self.ensemble, self.targets.shape[1])
+
+    @cached_property
     def _entries(self) -> int:
         """Of all matrices."""
         if self.ensemble.net.layer.is_dense:
             return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
-        return sum(part.size for part in parts(self.ensemble, self.targets.shape[1]))
+        return sum(part.size for part in self.parts)
 
     @property
     def seconds(self) -> float:

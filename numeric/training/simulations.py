@@ -146,6 +146,7 @@ def simulate(
     untrained = replace(
         work, steps=(), first=_ELSEWHERE, readouts=control.READOUTS, antithetic=False
     )
+    dearer = 1 if net.layer.is_dense else max(1, len(work.parts) / depth)
     more = control.more(work.seconds / untrained.seconds) * draws if linear else 0
     each = control.numbers(len(data.X) * data.targets.shape[1], len(counts))
     held = 8 * (draws * work.row + more * (untrained.row + each))
@@ -163,7 +164,7 @@ def simulate(
             what = f"drawing {number(more)} networks of width {number(width)}"
             starts = chunks.total(others, more, elsewhere, what, more * others.seconds)[0]
             ways = work.start(rows), others.start(starts.arrays()["rows"])
-            means = control.known(ensemble, control.lazy(work.seconds, ensemble) * draws)
+            means = control.known(ensemble, control.lazy(work.seconds / dearer, ensemble) * draws)
             found = control.controlled(
                 work.course(rows), *ways, means, data.targets, rule.eta, counts,
                 mirrored=net.keeps_rotations and (alone or rotates),

@@ -131,7 +131,7 @@ class StagedNetworks(Networks):
     def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
         self.work = work
         self.streams = self.generators(draws)
-        self.parts = parts(work.ensemble, work.targets.shape[1])
+        self.parts = work.parts
         ends = np.cumsum([0, *(part.size for part in self.parts)])
         self.places = {
             part.key: slice(start, end)
