@@ -98,8 +98,9 @@ def stepped(
     *,
     clips: bool,
 ) -> None:
-    """Step number `count` of one matrix or biases of many networks, (networks, size), in place: what
-    `kernels.take` is for one network.
+    """Step number `count` of one matrix or biases of many networks, (networks, size), in place.
+
+    What `kernels.take` is for one network.
 
     Arguments:
         moments: of `Optimizer.moments`, (moments, networks, size), which change too.

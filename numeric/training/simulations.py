@@ -70,7 +70,8 @@ def simulate(
     """Train networks of one width on the same data, and measure what `flow` derives.
 
     Arguments:
-        net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ.
+        net, inputs, targets, test, depth, outputs, half: as those of `flow`; any σ. Behind a layer
+            that carries z to its end, as a skip does, the outputs are the first of its n neurons.
         width: n; by default the network's own.
         eta: η, above 0.
         steps: at which numbers of steps the networks are looked at.
@@ -88,8 +89,8 @@ def simulate(
         test_targets: for patience: those of the test inputs, as `targets`.
         ntk: whether the tangent kernel is measured.
         antithetic: whether each network is trained a second time, from the negative of its readout
-            (its last layer's parameters), for means with less variance; where controls apply, and
-            rotations keep the weights' law.
+            (its last layer's parameters), for means with less variance; where controls apply,
+            rotations keep the weights' law, and nothing is carried past the last matrix.
         executor, window, run, progress: those of `numeric.simulate`.
 
     Returns:
@@ -101,7 +102,8 @@ def simulate(
         (`control`): with much less noise. `antithetic` is then an attribute.
 
     Raises:
-        InputError: for arguments that cannot be used, and where training diverges.
+        InputError: for arguments that cannot be used, convolutions and dropout among them, and
+            where training diverges.
 
     >>> from derive import Network
     >>> table = simulate(Network("tanh"), [1.0, 0.5], 1.0, width=8, depth=2, steps=5, draws=20)

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from derive.engine.stages import Stage
 from derive.engine.trees import STREAM, Kind
 from derive.weights import Gaussian, IndependentEntries, Orthogonal, WeightEnsemble
 
@@ -109,6 +108,14 @@ def reads_alone(ensemble: Ensemble) -> bool:
     return all(term.weight is not None for term in last.equation(STREAM).right)
 
 
+class Staged(Trained, Protocol):
+    """What is trained, layer by layer."""
+
+    @property
+    def parts(self) -> list[Part]:
+        """Its parameters."""
+
+
 class Use(NamedTuple):
     """What a matrix or biases made: a body's product, or with no body the biases themselves."""
 
@@ -128,7 +135,7 @@ class Pass(NamedTuple):
 class StagedNetworks(Networks):
     """Networks side by side: all parameters in one row for each."""
 
-    def __init__(self, work: Trained, draws: NDArray[np.int64]) -> None:
+    def __init__(self, work: Staged, draws: NDArray[np.int64]) -> None:
         self.work = work
         self.streams = self.generators(draws)
         self.parts = work.parts
@@ -250,7 +257,7 @@ class StagedNetworks(Networks):
                 found.append(made.back[:, 0].sum(axis=1, keepdims=True))
             else:
                 found.append(body.value[:, 0].transpose(0, 2, 1) @ made.back[:, 0])
-        return sum(found[1:], start=found[0])
+        return np.asarray(sum(found[1:], start=found[0]))
 
     def started(self, readouts: int = 1) -> Array:
         """What `Start` is, (networks, numbers), with so many last stages one after the other."""
@@ -315,6 +322,6 @@ def _inner(u: Use, v: Use) -> Array:
     first, second = flat
     paths = (first @ second.transpose(0, 2, 1)).reshape(networks, outputs, m, outputs, m)
     if u.body is None or v.body is None:
-        return paths
+        return np.asarray(paths)
     inner = u.body.value[:, 0] @ v.body.value[:, 0].transpose(0, 2, 1)
     return np.asarray(paths * inner[:, None, :, None, :])

@@ -107,9 +107,7 @@ class Tape:
     def summed(self, x: Node, y: Node) -> Node:
         """Σ_k x_k y_k over neurons."""
         value = np.einsum("dsmk,dsmk->dsm", x.value, y.value)[..., None]
-        return self.put(
-            value, (x, lambda back: back * y.value), (y, lambda back: back * x.value)
-        )
+        return self.put(value, (x, lambda back: back * y.value), (y, lambda back: back * x.value))
 
     def activated(self, z: Node, order: int, *, kept: bool) -> Node:
         """σ; a forward equation has no derivative of it."""
