@@ -52,7 +52,7 @@ from ..random.lazy import COLUMN, GAUSSIAN, HAAR
 from .arithmetic import Arithmetic
 from .ensemble import Ensemble
 from .innovations import kernels
-from .staged import LayerSampler, Place, State, Parts, _Vectors, layer_of
+from .staged import LayerSampler, Parts, Place, State, _Vectors, layer_of
 
 Key = tuple[int, int]
 """0 and a stream; of what is carried a layer, and less than 0."""
